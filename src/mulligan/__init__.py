@@ -1,0 +1,1 @@
+"""mulligan: checkpoints and rollback for coding agents."""

@@ -1,0 +1,121 @@
+"""
+Every error mulligan raises, as one tree.
+
+    MulliganError                 exit 1   what the caller asked for cannot be done; nothing changed
+    ├── UserError                 exit 1
+    │   ├── UnknownCheckpoint     exit 1   (a KeyError too)
+    │   ├── AmbiguousCheckpoint   exit 1   (a KeyError too)
+    │   ├── UnknownPath           exit 1   (a KeyError too)
+    │   ├── NothingToUndo         exit 1
+    │   ├── NothingToRedo         exit 1
+    │   ├── PlanStale             exit 1   the workspace moved under the plan
+    │   ├── ConfigError           exit 1   the user's own configuration cannot be read
+    │   ├── Unprotectable         exit 1   a root mulligan refuses: /, home, the store itself …
+    │   ├── WorkspaceReplaced     exit 1   another directory stands where the history was made
+    │   ├── NoRoom                exit 1   the disk, or the budget, has no room; nothing was deleted for it
+    │   └── NothingSaved          exit 10  no checkpoint here yet
+    ├── Busy                      exit 11  another process holds the store
+    ├── UnsafePath                exit 83  a path that would leave the workspace, or enter .git
+    └── StoreError
+        ├── StoreDamaged          exit 90  names the objects, the checkpoints touched, the next command
+        └── DurabilityLost        exit 91  the disk did not confirm a write; nothing was acknowledged
+
+Each message says what happened and what is safe; `hint` says what to type next.
+A workspace file that cannot be read is not an error but a finding: it is listed in the checkpoint.
+"""
+
+from __future__ import annotations
+
+
+class MulliganError(Exception):
+    """The root of every error that mulligan raises on purpose."""
+
+    exit_code: int = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class UserError(MulliganError):
+    """The request cannot be met; nothing changed."""
+
+
+class UnknownCheckpoint(UserError, KeyError):
+    """No checkpoint answers to this reference."""
+
+
+class AmbiguousCheckpoint(UserError, KeyError):
+    """Several checkpoints begin with this prefix."""
+
+
+class UnknownPath(UserError, KeyError):
+    """The checkpoint does not hold this path."""
+
+
+class NothingToUndo(UserError):
+    """There is no earlier state that differs from the workspace."""
+
+
+class NothingToRedo(UserError):
+    """Nothing was undone since the last save or restore."""
+
+
+class PlanStale(UserError):
+    """The workspace is no longer what the plan was made for; nothing changed."""
+
+
+class ConfigError(UserError):
+    """The user's own configuration holds something that cannot be used."""
+
+
+class Unprotectable(UserError):
+    """This directory is not one that mulligan should capture."""
+
+
+class WorkspaceReplaced(UserError):
+    """The directory is not the one this history was made in."""
+
+
+class NoRoom(UserError):
+    """Neither the disk nor the budget has room for this, and nothing was deleted to make some."""
+
+
+class NothingSaved(UserError):
+    """The command needs a checkpoint and none was saved here yet."""
+
+    exit_code = 10
+
+
+class Busy(MulliganError):
+    """Another process held the store for longer than the wait."""
+
+    exit_code = 11
+
+
+class UnsafePath(MulliganError):
+    """A path that would leave the workspace or reach into a repository's own files."""
+
+    exit_code = 83
+
+
+class StoreError(MulliganError):
+    """The store cannot be trusted for this request."""
+
+    exit_code = 90
+
+
+class StoreDamaged(StoreError):
+    """Bytes in the store are missing or wrong."""
+
+    exit_code = 90
+
+
+class DurabilityLost(StoreError):
+    """The disk did not confirm a write; nothing was acknowledged."""
+
+    exit_code = 91

@@ -1,0 +1,131 @@
+"""
+A checkpoint and what belongs to it.
+
+Values only. The long lists of a checkpoint (what changed, what was not captured) are decoded when somebody looks:
+a timeline of a thousand checkpoints is read without unpacking a hundred thousand names each.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+KINDS = ("manual", "feature", "session", "automatic", "step", "safety")
+
+# Reasons why a path is not captured. The first six are policy: listed, and the checkpoint is complete all the same.
+IGNORED, EXCLUDED, SECRET = "ignored", "excluded", "secret"
+TOO_LARGE, SPECIAL, OTHER_FILESYSTEM = "too large", "special", "other filesystem"
+UNREADABLE, MOVING, NEWLY_IGNORED = "unreadable", "moving", "newly ignored"
+INCOMPLETE = frozenset({UNREADABLE, MOVING, NEWLY_IGNORED})
+
+
+@dataclass(frozen=True, slots=True)
+class NotCaptured:
+    """A path that is not in the checkpoint, and why; a directory stands for all below it."""
+
+    path: str
+    reason: str
+    detail: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """Returns the JSON form."""
+        return {"path": self.path, "reason": self.reason, "detail": self.detail}
+
+
+@dataclass(frozen=True, slots=True)
+class GitState:
+    """Where the workspace's own git repository stood, read as data."""
+
+    commit_hash: str
+    branch: str
+    dirty_files: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON form."""
+        return {"commit_hash": self.commit_hash, "branch": self.branch, "dirty_files": list(self.dirty_files)}
+
+
+def pack_list(rows: Iterable[Any]) -> bytes:
+    """Returns a list as compressed JSON (ASCII, so that surrogate escapes survive)."""
+    return zlib.compress(json.dumps(list(rows), separators=(",", ":")).encode("ascii"), 1)
+
+
+def unpack_list(packed: bytes) -> list[Any]:
+    """Returns the list that `pack_list` packed."""
+    rows: list[Any] = json.loads(zlib.decompress(packed)) if packed else []
+    return rows
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One saved state of the workspace."""
+
+    id: str
+    name: str
+    description: str
+    kind: str
+    created_at: datetime
+    parent: str | None
+    complete: bool
+    commit: str
+    git: GitState | None = None
+    context: dict[str, Any] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    packed_changes: bytes = field(default=b"", repr=False, compare=False)
+    packed_not_captured: bytes = field(default=b"", repr=False, compare=False)
+
+    @cached_property
+    def files_changed(self) -> tuple[str, ...]:
+        """The files that differ from its parent (all of them, for a first checkpoint)."""
+        return tuple(unpack_list(self.packed_changes))
+
+    @cached_property
+    def not_captured(self) -> tuple[NotCaptured, ...]:
+        """What the workspace held and the checkpoint does not."""
+        return tuple(NotCaptured(*row) for row in unpack_list(self.packed_not_captured))
+
+    @property
+    def short_id(self) -> str:
+        """The first eight characters of the id."""
+        return self.id[:8]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON form."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "description": self.description,
+            "kind": self.kind,
+            "created_at": self.created_at.isoformat(),
+            "parent": self.parent,
+            "files_changed": list(self.files_changed),
+            "complete": self.complete,
+            "not_captured": [entry.to_dict() for entry in self.not_captured],
+            "git": self.git.to_dict() if self.git else None,
+            "context": self.context,
+            "state": self.state,
+            "metadata": self.metadata,
+            "commit": self.commit,
+        }
+
+
+def moment(nanoseconds: int) -> datetime:
+    """Returns an aware time from nanoseconds since the epoch."""
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+
+
+def as_json_object(value: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
+    """Returns a plain dict that JSON can hold; raises TypeError or ValueError naming the culprit otherwise."""
+    plain = dict(value or {})
+    try:
+        copied: dict[str, Any] = json.loads(json.dumps(plain))
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{what} must be JSON: {error}") from None
+    return copied

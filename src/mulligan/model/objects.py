@@ -1,0 +1,101 @@
+"""
+Git's objects as plain bytes: blobs, trees, commits.
+
+The encodings are git's own, so that git reads them; a tree entry's name is checked when a tree is parsed, so a hostile
+store cannot smuggle `..` or `.git` past this module. An object id here is always the raw 20 bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mulligan.errors import StoreDamaged, UnsafePath
+from mulligan.model.paths import check_name, to_text
+
+BLOB, TREE, COMMIT = b"blob", b"tree", b"commit"
+
+MODE_FILE = 0o100644
+MODE_EXEC = 0o100755
+MODE_LINK = 0o120000
+MODE_DIR = 0o040000
+_MODES = {b"100644": MODE_FILE, b"100755": MODE_EXEC, b"120000": MODE_LINK, b"40000": MODE_DIR}
+_MODE_TEXT = {mode: text for text, mode in _MODES.items()}
+
+
+class TreeEntry(NamedTuple):
+    """One name in a tree."""
+
+    name: bytes
+    mode: int
+    oid: bytes
+
+
+def object_id(kind: bytes, data: bytes) -> bytes:
+    """Returns the id git gives these bytes."""
+    return hashlib.sha1(b"%s %d\0" % (kind, len(data)) + data, usedforsecurity=False).digest()
+
+
+EMPTY_TREE = object_id(TREE, b"")
+EMPTY_BLOB = object_id(BLOB, b"")
+
+
+def encode_tree(entries: Iterable[TreeEntry]) -> bytes:
+    """Returns the bytes of a tree, its entries in git's order (a directory sorts as if it ended in `/`)."""
+    ordered = sorted(entries, key=lambda e: e.name + b"/" if e.mode == MODE_DIR else e.name)
+    return b"".join([b"%s %s\0%s" % (_MODE_TEXT[e.mode], e.name, e.oid) for e in ordered])
+
+
+def parse_tree(data: bytes) -> list[TreeEntry]:
+    """Returns the entries of a tree; raises StoreDamaged on anything mulligan would not have written."""
+    entries, at, end = [], 0, len(data)
+    while at < end:
+        space, nul = data.find(b" ", at, at + 8), data.find(b"\0", at)
+        if space < 0 or nul < space or nul + 21 > end:
+            raise StoreDamaged("A tree in the store is malformed.", hint="mulligan check")
+        mode, name = _MODES.get(data[at:space]), data[space + 1 : nul]
+        if mode is None:
+            raise StoreDamaged(f"A tree in the store gives {to_text(name)!r} a mode mulligan never writes.", hint="mulligan check")
+        try:
+            entries.append(TreeEntry(check_name(name), mode, data[nul + 1 : nul + 21]))
+        except UnsafePath as error:
+            raise UnsafePath(f"A tree in the store holds an unsafe name: {error.message}", hint="mulligan check") from None
+        at = nul + 21
+    return entries
+
+
+class Commit(NamedTuple):
+    """The parts of a commit that mulligan writes; `when` is in whole seconds since the epoch, UTC."""
+
+    tree: bytes
+    message: str
+    when: int
+
+
+AUTHOR = b"mulligan <mulligan@localhost>"
+
+
+def encode_commit(commit: Commit) -> bytes:
+    """Returns the bytes of a commit without parents: ancestry is metadata, so that any checkpoint can be deleted."""
+    message = commit.message.encode("utf-8", "replace").replace(b"\0", b" ")
+    who = b"%s %d +0000" % (AUTHOR, commit.when)
+    return b"tree %s\nauthor %s\ncommitter %s\n\n%s\n" % (commit.tree.hex().encode(), who, who, message.rstrip(b"\n"))
+
+
+def parse_commit(data: bytes) -> Commit:
+    """Returns a commit; raises StoreDamaged when it has no tree."""
+    head, _, message = data.partition(b"\n\n")
+    lines = head.split(b"\n")
+    if not lines[0].startswith(b"tree ") or len(lines[0]) != 45:
+        raise StoreDamaged("A commit in the store names no tree.", hint="mulligan check")
+    when = 0
+    for line in lines:
+        if line.startswith(b"committer "):
+            stamp = line.rsplit(b" ", 2)
+            when = int(stamp[1]) if len(stamp) == 3 and stamp[1].isdigit() else 0
+    try:
+        tree = bytes.fromhex(lines[0][5:].decode("ascii"))
+    except ValueError:
+        raise StoreDamaged("A commit in the store names no tree.", hint="mulligan check") from None
+    return Commit(tree, message.decode("utf-8", "replace"), when)

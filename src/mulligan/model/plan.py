@@ -1,0 +1,135 @@
+"""
+What a restore will do, path by path, before it does it.
+
+A plan is a value: the expected state of each path and the state it shall have. The executor applies exactly this,
+the journal stores exactly this, `--dry-run` prints exactly this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from mulligan.model.objects import MODE_DIR, MODE_LINK
+from mulligan.model.paths import to_text
+
+
+class Node(NamedTuple):
+    """What stands at a path: git's mode, the object id (empty for a directory), the permission bits."""
+
+    mode: int
+    oid: bytes = b""
+    perm: int = 0
+
+    @property
+    def is_dir(self) -> bool:
+        """Whether this is a directory."""
+        return self.mode == MODE_DIR
+
+    @property
+    def is_link(self) -> bool:
+        """Whether this is a symbolic link."""
+        return self.mode == MODE_LINK
+
+
+class Action(NamedTuple):
+    """One path from `before` to `after`; None means that nothing stands there."""
+
+    path: bytes
+    before: Node | None
+    after: Node | None
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """
+    A path that the restore leaves as it is although the target differs, and why.
+
+    `failed` tells the two sorts apart: a path that policy protects (it was not captured then), and one that should have
+    been restored and was not.
+    """
+
+    path: str
+    reason: str
+    detail: str = ""
+    failed: bool = False
+
+    def to_dict(self) -> dict[str, str]:
+        """Returns the JSON form."""
+        return {"path": self.path, "reason": self.reason, "detail": self.detail}
+
+
+@dataclass(frozen=True)
+class RestorePlan:
+    """The frozen result of planning: apply it, print it, or throw it away."""
+
+    target: str
+    what: str = "files"
+    paths: tuple[str, ...] | None = None
+    actions: tuple[Action, ...] = ()
+    keeps: tuple[Keep, ...] = ()
+
+    @property
+    def creates(self) -> list[str]:
+        """Paths that will exist and do not now."""
+        return [to_text(a.path) for a in self.actions if a.before is None]
+
+    @property
+    def modifies(self) -> list[str]:
+        """Paths that will have other bytes, another kind or other permissions."""
+        return [to_text(a.path) for a in self.actions if a.before is not None and a.after is not None]
+
+    @property
+    def deletes(self) -> list[str]:
+        """Paths that will be gone; each is held by the safety checkpoint first."""
+        return [to_text(a.path) for a in self.actions if a.after is None]
+
+    @property
+    def is_noop(self) -> bool:
+        """Whether nothing would change."""
+        return not self.actions
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON form."""
+        return {
+            "target": self.target,
+            "what": self.what,
+            "paths": list(self.paths) if self.paths is not None else None,
+            "creates": self.creates,
+            "modifies": self.modifies,
+            "deletes": self.deletes,
+            "keeps": [keep.to_dict() for keep in self.keeps],
+            "is_noop": self.is_noop,
+        }
+
+
+@dataclass(frozen=True)
+class RestoreReport:
+    """What a restore did."""
+
+    target: str
+    created: list[str] = field(default_factory=list)
+    modified: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    kept: list[Keep] = field(default_factory=list)
+    undo: str | None = None
+    state: dict[str, Any] = field(default_factory=dict)
+    recovered: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every path that should have been restored was."""
+        return not any(keep.failed for keep in self.kept)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON form."""
+        return {
+            "target": self.target,
+            "created": self.created,
+            "modified": self.modified,
+            "deleted": self.deleted,
+            "kept": [keep.to_dict() for keep in self.kept],
+            "undo": self.undo,
+            "state": self.state,
+            "recovered": self.recovered,
+        }

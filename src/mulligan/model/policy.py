@@ -1,0 +1,89 @@
+"""
+What is captured and what is kept: the user's choices as values.
+
+Resolved once by `mulligan.settings` from configuration, environment and options; the engine only ever sees these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+# Rebuilt by one command and often larger than the project: not captured unless the user's own config says so.
+DEFAULT_EXCLUDED_DIRECTORIES = (
+    "node_modules",
+    ".venv",
+    "venv",
+    "__pycache__",
+    ".tox",
+    ".nox",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".hypothesis",
+    ".gradle",
+    ".terraform",
+    ".direnv",
+    ".hg",
+    ".svn",
+    ".bzr",
+    ".jj",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CapturePolicy:
+    """
+    Which paths are in scope. Patterns are in gitignore syntax, relative to the workspace.
+
+    `include` wins over everything, secrets and the built-in exclusions too, and comes from the user's own config only;
+    `workspace_include` comes from the workspace and wins over ignore rules alone.
+    """
+
+    include: tuple[str, ...] = ()
+    workspace_include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    max_file_size: int = 256 * MIB
+    global_excludes: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How many checkpoints of each kind stay, and how many bytes the store may use."""
+
+    automatic: int = 5
+    session: int = 3
+    step: int = 200
+    safety: int = 20
+    step_days: int = 30
+    budget: int = 2 * GIB
+
+    def limit(self, kind: str) -> int | None:
+        """Returns how many of a kind are kept, None for those that only an explicit delete removes."""
+        limits = {"automatic": self.automatic, "session": self.session, "step": self.step, "safety": self.safety}
+        return limits.get(kind)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPolicy:
+    """The agent loop's own checkpoints."""
+
+    enabled: bool = False
+    every_n_steps: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that `open` needs to know about the user and the machine."""
+
+    workspace: str
+    store: str
+    stores: str
+    home: str
+    capture: CapturePolicy = field(default_factory=CapturePolicy)
+    retention: Retention = field(default_factory=Retention)
+    loop: LoopPolicy = field(default_factory=LoopPolicy)
+    wait: float = 2.0
+    warnings: tuple[str, ...] = ()

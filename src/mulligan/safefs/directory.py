@@ -1,0 +1,198 @@
+"""
+An open directory, and what may be done beneath it.
+
+Every method takes one name, never a path, and never follows a symbolic link: a directory that somebody swaps for a link
+between two steps makes the step fail, it does not lead outside.
+
+RACE: a directory that is moved out of the root while it is open stays reachable through its descriptor, and a write to
+it lands where it was moved to. Only the owner of the workspace can do that.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from mulligan.safefs import seam
+
+DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: opening a FIFO that was swapped in for a file must not hang.
+READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+CREATE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+CHUNK = 1 << 20
+
+
+class NotRegular(OSError):
+    """What stands at the name is not a regular file (any more)."""
+
+
+class Directory:
+    """One open directory."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    @classmethod
+    def open(cls, path: str | bytes | os.PathLike[str]) -> Directory:
+        """Opens a root; the caller has resolved links above it."""
+        return cls(seam.calls.open(path, DIRECTORY_FLAGS))
+
+    def __enter__(self) -> Directory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the directory; again is harmless."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            seam.calls.close(fd)
+
+    # -- looking --------------------------------------------------------------------------------
+
+    def child(self, name: bytes) -> Directory:
+        """Opens a directory in this one; fails on a link."""
+        return Directory(seam.calls.open(name, DIRECTORY_FLAGS, dir_fd=self.fd))
+
+    def descend(self, path: bytes) -> Directory:
+        """Opens a directory any number of levels below, name by name."""
+        here = Directory(os.dup(self.fd))
+        for name in path.split(b"/") if path else ():
+            with here:
+                below = here.child(name)
+            here = below
+        return here
+
+    def stat(self, name: bytes) -> os.stat_result:
+        """Returns the status of a name, of the link itself if it is one."""
+        return os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+
+    def exists(self, name: bytes) -> bool:
+        """Returns whether anything stands at the name."""
+        try:
+            self.stat(name)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def names(self) -> list[bytes]:
+        """Returns the names in this directory, unsorted."""
+        return [os.fsencode(name) for name in os.listdir(self.fd)]
+
+    def readlink(self, name: bytes) -> bytes:
+        """Returns where a link points."""
+        return os.readlink(name, dir_fd=self.fd)
+
+    # -- reading files --------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self, name: bytes) -> Iterator[int]:
+        """Opens a regular file for reading and closes it; raises NotRegular for anything else."""
+        fd = seam.calls.open(name, READ_FLAGS, dir_fd=self.fd)
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise NotRegular(name)
+            yield fd
+        finally:
+            seam.calls.close(fd)
+
+    def read(self, name: bytes, *, limit: int | None = None) -> bytes:
+        """Returns the bytes of a regular file, at most `limit` of them."""
+        with self.reading(name) as fd:
+            return read_all(fd, limit)
+
+    # -- changing -------------------------------------------------------------------------------
+
+    def create(self, name: bytes, mode: int = 0o600) -> int:
+        """Creates a new file with exactly this mode, whatever the umask, and returns its descriptor."""
+        fd = seam.calls.open(name, CREATE_FLAGS, mode, dir_fd=self.fd)
+        try:
+            seam.calls.fchmod(fd, mode)
+        except BaseException:
+            seam.calls.close(fd)
+            raise
+        return fd
+
+    def mkdir(self, name: bytes, mode: int = 0o700) -> None:
+        """Makes a directory with exactly this mode, whatever the umask."""
+        seam.calls.mkdir(name, mode, dir_fd=self.fd)
+        with self.child(name) as made:
+            seam.calls.fchmod(made.fd, mode)
+
+    def symlink(self, target: bytes, name: bytes) -> None:
+        """Makes a symbolic link."""
+        seam.calls.symlink(target, name, dir_fd=self.fd)
+
+    def chmod(self, name: bytes, mode: int, *, inode: int) -> bool:
+        """Sets the permissions of a name if it still is this inode; returns whether it was."""
+        fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.fd)
+        try:
+            if os.fstat(fd).st_ino != inode:
+                return False
+            # fchmod refuses O_PATH descriptors, and opening for reading would fail on mode 000.
+            seam.calls.chmod(f"/proc/self/fd/{fd}", mode)
+        finally:
+            seam.calls.close(fd)
+        return True
+
+    def rename(self, name: bytes, new: bytes, *, to: Directory | None = None) -> None:
+        """Renames, replacing what stands at the new name."""
+        seam.calls.rename(name, new, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd)
+
+    def rename_new(self, name: bytes, new: bytes, *, to: Directory | None = None) -> None:
+        """Renames only if the new name is free; FileExistsError otherwise."""
+        seam.calls.rename_new(name, new, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd)
+
+    def exchange(self, name: bytes, other: bytes, *, to: Directory | None = None) -> None:
+        """Swaps two names in one step."""
+        seam.calls.exchange(name, other, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd)
+
+    def unlink(self, name: bytes, *, missing_ok: bool = False) -> None:
+        """Removes a file or link."""
+        try:
+            seam.calls.unlink(name, dir_fd=self.fd)
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
+
+    def rmdir(self, name: bytes) -> None:
+        """Removes an empty directory."""
+        seam.calls.rmdir(name, dir_fd=self.fd)
+
+    def remove_tree(self, name: bytes) -> None:
+        """Removes a directory of ours with all below it, never through a link. Not for workspaces."""
+        with self.child(name) as below:
+            for inner in below.names():
+                try:
+                    below.unlink(inner)
+                except (IsADirectoryError, PermissionError):
+                    below.remove_tree(inner)
+        with suppress(FileNotFoundError):
+            self.rmdir(name)
+
+
+def read_all(fd: int, limit: int | None = None) -> bytes:
+    """Returns what an open file holds from here on, at most `limit` bytes."""
+    parts: list[bytes] = []
+    left = limit if limit is not None else -1
+    read = seam.calls.read
+    while left != 0:
+        part = read(fd, CHUNK if left < 0 else min(left, CHUNK))
+        if not part:
+            break
+        parts.append(part)
+        if left > 0:
+            left -= len(part)
+    return b"".join(parts) if len(parts) != 1 else parts[0]
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Writes every byte."""
+    view = memoryview(data)
+    while view:
+        view = view[seam.calls.write(fd, view) :]

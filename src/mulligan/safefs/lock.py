@@ -1,0 +1,59 @@
+"""
+One writer at a time.
+
+The lock is an flock on a file that is never removed: it dies with its process, needs no clean-up and cannot be stale.
+The file names the holder only for the message of the one who waits.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from mulligan.errors import Busy
+from mulligan.safefs import seam
+from mulligan.safefs.directory import Directory
+
+NAME = b"lock"
+DEFAULT_WAIT = 2.0
+
+
+@contextmanager
+def exclusive(directory: Directory, *, wait: float = DEFAULT_WAIT, purpose: str = "write") -> Iterator[None]:
+    """Holds the directory's lock; raises Busy, naming the holder, when it cannot be had within `wait` seconds."""
+    fd = seam.calls.open(NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory.fd)
+    try:
+        _acquire(fd, wait)
+        note = f"{os.getpid()} {purpose}\n".encode()
+        # Only a courtesy to whoever waits: a full disk must not stop the work for it.
+        with suppress(OSError):
+            os.pwrite(fd, note.ljust(64), 0)
+        yield
+    finally:
+        seam.calls.close(fd)
+
+
+def _acquire(fd: int, wait: float) -> None:
+    deadline, pause = time.monotonic() + wait, 0.002
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise _busy(fd, wait) from None
+        else:
+            return
+        time.sleep(pause)
+        pause = min(pause * 2, 0.05)
+
+
+def _busy(fd: int, wait: float) -> Busy:
+    holder = os.pread(fd, 64, 0).split()
+    who = f"process {holder[0].decode()} ({b' '.join(holder[1:]).decode()})" if len(holder) > 1 else "another process"
+    return Busy(
+        f"The store is in use by {who} and did not become free in {wait:g} s. Nothing was changed.",
+        hint="Try again, or wait longer: mulligan --wait 30 …",
+    )

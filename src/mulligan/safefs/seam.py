@@ -1,0 +1,90 @@
+"""
+The seam between mulligan and the operating system.
+
+`calls` is the one object through which the package changes or opens anything. Tests put another in its place with `using`:
+one that fails the n-th call, records, or forgets what was not synced. The real one adds nothing but the two calls that
+Python lacks, renameat2 and syncfs.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+RENAME_NOREPLACE = 1
+RENAME_EXCHANGE = 2
+
+
+class Calls:
+    """The operating system, as it is."""
+
+    open = staticmethod(os.open)
+    close = staticmethod(os.close)
+    read = staticmethod(os.read)
+    write = staticmethod(os.write)
+    fsync = staticmethod(os.fsync)
+    ftruncate = staticmethod(os.ftruncate)
+    fchmod = staticmethod(os.fchmod)
+    fchown = staticmethod(os.fchown)
+    mkdir = staticmethod(os.mkdir)
+    rmdir = staticmethod(os.rmdir)
+    unlink = staticmethod(os.unlink)
+    symlink = staticmethod(os.symlink)
+    chmod = staticmethod(os.chmod)
+    utime = staticmethod(os.utime)
+
+    @staticmethod
+    def rename(old: bytes, new: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        """Renames, replacing what stands at the new name."""
+        os.rename(old, new, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    def exchange(self, one: bytes, other: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        """Swaps two names in one step; OSError EINVAL or ENOSYS where the file system cannot."""
+        self._renameat2(one, other, src_dir_fd, dst_dir_fd, RENAME_EXCHANGE)
+
+    def rename_new(self, old: bytes, new: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        """Renames only if nothing stands at the new name; FileExistsError otherwise."""
+        self._renameat2(old, new, src_dir_fd, dst_dir_fd, RENAME_NOREPLACE)
+
+    def syncfs(self, fd: int) -> None:
+        """Writes out the whole file system that holds an open file."""
+        self._check(self._libc.syncfs(fd))
+
+    @cached_property
+    def _libc(self) -> Any:
+        import ctypes  # noqa: PLC0415 - 10 ms that only a restore needs
+
+        return ctypes.CDLL(None, use_errno=True)
+
+    def _renameat2(self, old: bytes, new: bytes, src: int, dst: int, flags: int) -> None:
+        try:
+            call = self._libc.renameat2
+        except AttributeError:
+            raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from None
+        self._check(call(src, old, dst, new, flags))
+
+    @staticmethod
+    def _check(result: int) -> None:
+        if result != 0:
+            import ctypes  # noqa: PLC0415 - already loaded by _libc
+
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+
+
+calls = Calls()
+
+
+@contextmanager
+def using(other: Calls) -> Iterator[Calls]:
+    """Puts another implementation in place of the real one, for a test."""
+    global calls  # noqa: PLW0603 - the one switch there is
+    real, calls = calls, other
+    try:
+        yield other
+    finally:
+        calls = real
