@@ -1,0 +1,68 @@
+"""
+What every test may rely on: an empty home, a scrubbed environment, a fixed umask, and an honest report header.
+
+Nothing here imports the package before a test asks for it, so that a broken engine fails tests, not collection.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Helpers beside this file are imported by plain name from every folder, whatever import mode pytest runs in.
+sys.path.insert(0, str(Path(__file__).parent))
+
+import tools
+
+SCRUBBED = ("GIT_", "MULLIGAN_", "XDG_")
+#: The one setting of the test run itself: how long the sweeps may be.
+SWEEP = "MULLIGAN_SWEEP"
+
+
+def pytest_report_header() -> list[str]:
+    """Says which of the fault tests this machine can run at all."""
+    return ["mulligan faults: " + ", ".join(f"{name} {value}" for name, value in tools.capabilities().items())]
+
+
+@pytest.fixture(autouse=True)
+def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Gives each test its own HOME and XDG directories, a fixed umask and locale, and no inherited settings."""
+    for name in [name for name in os.environ if name.startswith(SCRUBBED) and name != SWEEP]:
+        monkeypatch.delenv(name)
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    for kind in ("STATE", "CONFIG", "CACHE", "DATA", "RUNTIME"):
+        folder = home / f"xdg-{kind.lower()}"
+        folder.mkdir(mode=0o700)
+        monkeypatch.setenv(f"XDG_{kind}_DIR" if kind == "RUNTIME" else f"XDG_{kind}_HOME", str(folder))
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    before = os.umask(0o022)
+    yield home
+    os.umask(before)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """An empty directory to be the workspace."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Where the store of `ws` lives; nothing is there before the first save."""
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def ws(project: Path, store: Path) -> Any:
+    """The workspace over `project`, with its store at `store`."""
+    import mulligan
+
+    return mulligan.open(project, store=store)
