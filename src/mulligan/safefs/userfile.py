@@ -1,0 +1,42 @@
+"""
+Files that are neither the workspace's nor the store's: the user's own configuration, and reports for the user.
+
+A link is followed here on purpose: people keep their configuration in a repository and link it into place. What is read
+must still be a regular file of bounded size, so that a FIFO or a device standing there cannot hang a command.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from mulligan.safefs import seam
+from mulligan.safefs.directory import Directory, NotRegular, read_all, write_all
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+
+def read_user_file(path: str, *, limit: int) -> bytes | None:
+    """Returns the first `limit` bytes of a regular file, None if nothing stands there; NotRegular for anything else."""
+    try:
+        fd = seam.calls.open(path, _FLAGS)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise NotRegular(path)
+        return read_all(fd, limit)
+    finally:
+        seam.calls.close(fd)
+
+
+def write_private_file(directory: str, name: str, data: bytes) -> str:
+    """Writes a new file that only its owner can read, making the directory if need be, and returns its path."""
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    with Directory.open(os.path.realpath(directory)) as into:
+        fd = into.create(os.fsencode(name), 0o600)
+        try:
+            write_all(fd, data)
+        finally:
+            seam.calls.close(fd)
+    return os.path.join(directory, name)

@@ -1,0 +1,391 @@
+"""
+The user's choices, resolved: the one module that reads the environment, the home directory and configuration files.
+
+Everything else receives the result as a value. Options win over the environment, that over the user's own `config.toml`.
+A workspace's own file (`mulligan.toml`, else `[tool.mulligan]` in `pyproject.toml`) is written by whoever wrote the
+project, possibly by the agent itself: it may narrow what is captured and switch the agent loop, and nothing else; what
+it asks beyond that, or says wrongly, is ignored with a warning and is never an error.
+The user's own file is the user's word: a mistake in it is a ConfigError that names file, key and what is allowed.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from mulligan.errors import ConfigError, MulliganError
+from mulligan.model.gitconfig import parse_git_config
+from mulligan.model.policy import CapturePolicy, LoopPolicy, Retention, Settings
+from mulligan.model.sizes import parse_size
+from mulligan.safefs.directory import Directory, NotRegular
+from mulligan.safefs.userfile import read_user_file
+
+DEFAULT_WAIT = 2.0
+CONFIG_LIMIT = 256 * 1024
+EXCLUDES_LIMIT = 1 << 20
+PATTERNS_LIMIT = 1000
+INCLUDE_DEPTH = 5
+
+Environ = Mapping[str, str]
+Values = dict[str, Any]
+Complain = Callable[[str, str], None]
+
+
+# -- where things are ---------------------------------------------------------------------------
+
+
+class Places(NamedTuple):
+    """Where this user's things are."""
+
+    home: str
+    config: str
+    state: str
+
+    @property
+    def stores(self) -> str:
+        """The directory that holds one store per workspace."""
+        return os.path.join(self.state, "mulligan", "stores")
+
+    @property
+    def reports(self) -> str:
+        """The directory for reports of unexpected errors."""
+        return os.path.join(self.state, "mulligan", "reports")
+
+    @property
+    def user_config(self) -> str:
+        """The user's own configuration file."""
+        return os.path.join(self.config, "mulligan", "config.toml")
+
+
+def places(environ: Environ | None = None) -> Places:
+    """Returns the user's directories; a variable that is empty or not absolute counts as unset, as XDG demands."""
+    env = os.environ if environ is None else environ
+    home = env.get("HOME", "")
+    if not os.path.isabs(home):
+        home = _home_from_passwd()
+    config, state = env.get("XDG_CONFIG_HOME", ""), env.get("XDG_STATE_HOME", "")
+    return Places(
+        home,
+        config if os.path.isabs(config) else os.path.join(home, ".config"),
+        state if os.path.isabs(state) else os.path.join(home, ".local", "state"),
+    )
+
+
+def _home_from_passwd() -> str:
+    import pwd  # noqa: PLC0415 - only where HOME is missing
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return "/"
+
+
+def store_for(workspace: str, where: Places) -> str:
+    """Returns the default store of a workspace (given by its real path)."""
+    digest = hashlib.sha256(os.fsencode(workspace), usedforsecurity=False).hexdigest()[:16]
+    name = "".join(c if c.isalnum() or c in "-_." else "_" for c in os.path.basename(workspace))
+    return os.path.join(where.stores, f"{name.lstrip('.-')[:40] or 'root'}-{digest}")
+
+
+def find_workspace(start: str, environ: Environ | None = None) -> str:
+    """Returns the nearest directory, from `start` upward, that has a store of its own; `start` itself if none has."""
+    where, here = places(environ), os.path.realpath(start)
+    candidate = here
+    while True:
+        if os.path.isdir(store_for(candidate, where)):
+            return candidate
+        above = os.path.dirname(candidate)
+        if above == candidate:
+            return here
+        candidate = above
+
+
+def resolve(
+    workspace: str | os.PathLike[str] = ".",
+    *,
+    store: str | os.PathLike[str] | None = None,
+    wait: float | None = None,
+    environ: Environ | None = None,
+) -> Settings:
+    """Returns everything `open` needs to know; raises ConfigError when the user's own configuration is wrong."""
+    env = os.environ if environ is None else environ
+    where = places(env)
+    root = os.path.realpath(os.fsdecode(os.fspath(workspace)))
+    chosen = os.fsdecode(os.fspath(store)) if store is not None else env.get("MULLIGAN_STORE", "")
+    warnings: list[str] = []
+    user = _user_values(where.user_config)
+    project = _workspace_values(root, warnings)
+    return Settings(
+        workspace=root,
+        store=os.path.realpath(chosen) if chosen else store_for(root, where),
+        stores=where.stores,
+        home=where.home,
+        capture=_capture(user, project, _global_excludes(where)),
+        retention=Retention(**_section(user, "retention")),
+        loop=LoopPolicy(**{**_section(user, "checkpoints"), **_section(project, "checkpoints")}),
+        wait=DEFAULT_WAIT if wait is None else wait,
+        warnings=tuple(warnings),
+    )
+
+
+def _section(values: Values, name: str) -> Values:
+    return {key.partition(".")[2]: value for key, value in values.items() if key.startswith(name + ".")}
+
+
+def _capture(user: Values, project: Values, global_excludes: bytes) -> CapturePolicy:
+    largest = user.get("capture.max_file_size", CapturePolicy().max_file_size)
+    return CapturePolicy(
+        include=user.get("capture.include", ()),
+        workspace_include=project.get("capture.include", ()),
+        exclude=user.get("capture.exclude", ()) + project.get("capture.exclude", ()),
+        max_file_size=min(largest, project.get("capture.max_file_size", largest)),
+        global_excludes=global_excludes,
+    )
+
+
+# -- what a configuration file may say ----------------------------------------------------------
+
+
+class Key(NamedTuple):
+    """One setting: how its value is read, what is allowed (in words), and whether a workspace's file may set it."""
+
+    read: Callable[[object], object]
+    allowed: str
+    in_workspace: bool = False
+
+
+def _patterns(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > PATTERNS_LIMIT:
+        raise ValueError
+    for pattern in value:
+        if not isinstance(pattern, str) or not pattern.strip() or any(c in pattern for c in "\0\n\r"):
+            raise ValueError
+    return tuple(value)
+
+
+def _plain_patterns(value: object) -> tuple[str, ...]:
+    found = _patterns(value)
+    if any(pattern.startswith("!") for pattern in found):
+        raise ValueError
+    return found
+
+
+def _size(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError  # noqa: TRY004 - one kind of mistake for the caller
+    size = parse_size(value)
+    if size <= 0:
+        raise ValueError
+    return size
+
+
+def _whole(low: int, high: int) -> Callable[[object], int]:
+    def read(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError
+        return value
+
+    return read
+
+
+def _switch(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError  # noqa: TRY004 - one kind of mistake for the caller
+    return value
+
+
+_COUNT = Key(_whole(0, 100_000), "a whole number from 0 to 100000")
+_SIZE = 'a size like "50 MiB" or a number of bytes, more than 0'
+
+KEYS: dict[str, Key] = {
+    "capture.include": Key(_plain_patterns, 'a list of patterns like [".env.example"], none beginning with "!"', True),
+    "capture.exclude": Key(_patterns, 'a list of patterns like ["*.log", "data/"]', True),
+    "capture.max_file_size": Key(_size, _SIZE, True),
+    "retention.automatic": _COUNT,
+    "retention.session": _COUNT,
+    "retention.step": _COUNT,
+    "retention.safety": Key(_whole(1, 100_000), "a whole number from 1 to 100000"),
+    "retention.step_days": Key(_whole(1, 36_500), "a whole number of days from 1 to 36500"),
+    "retention.budget": Key(_size, _SIZE),
+    "checkpoints.enabled": Key(_switch, "true or false", True),
+    "checkpoints.every_n_steps": Key(_whole(1, 50), "a whole number from 1 to 50", True),
+}
+SECTIONS = tuple(dict.fromkeys(key.partition(".")[0] for key in KEYS))
+
+
+def _parse(data: bytes) -> Values:
+    import tomllib  # noqa: PLC0415 - only where there is a file to parse
+
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _flat(table: Values, complain: Complain) -> Iterator[tuple[str, object]]:
+    for section, content in table.items():
+        if section not in SECTIONS:
+            complain(section, f"is not a section (allowed: {', '.join(SECTIONS)})")
+        elif not isinstance(content, dict):
+            complain(section, f"must be a section: write [{section}]")
+        else:
+            for name, value in content.items():
+                yield f"{section}.{name}", value
+
+
+def _values(table: Values, complain: Complain) -> Values:
+    found: Values = {}
+    for name, value in _flat(table, complain):
+        key = KEYS.get(name)
+        if key is None:
+            section = name.partition(".")[0]
+            known = [k.partition(".")[2] for k in KEYS if k.startswith(section + ".")]
+            complain(name, f"is not a setting (allowed in [{section}]: {', '.join(known)})")
+            continue
+        try:
+            found[name] = key.read(value)
+        except ValueError:
+            complain(name, f"must be {key.allowed}")
+    return found
+
+
+# -- the user's own file ------------------------------------------------------------------------
+
+
+def _user_values(path: str) -> Values:
+    def complain(key: str, problem: str) -> None:
+        raise _config_error(path, f"{key} {problem}")
+
+    try:
+        data = read_user_file(path, limit=CONFIG_LIMIT + 1)
+    except OSError as error:
+        raise _config_error(path, f"it cannot be read ({error.strerror or 'not a regular file'})") from None
+    if data is None:
+        return {}
+    if len(data) > CONFIG_LIMIT:
+        raise _config_error(path, f"it is larger than {CONFIG_LIMIT} bytes")
+    try:
+        table = _parse(data)
+    except ValueError as error:
+        raise _config_error(path, str(error)) from None
+    return _values(table, complain)
+
+
+def _config_error(path: str, problem: str) -> MulliganError:
+    return ConfigError(
+        f"Your configuration {path} cannot be used: {problem}. Nothing was changed.",
+        hint="Correct or remove that line; every setting is described in docs/reference/configuration.md",
+    )
+
+
+# -- the workspace's file -----------------------------------------------------------------------
+
+
+def _workspace_values(root: str, warnings: list[str]) -> Values:
+    try:
+        directory = Directory.open(root)
+    except OSError:
+        return {}  # no directory, or none that may be read: the engine says so better
+    with directory:
+        for name in ("mulligan.toml", "pyproject.toml"):
+            table = _workspace_table(directory, name, warnings)
+            if table is not None:
+                return _narrowing(table, name, warnings)
+    return {}
+
+
+def _workspace_table(directory: Directory, name: str, warnings: list[str]) -> Values | None:
+    """Returns what a workspace's file says to mulligan, None if it says nothing at all."""
+    try:
+        data = directory.read(os.fsencode(name), limit=CONFIG_LIMIT + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        odd = isinstance(error, NotRegular) or error.errno == errno.ELOOP
+        return _ignored(name, "it is not a regular file" if odd else f"it cannot be read ({error.strerror})", warnings)
+    own = name == "mulligan.toml"
+    if not own and b"mulligan" not in data:
+        return None
+    if len(data) > CONFIG_LIMIT:
+        return _ignored(name, f"it is larger than {CONFIG_LIMIT} bytes", warnings)
+    try:
+        table = _parse(data)
+    except ValueError as error:
+        return _ignored(name, str(error), warnings)
+    if own:
+        return table
+    tool = table.get("tool")
+    section = tool.get("mulligan") if isinstance(tool, dict) else None
+    return section if isinstance(section, dict) else None
+
+
+def _ignored(name: str, reason: str, warnings: list[str]) -> Values | None:
+    # A pyproject.toml that cannot be read is other tools' trouble; a mulligan.toml is ours, so it ends the search.
+    if name != "mulligan.toml":
+        return None
+    warnings.append(f"{name} is ignored: {reason}.")
+    return {}
+
+
+def _narrowing(table: Values, name: str, warnings: list[str]) -> Values:
+    def complain(key: str, problem: str) -> None:
+        warnings.append(f"{name}: {key} is ignored: it {problem}.")
+
+    found = _values(table, complain)
+    for key in [key for key in found if not KEYS[key].in_workspace]:
+        complain(key, "can only be set in your own configuration")
+        del found[key]
+    excluded = found.get("capture.exclude", ())
+    if any(pattern.startswith("!") for pattern in excluded):
+        # A negated pattern takes back an earlier one, perhaps the user's: that would be widening.
+        complain("capture.exclude", 'may not hold patterns that begin with "!" (those only are left out)')
+        found["capture.exclude"] = tuple(pattern for pattern in excluded if not pattern.startswith("!"))
+    return found
+
+
+# -- git's global excludes ----------------------------------------------------------------------
+
+
+def _global_excludes(where: Places) -> bytes:
+    """
+    Returns the content of the user's global git excludes.
+
+    LIMIT: the system's own configuration, `includeIf` and the `GIT_*` variables are not looked at.
+    """
+    path: str | None = os.path.join(where.config, "git", "ignore")
+    for config in (os.path.join(where.config, "git", "config"), os.path.join(where.home, ".gitconfig")):
+        for value in _excludes_files(config, where.home, INCLUDE_DEPTH):
+            path = _expand(value, where.home)
+    return (_read_quietly(path, EXCLUDES_LIMIT) or b"") if path else b""
+
+
+def _excludes_files(config: str, home: str, depth: int) -> Iterator[str]:
+    data = _read_quietly(config, CONFIG_LIMIT)
+    # Most configurations mention neither word: the search is cheaper than the parser.
+    if not data or not (b"excludesfile" in (low := data.lower()) or b"include" in low):
+        return
+    for key, value in parse_git_config(data.decode("utf-8", "surrogateescape")):
+        if key == "core.excludesfile":
+            yield value or ""
+        elif key == "include.path" and value and depth:
+            included = _expand(value, home) or os.path.join(os.path.dirname(config), value)
+            yield from _excludes_files(included, home, depth - 1)
+
+
+def _expand(value: str, home: str) -> str | None:
+    """Returns a path of git's configuration as an absolute one, None where it names none."""
+    if value.startswith("~/"):
+        return os.path.join(home, value[2:])
+    if value.startswith("~"):
+        value = os.path.expanduser(value)
+    return value if os.path.isabs(value) else None
+
+
+def _read_quietly(path: str, limit: int) -> bytes | None:
+    try:
+        return read_user_file(path, limit=limit)
+    except (OSError, ValueError):
+        return None  # unreadable, a directory, a NUL in the name: git itself would only warn
