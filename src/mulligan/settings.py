@@ -24,7 +24,9 @@ from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.userfile import read_user_file
 
 DEFAULT_WAIT = 2.0
-CONFIG_LIMIT = 256 * 1024
+CONFIG_LIMIT = 64 * 1024
+PYPROJECT_LIMIT = 1 << 20
+DOTS_LIMIT = 100
 EXCLUDES_LIMIT = 1 << 20
 PATTERNS_LIMIT = 1000
 INCLUDE_DEPTH = 5
@@ -299,34 +301,57 @@ def _workspace_values(root: str, warnings: list[str]) -> Values:
 
 def _workspace_table(directory: Directory, name: str, warnings: list[str]) -> Values | None:
     """Returns what a workspace's file says to mulligan, None if it says nothing at all."""
+    own = name == "mulligan.toml"
     try:
-        data = directory.read(os.fsencode(name), limit=CONFIG_LIMIT + 1)
+        data = directory.read(os.fsencode(name), limit=CONFIG_LIMIT + 1 if own else PYPROJECT_LIMIT)
     except FileNotFoundError:
         return None
     except OSError as error:
+        # A pyproject.toml that cannot be read is other tools' trouble; a mulligan.toml is ours.
         odd = isinstance(error, NotRegular) or error.errno == errno.ELOOP
-        return _ignored(name, "it is not a regular file" if odd else f"it cannot be read ({error.strerror})", warnings)
-    own = name == "mulligan.toml"
-    if not own and b"mulligan" not in data:
-        return None
-    if len(data) > CONFIG_LIMIT:
-        return _ignored(name, f"it is larger than {CONFIG_LIMIT} bytes", warnings)
+        reason = "it is not a regular file" if odd else f"it cannot be read ({error.strerror})"
+        return _ignored(name, reason, warnings) if own else None
+    if not own:
+        data = _own_tables(data)
+        if not data:
+            return None
     try:
-        table = _parse(data)
+        table = _parse_foreign(data)
     except ValueError as error:
         return _ignored(name, str(error), warnings)
-    if own:
-        return table
-    tool = table.get("tool")
-    section = tool.get("mulligan") if isinstance(tool, dict) else None
-    return section if isinstance(section, dict) else None
+    return table if own else table["tool"]["mulligan"]
 
 
-def _ignored(name: str, reason: str, warnings: list[str]) -> Values | None:
-    # A pyproject.toml that cannot be read is other tools' trouble; a mulligan.toml is ours, so it ends the search.
-    if name != "mulligan.toml":
-        return None
-    warnings.append(f"{name} is ignored: {reason}.")
+def _own_tables(pyproject: bytes) -> bytes:
+    """
+    Returns the lines of `[tool.mulligan]` and its subtables, and none of the others.
+
+    LIMIT: a table written in another way (`tool.mulligan.capture.exclude = …` under `[tool]`) is not seen.
+    """
+    if b"[tool.mulligan" not in pyproject:
+        return b""
+    kept, ours = [], False
+    for line in pyproject.splitlines(keepends=True):
+        if line.startswith(b"["):
+            ours = line.startswith((b"[tool.mulligan]", b"[tool.mulligan."))
+        if ours:
+            kept.append(line)
+    return b"".join(kept)
+
+
+def _parse_foreign(data: bytes) -> Values:
+    """Parses a file that the workspace brought along, refusing what would cost more memory than a checkpoint."""
+    if len(data) > CONFIG_LIMIT:
+        raise ValueError(f"it is larger than {CONFIG_LIMIT} bytes")
+    # tomllib needs memory with the square of a key's dots: one line of 240 KB was killed for want of 57 GB.
+    if any(line.count(b".") > DOTS_LIMIT for line in data.splitlines()):
+        raise ValueError(f"a line has more than {DOTS_LIMIT} dots")
+    return _parse(data)
+
+
+def _ignored(name: str, reason: str, warnings: list[str]) -> Values:
+    what = name if name == "mulligan.toml" else f"[tool.mulligan] in {name}"
+    warnings.append(f"{what} is ignored: {reason}.")
     return {}
 
 
