@@ -36,7 +36,7 @@ def plain_environment(**more: str) -> dict[str, str]:
 
 def mulligan_argv(*args: str | os.PathLike[str]) -> list[str]:
     """The command line of `mulligan`, as a list to start."""
-    return [sys.executable, "-m", "mulligan", *map(os.fspath, args)]
+    return [sys.executable, "-m", "mulligan", *(os.fspath(arg) for arg in args)]
 
 
 def cli(
@@ -52,6 +52,7 @@ def cli(
         encoding="utf-8",
         errors="surrogateescape",
         timeout=120,
+        check=False,
     )
 
 
@@ -78,7 +79,7 @@ def git(
 ) -> bytes:
     """Runs plain git and returns what it printed."""
     done = subprocess.run(
-        ["git", *args], cwd=cwd, env=git_environment(**env), input=stdin, capture_output=True, timeout=120
+        ["git", *args], cwd=cwd, env=git_environment(**env), input=stdin, capture_output=True, timeout=120, check=False
     )
     if check and done.returncode:
         raise AssertionError(f"git {args}: exit {done.returncode}: {done.stderr.decode(errors='replace')}")
