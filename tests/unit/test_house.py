@@ -373,7 +373,8 @@ def test_nothing_is_left_to_do() -> None:
 
 # -- confessed limits ---------------------------------------------------------------------------
 
-MARKER = re.compile(r"\b(?:RACE|LIMIT): (.{10,400})", re.DOTALL)
+# A lookahead, since the next marker may stand within the text of this one.
+MARKER = re.compile(r"\b(?:RACE|LIMIT): (?=(.{10,400}))", re.DOTALL)
 ENTRY = re.compile(r"^- `(?P<file>[\w/]+\.py)`: (?P<text>.*)$", re.MULTILINE)
 
 
