@@ -123,10 +123,10 @@ class Timeline(RuleBasedStateMachine):
         self.clear(path)
         os.mkdir(self.place(path))
 
-    @rule(path=paths, target=st.sampled_from(["a", "..", "/etc", "nowhere", "new\nline", "\udcff"]))
-    def link(self, path: str, target: str) -> None:
+    @rule(path=paths, to=st.sampled_from(["a", "..", "/etc", "nowhere", "new\nline", "\udcff"]))
+    def link(self, path: str, to: str) -> None:
         self.clear(path)
-        os.symlink(target, self.place(path))
+        os.symlink(to, self.place(path))
 
     @rule(number=st.integers(0, 99), perm=perms)
     def change_mode(self, number: int, perm: int) -> None:
