@@ -68,6 +68,7 @@ class Arena:
         self.place = place
         self.entrants: list[Entrant] = []
         self.expected = trees.expected(tree)
+        self.edited: set[str] = set()
         self.versions: dict[int, bytes] = {}
 
     def enter(self, kind: type[Contestant]) -> None:
@@ -141,6 +142,7 @@ class Arena:
             file = texts[(number * 7919) % len(texts)]
             content = trees.edited(self.tree.content(file), number=number)
             self.expected[file.path] = trees.blob_id(content)
+            self.edited.add(file.path)
             for entrant in self.entrants:
                 trees.overwrite(entrant.workspace, {file.path: content})
             for entrant in self._turns(row, number):
@@ -152,7 +154,7 @@ class Arena:
 
     def restore(self, row: str, count: int) -> None:
         """Measures putting back that many edited files, spread over the tree."""
-        texts = [f for f in self.tree.texts() if self.expected[f.path] == trees.blob_id(self.tree.content(f))]
+        texts = [file for file in self.tree.texts() if file.path not in self.edited]
         step = max(1, len(texts) // count)
         chosen = {file.path: self.tree.content(file) for file in texts[::step][:count]}
         for number in range(self.rules.runs):

@@ -1,3 +1,4 @@
+# ruff: noqa: A005  (run as a script only; the head of it keeps the standard library's module reachable)
 """
 Where mulligan's time goes: `python bench/profile.py [--files 2000] [--only first,one,restore]`.
 

@@ -148,7 +148,7 @@ def _field(
 
 def _on_a_tree(count: int, seed: int, kinds: list[type[Contestant]], rules: Rules, work: Path) -> Section:
     tree = trees.plan(count, seed=seed)
-    many = min(1000, len(tree.texts()) // 2)
+    many = min(1000, len(tree.texts()) * 3 // 4)
     section = Section(f"{count:,} files", f"{len(tree.directories):,} directories, one copy per contestant")
     section.rows = {row: shown for row, shown in TREE_ROWS.items() if row in rules.rows or row == "first"}
     if "restore-1000" in section.rows and many != 1000:
