@@ -1,0 +1,62 @@
+"""
+The index's TREE extension: which directories of the index are known to equal which tree.
+
+A valid node saves reading the tree it names. The extension is a hint: when it is malformed there is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+_DEPTH = 2048
+
+
+@dataclass(slots=True)
+class CacheTree:
+    """One directory of the index; `oid` is None when its tree has to be worked out."""
+
+    oid: bytes | None
+    children: dict[bytes, CacheTree] = field(default_factory=dict)
+
+
+def parse_cache_tree(data: bytes) -> CacheTree | None:
+    """Returns the root of the extension's nodes, None when it is empty or malformed."""
+    try:
+        return _parse(data)
+    except (ValueError, IndexError):
+        return None
+
+
+def _parse(data: bytes) -> CacheTree | None:
+    root: CacheTree | None = None
+    open_nodes: list[tuple[CacheTree, int]] = []  # a node and how many of its children are still to come
+    at = 0
+    while at < len(data):
+        nul = data.index(b"\0", at)
+        line = data.index(b"\n", nul, nul + 32)
+        entries, subtrees = data[nul + 1 : line].split(b" ")
+        name, valid, count = data[at:nul], int(entries) >= 0, int(subtrees)
+        at = line + 1 + (20 if valid else 0)
+        if at > len(data) or count < 0 or len(open_nodes) > _DEPTH:
+            return None
+        node = CacheTree(data[line + 1 : at] if valid else None)
+        if root is None:
+            root = node
+        else:
+            parent, left = open_nodes.pop()
+            parent.children[name] = node
+            if left > 1:
+                open_nodes.append((parent, left - 1))
+        if count:
+            open_nodes.append((node, count))
+        if not open_nodes:
+            break
+    return root if not open_nodes else None
+
+
+def root_oid(data: bytes) -> bytes | None:
+    """Returns the tree that the whole index is known to be, without taking the rest apart."""
+    line = data.find(b"\n", 0, 64)
+    if data[:1] != b"\0" or line < 0 or data[1:2] == b"-" or len(data) < line + 21:
+        return None
+    return data[line + 1 : line + 21]

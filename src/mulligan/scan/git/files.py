@@ -1,0 +1,55 @@
+"""
+Files of a repository that nobody vouches for.
+
+Promise: only regular files are read, never through a link, never more than the given limit, and never waiting for
+somebody at the other end of a pipe. Whatever goes wrong, the answer is None.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mulligan.safefs import seam
+from mulligan.safefs.directory import Directory
+
+_AT_LEAST = 1 << 16
+
+
+def read_file(root: Directory, path: bytes, *, limit: int) -> bytes | None:
+    """Returns the bytes of a file below a directory; None when it is missing, odd, unreadable or larger than the limit."""
+    parent, _, name = path.rpartition(b"/")
+    try:
+        with root.descend(parent) as directory, directory.reading(name) as fd:
+            return read_open(fd, limit)
+    except (OSError, ValueError):  # ValueError: a name with NUL in it
+        return None
+
+
+def read_open(fd: int, limit: int) -> bytes | None:
+    """Returns what an open file holds, None when that is more than the limit."""
+    size = os.fstat(fd).st_size
+    if size > limit:
+        return None
+    # One call for the whole file: chunks of a large index would be copied twice.
+    data = seam.calls.read(fd, max(size + 1, _AT_LEAST))
+    while part := seam.calls.read(fd, _AT_LEAST):
+        data += part
+        if len(data) > limit:
+            return None
+    return data if len(data) <= limit else None
+
+
+def open_directory(path: bytes) -> Directory | None:
+    """Opens a directory that a repository's file names, links resolved; None when there is none."""
+    try:
+        return Directory.open(os.path.realpath(path))
+    except (OSError, ValueError):
+        return None
+
+
+def status(root: Directory, path: bytes) -> os.stat_result | None:
+    """Returns the status of a path below a directory, of a link itself; None when nothing is there."""
+    try:
+        return os.stat(path, dir_fd=root.fd, follow_symlinks=False)
+    except (OSError, ValueError):
+        return None

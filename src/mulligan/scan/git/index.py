@@ -1,0 +1,147 @@
+"""
+The user's index: what git tracks, with which mode and content.
+
+`parse_index` takes the file's bytes apart; `Index` answers questions about the result. Stage 0 entries are found by path,
+unmerged paths are listed apart. Submodules and the directories of a sparse index are known by name and are not files.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from functools import cached_property
+
+from mulligan.scan.git.cache_tree import CacheTree, parse_cache_tree
+from mulligan.scan.git.index_format import (
+    ASSUME_VALID,
+    HEAD,
+    INTENT_TO_ADD,
+    MODE_DIRECTORY,
+    MODE_GITLINK,
+    SKIP_WORKTREE,
+    STAGE,
+    IndexEntry,
+    Rows,
+    decode,
+    read_extensions,
+    read_rows,
+)
+from mulligan.scan.git.split_index import Malformed, merge
+
+INDEX_LIMIT = 128 << 20
+
+
+class Index:
+    """
+    A parsed index.
+
+    `heads` maps the path of each stage 0 entry to its undecoded head (bytes 24 to 28 are the mode, 40 to 60 the object
+    id); it is there for loops over everything. For single entries there is `get`.
+    """
+
+    def __init__(self, names: list[bytes], heads: list[bytes], special: list[int], tree: bytes = b"") -> None:
+        unmerged: set[bytes] = set()
+        assumed: set[bytes] = set()
+        skipped: set[bytes] = set()
+        intended: set[bytes] = set()
+        self.heads: dict[bytes, bytes] = dict(zip(names, heads, strict=True))
+        for at in special:
+            name, head = names[at], heads[at]
+            if head[60] & STAGE:
+                unmerged.add(name)
+            if head[60] & ASSUME_VALID:
+                assumed.add(name)
+            if len(head) > HEAD:
+                (skipped if head[HEAD] & SKIP_WORKTREE else set()).add(name)
+                (intended if head[HEAD] & INTENT_TO_ADD else set()).add(name)
+        for name in unmerged:
+            self.heads.pop(name, None)
+        self.unmerged, self.assume_valid = frozenset(unmerged), frozenset(assumed)
+        self.skip_worktree, self.intent_to_add = frozenset(skipped), frozenset(intended)
+        odd = [name for name, head in self.heads.items() if head[26] in b"\xe0\x40"]
+        self.links = frozenset(name for name in odd if self.heads[name][24:28] == MODE_GITLINK)
+        self.sparse = frozenset(name for name in odd if self.heads[name][24:28] == MODE_DIRECTORY)
+        self._tree = tree
+
+    def __len__(self) -> int:
+        return len(self.heads) + len(self.unmerged)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.heads or path in self.unmerged
+
+    def get(self, path: bytes) -> IndexEntry | None:
+        """Returns the stage 0 entry of a path."""
+        head = self.heads.get(path)
+        return decode(path, head) if head is not None else None
+
+    @cached_property
+    def paths(self) -> list[bytes]:
+        """The paths of the stage 0 entries, sorted."""
+        return sorted(self.heads)
+
+    @cached_property
+    def cache_tree(self) -> CacheTree | None:
+        """The trees git knows the index's directories to be."""
+        return parse_cache_tree(self._tree)
+
+    def below(self, directory: bytes) -> list[bytes]:
+        """Returns the sorted paths of the stage 0 entries below a directory (`b""` or one that ends in `/`)."""
+        if not directory:
+            return self.paths
+        low, high = bisect_left(self.paths, directory), bisect_left(self.paths, directory[:-1] + b"0")
+        return self.paths[low:high]
+
+    def tracked(self, prefix: bytes = b"") -> set[bytes]:
+        """Returns the tracked files below a directory, relative to it: unmerged ones too, submodules not."""
+        if not prefix:
+            return (self.heads.keys() | self.unmerged) - self.links - self.sparse
+        directory = prefix + b"/"
+        skip = len(directory)
+        odd = self.links | self.sparse
+        found = {path[skip:] for path in self.below(directory) if path not in odd}
+        return found | {path[skip:] for path in self.unmerged if path.startswith(directory)}
+
+    def inside_link(self, path: bytes) -> bool:
+        """Returns whether a path is a submodule or lies in one."""
+        if not self.links:
+            return False
+        return path in self.links or any(directory in self.links for directory in _above(path))
+
+    def sparse_directory(self, path: bytes) -> bytes | None:
+        """Returns the sparse index's directory (ending in `/`) that stands for a path."""
+        if not self.sparse:
+            return None
+        return next((found for above in _above(path) if (found := above + b"/") in self.sparse), None)
+
+
+def _above(path: bytes) -> list[bytes]:
+    return [path[:at] for at in range(len(path)) if path[at] == 0x2F]
+
+
+EMPTY = Index([], [], [])
+
+
+def parse_index(data: bytes, *, shared: Callable[[bytes], bytes | None] | None = None) -> Index | None:
+    """Returns the index that a file's bytes hold, None when they are malformed; `shared` reads the other half of a split one."""
+    try:
+        rows = read_rows(data)
+        extensions = read_extensions(data, rows.end)
+        if b"link" in extensions:
+            rows = _joined(rows, extensions[b"link"], shared)
+    except Malformed:
+        return None
+    return Index(rows.names, rows.heads, rows.special, extensions.get(b"TREE", b""))
+
+
+def _joined(rows: Rows, link: bytes, shared: Callable[[bytes], bytes | None] | None) -> Rows:
+    if len(link) < 20:
+        raise Malformed("link")
+    if link[:20] == bytes(20):
+        return rows
+    other = shared(b"sharedindex." + link[:20].hex().encode("ascii")) if shared else None
+    if other is None:
+        raise Malformed("shared index")
+    base = read_rows(other)
+    names, heads = merge((base.names, base.heads), (rows.names, rows.heads), link)
+    special = [at for at, head in enumerate(heads) if head[60] > 0xF]
+    return Rows(names, heads, special, rows.end)

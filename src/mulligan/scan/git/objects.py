@@ -1,0 +1,181 @@
+"""
+The user's objects, loose and packed: what HEAD's tree holds.
+
+Read only, never written, never locked, never trusted: an object that is missing, too large or malformed is None, and the
+caller treats what hangs on it as unknown. Alternates are followed as data to a bounded depth.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from mulligan.safefs.directory import Directory
+from mulligan.scan.git.files import open_directory, read_file
+from mulligan.scan.git.pack import OBJECT_LIMIT, BadPack, Pack, inflate
+
+ALTERNATES_LIMIT = 1 << 16
+STORES_LIMIT = 16
+DEPTH_LIMIT = 5
+PACKS_LIMIT = 256
+
+GITLINK = 0o160000
+
+
+class Entry(NamedTuple):
+    """One name in one of the user's trees; modes that git no longer writes are given as it understands them."""
+
+    name: bytes
+    mode: int
+    oid: bytes
+
+
+class Objects:
+    """The objects that a repository can see; open while it is used, then closed."""
+
+    def __init__(self, root: bytes) -> None:
+        self._root = root
+        self._stores: list[Directory] | None = None
+        self._packs: list[Pack] | None = None
+        self._open: list[Directory] = []
+
+    def __enter__(self) -> Objects:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pack in self._packs or ():
+            pack.close()
+        for directory in self._open:
+            directory.close()
+        self._open, self._stores, self._packs = [], None, None
+
+    def read(self, oid: bytes) -> tuple[bytes, bytes] | None:
+        """Returns kind and bytes of an object; None when it cannot be had."""
+        if len(oid) != 20:
+            return None
+        return self._packed(oid) or self._loose(oid)
+
+    def read_commit_tree(self, oid: bytes) -> bytes | None:
+        """Returns the tree of a commit."""
+        found = self.read(oid)
+        if found is None or found[0] != b"commit" or found[1][:5] != b"tree " or found[1][45:46] != b"\n":
+            return None
+        try:
+            return bytes.fromhex(found[1][5:45].decode("ascii"))
+        except ValueError:
+            return None
+
+    def read_tree(self, oid: bytes) -> list[Entry] | None:
+        """Returns the entries of a tree."""
+        found = self.read(oid)
+        return parse_tree(found[1]) if found is not None and found[0] == b"tree" else None
+
+    def _loose(self, oid: bytes) -> tuple[bytes, bytes] | None:
+        name = oid.hex().encode("ascii")
+        path = name[:2] + b"/" + name[2:]
+        for directory in self._directories():
+            data = read_file(directory, path, limit=OBJECT_LIMIT)
+            if data is not None:
+                return _unwrap(data)
+        return None
+
+    def _packed(self, oid: bytes) -> tuple[bytes, bytes] | None:
+        if self._packs is None:
+            self._packs = list(self._open_packs())
+        for at, pack in enumerate(self._packs):
+            # A pack that git removed meanwhile, or a broken one: another may hold the object too.
+            with suppress(OSError, BadPack, IndexError):
+                offset = pack.offset_of(oid)
+                if offset is not None:
+                    found = pack.read(offset)
+                    self._packs.insert(0, self._packs.pop(at))  # the next one is probably there as well
+                    return found
+        return None
+
+    def _open_packs(self) -> Iterator[Pack]:
+        room = PACKS_LIMIT
+        for store in self._directories():
+            for directory, stem in self._pack_names(store)[:room]:
+                room -= 1
+                # Gone or broken: it counts as not there.
+                with suppress(OSError, BadPack):
+                    yield Pack(directory, stem)
+
+    def _pack_names(self, store: Directory) -> list[tuple[Directory, bytes]]:
+        try:
+            directory = store.child(b"pack")
+            self._open.append(directory)
+            names = [name for name in directory.names() if name.endswith(b".idx")]
+        except OSError:
+            return []
+        # LIMIT: of more packs than a few hundred only the largest are read.
+        sizes = {name: _size(directory, name) for name in names}
+        names.sort(key=lambda name: -sizes[name])
+        return [(directory, name[:-4]) for name in names]
+
+    def _directories(self) -> list[Directory]:
+        if self._stores is None:
+            self._stores = []
+            self._follow(self._root, 0, set())
+        return self._stores
+
+    def _follow(self, path: bytes, depth: int, seen: set[tuple[int, int]]) -> None:
+        if depth > DEPTH_LIMIT or self._stores is None or len(self._stores) >= STORES_LIMIT:
+            return
+        directory = open_directory(path)
+        if directory is None:
+            return
+        self._open.append(directory)
+        found = os.fstat(directory.fd)
+        if (found.st_dev, found.st_ino) in seen:
+            return
+        seen.add((found.st_dev, found.st_ino))
+        self._stores.append(directory)
+        for line in (read_file(directory, b"info/alternates", limit=ALTERNATES_LIMIT) or b"").split(b"\n"):
+            if line and not line.startswith((b"#", b'"')):
+                self._follow(os.path.join(path, line), depth + 1, seen)
+
+
+def _size(directory: Directory, name: bytes) -> int:
+    try:
+        return directory.stat(name).st_size
+    except OSError:
+        return 0
+
+
+def _unwrap(data: bytes) -> tuple[bytes, bytes] | None:
+    try:
+        whole = inflate(data, OBJECT_LIMIT)
+    except BadPack:
+        return None
+    head, nul, body = whole.partition(b"\0")
+    kind, _, size = head[:32].partition(b" ")
+    return (kind, body) if nul and size.isdigit() and len(size) < 20 and int(size) == len(body) else None
+
+
+def parse_tree(data: bytes) -> list[Entry] | None:
+    """Returns the entries of a tree, None when the bytes are not one."""
+    entries: list[Entry] = []
+    at, end = 0, len(data)
+    while at < end:
+        space, nul = data.find(b" ", at, at + 8), data.find(b"\0", at)
+        mode, name = data[at:space], data[space + 1 : nul]
+        if space < 0 or nul < space or nul + 21 > end or not mode.isdigit() or b"8" in mode or b"9" in mode:
+            return None
+        if not name or b"/" in name:
+            return None
+        entries.append(Entry(name, canonical(int(mode, 8)), data[nul + 1 : nul + 21]))
+        at = nul + 21
+    return entries
+
+
+def canonical(mode: int) -> int:
+    """Returns the mode git makes of one it finds in a tree."""
+    if stat.S_ISREG(mode):
+        return 0o100755 if mode & 0o100 else 0o100644
+    if stat.S_ISLNK(mode):
+        return 0o120000
+    return 0o040000 if stat.S_ISDIR(mode) else GITLINK

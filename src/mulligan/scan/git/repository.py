@@ -1,0 +1,227 @@
+"""
+The repository a workspace belongs to: finding it, and reading HEAD, excludes and index from it.
+
+Promise: reads only; starts nothing; obeys no setting and no `GIT_*` variable; no method raises for what it finds in the
+files. RACE: HEAD and the index are two files; a git command that runs meanwhile may have changed one and not yet the other.
+LIMIT: links inside a git directory are not followed, so refs or an index that are kept elsewhere by links are not seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable
+
+from mulligan.safefs.directory import Directory
+from mulligan.scan.git.files import open_directory, read_file, status
+from mulligan.scan.git.index import EMPTY, INDEX_LIMIT, Index, parse_index
+from mulligan.scan.git.objects import Objects
+from mulligan.scan.git.raw_index import RawIndex
+from mulligan.scan.git.refs import Head, head_bytes, read_head
+
+IGNORES_LIMIT = 4 << 20
+POINTER_LIMIT = 1 << 14
+
+
+class Repository:
+    """
+    A repository, held by open descriptors.
+
+    `prefix` is the workspace's path inside the work tree, `b""` when they are the same.
+    """
+
+    def __init__(
+        self, top: bytes, prefix: bytes, git_dir: tuple[bytes, Directory], common: tuple[bytes, Directory]
+    ) -> None:
+        self.prefix = prefix
+        self._top, self._git_dir, self._common = top, git_dir[1], common[1]
+        self._objects_path = os.path.join(common[0], b"objects")
+        self._index: tuple[tuple[int, ...], Index | None] | None = None
+        self._raw: tuple[tuple[int, ...], RawIndex] | None = None
+        self._kept: dict[str, tuple[bytes, frozenset[bytes]]] = {}
+
+    @classmethod
+    def find(cls, workspace: str, *, home: str = "") -> Repository | None:
+        """
+        Returns the repository that holds a workspace, None when there is none.
+
+        Looks at the workspace and above it, not beyond its file system, and neither at `/` nor at the home directory
+        unless that is the workspace itself. Above the workspace, only a `.git` of the same owner counts: another user's
+        `.gitignore` must not decide what is protected.
+        """
+        start = os.fsencode(os.path.realpath(workspace))
+        stop = {b"/", os.fsencode(os.path.realpath(home))} if home else {b"/"}
+        here, owners = start, {os.geteuid()}
+        try:
+            first = os.stat(start)
+        except OSError:
+            return None
+        owners.add(first.st_uid)
+        while here == start or here not in stop:
+            try:
+                if os.stat(here).st_dev != first.st_dev:
+                    return None
+                found = os.stat(os.path.join(here, b".git"), follow_symlinks=False)
+            except (OSError, ValueError):
+                found = None
+            if found is not None and (here == start or found.st_uid in owners):
+                repository = cls._open(here, start, found)
+                if repository is not None or stat.S_ISREG(found.st_mode):
+                    return repository
+            if here == b"/":
+                return None
+            here = os.path.dirname(here)
+        return None
+
+    @classmethod
+    def _open(cls, top: bytes, workspace: bytes, found: os.stat_result) -> Repository | None:
+        path: bytes | None = os.path.join(top, b".git")
+        if stat.S_ISREG(found.st_mode):
+            path = _pointed(top, b".git", b"gitdir: ")
+        elif not stat.S_ISDIR(found.st_mode) and not stat.S_ISLNK(found.st_mode):
+            return None
+        git_dir = open_directory(path) if path else None
+        if path is None or git_dir is None:
+            return None
+        common_path = _pointed(path, b"commondir", b"")
+        common = open_directory(common_path or path)
+        if common is not None and _is_git_directory(git_dir, common):
+            prefix = os.path.relpath(workspace, top) if workspace != top else b""
+            return cls(top, prefix, (path, git_dir), (common_path or path, common))
+        for directory in (git_dir, common):
+            if directory is not None:
+                directory.close()
+        return None
+
+    def __enter__(self) -> Repository:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the repository; again is harmless."""
+        self._git_dir.close()
+        self._common.close()
+
+    def is_current(self) -> bool:
+        """Returns whether the repository is still where it was opened; a long-lived process finds it again if not."""
+        found = status(self._git_dir, b"HEAD")
+        try:
+            pointer = os.stat(os.path.join(self._top, b".git"))
+        except OSError:
+            return False
+        here = os.fstat(self._git_dir.fd)
+        same = not stat.S_ISDIR(pointer.st_mode) or (pointer.st_dev, pointer.st_ino) == (here.st_dev, here.st_ino)
+        return found is not None and same
+
+    # -- HEAD and excludes ----------------------------------------------------------------------
+
+    def head(self) -> Head:
+        """Returns where HEAD stands."""
+        return read_head(self._git_dir, self._common)
+
+    def info_exclude(self) -> bytes:
+        """Returns the repository's own exclude file, `b""` when there is none."""
+        return read_file(self._common, b"info/exclude", limit=IGNORES_LIMIT) or b""
+
+    def outer_ignores(self) -> list[tuple[bytes, bytes]]:
+        """
+        Returns the `.gitignore` files above a workspace that is a subdirectory, outermost first.
+
+        Each comes with the workspace's path relative to the directory that holds it.
+        """
+        found: list[tuple[bytes, bytes]] = []
+        here, rest = self._top, self.prefix
+        while rest:
+            directory = open_directory(here)
+            if directory is not None:
+                with directory:
+                    content = read_file(directory, b".gitignore", limit=IGNORES_LIMIT)
+                if content:
+                    found.append((rest, content))
+            name, _, rest = rest.partition(b"/")
+            here = os.path.join(here, name)
+        return found
+
+    def sparse_checkout(self) -> bool:
+        """Returns whether the work tree is a sparse one: then a file that is there is compared, whatever its flag says."""
+        return status(self._git_dir, b"info/sparse-checkout") is not None
+
+    # -- the index ------------------------------------------------------------------------------
+
+    def index_key(self) -> tuple[int, ...] | None:
+        """Returns a fingerprint of the index file, None when there is none."""
+        found = status(self._git_dir, b"index")
+        return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) if found is not None else None
+
+    def index(self) -> Index | None:
+        """Returns the index, an empty one when there is no file, None when the file cannot be understood."""
+        key = self.index_key()
+        if key is None:
+            return EMPTY
+        if self._index is None or self._index[0] != key:
+            data = read_file(self._git_dir, b"index", limit=INDEX_LIMIT)
+            self._index = key, parse_index(data, shared=self._shared) if data is not None else None
+            self._raw = None
+        return self._index[1]
+
+    def raw_index(self) -> RawIndex | None:
+        """Returns the index for looking up single entries; None when it is read as a whole already, or has to be."""
+        key = self.index_key()
+        if key is None or (self._index is not None and self._index[0] == key):
+            return None
+        if self._raw is None or self._raw[0] != key:
+            data = read_file(self._git_dir, b"index", limit=INDEX_LIMIT)
+            self._raw = key, RawIndex(data or b"")
+        return self._raw[1] if self._raw[1].searchable else None
+
+    def _shared(self, name: bytes) -> bytes | None:
+        return read_file(self._git_dir, name, limit=INDEX_LIMIT)
+
+    # -- objects and state ----------------------------------------------------------------------
+
+    def objects(self) -> Objects:
+        """Returns the repository's objects, to be used in a `with` block."""
+        return Objects(self._objects_path)
+
+    def state_key(self) -> bytes:
+        """Returns a digest of HEAD, its commit and the index: while it stays the same, only the work tree can change."""
+        parts = (head_bytes(self._git_dir), self.head(), self.index_key(), self.sparse_checkout())
+        return hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).digest()
+
+    def keep(self, what: str, compute: Callable[[], frozenset[bytes]]) -> frozenset[bytes]:
+        """Returns a set that depends on HEAD and index only, computed again when they changed."""
+        key = self.state_key()
+        kept = self._kept.get(what)
+        if kept is None or kept[0] != key:
+            kept = self._kept[what] = key, compute()
+        return kept[1]
+
+
+def _pointed(directory: bytes, name: bytes, prefix: bytes) -> bytes | None:
+    """Returns the path that a pointer file names, None when there is no such file or it names none."""
+    here = open_directory(directory)
+    if here is None:
+        return None
+    with here:
+        content = read_file(here, name, limit=POINTER_LIMIT)
+    if content is None or not content.startswith(prefix):
+        return None
+    target = content[len(prefix) :].rstrip(b"\r\n")
+    return os.path.join(directory, target) if target and b"\0" not in target else None
+
+
+def _is_git_directory(git_dir: Directory, common: Directory) -> bool:
+    head = status(git_dir, b"HEAD")
+    if head is None or not (stat.S_ISREG(head.st_mode) or stat.S_ISLNK(head.st_mode)):
+        return False
+    for name in (b"objects", b"refs"):
+        try:
+            found = os.stat(name, dir_fd=common.fd)
+        except OSError:
+            return False
+        if not stat.S_ISDIR(found.st_mode):
+            return False
+    return True
