@@ -171,8 +171,8 @@ class _Similar:
 
     def pair(self, gone: list[_Side], made: list[_Side]) -> list[tuple[_Side, _Side]]:
         """Pairs similar text: by unique file name first, then the most similar of all."""
-        gone = [side for side in gone if 0 < self._size(side) <= MAX_FILE]
-        made = [side for side in made if 0 < self._size(side) <= MAX_FILE]
+        gone = [side for side in gone if not side.is_link]
+        made = [side for side in made if not side.is_link]
         pairs = [(old, new) for old, new in _unique_names(gone, made) if self._score(old, new) >= SIMILAR_SAME_NAME]
         gone, made = _without(gone, pairs, 0), _without(made, pairs, 1)
         if len(gone) * len(made) <= MAX_PAIRS:
@@ -196,7 +196,7 @@ class _Similar:
 
     def _score(self, old: _Side, new: _Side) -> int:
         small, large = sorted((self._size(old), self._size(new)))
-        if small * 100 < large * SIMILAR or self._steps <= 0:
+        if not small or large > MAX_FILE or small * 100 < large * SIMILAR or self._steps <= 0:
             return 0
         one, other = self._print(old), self._print(new)
         if one is None or other is None:
@@ -207,7 +207,7 @@ class _Similar:
     def _size(self, side: _Side) -> int:
         oid = side.entry.oid
         if oid not in self._sizes:
-            self._sizes[oid] = 0 if side.is_link else self._ask_size(oid)
+            self._sizes[oid] = self._ask_size(oid)
         return self._sizes[oid]
 
     def _ask_size(self, oid: bytes) -> int:
