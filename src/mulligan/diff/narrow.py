@@ -1,6 +1,4 @@
-"""
-A diff reduced to some paths.
-"""
+"""A diff reduced to some paths."""
 
 from __future__ import annotations
 

@@ -1,0 +1,39 @@
+"""What a command is: the shape of every module under `commands/`, and the value it returns."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from mulligan.cli.context import Context
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a command found or did: a value for `render`, its JSON form, and the exit code."""
+
+    value: Any
+    json: Callable[[], Any]
+    exit_code: int = 0
+
+
+class Command(Protocol):
+    """A module under `commands/`."""
+
+    USAGE: str
+    DESCRIPTION: str
+    EXAMPLES: tuple[tuple[str, str], ...]
+    EXIT_CODES: tuple[int, ...]
+    PATHS: str  # "" | "one" | "many": whether paths may follow `--`
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Adds the command's own arguments."""
+
+    def run(self, context: Context, args: argparse.Namespace) -> Result:
+        """Does the work."""
+
+    def render(self, context: Context, result: Result) -> None:
+        """Prints the result for a person."""

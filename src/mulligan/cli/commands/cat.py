@@ -1,0 +1,70 @@
+"""`mulligan cat`: one file as it was."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+from typing import TYPE_CHECKING
+
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.cli.usage import UsageError
+from mulligan.errors import UnknownCheckpoint
+from mulligan.model.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from mulligan.engine import Workspace
+
+USAGE = "cat REF:PATH"
+DESCRIPTION = """\
+Print one file as it was at a checkpoint, byte for byte.
+
+PATH starts at the top of the workspace, as in `git show`; `./PATH` starts where you stand.
+"""
+EXAMPLES = (
+    ("mulligan cat @:src/app.py", "as it was at the position"),
+    ("mulligan cat latest~3:./notes.md > old.md", "an older version, beside the new one"),
+)
+EXIT_CODES = (0, 1, 10, 83, 90)
+PATHS = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments."""
+    parser.add_argument("target", metavar="REF:PATH", help="the checkpoint and the file")
+
+
+def run(context: Context, args: argparse.Namespace) -> Result:
+    """Reads the file."""
+    workspace = context.saved
+    checkpoint, path = _split(workspace, args.target)
+    path = context.path(path) if path.startswith(("./", "../", "/")) else path
+    data = workspace.cat(checkpoint, path)
+    return Result(
+        data,
+        lambda: {
+            "checkpoint": checkpoint.id,
+            "path": path,
+            "size": len(data),
+            "base64": base64.b64encode(data).decode("ascii"),
+        },
+    )
+
+
+def _split(workspace: Workspace, target: str) -> tuple[Checkpoint, str]:
+    """Returns the checkpoint and the path; a colon may be part of either, so each one is tried, the first first."""
+    colons = [at for at, char in enumerate(target) if char == ":" and at > 0]
+    if not colons:
+        raise UsageError(f"{target!r} is not REF:PATH.", hint="mulligan cat @:README.md")
+    first: UnknownCheckpoint | None = None
+    for at in colons:
+        try:
+            return workspace.get(target[:at]), target[at + 1 :]
+        except UnknownCheckpoint as error:
+            first = first or error
+    raise first or UnknownCheckpoint(target)
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints the bytes as they are."""
+    context.out.data(result.value)

@@ -1,0 +1,63 @@
+"""`mulligan forget`: remove a path from all history."""
+
+from __future__ import annotations
+
+import argparse
+
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.errors import UserError
+from mulligan.model.sizes import format_size
+from mulligan.present.text import count, some
+from mulligan.present.visible import visible
+
+USAGE = "forget PATH [-y]"
+DESCRIPTION = """\
+Remove a path from every checkpoint, and its bytes from the store: for a secret that was captured by mistake.
+
+The file in the workspace is not touched. Where the same bytes are still held under another name, that is said.
+This cannot be undone; on a terminal you are asked first.
+"""
+EXAMPLES = (
+    ("mulligan forget config/token.txt", "one file"),
+    ("mulligan forget dumps -y", "a directory and all below it, without a question"),
+)
+EXIT_CODES = (0, 1, 10, 11, 83, 90, 91)
+PATHS = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments."""
+    parser.add_argument("path", metavar="PATH", help="the file or directory, from where you stand")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def run(context: Context, args: argparse.Namespace) -> Result:
+    """Removes the path from history."""
+    workspace = context.saved
+    path = context.path(args.path)
+    if not path:
+        raise UserError(
+            "That is the whole workspace. Nothing was removed.", hint="To delete checkpoints: mulligan rm REF"
+        )
+    if (
+        context.interactive
+        and not args.yes
+        and not context.ask(f"Remove {visible(path)} from every checkpoint for good?")
+    ):
+        raise UserError("Not confirmed. Nothing was removed.")
+    report = workspace.forget(path)
+    return Result((path, report), lambda: {"path": path, **report.to_dict()})
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints how much is gone, and where the bytes still are."""
+    path, report = result.value
+    touched = len(report.checkpoints) if hasattr(report.checkpoints, "__len__") else report.checkpoints
+    context.out.line(
+        f"forgot {visible(path)}  in {count(touched, 'checkpoint')}, {format_size(report.freed_bytes)} freed"
+    )
+    if report.also_at:
+        context.out.line(
+            f"the same bytes are still held as: {some([visible(str(each)) for each in report.also_at], 5)}"
+        )

@@ -1,0 +1,35 @@
+"""`mulligan redo`: one operation forward."""
+
+from __future__ import annotations
+
+import argparse
+
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.cli.restoring import finished, render_report
+
+USAGE = "redo"
+DESCRIPTION = """\
+Go one operation forward again, after `mulligan undo`; until the next save or restore.
+"""
+EXAMPLES = (
+    ("mulligan redo", "the undo was a mistake"),
+    ("mulligan undo; mulligan redo", "look at how it was, and come back"),
+)
+EXIT_CODES = (0, 1, 3, 10, 11, 90, 91)
+PATHS = ""
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments: none."""
+
+
+def run(context: Context, _args: argparse.Namespace) -> Result:
+    """Goes forward."""
+    workspace = context.saved
+    return finished(workspace, workspace.redo())
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints what came back."""
+    render_report(context, result, "forward at", again="undo")

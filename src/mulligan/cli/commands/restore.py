@@ -1,0 +1,68 @@
+"""`mulligan restore`: bring the workspace back to a checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.cli.restoring import finished, render_report
+from mulligan.errors import UserError
+from mulligan.model.plan import RestorePlan
+from mulligan.present.timeline import plan_lines
+
+USAGE = "restore REF [-y] [--dry-run] [--state | --all] [-- PATH…]"
+DESCRIPTION = """\
+Bring the workspace, or some paths of it, back to a checkpoint.
+
+First comes a plan: what would be created, changed, deleted, and kept with the reason. On a terminal you are asked;
+without one there is no question. What is there now is saved first, so `mulligan undo` takes the restore back.
+Files that were never captured (ignored, secret, too large) are never touched. Git is not moved.
+"""
+EXAMPLES = (
+    ('mulligan restore "login works"', "show the plan, ask, restore"),
+    ("mulligan restore @ -- src tests/test_app.py", "only these, as they were at the position"),
+    ("mulligan restore latest~2 --dry-run", "the plan and nothing else"),
+    ("mulligan restore 1f2e3d4c -y", "without a question"),
+)
+EXIT_CODES = (0, 1, 3, 10, 11, 83, 90, 91)
+PATHS = "many"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments."""
+    parser.add_argument("ref", metavar="REF", help="@, latest, latest~2, a name, an id or the beginning of one")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="print the plan and change nothing")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--state",
+        dest="what",
+        action="store_const",
+        const="state",
+        default="files",
+        help="the agent's state, not the files",
+    )
+    what.add_argument("--all", dest="what", action="store_const", const="all", help="files and state")
+
+
+def run(context: Context, args: argparse.Namespace) -> Result:
+    """Plans, asks, applies."""
+    workspace = context.saved
+    paths = context.paths(args.paths)
+    plan = workspace.plan(args.ref, paths=paths, what=args.what)
+    if args.dry_run:
+        return Result(plan, lambda: {"plan": plan.to_dict()})
+    if context.interactive and not args.yes and not plan.is_noop:
+        context.err.lines(plan_lines(plan, context.err.style))
+        if not context.ask("Restore this?"):
+            raise UserError("Not confirmed. Nothing was changed.")
+    return finished(workspace, workspace.apply(plan), paths)
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints the plan, or what was done."""
+    if isinstance(result.value, RestorePlan):
+        context.out.lines(plan_lines(result.value, context.out.style))
+    else:
+        render_report(context, result, "restored")

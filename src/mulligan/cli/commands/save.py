@@ -1,0 +1,81 @@
+"""`mulligan save`: a checkpoint of the whole workspace."""
+
+from __future__ import annotations
+
+import argparse
+
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.cli.usage import UsageError
+from mulligan.model.checkpoint import INCOMPLETE, Checkpoint
+from mulligan.present.text import count
+from mulligan.present.timeline import saved_lines
+
+USAGE = "save [NAME] [-m DESCRIPTION] [--kind K] [--if-changed] [--context K=V …]"
+DESCRIPTION = """\
+Save a checkpoint of the whole workspace.
+
+Everything is captured, whoever changed it and whether git knows it or not, except what git ignores, secrets, and what
+the configuration excludes; `mulligan status` lists those. When the command returns, the checkpoint survives a power cut.
+"""
+EXAMPLES = (
+    ('mulligan save "login works"', "a checkpoint with a name"),
+    ("mulligan save", "a checkpoint without one"),
+    ("mulligan save --if-changed --kind step", "for a hook: nothing happens if nothing changed"),
+    ("mulligan save v1 -m 'before the migration' --context ticket=42", "with a description and context"),
+)
+EXIT_CODES = (0, 1, 3, 11, 90, 91)
+PATHS = ""
+KINDS = ("manual", "feature", "session", "automatic", "step")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a name to find it by; the newest of a name wins")
+    parser.add_argument("-m", "--description", metavar="DESCRIPTION", default="", help="a longer note")
+    parser.add_argument(
+        "--kind", choices=KINDS, default="manual", help="how long it is kept (default: manual, until you delete it)"
+    )
+    parser.add_argument("--if-changed", action="store_true", help="save only if something changed since the position")
+    parser.add_argument(
+        "--context",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="K=V",
+        help="facts to keep with it; may be repeated",
+    )
+
+
+def run(context: Context, args: argparse.Namespace) -> Result:
+    """Saves the checkpoint."""
+    name, facts = _name_and_context(args.name, args.context)
+    saved = context.workspace.save(
+        name, description=args.description, kind=args.kind, context=facts, if_changed=args.if_changed
+    )
+    partial = saved is not None and not saved.complete
+    return Result(saved, lambda: {"checkpoint": saved.to_dict() if saved else None}, 3 if partial else 0)
+
+
+def _name_and_context(name: str | None, pairs: list[str]) -> tuple[str | None, dict[str, str]]:
+    # `--context a=1 NAME`: the last word belongs to NAME, although the option takes many.
+    if name is None and pairs and "=" not in pairs[-1]:
+        name = pairs.pop()
+    for pair in pairs:
+        if not pair.partition("=")[0] or "=" not in pair:
+            raise UsageError(f"{pair!r} is not KEY=VALUE.", hint="mulligan save --context ticket=42")
+    return name, {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints one line, and what is missing if something is."""
+    saved: Checkpoint | None = result.value
+    if saved is None:
+        context.out.line("Nothing changed since the position; no checkpoint was needed.")
+        return
+    context.out.lines(saved_lines(saved, context.out.style))
+    if saved.parent is None:
+        context.note(f"First checkpoint of {context.settings.workspace}")
+        apart = [entry for entry in saved.not_captured if entry.reason not in INCOMPLETE]
+        if apart:
+            context.note(f"Not captured by policy: {count(len(apart), 'entry', 'entries')}; see: mulligan status")

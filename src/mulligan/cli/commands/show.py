@@ -1,0 +1,68 @@
+"""`mulligan show`: one checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.model.checkpoint import Checkpoint
+from mulligan.model.diff import Diff
+from mulligan.present.diff import render as render_diff
+from mulligan.present.diff import render_stat
+from mulligan.present.text import count, some
+from mulligan.present.timeline import checkpoint_lines, not_captured_lines
+from mulligan.present.visible import visible
+
+USAGE = "show REF [-p]"
+DESCRIPTION = """\
+Show one checkpoint: what it changed against its parent, and what it did not capture.
+"""
+EXAMPLES = (
+    ("mulligan show @", "the position"),
+    ("mulligan show latest~1 -p", "the one before the newest, with its patch"),
+    ('mulligan --json show "login works"', "for a program"),
+)
+EXIT_CODES = (0, 1, 10, 90)
+PATHS = ""
+MOST = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments."""
+    parser.add_argument("ref", metavar="REF", help="@, latest, latest~2, a name, an id or the beginning of one")
+    parser.add_argument("-p", "--patch", action="store_true", help="print the patch too")
+
+
+def run(context: Context, args: argparse.Namespace) -> Result:
+    """Reads the checkpoint and its difference to its parent."""
+    workspace = context.saved
+    checkpoint = workspace.get(args.ref)
+    diff = workspace.diff(checkpoint.parent, checkpoint) if checkpoint.parent else _first(checkpoint)
+    return Result((checkpoint, diff, args.patch), lambda: {"checkpoint": checkpoint.to_dict(), "diff": diff.to_dict()})
+
+
+def _first(checkpoint: Checkpoint) -> Diff:
+    # A first checkpoint has nothing to be compared with: the whole project as one patch would help nobody.
+    return Diff("", checkpoint.id, added=list(checkpoint.files_changed))
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints the checkpoint."""
+    checkpoint, diff, patch = result.value
+    out = context.out
+    out.lines(checkpoint_lines(checkpoint, now=context.now(), style=out.style))
+    out.line()
+    if checkpoint.parent is None:
+        out.line(
+            f"{count(len(diff.added), 'file')} captured: {some([visible(path) for path in diff.added[:MOST]], MOST, of=len(diff.added))}"
+        )
+    elif patch:
+        text = render_diff(diff, colour=out.style.enabled, width=out.width or 80, terminal=out.is_terminal)
+        out.data(text.encode("utf-8", "surrogateescape"))
+    else:
+        out.stream.write(render_stat(diff, colour=out.style.enabled, width=out.width or 80))
+    if checkpoint.not_captured:
+        out.line()
+        out.line("not captured:")
+        out.lines(not_captured_lines(checkpoint.not_captured, most=MOST))

@@ -1,0 +1,83 @@
+"""`mulligan status`: scope, budget, size, and anything unprotected."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
+from mulligan.model.sizes import format_size
+from mulligan.present.text import Style, bar, columns
+from mulligan.present.timeline import not_captured_lines
+from mulligan.present.visible import visible
+
+USAGE = "status"
+DESCRIPTION = """\
+Show what is protected: the workspace and its store, how much of the budget is used, what changed since the position,
+and every path that is not captured, with the reason.
+"""
+EXAMPLES = (
+    ("mulligan status", "at a glance"),
+    ("mulligan --json status", "for a prompt or a dashboard"),
+)
+EXIT_CODES = (0, 1, 90)
+PATHS = ""
+MOST = 10
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments: none."""
+
+
+def run(context: Context, _args: argparse.Namespace) -> Result:
+    """Looks."""
+    status = context.workspace.status()
+    return Result(status, lambda: status)
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints the facts in two columns, then what is unprotected."""
+    status, style = result.value, context.out.style
+    rows = [
+        ("workspace", visible(status["workspace"])),
+        ("store", visible(status["store"])),
+        ("position", (status["position"] or "nothing saved yet")[:32]),
+        ("checkpoints", _kinds(status["checkpoints"])),
+        ("size", _size(status["bytes"], status["budget"], style)),
+        ("changed", _changes(status["changes"])),
+    ]
+    context.out.lines(columns(rows, paint=lambda _row, at, text: style("dim", text) if at == 0 else text))
+    entries = [NotCaptured(entry["path"], entry["reason"], entry.get("detail", "")) for entry in status["not_captured"]]
+    _unprotected(context, entries)
+
+
+def _kinds(tally: dict[str, int]) -> str:
+    return ", ".join(f"{number:,} {kind}" for kind, number in tally.items() if number) or "none"
+
+
+def _size(used: int, budget: int, style: Style) -> str:
+    share = used / budget if budget else 0.0
+    colour = "red" if share > 0.9 else "yellow" if share > 0.7 else "green"
+    return f"{style(colour, bar(share))} {format_size(used)} of {format_size(budget)}"
+
+
+def _changes(changes: dict[str, int] | None) -> str:
+    if not changes or not any(changes.values()):
+        return "nothing since the position"
+    return ", ".join(f"{number:,} {what}" for what, number in changes.items() if number) + "; see: mulligan diff"
+
+
+def _unprotected(context: Context, entries: list[NotCaptured]) -> None:
+    out, style = context.out, context.out.style
+    missing: list[Any] = [entry for entry in entries if entry.reason in INCOMPLETE]
+    policy: list[Any] = [entry for entry in entries if entry.reason not in INCOMPLETE]
+    if missing:
+        out.line(style("yellow", "unprotected, and should not be:"))
+        out.lines(not_captured_lines(missing, most=MOST))
+    if policy:
+        out.line(style("dim", "not captured by policy:"))
+        out.lines(not_captured_lines(policy, most=MOST))
+    if not entries:
+        out.line(style("green", "everything here is captured"))

@@ -1,0 +1,83 @@
+"""`mulligan stores`: every store on this machine."""
+
+from __future__ import annotations
+
+import argparse
+
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.errors import UserError
+from mulligan.model.sizes import format_size
+from mulligan.present.text import columns, count
+from mulligan.present.visible import visible
+
+USAGE = "stores [--purge [--older-than DAYS] [-y]]"
+DESCRIPTION = """\
+List every store on this machine and its size.
+
+With --purge, remove the stores whose workspace no longer exists and that were not used for a while. A workspace on a
+drive that is only unplugged looks the same as one that is gone: hence the age.
+"""
+EXAMPLES = (
+    ("mulligan stores", "where the disk space went"),
+    ("mulligan stores --purge", "remove what belongs to vanished workspaces, unused for 30 days"),
+    ("mulligan stores --purge --older-than 365 -y", "only after a year, without a question"),
+)
+EXIT_CODES = (0, 1, 11)
+PATHS = ""
+DAYS = 30
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments."""
+    parser.add_argument("--purge", action="store_true", help="remove stores whose workspace is gone")
+    parser.add_argument(
+        "--older-than", type=_days, default=DAYS, metavar="DAYS", help=f"unused for so many days (default: {DAYS})"
+    )
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def _days(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+_days.__name__ = "number of days"
+
+
+def run(context: Context, args: argparse.Namespace) -> Result:
+    """Lists the stores, after removing some if that was asked for."""
+    from mulligan import engine
+
+    purged = []
+    if args.purge:
+        question = (
+            f"Remove every store whose workspace is gone and that was not used for {count(args.older_than, 'day')}?"
+        )
+        if context.interactive and not args.yes and not context.ask(question):
+            raise UserError("Not confirmed. Nothing was removed.")
+        purged = engine.purge(context.settings, args.older_than)
+    found = {"stores": engine.stores(context.settings)}
+    document = {**found, "purged": purged} if args.purge else found
+    return Result(document, lambda: document)
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints one line per store, and the sum."""
+    out = context.out
+    for gone in result.value.get("purged", ()):
+        out.line(f"removed {visible(gone['path'])}  {format_size(gone['bytes'])}")
+    stores = sorted(result.value["stores"], key=lambda store: -store["bytes"])
+    rows = [
+        (
+            format_size(store["bytes"]),
+            count(store["checkpoints"], "checkpoint"),
+            visible(store["workspace"] or "(unknown workspace)") + ("" if store["exists"] else "  (gone)"),
+            visible(store["path"]),
+        )
+        for store in stores
+    ]
+    out.lines(columns(rows, right=frozenset({0, 1})))
+    out.line(f"{count(len(stores), 'store')}, {format_size(sum(store['bytes'] for store in stores))}")

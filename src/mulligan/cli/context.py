@@ -1,0 +1,188 @@
+"""
+What a command works with: the workspace it is about, the two screens, and the person, if one is there.
+
+The workspace is opened when a command first asks for it. Paths that a person types are relative to where they stand, and
+are translated to the workspace's own here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TextIO
+
+from mulligan.errors import NothingSaved, UnsafePath, UserError
+from mulligan.present.text import Style
+
+if TYPE_CHECKING:
+    from mulligan.engine import Workspace
+    from mulligan.model.policy import Settings
+    from mulligan.present.progress import ProgressLine
+
+
+class Screen:
+    """One of the two streams: whether it is a terminal, its width, and whether colour is welcome."""
+
+    def __init__(self, stream: TextIO, environ: Mapping[str, str]) -> None:
+        self.stream = stream
+        self.is_terminal = stream.isatty()
+        colour = self.is_terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+        self.style = Style(enabled=colour)
+
+    @cached_property
+    def width(self) -> int | None:
+        """The columns of the terminal, None where there is none."""
+        if not self.is_terminal:
+            return None
+        import shutil
+
+        return shutil.get_terminal_size().columns
+
+    def lines(self, lines: Sequence[str]) -> None:
+        """Prints lines."""
+        if lines:
+            self.stream.write("\n".join(lines) + "\n")
+
+    def line(self, text: str = "") -> None:
+        """Prints one line."""
+        self.stream.write(text + "\n")
+
+    def data(self, data: bytes) -> None:
+        """Prints bytes as they are."""
+        self.stream.flush()
+        self.stream.buffer.write(data)
+        self.stream.buffer.flush()
+
+
+class Context:
+    """The circumstances of one command."""
+
+    def __init__(
+        self, *, directory: str | None, store: str | None, wait: float | None, json: bool, environ: Mapping[str, str]
+    ) -> None:
+        self.json = json
+        self.environ = environ
+        self.out = Screen(sys.stdout, environ)
+        self.err = Screen(sys.stderr, environ)
+        self._directory = directory
+        self._store = store
+        self._wait = wait
+        self._opened: Workspace | None = None
+        self._progress: ProgressLine | None = None
+
+    # -- the workspace --------------------------------------------------------------------------
+
+    @cached_property
+    def base(self) -> str:
+        """The directory that typed paths are relative to: `-C`, else the current one."""
+        base = os.path.realpath(self._directory or ".")
+        if not os.path.isdir(base):
+            raise UserError(f"{base} is not a directory. Nothing was changed.", hint="mulligan -C DIR …")
+        return base
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The user's choices for this workspace."""
+        from mulligan import settings
+
+        explicit = self._directory or self._store or self.environ.get("MULLIGAN_STORE")
+        root = self.base if explicit else settings.find_workspace(self.base, self.environ)
+        return settings.resolve(root, store=self._store, wait=self._wait, environ=self.environ)
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace, opened."""
+        if self._opened is None:
+            from mulligan.engine import Workspace
+
+            self._opened = Workspace(self.settings)
+            if self.err.is_terminal and not self.json:
+                from mulligan.present.progress import ProgressLine
+
+                self._progress = ProgressLine(self.err.stream)
+                self._opened.progress = self._progress
+        return self._opened
+
+    @property
+    def saved(self) -> Workspace:
+        """The workspace, if anything was ever saved in it; raises NothingSaved otherwise."""
+        workspace = self.workspace
+        if workspace.position() is None and not workspace.log(limit=1):
+            raise NothingSaved(f"Nothing was saved in {self.settings.workspace} yet.", hint='mulligan save "first"')
+        return workspace
+
+    def path(self, typed: str) -> str:
+        """Returns a typed path relative to the workspace; raises UnsafePath when it lies outside."""
+        root = self.settings.workspace
+        full = os.path.normpath(os.path.join(self.base, typed))
+        if not _within(full, root) and os.path.isabs(typed):
+            # The same place by another name, through a link above the workspace; the last part may itself be a link.
+            full = os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))
+        if not _within(full, root):
+            raise UnsafePath(
+                f"{typed!r} is outside the workspace {root}. Nothing was touched.",
+                hint="Paths are relative to where you stand.",
+            )
+        return os.path.relpath(full, root) if full != root else ""
+
+    def paths(self, typed: Sequence[str]) -> list[str] | None:
+        """Returns typed paths relative to the workspace, None if there are none or one of them is all of it."""
+        found = [self.path(each) for each in typed]
+        return found if found and "" not in found else None
+
+    # -- the person -----------------------------------------------------------------------------
+
+    @property
+    def interactive(self) -> bool:
+        """Whether somebody is there to be asked."""
+        return sys.stdin.isatty() and self.err.is_terminal and not self.json
+
+    def ask(self, question: str) -> bool:
+        """Asks a yes-or-no question; anything but a clear yes is a no."""
+        self.quiet()
+        self.err.stream.write(f"{question} [y/N] ")
+        self.err.stream.flush()
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+    def note(self, text: str) -> None:
+        """Says something beside the result."""
+        self.quiet()
+        self.err.line(text)
+
+    def quiet(self) -> None:
+        """Wipes the progress line."""
+        if self._progress is not None:
+            self._progress.clear()
+
+    def now(self) -> datetime:
+        """The present moment."""
+        return datetime.now(UTC)
+
+    # -- before leaving -------------------------------------------------------------------------
+
+    def remarks(self) -> list[str]:
+        """Returns what the workspace has to say beside the result: recoveries, warnings, work that was cut short."""
+        if self._opened is None:
+            return []
+        said: list[str] = [self._opened.last_recovery] if self._opened.last_recovery else []
+        said += [f"warning: {warning}" for warning in self.settings.warnings]
+        pending: dict[str, Any] | None = self._opened.pending()
+        if pending:
+            said.append(
+                f"A restore of {pending['target'][:8]} was cut short ({pending['done']} of {pending['total']} paths done). "
+                "The next command that writes finishes it or takes it back; or run: mulligan doctor"
+            )
+        return said
+
+    def close(self) -> None:
+        """Closes the workspace, if it was opened."""
+        self.quiet()
+        if self._opened is not None:
+            self._opened.close()
+
+
+def _within(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")

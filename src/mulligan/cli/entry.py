@@ -1,0 +1,172 @@
+"""
+The front door: from words to an exit code.
+
+One boundary turns every error into output: what happened, what is safe, what to type next. With `--json` an error is a JSON
+document too. What nobody foresaw becomes a report in the state directory, ready to be sent, and exit code 70.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from mulligan.cli.command import Command, Result
+from mulligan.cli.context import Context
+from mulligan.cli.usage import UsageError, build_parser, load, parse, split_command, wants
+from mulligan.errors import MulliganError
+from mulligan.present.visible import visible
+
+INTERRUPTED = 130
+UNEXPECTED = 70
+
+# Not a mistake of ours and not the store's: the machine refuses, and says why.
+_REFUSALS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    _steady_streams()
+    as_json = wants(words, "--json")
+    try:
+        return _dispatch(words, as_json=as_json)
+    except BrokenPipeError:
+        _abandon_stdout()  # whoever read our output has read enough
+        return 0
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one boundary of this door
+        return _explain(error, words, as_json=as_json)
+
+
+def _dispatch(words: list[str], *, as_json: bool) -> int:
+    request = split_command(words)
+    name, rest = request.command, request.words
+    if name == "help":
+        name, rest = (rest[0], ["-h"]) if rest and not rest[0].startswith("-") else (None, ["-h"])
+    if name is None:
+        return _without_command(rest, as_json=as_json)
+    command = load(name)
+    if wants(rest, "-h", "--help"):
+        return _say(build_parser(name, command).format_help(), "help", as_json=as_json)
+    return _run(name, command, rest)
+
+
+def _without_command(words: list[str], *, as_json: bool) -> int:
+    from mulligan.cli import overview
+
+    if wants(words, "--version"):
+        return _say(f"mulligan {overview.version()}\n", "version", as_json=as_json)
+    if wants(words, "-h", "--help"):
+        return _say(overview.full(), "help", as_json=as_json)
+    if as_json:
+        raise UsageError("There is no command.", hint="See all commands: mulligan -h")
+    return _say(overview.short(), "help", as_json=False)
+
+
+def _say(text: str, what: str, *, as_json: bool) -> int:
+    if as_json:
+        _print_json({what: text.strip()})
+    else:
+        sys.stdout.write(text)
+    sys.stdout.flush()
+    return 0
+
+
+def _run(name: str, command: Command, words: list[str]) -> int:
+    args = parse(name, command, words)
+    context = Context(directory=args.directory, store=args.store, wait=args.wait, json=args.json, environ=os.environ)
+    try:
+        result = command.run(context, args)
+        context.quiet()
+        _show(context, command, result)
+    finally:
+        _remark(context)
+        context.close()
+    return result.exit_code
+
+
+def _show(context: Context, command: Command, result: Result) -> None:
+    try:
+        if context.json:
+            _print_json(result.json())
+        else:
+            command.render(context, result)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _abandon_stdout()  # the work is done all the same, and the exit code says how well
+
+
+def _remark(context: Context) -> None:
+    try:
+        remarks = context.remarks()
+    except (MulliganError, OSError):
+        return  # the store cannot be asked; the command itself has said why
+    for remark in remarks:
+        context.note(visible(remark))
+
+
+def _print_json(document: Any) -> None:
+    import json
+
+    json.dump(document, sys.stdout, indent=2 if sys.stdout.isatty() else None)
+    sys.stdout.write("\n")
+
+
+# -- errors -------------------------------------------------------------------------------------
+
+
+def _explain(error: BaseException, words: list[str], *, as_json: bool) -> int:
+    message, hint, code = _account(error, words)
+    if as_json:
+        kind = type(error).__name__
+        _print_json({"error": {"type": kind, "message": message, "hint": hint, "exit_code": code}})
+        sys.stdout.flush()
+    else:
+        sys.stderr.write(f"mulligan: {visible(message)}\n" + (f"hint: {visible(hint)}\n" if hint else ""))
+    return code
+
+
+def _account(error: BaseException, words: list[str]) -> tuple[str, str, int]:
+    """Returns what to say about an error: the message, what to type next, the exit code."""
+    if isinstance(error, MulliganError):
+        return error.message, error.hint, error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return "Interrupted. Nothing is half done.", "", INTERRUPTED
+    if isinstance(error, OSError) and error.errno in _REFUSALS:
+        where = f": {error.filename}" if isinstance(error.filename, str) else ""
+        return f"The system refused ({error.strerror}{where}). What was saved before is untouched.", "", 1
+    from mulligan.cli.report import write_report
+
+    place = write_report(error, words, os.environ)
+    told = f"A report was written to {place}" if place else "No report could be written"
+    return (
+        f"Something happened that mulligan did not foresee: {type(error).__name__}. {told}",
+        "What was saved before is untouched; to be sure, run: mulligan check",
+        UNEXPECTED,
+    )
+
+
+# -- streams ------------------------------------------------------------------------------------
+
+
+def _steady_streams() -> None:
+    """Makes the standard streams usable whatever they are: closed ones go nowhere, odd encodings never raise."""
+    for name in ("stdin", "stdout", "stderr"):
+        stream: TextIO | None = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115 - for the life of the process
+        elif name != "stdin" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _abandon_stdout() -> None:
+    # The interpreter flushes once more on its way out; without this it would complain on stderr.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())
+    except (OSError, ValueError):
+        return  # no descriptor behind this stdout (a test, an embedding program): nothing to flush to
+    finally:
+        os.close(nowhere)

@@ -1,0 +1,61 @@
+"""
+The list of commands, known without importing any of them.
+
+A name here is a module in `commands/`; its summary is what the overview shows. A test compares both with the modules.
+"""
+
+from __future__ import annotations
+
+COMMANDS: dict[str, str] = {
+    "save": "Save a checkpoint of the whole workspace",
+    "log": "Show the timeline, newest first",
+    "show": "Show one checkpoint: what it changed, what it did not capture",
+    "diff": "Show what changed since the position, or between two checkpoints",
+    "restore": "Bring the workspace, or some paths, back to a checkpoint",
+    "cat": "Print one file as it was at a checkpoint",
+    "undo": "Take one operation back",
+    "redo": "Go one operation forward again",
+    "rm": "Delete checkpoints",
+    "gc": "Free disk space that no checkpoint needs",
+    "forget": "Remove a path from all history",
+    "status": "Show scope, budget, size, and anything unprotected",
+    "check": "Verify every byte of the store",
+    "doctor": "Repair the store and finish what was cut short",
+    "stores": "List every store on this machine and its size",
+    "adopt": "Take over the history of a project that was moved",
+    "demo": "Watch a rollback in a throw-away project",
+    "completion": "Print a completion script for your shell",
+}
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Every day": ("save", "log", "show", "diff", "restore", "cat", "undo", "redo"),
+    "The store": ("status", "rm", "gc", "forget", "check", "doctor", "stores", "adopt"),
+    "Getting started": ("demo", "completion"),
+}
+
+# What the overview shows to somebody who typed nothing but `mulligan`.
+FIRST_FIVE = ("save", "log", "diff", "restore", "undo")
+
+# Commands for machines: not listed, not documented, free to change.
+HIDDEN: dict[str, str] = {"__complete": "complete"}
+
+EXIT_CODES: dict[int, str] = {
+    0: "done",
+    1: "the request cannot be met; nothing changed",
+    2: "usage",
+    3: "done, but partial: what is missing is listed",
+    10: "nothing was saved here yet",
+    11: "busy: another process held the store for longer than the wait",
+    70: "a mistake in mulligan itself; a report was written and its place is printed",
+    83: "refused to leave the workspace",
+    90: "the store is damaged",
+    91: "the disk did not confirm a write; nothing was acknowledged",
+    130: "interrupted; nothing is half done",
+}
+
+
+def module_of(command: str) -> str | None:
+    """Returns the full name of a command's module, None for an unknown command."""
+    if command in HIDDEN:
+        return f"mulligan.cli.commands.{HIDDEN[command]}"
+    return f"mulligan.cli.commands.{command}" if command in COMMANDS else None

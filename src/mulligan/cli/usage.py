@@ -1,0 +1,156 @@
+"""
+From words on the command line to one parsed request.
+
+The command's name is found first, without a parser; then the parser of that one command reads everything else, so the
+global options work before and after the name. A mistake is a UsageError (exit 2), never a SystemExit from the depths.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Sequence
+from typing import NamedTuple, NoReturn, cast
+
+from mulligan.cli.command import Command
+from mulligan.cli.registry import COMMANDS, EXIT_CODES, module_of
+from mulligan.errors import UserError
+
+WITH_VALUE = ("-C", "--store", "--wait")
+FLAGS = ("--json", "-h", "--help", "--version")
+WIDEST = 100
+
+
+class UsageError(UserError):
+    """The words on the command line make no request."""
+
+    exit_code = 2
+
+
+class Request(NamedTuple):
+    """The command's name (None if there is none) and all other words in order."""
+
+    command: str | None
+    words: list[str]
+
+
+def split_command(argv: Sequence[str]) -> Request:
+    """Returns the first word that is neither a global option nor the value of one, and the rest."""
+    at = 0
+    while at < len(argv):
+        word = argv[at]
+        if not word.startswith("-") or word == "-":
+            return Request(word, [*argv[:at], *argv[at + 1 :]])
+        if word in WITH_VALUE:
+            at += 2
+        elif word in FLAGS or word.startswith(("-C", "--store=", "--wait=")):
+            at += 1
+        else:
+            raise UsageError(
+                f"{word} is not an option of mulligan itself.", hint="Options of a command follow its name: mulligan -h"
+            )
+    return Request(None, list(argv))
+
+
+def wants(words: Sequence[str], *flags: str) -> bool:
+    """Returns whether one of the flags is among the words, before any `--`."""
+    end = words.index("--") if "--" in words else len(words)
+    return any(word in flags for word in words[:end])
+
+
+def load(command: str) -> Command:
+    """Imports the one module that is needed; raises UsageError, with a guess, for an unknown command."""
+    module = module_of(command)
+    if module is None:
+        import difflib
+
+        close = difflib.get_close_matches(command, COMMANDS, n=1)
+        hint = f"Did you mean: mulligan {close[0]}" if close else "See all commands: mulligan -h"
+        raise UsageError(f"{command!r} is not a command of mulligan.", hint=hint)
+    return cast("Command", importlib.import_module(module))
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises instead of leaving the process."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises UsageError."""
+        raise UsageError(message[:1].upper() + message[1:].rstrip(".") + ".", hint=f"See: {self.prog} -h")
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Wraps paragraphs to the terminal and leaves indented lists alone."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28)
+        self._width = min(self._width, WIDEST)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        import textwrap
+
+        paragraphs = text.strip("\n").split("\n\n")
+        return "\n\n".join(p if "\n  " in p else textwrap.fill(p, width, initial_indent=indent) for p in paragraphs)
+
+
+def build_parser(name: str, command: Command) -> Parser:
+    """Returns the parser of one command, with everything its help teaches."""
+    parser = Parser(
+        prog=f"mulligan {name}",
+        usage=f"mulligan {command.USAGE}",
+        description=command.DESCRIPTION,
+        epilog=_epilog(command),
+        formatter_class=_Formatter,
+        add_help=False,
+        allow_abbrev=False,
+    )
+    command.add_arguments(parser)
+    add_global_options(parser)
+    return parser
+
+
+def _epilog(command: Command) -> str:
+    examples = [f"  {words}\n      {meaning}" for words, meaning in command.EXAMPLES]
+    codes = [f"  {code:<4} {EXIT_CODES[code]}" for code in command.EXIT_CODES]
+    return "\n".join(["examples:", *examples, "", "exit codes:", *codes])
+
+
+def add_global_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that every command understands."""
+    group = parser.add_argument_group("options of every command")
+    group.add_argument(
+        "-C",
+        dest="directory",
+        metavar="DIR",
+        help="the workspace (default: the nearest directory upward that has a store, else the current one)",
+    )
+    group.add_argument(
+        "--store", metavar="DIR", help="the store (default: one per workspace under the XDG state directory)"
+    )
+    group.add_argument("--json", action="store_true", help="print exactly one JSON document on stdout")
+    group.add_argument(
+        "--wait", type=_seconds, metavar="S", help="seconds to wait while another process writes (default: 2)"
+    )
+    group.add_argument("-h", "--help", action="store_true", help="show this help")
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds <= 86_400:
+        raise ValueError(text)
+    return seconds
+
+
+_seconds.__name__ = "number of seconds"
+
+
+def parse(name: str, command: Command, words: Sequence[str]) -> argparse.Namespace:
+    """Returns the parsed arguments; for a command that takes paths, `paths` is what follows `--`."""
+    own, paths = list(words), []
+    if command.PATHS and "--" in own:
+        at = own.index("--")
+        own, paths = own[:at], own[at + 1 :]
+    args = build_parser(name, command).parse_intermixed_args(own)
+    if command.PATHS == "one" and len(paths) > 1:
+        raise UsageError("Only one path can follow `--` here.", hint=f"See: mulligan {name} -h")
+    args.paths = paths
+    return args

@@ -1,0 +1,180 @@
+"""
+Checkpoints, plans and reports as lines of text.
+
+Names, descriptions and paths come from a workspace that anybody may have written: every one of them is made harmless
+before it is shown. Nothing here prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from mulligan.model.checkpoint import INCOMPLETE, Checkpoint, NotCaptured
+from mulligan.model.plan import Keep, RestorePlan, RestoreReport
+from mulligan.present.text import PLAIN, Style, ago, columns, count, date, shorten, some
+from mulligan.present.visible import visible
+
+MOST_PATHS = 20
+_LOG_PAINT = ("cyan", "yellow", "dim", "dim", "bold", "")
+
+
+def log_lines(
+    checkpoints: Sequence[Checkpoint],
+    *,
+    position: str | None,
+    now: datetime,
+    style: Style = PLAIN,
+    width: int | None = None,
+) -> list[str]:
+    """Returns one line per checkpoint, in the order given, the position marked `@`."""
+    rows = [
+        (
+            "@" if checkpoint.id == position else " ",
+            checkpoint.short_id,
+            ago(checkpoint.created_at, now),
+            checkpoint.kind,
+            shorten(title(checkpoint), 48),
+            changes(checkpoint),
+        )
+        for checkpoint in checkpoints
+    ]
+    if width is not None:
+        taken = sum(max((len(row[at]) for row in rows), default=0) + 2 for at in range(5))
+        rows = [(*row[:5], shorten(row[5], max(width - taken, 12))) for row in rows]
+
+    def paint(_row: int, at: int, text: str) -> str:
+        return style(_LOG_PAINT[at], text) if _LOG_PAINT[at] else text
+
+    return columns(rows, paint=paint)
+
+
+def title(checkpoint: Checkpoint) -> str:
+    """Returns the name of a checkpoint on one harmless line, else its description's first line, else a dash."""
+    text = checkpoint.name or checkpoint.description.strip().partition("\n")[0]
+    return visible(text) or "-"
+
+
+def changes(checkpoint: Checkpoint) -> str:
+    """Returns what a checkpoint changed, the first few paths of it, and whether it is partial."""
+    changed = checkpoint.files_changed
+    text = some([visible(path) for path in changed[:3]], of=len(changed)) if changed else "no files changed"
+    return text if checkpoint.complete else f"partial; {text}"
+
+
+def saved_lines(checkpoint: Checkpoint, style: Style = PLAIN) -> list[str]:
+    """Returns what to say after a save: one line, and what is missing if something is."""
+    first = checkpoint.parent is None
+    files = count(len(checkpoint.files_changed), "file")
+    what = f"{files} captured" if first else f"{files} changed"
+    lines = [
+        f"{style('green', 'saved')} {style('yellow', checkpoint.short_id)}  {style('bold', title(checkpoint))}  {what}"
+    ]
+    if not checkpoint.complete:
+        missing = [entry for entry in checkpoint.not_captured if entry.reason in INCOMPLETE]
+        lines.append(style("yellow", "partial: these should have been captured and were not"))
+        lines += not_captured_lines(missing)
+    return lines
+
+
+def checkpoint_lines(checkpoint: Checkpoint, *, now: datetime, style: Style = PLAIN) -> list[str]:
+    """Returns everything about a checkpoint but the paths it changed."""
+    rows = [
+        ("checkpoint", checkpoint.id),
+        ("name", title(checkpoint)),
+        ("kind", checkpoint.kind + ("" if checkpoint.complete else ", partial")),
+        ("saved", f"{date(checkpoint.created_at)} ({ago(checkpoint.created_at, now)})"),
+        ("parent", checkpoint.parent or "none, this is a first checkpoint"),
+        ("commit", checkpoint.commit),
+    ]
+    if checkpoint.git is not None:
+        dirty = (
+            f", {count(len(checkpoint.git.dirty_files), 'file')} not committed" if checkpoint.git.dirty_files else ""
+        )
+        rows.append(
+            ("git", f"{visible(checkpoint.git.branch)} at {checkpoint.git.commit_hash[:12] or 'no commit'}{dirty}")
+        )
+    rows += [("context", f"{visible(str(key))}={visible(str(value))}") for key, value in checkpoint.context.items()]
+    lines = columns(rows, paint=lambda _row, at, text: style("dim", text) if at == 0 else text)
+    description = checkpoint.description.strip()
+    if description:
+        lines += ["", *("    " + visible(line) for line in description.split("\n"))]
+    return lines
+
+
+def not_captured_lines(entries: Iterable[NotCaptured], *, indent: str = "  ", most: int = 5) -> list[str]:
+    """Returns one line per reason: how many, the first few paths, and the detail they share."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for entry in entries:
+        groups.setdefault((entry.reason, entry.detail), []).append(visible(entry.path))
+    lines = []
+    for (reason, detail), paths in groups.items():
+        why = f" ({visible(detail)})" if detail else ""
+        lines.append(f"{indent}{reason}: {some(paths, most)}{why}")
+    return lines
+
+
+def plan_lines(plan: RestorePlan, style: Style = PLAIN) -> list[str]:
+    """Returns what a restore will do, path by path, long lists cut."""
+    lines = [
+        *_marked("+", "green", plan.creates, style),
+        *_marked("~", "yellow", plan.modifies, style),
+        *_marked("-", "red", plan.deletes, style),
+    ]
+    totals = [
+        f"{number:,} to {verb}"
+        for number, verb in (
+            (len(plan.creates), "create"),
+            (len(plan.modifies), "change"),
+            (len(plan.deletes), "delete"),
+        )
+        if number
+    ]
+    lines.append(
+        (", ".join(totals) or "nothing to change") + (f", {len(plan.keeps):,} kept as they are" if plan.keeps else "")
+    )
+    return lines + keep_lines(plan.keeps)
+
+
+def report_lines(report: RestoreReport, *, done: str, again: str = "undo", style: Style = PLAIN) -> list[str]:
+    """Returns what a restore did, and how to take it back."""
+    totals = [
+        f"{number:,} {verb}"
+        for number, verb in (
+            (len(report.created), "created"),
+            (len(report.modified), "changed"),
+            (len(report.deleted), "deleted"),
+        )
+        if number
+    ]
+    back = f"; take it back with: mulligan {again}" if totals and report.undo else ""
+    lines = [
+        f"{style('green', done)} {style('yellow', report.target[:8])}  {', '.join(totals) or 'nothing had to change'}{back}"
+    ]
+    failed = [keep for keep in report.kept if keep.failed]
+    if failed:
+        lines.append(style("yellow", "partial: these should have been restored and were not"))
+        lines += keep_lines(failed)
+    protected = [keep for keep in report.kept if not keep.failed]
+    if protected:
+        lines.append(style("dim", f"left as they are: {_reasons(protected)}"))
+    return lines
+
+
+def keep_lines(keeps: Iterable[Keep], *, most: int = 5) -> list[str]:
+    """Returns one line per reason for paths that are left as they are."""
+    return not_captured_lines([NotCaptured(keep.path, keep.reason, keep.detail) for keep in keeps], most=most)
+
+
+def _reasons(keeps: Sequence[Keep]) -> str:
+    tally: dict[str, int] = {}
+    for keep in keeps:
+        tally[keep.reason] = tally.get(keep.reason, 0) + 1
+    return ", ".join(f"{number:,} {reason}" for reason, number in tally.items())
+
+
+def _marked(mark: str, colour: str, paths: Sequence[str], style: Style) -> list[str]:
+    lines = [style(colour, f"  {mark} {visible(path)}") for path in paths[:MOST_PATHS]]
+    if len(paths) > MOST_PATHS:
+        lines.append(style(colour, f"  {mark} … and {len(paths) - MOST_PATHS:,} more"))
+    return lines
