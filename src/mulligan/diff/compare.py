@@ -27,6 +27,7 @@ SIMILAR_SAME_NAME = 75  # a unique equal file name is taken without looking furt
 MAX_PAIRS = 40_000
 MAX_FILE = 1 << 20
 MAX_READ = 16 << 20  # fingerprints need about six times the text in memory
+LEAST_READ = 4096  # what the smallest read counts, so that their number has a bound too
 MAX_STEPS = 5_000_000
 
 
@@ -223,9 +224,10 @@ class _Similar:
         return self._prints[oid]
 
     def _read(self, oid: bytes, size: int) -> Fingerprint | None:
-        if size > self._may_read:
+        cost = max(size, LEAST_READ)
+        if cost > self._may_read:
             return None
-        self._may_read -= size
+        self._may_read -= cost
         try:
             data = self._read_blob(oid)
         except UNREADABLE:

@@ -216,7 +216,7 @@ def test_reading_and_comparing_have_a_bound(memory: Memory, monkeypatch: pytest.
     old: dict[bytes, File] = {b"a%d" % n: b"%d" % n + TEXT for n in range(5)}
     new: dict[bytes, File] = {b"b%d" % n: b"%d" % n + TEXT + b"1\n" for n in range(5)}
     assert len(renamed(memory, old, new)) == 5
-    monkeypatch.setattr(compare, "MAX_READ", 2 * len(TEXT) + 10)
+    monkeypatch.setattr(compare, "MAX_READ", 2 * compare.LEAST_READ)
     memory.blobs_read.clear()
     assert len(renamed(memory, old, new)) == 1
     assert len(memory.blobs_read) == 2
