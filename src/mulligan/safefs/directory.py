@@ -93,13 +93,19 @@ class Directory:
     @contextmanager
     def reading(self, name: bytes) -> Iterator[int]:
         """Opens a regular file for reading and closes it; raises NotRegular for anything else."""
-        fd = seam.calls.open(name, READ_FLAGS, dir_fd=self.fd)
+        fd = self.open_file(name)
         try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise NotRegular(name)
             yield fd
         finally:
             seam.calls.close(fd)
+
+    def open_file(self, name: bytes) -> int:
+        """Opens a regular file for reading, for a caller that closes it later; raises NotRegular for anything else."""
+        fd = seam.calls.open(name, READ_FLAGS, dir_fd=self.fd)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            seam.calls.close(fd)
+            raise NotRegular(name)
+        return fd
 
     def read(self, name: bytes, *, limit: int | None = None) -> bytes:
         """Returns the bytes of a regular file, at most `limit` of them."""
@@ -196,3 +202,26 @@ def write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[seam.calls.write(fd, view) :]
+
+
+def append_at(directory: Directory, name: bytes, offset: int, data: bytes) -> None:
+    """Cuts an existing file at an offset and writes behind it."""
+    fd = seam.calls.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory.fd)
+    try:
+        seam.calls.ftruncate(fd, offset)
+        os.lseek(fd, offset, os.SEEK_SET)
+        write_all(fd, data)
+    finally:
+        seam.calls.close(fd)
+
+
+def make_private(path: str) -> None:
+    """Makes a directory for its owner alone, and what is missing above it."""
+    missing: list[str] = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for each in reversed(missing):
+        with Directory.open(os.path.dirname(each)) as parent, suppress(FileExistsError):
+            parent.mkdir(os.fsencode(os.path.basename(each)), 0o700)
+            seam.calls.fsync(parent.fd)

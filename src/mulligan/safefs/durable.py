@@ -63,12 +63,21 @@ def write_synced(directory: Directory, name: bytes, parts: Iterable[bytes], what
         raise
 
 
-def write_durably(directory: Directory, name: bytes, parts: Iterable[bytes], *, temporary: bytes, what: str) -> None:
-    """Puts a file in place whole or not at all, durably; `temporary` is its name on the way."""
-    write_synced(directory, temporary, parts, what)
+def write_durably(
+    directory: Directory,
+    name: bytes,
+    parts: Iterable[bytes],
+    *,
+    temporary: bytes,
+    what: str,
+    via: Directory | None = None,
+) -> None:
+    """Puts a file in place whole or not at all, durably; `temporary` is its name on the way, in `via` if that is given."""
+    way = via or directory
+    write_synced(way, temporary, parts, what)
     try:
-        directory.rename(temporary, name)
+        way.rename(temporary, name, to=directory)
     except BaseException:
-        directory.unlink(temporary, missing_ok=True)
+        way.unlink(temporary, missing_ok=True)
         raise
     sync(directory.fd, what)

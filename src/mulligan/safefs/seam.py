@@ -25,6 +25,7 @@ class Calls:
     open = staticmethod(os.open)
     close = staticmethod(os.close)
     read = staticmethod(os.read)
+    pread = staticmethod(os.pread)
     write = staticmethod(os.write)
     fsync = staticmethod(os.fsync)
     ftruncate = staticmethod(os.ftruncate)

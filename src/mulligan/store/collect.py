@@ -1,0 +1,271 @@
+"""
+Freeing what nothing needs, and keeping the packs few.
+
+Promise: at every instant every live object stands in a durable pack with its index; an old pack goes only after the new
+one is on the disk; so an interruption leaves duplicates at worst, and the next collection removes them. Room: packs are
+rewritten in groups of one new pack, so that no more than about 64 MiB is needed at a time.
+LIMIT: a pack that is larger than 64 MiB (none of ours is) needs room for its live objects before it can go.
+A pack that holds a live object which cannot be read is left as it is, for the doctor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from mulligan.safefs.durable import sync
+from mulligan.store.delta import encode_delta
+from mulligan.store.objects import ObjectStore, check_copy
+from mulligan.store.pack_index import IndexRow
+from mulligan.store.pack_reader import Pack
+from mulligan.store.pack_writer import PlacedPacks, remove_pack
+from mulligan.store.packfile import (
+    HEADER_SIZE,
+    KIND_OF_TYPE,
+    LEVEL,
+    PACK_LIMIT,
+    SIGNATURE,
+    TRAILER_SIZE,
+    Damaged,
+    compress,
+)
+from mulligan.store.repository import PERMANENT
+from mulligan.store.rewrite import DELTA_MOST, Rewriter, Source, Unreadable
+from mulligan.store.sweep import settle_halves
+
+_SETTLED_SIZE = 32 << 20
+# A pack is rewritten for better deltas alone only if they save so much of it.
+_WORTH = 0.05
+_SAMPLES = 8
+
+Progress = Callable[[int, int], None]
+
+
+def collect(
+    store: ObjectStore,
+    live: set[bytes],
+    *,
+    chains: Iterable[Sequence[bytes]] = (),
+    progress: Progress | None = None,
+) -> int:
+    """Removes every object that is not live, gathers small packs, and returns how many bytes that freed."""
+    before = store.disk_bytes()
+    settle_halves(store.directory)
+    store.refresh()
+    sources, dead = _sources(store, live | PERMANENT)
+    _remove(store, dead)
+    order = _Chains(chains, live)
+    groups = [group for group in _groups(sources) if _worthwhile(store, group, order)]
+    total, done = sum(s.pack.size for group in groups for s in group), 0
+    for group in groups:
+        _rewrite(store, group, order)
+        done += sum(source.pack.size for source in group)
+        if progress is not None:
+            progress(done, total)
+    return before - store.disk_bytes()
+
+
+# -- planning -----------------------------------------------------------------------------------
+
+
+class _Chains:
+    """Which object is a version of what: the chain it belongs to, and its place in it."""
+
+    def __init__(self, chains: Iterable[Sequence[bytes]], live: set[bytes]) -> None:
+        self._position: dict[bytes, tuple[int, int]] = {}
+        for number, chain in enumerate(chains):
+            for place, oid in enumerate(chain):
+                if oid in live and self._position.get(oid, (number, 0))[0] == number:
+                    self._position[oid] = (number, place)
+
+    def among(self, oids: Iterable[bytes]) -> list[list[bytes]]:
+        """Returns the chains that some objects form, each the newest first."""
+        position = self._position
+        found = sorted((number, -place, oid) for oid in oids if oid in position for number, place in (position[oid],))
+        chains: dict[int, list[bytes]] = {}
+        for number, _, oid in found:
+            chains.setdefault(number, []).append(oid)
+        return [chain for chain in chains.values() if len(chain) > 1]
+
+
+def _sources(store: ObjectStore, live: set[bytes]) -> tuple[list[Source], list[Pack]]:
+    """Returns what each pack must give to its successor, the oldest first, and the packs that hold nothing live."""
+    directory = store.packs_directory()
+    packs = sorted(store.packs(), key=lambda pack: (-pack.size, pack.name))
+    keeper: dict[bytes, Pack] = {}
+    for pack in packs:
+        for oid in pack.index.oids():
+            if oid not in live:
+                continue
+            other = keeper.setdefault(oid, pack)
+            if other is not pack and not _good(store, other, oid) and _good(store, pack, oid):
+                keeper[oid] = pack
+    sources, dead = [], []
+    for pack in packs:
+        try:
+            rows = [row for row in pack.index.rows() if keeper.get(row.oid) is pack]
+        except Damaged:
+            continue  # an index that contradicts itself: the doctor makes it anew
+        if rows:
+            sources.append(Source(pack, rows))
+        else:
+            dead.append(pack)
+    sources.sort(key=lambda source: (directory.stat(source.pack.name + b".pack").st_mtime_ns, source.pack.name))
+    return sources, dead
+
+
+def _good(store: ObjectStore, pack: Pack, oid: bytes) -> bool:
+    try:
+        check_copy(store.opened(pack), pack.index.offset(pack.index.find(oid)), oid)
+    except Damaged:
+        return False
+    return True
+
+
+def _groups(sources: Iterable[Source]) -> Iterator[list[Source]]:
+    """Yields packs that together fill one new pack; large ones without anything dead stand alone."""
+    group: list[Source] = []
+    size = 0
+    for source in sources:
+        if source.pack.size >= _SETTLED_SIZE and len(source.rows) == source.pack.index.count:
+            yield [source]
+            continue
+        estimate = _live_bytes(source)
+        if group and size + estimate > PACK_LIMIT:
+            yield group
+            group, size = [], 0
+        group.append(source)
+        size += estimate
+    if group:
+        yield group
+
+
+def _live_bytes(source: Source) -> int:
+    if len(source.rows) == source.pack.index.count:
+        return source.pack.size
+    return sum(source.pack.index.end_of(row.offset, source.pack.size) - row.offset for row in source.rows)
+
+
+def _worthwhile(store: ObjectStore, group: Sequence[Source], order: _Chains) -> bool:
+    if len(group) > 1 or len(group[0].rows) != group[0].pack.index.count:
+        return True
+    return _gain(store, group[0], order) >= _WORTH * group[0].pack.size
+
+
+def _gain(store: ObjectStore, source: Source, order: _Chains) -> float:
+    """Returns about how many bytes deltas would save, judged by trying a few of the pairs that are both whole."""
+    pack = store.opened(source.pack)
+    offsets = {row.oid: row.offset for row in source.rows}
+    pairs: list[tuple[int, int]] = []
+    try:
+        for chain in order.among(offsets):
+            whole = [pack.header(offsets[oid]).type in KIND_OF_TYPE for oid in chain]
+            pairs += [
+                (offsets[chain[at]], offsets[chain[at + 1]])
+                for at in range(len(chain) - 1)
+                if whole[at] and whole[at + 1]
+            ]
+        tried = pairs[:: max(1, len(pairs) // _SAMPLES)]
+        saved = sum(_saving(pack, newer, older) for newer, older in tried)
+    except Damaged:
+        return 0  # then it must stay as it is
+    return saved * len(pairs) / len(tried) if tried else 0
+
+
+def _saving(pack: Pack, newer: int, older: int) -> int:
+    if max(pack.header(newer).size, pack.header(older).size) > DELTA_MOST:
+        return 0
+    delta = compress(encode_delta(pack.load_at(newer)[1], pack.load_at(older)[1]), LEVEL)
+    return max(0, pack.length_of(older) - len(delta))
+
+
+# -- acting -------------------------------------------------------------------------------------
+
+
+def _rewrite(store: ObjectStore, group: list[Source], order: _Chains) -> None:
+    """Replaces some packs by new ones; a pack that cannot be read in full is left out and stays."""
+    while group:
+        placed = PlacedPacks(store.directory)
+        try:
+            chains = order.among(row.oid for source in group for row in source.rows)
+            names = Rewriter(store, placed, group).run(chains)
+            placed.place()
+        except Unreadable as trouble:
+            placed.discard()
+            group = [source for source in group if source.pack is not trouble.pack]
+            if len(group) == 1 and len(group[0].rows) == group[0].pack.index.count:
+                return
+            continue
+        except BaseException:
+            placed.discard()
+            raise
+        # A pack that came out as it went in has its old name: it must not be removed as its own predecessor.
+        _remove(store, [source.pack for source in group if source.pack.name not in names])
+        return
+
+
+def _remove(store: ObjectStore, packs: Sequence[Pack]) -> None:
+    directory = store.packs_directory()
+    for pack in packs:
+        remove_pack(directory, pack.name)
+    if packs:
+        sync(directory.fd, "the directory of packs")
+    store.refresh()
+
+
+# -- merging ------------------------------------------------------------------------------------
+
+
+def merge_small(store: ObjectStore, *, limit_bytes: int = 8 << 20, at_least: int = 32) -> bool:
+    """Joins many small packs into one of at most `limit_bytes`, byte for byte; returns whether there were enough."""
+    chosen = _choose(store, limit_bytes, at_least)
+    bodies: list[bytes] = []
+    rows: list[IndexRow] = []
+    merged: list[Pack] = []
+    seen: set[bytes] = set()
+    at = HEADER_SIZE
+    for pack in chosen:
+        body = _body(store, pack)
+        oids = pack.index.oids()
+        if body is None or not seen.isdisjoint(oids):
+            continue
+        rows += [IndexRow(row.oid, row.crc, row.offset - HEADER_SIZE + at) for row in pack.index.rows()]
+        seen.update(oids)
+        bodies.append(body)
+        merged.append(pack)
+        at += len(body)
+    if len(merged) < max(at_least, 2):
+        return False
+    placed = PlacedPacks(store.directory)
+    try:
+        placed.write(rows, [SIGNATURE + len(rows).to_bytes(4, "big"), *bodies])
+        names = placed.place()
+    except BaseException:
+        placed.discard()
+        raise
+    _remove(store, [pack for pack in merged if pack.name not in names])
+    return True
+
+
+def _choose(store: ObjectStore, limit_bytes: int, at_least: int) -> list[Pack]:
+    """Returns the smallest packs, without those so large that copying them again and again would be the main cost."""
+    packs = sorted(store.packs(), key=lambda pack: (pack.size, pack.name))
+    chosen: list[Pack] = []
+    total = 0
+    for pack in packs:
+        if total + pack.size > limit_bytes or (len(chosen) >= at_least and pack.size > 2 * total):
+            break
+        chosen.append(pack)
+        total += pack.size
+    return chosen if len(chosen) >= at_least else []
+
+
+def _body(store: ObjectStore, pack: Pack) -> bytes | None:
+    """Returns the records of a pack as one piece, None when they are not what they were written as."""
+    try:
+        data = store.opened(pack).pread(pack.size, 0)
+    except Damaged:
+        return None
+    checksum = data[-TRAILER_SIZE:]
+    right = hashlib.sha1(data[:-TRAILER_SIZE], usedforsecurity=False).digest() == checksum == pack.index.pack_checksum
+    return data[HEADER_SIZE:-TRAILER_SIZE] if right else None

@@ -1,0 +1,285 @@
+"""
+Objects by their id.
+
+Promise: what `read` returns hashes to the id that was asked for; an object that is missing or damaged raises StoreDamaged
+and names it, and a damaged copy is passed over when another pack holds a good one.
+Another process may add or remove packs at any time: whoever misses an object looks at the directory again, once.
+A store object belongs to one thread and does not own the directory it was given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Container, Iterator
+from contextlib import suppress
+from typing import TypeVar
+
+from mulligan.errors import StoreDamaged
+from mulligan.model.objects import TREE, TreeEntry, parse_tree
+from mulligan.safefs.directory import Directory, NotRegular
+from mulligan.store.pack_index import ROW_SIZE
+from mulligan.store.pack_reader import Pack
+from mulligan.store.pack_writer import PackWriter
+from mulligan.store.packfile import KIND_OF_TYPE, Damaged, RecordHeader, damaged, hash_of
+
+T = TypeVar("T")
+
+# Packs of up to so many objects are looked up in one dictionary, larger ones in their own index.
+_SMALL = 512
+# Descriptors held open; a process may be allowed as few as 64 in all.
+_OPEN_PACKS = 16
+_TREES = 1024
+# A directory whose time is younger than this may change again within the same tick of its clock.
+_SETTLED_NS = 50_000_000
+_STREAM_CHUNK = 1 << 20
+
+
+class ObjectStore:
+    """The objects of one store."""
+
+    def __init__(self, directory: Directory) -> None:
+        self.directory = directory
+        self._packs_directory: Directory | None = None
+        self._packs: dict[bytes, Pack] = {}
+        self._small: dict[bytes, Pack] = {}
+        self._large: list[Pack] = []
+        self._open: OrderedDict[bytes, Pack] = OrderedDict()
+        self._trees: OrderedDict[bytes, list[TreeEntry]] = OrderedDict()
+        self._listed: tuple[int, ...] | None = None
+        self._unreadable: set[bytes] = set()
+
+    def close(self) -> None:
+        """Closes every file; the next use opens them again."""
+        for pack in self._open.values():
+            pack.close()
+        self._open.clear()
+        self._packs.clear()
+        self._small.clear()
+        self._large.clear()
+        self._unreadable.clear()
+        self._listed = None
+        if self._packs_directory is not None:
+            self._packs_directory.close()
+            self._packs_directory = None
+
+    # -- asking ---------------------------------------------------------------------------------
+
+    def has(self, oid: bytes) -> bool:
+        """Returns whether the store holds an object."""
+        return self._knows(oid) or (self._refresh_if_changed() and self._knows(oid))
+
+    def read(self, oid: bytes, kind: bytes) -> bytes:
+        """Returns the bytes of an object; raises StoreDamaged when it is missing, wrong or of another kind."""
+        found, data = self._each(oid, lambda pack, offset: _verified(pack, offset, oid))
+        if found != kind:
+            raise damaged(oid, f"it is a {found.decode()}, not a {kind.decode()}")
+        return data
+
+    def read_tree(self, oid: bytes) -> list[TreeEntry]:
+        """Returns the entries of a tree; the list is shared, so look and do not change."""
+        entries = self._trees.get(oid)
+        if entries is None:
+            entries = self._trees[oid] = parse_tree(self.read(oid, TREE))
+            if len(self._trees) > _TREES:
+                self._trees.popitem(last=False)
+        return entries
+
+    def kind_and_size(self, oid: bytes) -> tuple[bytes, int]:
+        """Returns what an object is and how many bytes it has."""
+        return self._each(oid, lambda pack, offset: pack.kind_and_size(offset))
+
+    def readable(self, oid: bytes) -> bool:
+        """Returns whether any copy of an object can be read and hashes to its id."""
+        try:
+            self._each(oid, lambda pack, offset: check_copy(pack, offset, oid))
+        except StoreDamaged:
+            return False
+        return True
+
+    def stream(self, oid: bytes) -> Iterator[bytes]:
+        """Yields an object in chunks; raises StoreDamaged at the end if they do not hash to its id."""
+
+        def place(pack: Pack, offset: int) -> tuple[Pack, int, RecordHeader]:
+            if several:  # what was handed out cannot be taken back: find the good copy first
+                check_copy(pack, offset, oid)
+            return pack, offset, pack.header(offset)
+
+        several = len(self.locations(oid)) > 1
+        pack, offset, header = self._each(oid, place)
+        if header.type not in KIND_OF_TYPE:
+            _, data = self._each(oid, lambda pack, offset: _verified(pack, offset, oid))
+            yield from (data[at : at + _STREAM_CHUNK] for at in range(0, len(data), _STREAM_CHUNK))
+            return
+        # A descriptor of its own: others may be opened, and this one pushed out, between two chunks.
+        mine = Pack(pack.name, pack.index, pack.size)
+        mine.fd = os.dup(pack.fd)
+        try:
+            yield from _hashed(mine, offset, header, oid)
+        except Damaged as error:
+            raise damaged(oid, str(error)) from None
+        finally:
+            mine.close()
+
+    def packed_size(self, oid: bytes) -> int:
+        """Returns how many bytes an object takes on the disk, its row in the index included."""
+        return self._each(oid, lambda pack, offset: pack.length_of(offset)) + ROW_SIZE
+
+    def disk_bytes(self) -> int:
+        """Returns what all packs and indexes take on the disk."""
+        total, directory = 0, self.packs_directory()
+        for name in directory.names():
+            # Another process may have removed it since the listing.
+            with suppress(FileNotFoundError):
+                total += directory.stat(name).st_size
+        return total
+
+    # -- writing --------------------------------------------------------------------------------
+
+    def writer(self, *, anew: Container[bytes] = ()) -> PackWriter:
+        """Returns a writer; objects in `anew` are written even if the store seems to hold them (it is damaged)."""
+        self._refresh_if_changed()
+        return PackWriter(self.directory, knows=self._knows, finished=self.refresh, anew=anew)
+
+    # -- the packs ------------------------------------------------------------------------------
+
+    def packs(self) -> list[Pack]:
+        """Returns the packs that can be used, the oldest name first."""
+        self._refresh_if_changed()
+        return [self._packs[name] for name in sorted(self._packs)]
+
+    def opened(self, pack: Pack) -> Pack:
+        """Returns a pack with its file open; FileNotFoundError if another process has removed it."""
+        if pack.fd < 0:
+            pack.open(self.packs_directory())
+        self._open[pack.name] = pack
+        self._open.move_to_end(pack.name)
+        while len(self._open) > _OPEN_PACKS:
+            self._open.popitem(last=False)[1].close()
+        return pack
+
+    def packs_directory(self) -> Directory:
+        """Returns the directory of packs, open; raises StoreDamaged when it is gone."""
+        if self._packs_directory is None:
+            try:
+                self._packs_directory = self.directory.descend(b"objects/pack")
+            except (FileNotFoundError, NotADirectoryError):
+                raise StoreDamaged(
+                    "The store has lost its directory of packs (objects/pack).", hint="mulligan doctor"
+                ) from None
+        return self._packs_directory
+
+    def refresh(self) -> None:
+        """Reads the list of packs again."""
+        state = self._state()
+        directory = self.packs_directory()
+        names = {name[:-4] for name in directory.names() if name.startswith(b"pack-") and name.endswith(b".idx")}
+        for gone in self._packs.keys() - names:
+            self._open.pop(gone, self._packs[gone]).close()
+            del self._packs[gone]
+        self._unreadable &= names
+        for name in names - self._packs.keys() - self._unreadable:
+            try:
+                self._packs[name] = Pack.load(directory, name)
+            except FileNotFoundError:
+                continue  # removed since the listing, or an index that lost its pack
+            except (Damaged, NotRegular):
+                self._unreadable.add(name)  # `verify_packs` tells; its objects count as missing
+        self._sort()
+        self._listed = state
+
+    def _sort(self) -> None:
+        self._small = {}
+        self._large = []
+        for pack in self._packs.values():
+            if pack.index.count <= _SMALL:
+                self._small.update(dict.fromkeys(pack.index.oids(), pack))
+            else:
+                self._large.append(pack)
+
+    def _state(self) -> tuple[int, ...] | None:
+        """Returns what changes when the directory does, None when it is too young to tell."""
+        try:
+            status = os.stat(b"objects/pack", dir_fd=self.directory.fd, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            status = None
+        if status is None or (self._packs_directory and os.fstat(self._packs_directory.fd).st_ino != status.st_ino):
+            if self._packs_directory is not None:  # it was replaced under us
+                self._packs_directory.close()
+                self._packs_directory = None
+            return None
+        if abs(time.time_ns() - status.st_mtime_ns) < _SETTLED_NS:
+            return None
+        return (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+
+    def _refresh_if_changed(self) -> bool:
+        if self._listed is not None and self._listed == self._state():
+            return False
+        self.refresh()
+        return True
+
+    # -- finding --------------------------------------------------------------------------------
+
+    def _knows(self, oid: bytes) -> bool:
+        if oid in self._small:
+            return True
+        return any(pack.index.find(oid) >= 0 for pack in self._large)
+
+    def locations(self, oid: bytes) -> list[Pack]:
+        """Returns every known pack that holds an object."""
+        first = self._small.get(oid)
+        found = [pack for pack in self._large if pack.index.find(oid) >= 0]
+        if first is None:
+            return found
+        small = (pack for pack in self._packs.values() if pack.index.count <= _SMALL and pack is not first)
+        return [first, *found, *(pack for pack in small if pack.index.find(oid) >= 0)]
+
+    def _first(self, oid: bytes) -> Pack | None:
+        found = self._small.get(oid)
+        if found is not None:
+            return found
+        return next((pack for pack in self._large if pack.index.find(oid) >= 0), None)
+
+    def _each(self, oid: bytes, use: Callable[[Pack, int], T]) -> T:
+        """Uses the first copy of an object that can be used, looking again at the directory if none can."""
+        if (pack := self._first(oid)) is not None:
+            with suppress(Damaged, FileNotFoundError):
+                return use(self.opened(pack), pack.index.offset(pack.index.find(oid)))
+        self.refresh()
+        reason = "it is missing"
+        for pack in self.locations(oid):
+            try:
+                return use(self.opened(pack), pack.index.offset(pack.index.find(oid)))
+            except FileNotFoundError:
+                continue
+            except Damaged as error:
+                reason = str(error)
+        raise damaged(oid, reason)
+
+
+def check_copy(pack: Pack, offset: int, oid: bytes) -> None:
+    """Raises Damaged unless the object at an offset hashes to its id."""
+    header = pack.header(offset)
+    if header.type not in KIND_OF_TYPE:
+        _verified(pack, offset, oid)
+        return
+    for _ in _hashed(pack, offset, header, oid):
+        pass
+
+
+def _verified(pack: Pack, offset: int, oid: bytes) -> tuple[bytes, bytes]:
+    found, data = pack.load_at(offset)
+    if hash_of(found, data) != oid:
+        raise Damaged("its bytes do not hash to its id")
+    return found, data
+
+
+def _hashed(pack: Pack, offset: int, header: RecordHeader, oid: bytes) -> Iterator[bytes]:
+    digest = hashlib.sha1(b"%b %d\0" % (KIND_OF_TYPE[header.type], header.size), usedforsecurity=False)
+    for chunk in pack.stream_at(offset, header):
+        digest.update(chunk)
+        yield chunk
+    if digest.digest() != oid:
+        raise Damaged("its bytes do not hash to its id")

@@ -1,0 +1,205 @@
+"""
+The index of a pack, version 2: which objects it holds and where.
+
+The whole file is read into memory, never mapped: a mapped file that somebody truncates kills the process.
+Opening checks the shape only (every object is verified by its hash when it is read); `strict_findings` checks the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import sys
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from mulligan.store.packfile import HEADER_SIZE, TRAILER_SIZE, Damaged
+
+MAGIC = b"\377tOc\0\0\0\2"
+_FANOUT = struct.Struct(">256L")
+_NAMES_AT = len(MAGIC) + _FANOUT.size
+_LARGE = 0x80000000
+ROW_SIZE = 28
+
+
+class IndexRow(NamedTuple):
+    """Where one object stands in its pack, and the checksum of its record."""
+
+    oid: bytes
+    crc: int
+    offset: int
+
+
+def encode_index(rows: Iterable[tuple[bytes, int, int]], pack_checksum: bytes) -> bytes:
+    """Returns the bytes of an index."""
+    ordered = sorted(rows)
+    counts = [0] * 256
+    for row in ordered:
+        counts[row[0][0]] += 1
+    total = 0
+    for first, count in enumerate(counts):
+        total += count
+        counts[first] = total
+    offsets: list[int] = []
+    large: list[int] = []
+    for row in ordered:
+        if row[2] < _LARGE:
+            offsets.append(row[2])
+        else:
+            offsets.append(_LARGE | len(large))
+            large.append(row[2])
+    body = b"".join(
+        (
+            MAGIC,
+            _FANOUT.pack(*counts),
+            b"".join([row[0] for row in ordered]),
+            _big_endian("I", [row[1] for row in ordered]),
+            _big_endian("I", offsets),
+            _big_endian("Q", large),
+            pack_checksum,
+        )
+    )
+    return body + hashlib.sha1(body, usedforsecurity=False).digest()
+
+
+def _big_endian(code: str, numbers: Sequence[int]) -> bytes:
+    packed = array(code, numbers)
+    if sys.byteorder == "little":
+        packed.byteswap()
+    return packed.tobytes()
+
+
+def _numbers(code: str, data: bytes) -> array[int]:
+    unpacked = array(code, data)
+    if sys.byteorder == "little":
+        unpacked.byteswap()
+    return unpacked
+
+
+class PackIndex:
+    """One parsed index; positions are those of the sorted ids."""
+
+    __slots__ = (
+        "_crc_at",
+        "_data",
+        "_fanout",
+        "_large_at",
+        "_offsets",
+        "_offsets_at",
+        "_sorted",
+        "count",
+        "pack_checksum",
+    )
+
+    def __init__(self, data: bytes) -> None:
+        if len(data) < _NAMES_AT + 2 * TRAILER_SIZE or not data.startswith(MAGIC):
+            raise Damaged("the index is not one of version 2")
+        fanout = _FANOUT.unpack_from(data, len(MAGIC))
+        self.count = fanout[255]
+        self._crc_at = _NAMES_AT + 20 * self.count
+        self._offsets_at = self._crc_at + 4 * self.count
+        self._large_at = self._offsets_at + 4 * self.count
+        rest = len(data) - 2 * TRAILER_SIZE - self._large_at
+        if rest < 0 or rest % 8 or rest > 8 * self.count or any(a > b for a, b in pairwise(fanout)):
+            raise Damaged("the index does not have the size it says")
+        self._data = data
+        self._fanout = (0, *fanout)
+        self.pack_checksum = data[-40:-20]
+        self._offsets: array[int] | None = None
+        self._sorted: list[int] | None = None
+
+    def find(self, oid: bytes) -> int:
+        """Returns the position of an id, -1 when it is not here."""
+        first = oid[0]
+        data = self._data
+        low: int = self._fanout[first]
+        high: int = self._fanout[first + 1]
+        while low < high:
+            middle = (low + high) >> 1
+            at = _NAMES_AT + 20 * middle
+            name = data[at : at + 20]
+            if name < oid:
+                low = middle + 1
+            elif name == oid:
+                return middle
+            else:
+                high = middle
+        return -1
+
+    def oid(self, position: int) -> bytes:
+        """Returns the id at a position."""
+        at = _NAMES_AT + 20 * position
+        return self._data[at : at + 20]
+
+    def oids(self) -> list[bytes]:
+        """Returns every id, sorted."""
+        data = self._data
+        return [data[at : at + 20] for at in range(_NAMES_AT, self._crc_at, 20)]
+
+    def crc(self, position: int) -> int:
+        """Returns the checksum of the record at a position."""
+        at = self._crc_at + 4 * position
+        return int.from_bytes(self._data[at : at + 4], "big")
+
+    def offset(self, position: int) -> int:
+        """Returns where the object at a position stands in the pack; raises Damaged when the index cannot say."""
+        at = self._offsets_at + 4 * position
+        return self._resolve(int.from_bytes(self._data[at : at + 4], "big"))
+
+    def _resolve(self, offset: int) -> int:
+        if offset < _LARGE:
+            return offset
+        at = self._large_at + 8 * (offset & ~_LARGE)
+        if at + 8 > len(self._data) - 2 * TRAILER_SIZE:
+            raise Damaged("the index names an offset it does not hold")
+        return int.from_bytes(self._data[at : at + 8], "big")
+
+    def offsets(self) -> array[int]:
+        """Returns every offset, in the order of the ids."""
+        if self._offsets is None:
+            found = _numbers("I", self._data[self._offsets_at : self._large_at])
+            if self._large_at != len(self._data) - 2 * TRAILER_SIZE or (self.count and max(found) >= _LARGE):
+                found = array("Q", [self._resolve(offset) for offset in found])
+            self._offsets = found
+        return self._offsets
+
+    def rows(self) -> list[IndexRow]:
+        """Returns every row, in the order of the pack."""
+        checksums = _numbers("I", self._data[self._crc_at : self._offsets_at])
+        found = map(IndexRow, self.oids(), checksums, self.offsets())
+        return sorted(found, key=lambda row: row.offset)
+
+    def end_of(self, offset: int, pack_size: int) -> int:
+        """Returns where the record that starts at an offset ends."""
+        if self._sorted is None:
+            self._sorted = sorted(self.offsets())
+        after = bisect_right(self._sorted, offset)
+        return self._sorted[after] if after < self.count else pack_size - TRAILER_SIZE
+
+    def strict_findings(self, pack_size: int) -> list[str]:
+        """Returns what is wrong with this index beyond its shape, in words."""
+        findings = []
+        if hashlib.sha1(self._data[:-20], usedforsecurity=False).digest() != self._data[-20:]:
+            findings.append("its checksum is wrong")
+        names = self.oids()
+        if any(a >= b for a, b in pairwise(names)):
+            findings.append("its ids are not in order")
+        firsts = [0] * 257
+        for name in names:
+            firsts[name[0] + 1] += 1
+        for first in range(256):
+            firsts[first + 1] += firsts[first]
+        if tuple(firsts) != self._fanout:
+            findings.append("its first table does not fit its ids")
+        try:
+            offsets = sorted(self.offsets())
+        except Damaged as error:
+            return [*findings, str(error)]
+        if offsets and (offsets[0] != HEADER_SIZE or offsets[-1] >= pack_size - TRAILER_SIZE):
+            findings.append("its offsets lie outside the pack")
+        if any(a == b for a, b in pairwise(offsets)):
+            findings.append("two of its ids share an offset")
+        return findings

@@ -1,0 +1,238 @@
+"""
+One pack, opened for reading.
+
+Reads are by position in an open file, so a pack that another process removes stays readable while it is open. Every
+result is bounded by what its header declares, a declared size by what the bytes can hold, a chain of deltas by its
+depth, by the bytes it produces and by never meeting the same place twice.
+Not verified here: that the bytes hash to the id that was asked for; the store does that.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import OrderedDict
+from collections.abc import Generator
+from typing import Any
+
+from isal import isal_zlib
+
+from mulligan.safefs import seam
+from mulligan.safefs.directory import Directory
+from mulligan.store.delta import apply_delta, delta_sizes
+from mulligan.store.pack_index import PackIndex
+from mulligan.store.packfile import (
+    CHAIN_LIMIT,
+    DELTA_LIMIT,
+    KIND_OF_TYPE,
+    LONGEST_HEADER,
+    OFS_DELTA,
+    TRAILER_SIZE,
+    WHOLE_LIMIT,
+    Damaged,
+    InflateError,
+    RecordHeader,
+    check_size,
+    parse_header,
+)
+
+# One read that brings the header and, for most objects, all of the content.
+_FIRST_READ = 8 << 10
+_CHUNK = 256 << 10
+# The bytes that one chain of deltas may produce on the way to its end.
+_CHAIN_BYTES = 4 << 30
+_CACHE_BYTES = 24 << 20
+
+
+class Pack:
+    """One pack and its index; `name` is the file name without its ending."""
+
+    __slots__ = ("_cache", "_cached", "fd", "index", "name", "size")
+
+    def __init__(self, name: bytes, index: PackIndex, size: int) -> None:
+        self.name = name
+        self.index = index
+        self.size = size
+        self.fd = -1
+        self._cache: OrderedDict[int, tuple[bytes, bytes]] = OrderedDict()
+        self._cached = 0
+
+    @classmethod
+    def load(cls, directory: Directory, name: bytes) -> Pack:
+        """Reads the index of a pack; raises Damaged or OSError."""
+        size = directory.stat(name + b".pack").st_size
+        return cls(name, PackIndex(directory.read(name + b".idx")), size)
+
+    def open(self, directory: Directory) -> None:
+        """Opens the pack's file, if it is not open."""
+        if self.fd < 0:
+            self.fd = directory.open_file(self.name + b".pack")
+            self.size = os.fstat(self.fd).st_size
+
+    def close(self) -> None:
+        """Closes the pack's file; again is harmless."""
+        fd, self.fd = self.fd, -1
+        self._cache.clear()
+        self._cached = 0
+        if fd >= 0:
+            seam.calls.close(fd)
+
+    # -- bytes ----------------------------------------------------------------------------------
+
+    def pread(self, length: int, offset: int) -> bytes:
+        """Returns bytes of the file, fewer only at its end; a disk that cannot read them has lost them."""
+        try:
+            data: bytes = seam.calls.pread(self.fd, length, offset)
+            while len(data) < length and (more := seam.calls.pread(self.fd, length - len(data), offset + len(data))):
+                data += more
+        except OSError as error:
+            if error.errno == errno.EIO:
+                raise Damaged("the disk cannot read it (EIO)") from error
+            raise
+        return data
+
+    def header(self, offset: int) -> RecordHeader:
+        """Returns the header of the record at an offset."""
+        return parse_header(self.pread(LONGEST_HEADER, self._inside(offset)))
+
+    def record(self, offset: int) -> bytes:
+        """Returns a record as it stands, header and deflated bytes."""
+        return self.pread(self.length_of(offset), offset)
+
+    def length_of(self, offset: int) -> int:
+        """Returns how many bytes a record takes."""
+        return self.index.end_of(offset, self.size) - self._inside(offset)
+
+    def _inside(self, offset: int) -> int:
+        if not 12 <= offset < self.size - TRAILER_SIZE:
+            raise Damaged("its place lies outside the pack")
+        return offset
+
+    def content(self, offset: int, limit: int = WHOLE_LIMIT) -> tuple[RecordHeader, bytes, int]:
+        """Returns header, inflated bytes and length of the record at an offset, a delta not applied."""
+        data = self.pread(_FIRST_READ, self._inside(offset))
+        header = parse_header(data)
+        available = self.size - TRAILER_SIZE - offset - header.length
+        check_size(header.size, available, limit)
+        stream: Any = isal_zlib.decompressobj()
+        parts, left, at = [], header.size + 1, offset + len(data)
+        feed = (
+            data[header.length :]
+            if len(data) <= available + header.length
+            else data[header.length : available + header.length]
+        )
+        try:
+            while True:
+                part = stream.decompress(feed, left)
+                parts.append(part)
+                left -= len(part)
+                if stream.eof or left <= 0:
+                    break
+                feed = stream.unconsumed_tail
+                if not feed:
+                    feed = self.pread(min(_CHUNK, max(self.size - TRAILER_SIZE - at, 0)), at)
+                    at += len(feed)
+                    if not feed:
+                        raise Damaged("it is cut short")
+        except InflateError as error:
+            raise Damaged(f"its bytes do not inflate ({error})") from None
+        if left != 1 or not stream.eof:
+            raise Damaged("it does not have the size its header says")
+        length = min(at, self.size - TRAILER_SIZE) - len(stream.unused_data) - offset
+        return header, parts[0] if len(parts) == 1 else b"".join(parts), length
+
+    # -- objects --------------------------------------------------------------------------------
+
+    def base_of(self, offset: int, header: RecordHeader) -> int:
+        """Returns where the base of a delta stands."""
+        if header.type == OFS_DELTA:
+            if not 0 < header.distance <= offset:
+                raise Damaged("the base of its delta lies outside the pack")
+            return self._inside(offset - header.distance)
+        position = self.index.find(header.base)
+        if position < 0:
+            raise Damaged("the base of its delta is not in its pack")
+        return self._inside(self.index.offset(position))
+
+    def load_at(self, offset: int) -> tuple[bytes, bytes]:
+        """Returns kind and bytes of the object at an offset, its deltas applied."""
+        chain: list[tuple[int, bytes]] = []
+        seen: set[int] = set()
+        produced = 0
+        while True:
+            if (known := self._cache.get(offset)) is not None:
+                kind, data = known
+                break
+            if offset in seen or len(chain) > CHAIN_LIMIT:
+                raise Damaged("its chain of deltas is too long or runs in a circle")
+            seen.add(offset)
+            header, data, _ = self.content(offset)
+            if header.type in KIND_OF_TYPE:
+                kind = KIND_OF_TYPE[header.type]
+                break
+            produced += delta_sizes(data)[1]
+            if produced > _CHAIN_BYTES:
+                raise Damaged("its chain of deltas produces too many bytes")
+            chain.append((offset, data))
+            offset = self.base_of(offset, header)
+        if chain:
+            self._remember(offset, kind, data)
+        for at, delta in reversed(chain):
+            data = apply_delta(data, delta, limit=DELTA_LIMIT)
+            self._remember(at, kind, data)
+        return kind, data
+
+    def _remember(self, offset: int, kind: bytes, data: bytes) -> None:
+        if len(data) > _CACHE_BYTES // 4 or offset in self._cache:
+            return
+        self._cache[offset] = (kind, data)
+        self._cached += len(data)
+        while self._cached > _CACHE_BYTES:
+            _, (_, dropped) = self._cache.popitem(last=False)
+            self._cached -= len(dropped)
+
+    def kind_and_size(self, offset: int) -> tuple[bytes, int]:
+        """Returns what an object is and how many bytes it has, without reading all of it."""
+        header = self.header(offset)
+        size = header.size
+        if header.type not in KIND_OF_TYPE:
+            size = delta_sizes(self._beginning(offset, header))[1]
+        for _ in range(CHAIN_LIMIT):
+            if header.type in KIND_OF_TYPE:
+                return KIND_OF_TYPE[header.type], size
+            offset = self.base_of(offset, header)
+            header = self.header(offset)
+        raise Damaged("its chain of deltas is too long or runs in a circle")
+
+    def _beginning(self, offset: int, header: RecordHeader) -> bytes:
+        try:
+            begun: bytes = isal_zlib.decompressobj().decompress(self.pread(256, offset + header.length), 32)
+        except InflateError as error:
+            raise Damaged(f"its bytes do not inflate ({error})") from None
+        return begun
+
+    def stream_at(self, offset: int, header: RecordHeader) -> Generator[bytes, None, int]:
+        """Yields the content of a record in chunks, then returns its length; raises Damaged where it ends wrong."""
+        at, end, left = offset + header.length, self.size - TRAILER_SIZE, header.size
+        check_size(left, end - at, limit=left)
+        stream: Any = isal_zlib.decompressobj()
+        feed = b""
+        while not stream.eof:
+            if not feed:
+                feed = self.pread(min(_CHUNK, end - at), at)
+                at += len(feed)
+                if not feed:
+                    raise Damaged("it is cut short")
+            try:
+                part = stream.decompress(feed, _CHUNK)
+            except InflateError as error:
+                raise Damaged(f"its bytes do not inflate ({error})") from None
+            feed = stream.unconsumed_tail
+            left -= len(part)
+            if left < 0:
+                break
+            if part:
+                yield part
+        if left:
+            raise Damaged("it does not have the size its header says")
+        return at - len(stream.unused_data) - offset

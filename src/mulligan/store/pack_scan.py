@@ -1,0 +1,115 @@
+"""
+A pack read without its index: every record in turn, from the first to the last.
+
+This is how a lost index is made anew and how a verifier measures what really stands in a pack. Memory is bounded by one
+chunk for whole objects and by one object for deltas.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+from mulligan.store.pack_index import IndexRow, PackIndex, encode_index
+from mulligan.store.pack_reader import Pack
+from mulligan.store.packfile import (
+    HEADER_SIZE,
+    KIND_OF_TYPE,
+    SIGNATURE,
+    TRAILER_SIZE,
+    Damaged,
+    crc32,
+    hash_of,
+)
+
+_CHUNK = 1 << 20
+NO_CHECKSUM = bytes(20)
+EMPTY_INDEX = PackIndex(encode_index([], NO_CHECKSUM))
+
+
+class Measured(NamedTuple):
+    """What stands at an offset: how long it is, and its id if it is no delta."""
+
+    length: int
+    oid: bytes | None
+
+
+def measure(pack: Pack, offset: int) -> Measured:
+    """Inflates one record to its end; raises Damaged when it has none."""
+    header = pack.header(offset)
+    kind = KIND_OF_TYPE.get(header.type)
+    digest = hashlib.sha1(b"%b %d\0" % (kind or b"", header.size), usedforsecurity=False)
+    stream = pack.stream_at(offset, header)
+    while True:
+        try:
+            digest.update(next(stream))
+        except StopIteration as end:
+            return Measured(end.value, digest.digest() if kind else None)
+
+
+def record_crc(pack: Pack, offset: int, length: int) -> int:
+    """Returns the checksum of a record's bytes."""
+    crc, end = 0, offset + length
+    while offset < end:
+        data = pack.pread(min(_CHUNK, end - offset), offset)
+        if not data:
+            raise Damaged("it is cut short")
+        crc, offset = crc32(data, crc), offset + len(data)
+    return crc
+
+
+def object_count(pack: Pack) -> int:
+    """Returns how many objects a pack says it holds; raises Damaged when it does not begin as a pack."""
+    head = pack.pread(HEADER_SIZE, 0)
+    if not head.startswith(SIGNATURE) or len(head) != HEADER_SIZE or pack.size < HEADER_SIZE + TRAILER_SIZE:
+        raise Damaged("it does not begin as a pack")
+    return int.from_bytes(head[8:], "big")
+
+
+def checksums(pack: Pack) -> tuple[bytes, bytes]:
+    """Returns the checksum that a pack's bytes have, and the one that stands at its end."""
+    digest, at, end = hashlib.sha1(usedforsecurity=False), 0, max(pack.size - TRAILER_SIZE, 0)
+    while at < end:
+        data = pack.pread(min(_CHUNK, end - at), at)
+        if not data:
+            raise Damaged("it is cut short")
+        digest.update(data)
+        at += len(data)
+    return digest.digest(), pack.pread(TRAILER_SIZE, end)
+
+
+def scan(pack: Pack) -> list[IndexRow]:
+    """Returns the rows of a whole pack, found without its index; raises Damaged when any record is wrong."""
+    rows: list[IndexRow] = []
+    deltas: list[tuple[int, int]] = []
+    offset = HEADER_SIZE
+    for _ in range(object_count(pack)):
+        found = measure(pack, offset)
+        crc = record_crc(pack, offset, found.length)
+        if found.oid is None:
+            deltas.append((offset, crc))
+        else:
+            rows.append(IndexRow(found.oid, crc, offset))
+        offset += found.length
+    if offset != pack.size - TRAILER_SIZE:
+        raise Damaged("it has bytes that belong to no object")
+    return _resolve(pack, rows, deltas)
+
+
+def _resolve(pack: Pack, rows: list[IndexRow], deltas: list[tuple[int, int]]) -> list[IndexRow]:
+    """Finds the ids of deltas, in rounds: the base of one may be another whose id is found first."""
+    while deltas:
+        pack.index = PackIndex(encode_index(rows, NO_CHECKSUM))
+        left, trouble = [], Damaged("the base of a delta is missing")
+        for offset, crc in deltas:
+            try:
+                oid = hash_of(*pack.load_at(offset))
+            except Damaged as error:
+                left.append((offset, crc))
+                trouble = error
+            else:
+                rows.append(IndexRow(oid, crc, offset))
+        if len(left) == len(deltas):
+            raise trouble
+        deltas = left
+    return rows

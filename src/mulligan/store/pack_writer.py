@@ -1,0 +1,334 @@
+"""
+New packs.
+
+Promise: when `finish` returns, every object that was added survives a power cut; before that, nothing of it can be seen;
+after `abort` nothing of it remains. The order is always: bytes of pack and index, fsync of each, rename of the pack,
+rename of its index, one fsync of the directory.
+A writer belongs to one thread, and to the process that holds the store's lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+from isal import isal_zlib
+
+from mulligan.model.objects import BLOB
+from mulligan.safefs import seam
+from mulligan.safefs.directory import Directory, write_all
+from mulligan.safefs.durable import sync, write_synced
+from mulligan.store.pack_index import ROW_SIZE, encode_index
+from mulligan.store.packfile import (
+    HEADER_SIZE,
+    LEVEL,
+    PACK_LIMIT,
+    SIGNATURE,
+    TRAILER_SIZE,
+    TYPE_OF_KIND,
+    compress,
+    crc32,
+    encode_header,
+)
+
+_CHUNK = 1 << 20
+# An index without any rows, and the ends of a pack.
+_FRAME = 1072 + HEADER_SIZE + TRAILER_SIZE
+# A streamed object below this size joins the others: a pack of its own would cost more than it saves.
+_STREAM_LEAST = 1 << 20
+_serial = count()
+_sha1 = hashlib.sha1
+_headers: dict[tuple[bytes, int], bytes] = {}
+
+
+class PackBuffer:
+    """Records on their way into one pack, in memory."""
+
+    __slots__ = ("_parts", "offsets", "rows", "size")
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self.rows: list[tuple[bytes, int, int]] = []
+        self.offsets: dict[bytes, int] = {}
+        self.size = HEADER_SIZE
+
+    def append(self, oid: bytes, record: bytes) -> None:
+        """Takes one record, header and deflated bytes; a delta's base must be in this buffer already."""
+        offset = self.size
+        self.offsets[oid] = offset
+        self.rows.append((oid, crc32(record), offset))
+        self._parts.append(record)
+        self.size = offset + len(record)
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yields the bytes of the pack but for its trailer, in few pieces."""
+        held: list[bytes] = [SIGNATURE + len(self.rows).to_bytes(4, "big")]
+        size = 0
+        for part in self._parts:
+            held.append(part)
+            size += len(part)
+            if size >= _CHUNK:
+                yield b"".join(held)
+                held, size = [], 0
+        yield b"".join(held)
+
+
+class PlacedPacks:
+    """Packs that are written and synced in tmp/, and the step that puts them in place together."""
+
+    def __init__(self, root: Directory) -> None:
+        self._root = root
+        self._written: list[tuple[bytes, bytes]] = []
+        self.bytes = 0
+
+    def write(self, rows: Iterable[tuple[bytes, int, int]], chunks: Iterable[bytes]) -> bytes:
+        """Writes a pack and its index to tmp/, durably, and returns the name it will have."""
+        stem = _temporary_stem()
+        digest = _sha1(usedforsecurity=False)
+        with self._root.child(b"tmp") as tmp:
+            written = 0
+
+            def hashed() -> Iterator[bytes]:
+                nonlocal written
+                for chunk in chunks:
+                    digest.update(chunk)
+                    written += len(chunk)
+                    yield chunk
+                yield digest.digest()
+
+            write_synced(tmp, stem + b".pack", hashed(), "a pack")
+            return self._register(tmp, stem, rows, digest.digest(), written + TRAILER_SIZE)
+
+    def _register(
+        self, tmp: Directory, stem: bytes, rows: Iterable[tuple[bytes, int, int]], checksum: bytes, size: int
+    ) -> bytes:
+        index = encode_index(rows, checksum)
+        try:
+            write_synced(tmp, stem + b".idx", [index], "the index of a pack")
+        except BaseException:
+            tmp.unlink(stem + b".pack", missing_ok=True)
+            raise
+        name = b"pack-" + checksum.hex().encode()
+        self._written.append((stem, name))
+        self.bytes += size + len(index)
+        return name
+
+    def write_streamed(self, size: int, chunks: Iterable[bytes], known: Callable[[bytes], bool]) -> bytes:
+        """Hashes and deflates one blob into a pack of its own and returns its id; keeps nothing if it is known."""
+        stem = _temporary_stem()
+        with self._root.child(b"tmp") as tmp:
+            fd = tmp.create(stem + b".pack")
+            try:
+                try:
+                    streamed = _Streamed(fd, size)
+                    oid = streamed.run(chunks)
+                    if not known(oid):
+                        sync(fd, "a pack")
+                finally:
+                    seam.calls.close(fd)
+                if known(oid):
+                    tmp.unlink(stem + b".pack")
+                else:
+                    rows = [(oid, streamed.crc, HEADER_SIZE)]
+                    self._register(tmp, stem, rows, streamed.checksum, streamed.written)
+            except BaseException:
+                tmp.unlink(stem + b".pack", missing_ok=True)
+                raise
+        return oid
+
+    def place(self) -> list[bytes]:
+        """Puts every pack in place, durably, and returns their names; on failure none of them is left."""
+        fresh: list[bytes] = []
+        with self._root.child(b"tmp") as tmp, self._root.descend(b"objects/pack") as packs:
+            try:
+                for stem, name in self._written:
+                    if not packs.exists(name + b".idx"):
+                        fresh.append(name)
+                    tmp.rename(stem + b".pack", name + b".pack", to=packs)
+                    tmp.rename(stem + b".idx", name + b".idx", to=packs)
+                sync(packs.fd, "the directory of packs")
+            except BaseException:
+                for name in fresh:
+                    remove_pack(packs, name)
+                raise
+        names = [name for _, name in self._written]
+        self._written.clear()
+        self.bytes = 0
+        return names
+
+    def discard(self) -> None:
+        """Removes what was written and not placed."""
+        if not self._written:
+            return
+        with self._root.child(b"tmp") as tmp:
+            for stem, _ in self._written:
+                tmp.unlink(stem + b".idx", missing_ok=True)
+                tmp.unlink(stem + b".pack", missing_ok=True)
+        self._written.clear()
+        self.bytes = 0
+
+
+class _Streamed:
+    """One blob on its way into a file, with the four checksums that it needs."""
+
+    def __init__(self, fd: int, size: int) -> None:
+        self._fd = fd
+        self._size = size
+        self._pack = _sha1(usedforsecurity=False)
+        self.crc = 0
+        self.written = 0
+        self.checksum = b""
+
+    def run(self, chunks: Iterable[bytes]) -> bytes:
+        digest = _sha1(b"blob %d\0" % self._size, usedforsecurity=False)
+        deflate: Any = isal_zlib.compressobj(LEVEL)
+        self._write(SIGNATURE + (1).to_bytes(4, "big"))
+        self.crc = 0
+        self._write(encode_header(TYPE_OF_KIND[BLOB], self._size))
+        total = 0
+        for chunk in chunks:
+            total += len(chunk)
+            if total > self._size:
+                break
+            digest.update(chunk)
+            self._write(deflate.compress(chunk))
+        if total != self._size:
+            raise ValueError(f"{self._size} bytes were announced, and {total} or more came")
+        self._write(deflate.flush())
+        self.checksum = self._pack.digest()
+        write_all(self._fd, self.checksum)
+        self.written += TRAILER_SIZE
+        return digest.digest()
+
+    def _write(self, data: bytes) -> None:
+        if data:
+            self._pack.update(data)
+            self.crc = crc32(data, self.crc)
+            self.written += len(data)
+            write_all(self._fd, data)
+
+
+class PackWriter:
+    """Adds objects to a store; use it with `with`, and call `finish`."""
+
+    def __init__(
+        self,
+        root: Directory,
+        *,
+        knows: Callable[[bytes], bool],
+        finished: Callable[[], None],
+        anew: Container[bytes] = (),
+    ) -> None:
+        self._placed = PlacedPacks(root)
+        self._buffer = PackBuffer()
+        self._offsets = self._buffer.offsets
+        self._flushed: set[bytes] = set()
+        self._store_knows = knows
+        self._finished = finished
+        self._anew = anew
+
+    def __enter__(self) -> PackWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.abort()
+
+    @property
+    def pending_bytes(self) -> int:
+        """The bytes that `finish` will add to the store."""
+        rows = len(self._buffer.rows)
+        return self._placed.bytes + (self._buffer.size + ROW_SIZE * rows + _FRAME - HEADER_SIZE if rows else 0)
+
+    def add(self, kind: bytes, data: bytes) -> bytes:
+        """Adds an object, unless it is there already, and returns its id."""
+        if len(data) < 65536:
+            oid = _sha1(b"%b %d\0%b" % (kind, len(data), data), usedforsecurity=False).digest()
+        else:
+            digest = _sha1(b"%b %d\0" % (kind, len(data)), usedforsecurity=False)
+            digest.update(data)
+            oid = digest.digest()
+        self.add_hashed(oid, kind, data)
+        return oid
+
+    def add_hashed(self, oid: bytes, kind: bytes, data: bytes) -> None:
+        """Adds an object whose id the caller has computed, unless it is there already."""
+        if oid in self._offsets or self._known(oid):
+            return
+        key = (kind, len(data))
+        header = _headers.get(key)
+        if header is None:
+            header = encode_header(TYPE_OF_KIND[kind], len(data))
+            if len(_headers) < 4096:
+                _headers[key] = header
+        self._append(oid, header + compress(data, LEVEL))
+
+    def add_record(self, oid: bytes, record: bytes) -> None:
+        """Adds an object that `packfile.encode_record` has deflated elsewhere, unless it is there already."""
+        if oid not in self._offsets and not self._known(oid):
+            self._append(oid, record)
+
+    def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
+        """Adds a large blob as it comes and returns its id; ValueError, and nothing remains, if its size is not `size`."""
+        if size >= _STREAM_LEAST:
+            oid = self._placed.write_streamed(size, chunks, lambda oid: oid in self._offsets or self._known(oid))
+            self._flushed.add(oid)
+            return oid
+        data = bytearray()
+        for chunk in chunks:
+            data += chunk
+            if len(data) > size:
+                break
+        if len(data) != size:
+            raise ValueError(f"{size} bytes were announced, and {len(data)} or more came")
+        return self.add(BLOB, bytes(data))
+
+    def finish(self) -> list[bytes]:
+        """Makes everything durable and visible and returns the names of the new packs."""
+        self._flush()
+        if not self._placed.bytes:
+            return []
+        names = self._placed.place()
+        self._flushed.clear()
+        self._finished()
+        return names
+
+    def abort(self) -> None:
+        """Drops what was not finished; nothing of it remains on the disk."""
+        self._reset()
+        # A temporary that cannot be removed now is swept by the next writer; the first error matters more.
+        with suppress(OSError):
+            self._placed.discard()
+
+    def _known(self, oid: bytes) -> bool:
+        return oid in self._flushed or (oid not in self._anew and self._store_knows(oid))
+
+    def _append(self, oid: bytes, record: bytes) -> None:
+        if self._buffer.size + len(record) > PACK_LIMIT - TRAILER_SIZE:
+            self._flush()
+        self._buffer.append(oid, record)
+
+    def _flush(self) -> None:
+        if self._buffer.rows:
+            self._placed.write(self._buffer.rows, self._buffer.chunks())
+            self._flushed.update(self._offsets)
+            self._reset()
+
+    def _reset(self) -> None:
+        self._buffer = PackBuffer()
+        self._offsets = self._buffer.offsets
+
+
+def remove_pack(packs: Directory, name: bytes) -> None:
+    """Removes a pack; its index goes first, so that no reader finds an index whose pack is gone."""
+    packs.unlink(name + b".idx", missing_ok=True)
+    packs.unlink(name + b".pack", missing_ok=True)
+    for ending in (b".rev", b".bitmap", b".mtimes"):  # what plain git may have put beside it
+        packs.unlink(name + ending, missing_ok=True)
+
+
+def _temporary_stem() -> bytes:
+    return b"pack-%d-%d-%s" % (os.getpid(), next(_serial), os.urandom(4).hex().encode())

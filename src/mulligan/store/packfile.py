@@ -1,0 +1,153 @@
+"""
+The bytes of a pack: record headers, bounded inflation, the errors they end in.
+
+Everything here treats its input as hostile. Nothing is allocated on the word of a header alone: a declared size must be
+possible for the bytes that stand there, and inflation stops one byte after it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NamedTuple, cast
+
+from isal import isal_zlib
+
+from mulligan.errors import StoreDamaged
+from mulligan.model.objects import BLOB, COMMIT, TREE
+
+SIGNATURE = b"PACK\0\0\0\2"
+HEADER_SIZE = 12
+TRAILER_SIZE = 20
+OFS_DELTA, REF_DELTA = 6, 7
+KIND_OF_TYPE = {1: COMMIT, 2: TREE, 3: BLOB, 4: b"tag"}
+TYPE_OF_KIND = {kind: number for number, kind in KIND_OF_TYPE.items()}
+
+# No pack of ours grows beyond this, so that rewriting one never needs much room.
+PACK_LIMIT = 64 << 20
+# What may be held in memory as one object; anything larger is streamed.
+WHOLE_LIMIT = 1 << 30
+DELTA_LIMIT = 256 << 20
+CHAIN_LIMIT = 4096
+# Deflate cannot do better than 1032:1; a header that promises more lies.
+_MAX_RATIO = 1032
+# The longest record header: nine bytes of size, and twenty of a base's id or ten of a distance.
+LONGEST_HEADER = 32
+
+LEVEL = 1
+compress = isal_zlib.compress
+crc32 = isal_zlib.crc32
+# Its stub says that this class is an instance.
+InflateError = cast("type[Exception]", isal_zlib.error)
+
+
+class Damaged(Exception):
+    """Bytes of a pack are not what they must be; the store turns this into StoreDamaged, naming the object."""
+
+
+class RecordHeader(NamedTuple):
+    """What stands before the deflated bytes: `distance` says where an OFS_DELTA's base is, `base` a REF_DELTA's."""
+
+    type: int
+    size: int
+    length: int
+    distance: int = 0
+    base: bytes = b""
+
+
+def damaged(oid: bytes, why: str) -> StoreDamaged:
+    """Returns the error for an object that cannot be read."""
+    return StoreDamaged(
+        f"Object {oid.hex()} cannot be read from the store: {why}. Other objects are not affected.",
+        hint="mulligan check",
+    )
+
+
+def encode_header(number: int, size: int) -> bytes:
+    """Returns the header of a record: its type and the size of its content, seven bits at a time."""
+    byte, size = (number << 4) | (size & 15), size >> 4
+    if not size:
+        return bytes((byte,))
+    out = bytearray()
+    while size:
+        out.append(byte | 0x80)
+        byte, size = size & 0x7F, size >> 7
+    out.append(byte)
+    return bytes(out)
+
+
+def encode_distance(distance: int) -> bytes:
+    """Returns how far back an OFS_DELTA's base stands, in git's offset encoding."""
+    out = [distance & 0x7F]
+    distance >>= 7
+    while distance:
+        distance -= 1
+        out.append(0x80 | (distance & 0x7F))
+        distance >>= 7
+    return bytes(reversed(out))
+
+
+def encode_record(kind: bytes, data: bytes) -> bytes:
+    """Returns an object as it stands in a pack, whole; pure, so that threads and processes may do it ahead."""
+    record: bytes = encode_header(TYPE_OF_KIND[kind], len(data)) + compress(data, LEVEL)
+    return record
+
+
+def parse_header(data: bytes) -> RecordHeader:
+    """Returns the header at the start of some bytes; raises Damaged when there is none."""
+    try:
+        byte = data[0]
+        number, size, shift, at = (byte >> 4) & 7, byte & 15, 4, 1
+        while byte & 0x80:
+            byte = data[at]
+            size |= (byte & 0x7F) << shift
+            shift, at = shift + 7, at + 1
+            if shift > 67:
+                raise Damaged("its header is malformed")
+        if number in KIND_OF_TYPE:
+            return RecordHeader(number, size, at)
+        if number == REF_DELTA and len(data) >= at + 20:
+            return RecordHeader(number, size, at + 20, base=data[at : at + 20])
+        if number == OFS_DELTA:
+            distance, at = _parse_distance(data, at)
+            return RecordHeader(number, size, at, distance=distance)
+    except IndexError:
+        raise Damaged("its header is cut short") from None
+    raise Damaged("its type is unknown")
+
+
+def _parse_distance(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    distance, at = byte & 0x7F, at + 1
+    while byte & 0x80:
+        byte = data[at]
+        distance, at = ((distance + 1) << 7) | (byte & 0x7F), at + 1
+        if distance >> 63:
+            raise Damaged("the distance to its base is malformed")
+    return distance, at
+
+
+def check_size(size: int, available: int, limit: int = WHOLE_LIMIT) -> None:
+    """Raises Damaged when so many bytes cannot come from what stands there, or are too many to hold."""
+    if size > (available + 1) * _MAX_RATIO:
+        raise Damaged(f"it claims {size} bytes, more than {available} deflated bytes can hold")
+    if size > limit:
+        raise Damaged(f"its {size} bytes are too many to be read at once")
+
+
+def inflate(data: bytes, size: int) -> tuple[bytes, int]:
+    """Returns exactly `size` inflated bytes and how many deflated ones they took; raises Damaged otherwise."""
+    stream: Any = isal_zlib.decompressobj()
+    try:
+        out: bytes = stream.decompress(data, size + 1)
+    except InflateError as error:
+        raise Damaged(f"its bytes do not inflate ({error})") from None
+    if len(out) != size or not stream.eof:
+        raise Damaged("it does not have the size its header says")
+    return out, len(data) - len(stream.unused_data)
+
+
+def hash_of(kind: bytes, data: bytes) -> bytes:
+    """Returns the id of an object without copying its bytes."""
+    digest = hashlib.sha1(b"%s %d\0" % (kind, len(data)), usedforsecurity=False)
+    digest.update(data)
+    return digest.digest()

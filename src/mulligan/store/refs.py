@@ -1,0 +1,125 @@
+"""
+The refs of a store: refs/checkpoints/<name>, loose or in packed-refs, as git keeps them.
+
+Promise: a ref is written whole or not at all and survives a power cut (unsynced refs came back as zero bytes); a removed
+one does not come back, because packed-refs loses it before the loose file does. Temporaries live in tmp/, where git
+does not look for refs. Only the holder of the writer's lock may call what changes anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from mulligan.safefs.directory import Directory, NotRegular
+from mulligan.safefs.durable import sync, write_durably
+
+_HOME = b"refs/checkpoints"
+_PACKED = b"packed-refs"
+_HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"
+_NAME = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z_-]|\.(?=[0-9A-Za-z_-]))*")
+_VALUE = re.compile(rb"[0-9a-f]{40}\n?")
+_LIMIT = 64
+
+
+def write_ref(directory: Directory, name: str, oid: bytes) -> None:
+    """Points a ref at a commit, durably."""
+    raw = _check(name)
+    with directory.child(b"tmp") as tmp, directory.descend(_HOME) as refs:
+        tmp.unlink(b"ref-" + raw, missing_ok=True)  # a crash may have left it
+        line = oid.hex().encode() + b"\n"
+        write_durably(refs, raw, [line], temporary=b"ref-" + raw, what="a ref", via=tmp)
+
+
+def remove_refs(directory: Directory, names: Iterable[str]) -> None:
+    """Removes refs, durably; a name that has none is harmless."""
+    gone = {_check(name) for name in names}
+    if not gone:
+        return
+    packed = _read_packed(directory)
+    kept = {ref: value for ref, value in packed.items() if ref.rpartition(b"/")[2] not in gone or not _is_ours(ref)}
+    if len(kept) != len(packed):
+        _write_packed(directory, kept)
+    with directory.descend(_HOME) as refs:
+        for name in gone:
+            refs.unlink(name, missing_ok=True)
+        sync(refs.fd, "the directory of refs")
+
+
+def read_refs(directory: Directory) -> dict[str, bytes]:
+    """Returns every checkpoint ref that can be read: its name and the id of its commit."""
+    # Loose first: a ref that is packed meanwhile is found on either side of the step.
+    loose, _ = _read_loose(directory)
+    packed = {ref[len(_HOME) + 1 :]: value for ref, value in _read_packed(directory).items() if _is_ours(ref)}
+    return {name.decode(): oid for name, oid in (packed | loose).items()}
+
+
+def bad_refs(directory: Directory) -> list[str]:
+    """Returns the names of loose refs that hold no id, or cannot be refs of ours."""
+    return sorted(name.decode("utf-8", "replace") for name in _read_loose(directory)[1])
+
+
+def pack_refs(directory: Directory) -> None:
+    """Gathers the loose checkpoint refs in packed-refs, durably."""
+    loose, _ = _read_loose(directory)
+    if not loose:
+        return
+    packed = _read_packed(directory) | {_HOME + b"/" + name: oid for name, oid in loose.items()}
+    _write_packed(directory, packed)
+    with directory.descend(_HOME) as refs:
+        for name in loose:
+            refs.unlink(name, missing_ok=True)
+        sync(refs.fd, "the directory of refs")
+
+
+def _check(name: str) -> bytes:
+    if not _NAME.fullmatch(name) or len(name) > 200 or name.endswith(".lock"):
+        raise ValueError(f"{name!r} cannot be the name of a ref")
+    return name.encode("ascii")
+
+
+def _is_ours(ref: bytes) -> bool:
+    return ref.startswith(_HOME + b"/") and b"/" not in ref[len(_HOME) + 1 :]
+
+
+def _read_loose(directory: Directory) -> tuple[dict[bytes, bytes], list[bytes]]:
+    found: dict[bytes, bytes] = {}
+    bad: list[bytes] = []
+    try:
+        refs = directory.descend(_HOME)
+    except FileNotFoundError:
+        return {}, []
+    with refs:
+        for name in refs.names():
+            try:
+                value = refs.read(name, limit=_LIMIT)
+            except FileNotFoundError:
+                continue  # removed or packed since the listing
+            except (NotRegular, IsADirectoryError):
+                value = b""
+            if _VALUE.fullmatch(value) and _NAME.fullmatch(name.decode("utf-8", "replace")):
+                found[name] = bytes.fromhex(value[:40].decode())
+            else:
+                bad.append(name)
+    return found, bad
+
+
+def _read_packed(directory: Directory) -> dict[bytes, bytes]:
+    """Returns all of packed-refs, others' refs too; lines that git would not understand are left out."""
+    try:
+        lines = directory.read(_PACKED).split(b"\n")
+    except FileNotFoundError:
+        return {}
+    found: dict[bytes, bytes] = {}
+    for line in lines:
+        value, _, ref = line.partition(b" ")
+        if ref.startswith(b"refs/") and _VALUE.fullmatch(value):
+            found[ref] = bytes.fromhex(value.decode())
+    return found
+
+
+def _write_packed(directory: Directory, refs: dict[bytes, bytes]) -> None:
+    lines = [b"%b %b\n" % (refs[ref].hex().encode(), ref) for ref in sorted(refs)]
+    with directory.child(b"tmp") as tmp:
+        tmp.unlink(_PACKED, missing_ok=True)
+        write_durably(directory, _PACKED, [_HEADER, *lines], temporary=_PACKED, what="the packed refs", via=tmp)

@@ -1,0 +1,147 @@
+"""
+The layout of a store: a bare git repository that plain git can read and will not change.
+
+Its configuration keeps git harmless (no gc, no reflogs, precious objects) and neutral about what a workspace holds.
+Every directory is 0700 and every file 0600, whatever the umask, and durable before `create` returns.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mulligan.model.objects import (
+    BLOB,
+    COMMIT,
+    MODE_FILE,
+    TREE,
+    Commit,
+    TreeEntry,
+    encode_commit,
+    encode_tree,
+    object_id,
+)
+from mulligan.safefs.directory import Directory
+from mulligan.safefs.durable import sync, write_durably
+from mulligan.store.objects import ObjectStore
+
+FORMAT = 1
+_DIRECTORIES = (b"objects", b"objects/pack", b"objects/info", b"refs", b"refs/heads", b"refs/checkpoints", b"tmp")
+_MAIN = b"main"
+
+# What `git fsck` says about contents; a workspace may hold whatever it likes. An id that git does not know is fatal to
+# it, so these are the ones of git 2.39 and no later.
+_CONTENT_CHECKS = (
+    *("gitmodulesMissing", "gitmodulesBlob", "gitmodulesLarge", "gitmodulesName", "gitmodulesSymlink"),
+    *("gitmodulesUrl", "gitmodulesPath", "gitmodulesUpdate", "gitmodulesParse"),
+    *("gitattributesMissing", "gitattributesLarge", "gitattributesLineLength", "gitattributesBlob"),
+    *("gitattributesSymlink", "gitignoreSymlink", "mailmapSymlink", "hasDotgit"),
+)
+
+_CONFIG = """\
+# Written by mulligan. Plain git can read this repository; it must not tidy it.
+[core]
+	repositoryformatversion = 1
+	bare = true
+	filemode = true
+	logAllRefUpdates = false
+[extensions]
+	preciousObjects = true
+[gc]
+	auto = 0
+[maintenance]
+	auto = false
+[fsck]
+{checks}
+[mulligan]
+	storeid = {store_id}
+	format = {format}
+"""
+
+_README = b"""\
+This is a mulligan store: the checkpoints of one workspace.
+
+It is a bare git repository. Each checkpoint is a commit without parents:
+
+    git for-each-ref refs/checkpoints     lists them
+    git show <commit>:files/<path>        prints a file as it was
+    git fsck --strict                     checks everything
+
+The timeline, with names and ancestry, is beside it in the same directory.
+Please do not run git gc, repack or prune here: mulligan tidies its store itself (mulligan gc).
+"""
+_TREE = encode_tree([TreeEntry(b"README", MODE_FILE, object_id(BLOB, _README))])
+_COMMIT = encode_commit(Commit(object_id(TREE, _TREE), "What this repository is", 1_794_700_800))
+# Objects that belong to every store and that no collection removes.
+PERMANENT = frozenset({object_id(BLOB, _README), object_id(TREE, _TREE), object_id(COMMIT, _COMMIT)})
+
+
+def create(directory: Directory, *, store_id: str) -> None:
+    """Makes a store in an open directory, or completes one; what is there already stays as it is."""
+    if not re.fullmatch(r"[0-9A-Za-z._-]{1,200}", store_id):
+        raise ValueError(f"{store_id!r} cannot name a store")
+    for path in _DIRECTORIES:
+        _make_directory(directory, path)
+    _make_main(directory)
+    if not directory.exists(b"HEAD"):
+        _write(directory, b"", b"HEAD", b"ref: refs/heads/main\n")
+    if _config_of(directory) is None:
+        checks = "\n".join(f"\t{check} = ignore" for check in _CONTENT_CHECKS)
+        config = _CONFIG.format(checks=checks, store_id=store_id, format=FORMAT)
+        _write(directory, b"", b"config", config.encode())
+    sync(directory.fd, "the store's directory")
+
+
+def store_id(directory: Directory) -> str | None:
+    """Returns the id that the store was made with, None when it does not say."""
+    config = _config_of(directory)
+    found = re.search(r"^\s*storeid\s*=\s*(\S+)\s*$", config, re.MULTILINE) if config is not None else None
+    return found[1] if found else None
+
+
+def missing_parts(directory: Directory) -> list[str]:
+    """Returns which parts of the repository are gone."""
+    missing = [name.decode() for name in (b"HEAD", b"config", b"objects", b"refs") if not directory.exists(name)]
+    for parent, path in (("objects", b"objects/pack"), ("refs", b"refs/checkpoints")):
+        if parent not in missing:
+            try:
+                directory.descend(path).close()
+            except OSError:
+                missing.append(path.decode())
+    return missing
+
+
+def _make_directory(directory: Directory, path: bytes) -> None:
+    above, _, name = path.rpartition(b"/")
+    with directory.descend(above) as parent:
+        if not parent.exists(name):
+            parent.mkdir(name)
+            sync(parent.fd, "a directory of the store")
+
+
+def _make_main(directory: Directory) -> None:
+    """Gives HEAD something to point at, so that git has no remark about it and a person who looks is told what this is."""
+    store = ObjectStore(directory)
+    try:
+        with store.writer() as writer:
+            for kind, data in ((BLOB, _README), (TREE, _TREE), (COMMIT, _COMMIT)):
+                writer.add(kind, data)
+            writer.finish()
+    finally:
+        store.close()
+    with directory.descend(b"refs/heads") as heads:
+        present = heads.exists(_MAIN)
+    if not present:
+        _write(directory, b"refs/heads", _MAIN, object_id(COMMIT, _COMMIT).hex().encode() + b"\n")
+
+
+def _write(directory: Directory, path: bytes, name: bytes, data: bytes) -> None:
+    with directory.child(b"tmp") as tmp, directory.descend(path) as parent:
+        tmp.unlink(name, missing_ok=True)  # a crash may have left it
+        write_durably(parent, name, [data], temporary=name, what=f"the store's {name.decode()}", via=tmp)
+
+
+def _config_of(directory: Directory) -> str | None:
+    try:
+        return directory.read(b"config", limit=1 << 16).decode("utf-8", "replace") or None
+    except FileNotFoundError:
+        return None
