@@ -1,0 +1,116 @@
+"""
+Writes docs/reference/cli.md from the parsers of the commands.
+
+    python scripts/generate_cli_reference.py          write the page
+    python scripts/generate_cli_reference.py --check  exit 1 if the page is not current
+
+The text is made from the parsers' parts, not from argparse's own help, whose wording differs between Python versions.
+"""
+
+# ruff: noqa: INP001 - a script, not a package
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from mulligan.cli.command import Command
+from mulligan.cli.registry import COMMANDS, GROUPS
+from mulligan.cli.usage import Parser, add_global_options, build_parser, load
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "cli.md"
+
+HEAD = """\
+# Command line
+
+<!-- Written by scripts/generate_cli_reference.py from the commands themselves; edit those. -->
+
+`mulligan [-C DIR] [--store DIR] [--json] [--wait S] COMMAND`; `python -m mulligan` is the same.
+
+The result goes to standard output, everything else to standard error.
+Without a terminal there is no colour, no progress line and no question.
+`NO_COLOR` switches colour off on a terminal, too.
+Every command can also end with 2 (usage), 70 (a mistake in mulligan itself) or 130 (interrupted): see [exit codes](exit-codes.md).
+With `--json` exactly one JSON document is printed, for an error as well: an object `error` with `type`, `message`, `hint` and `exit_code`.
+
+## Which workspace
+
+`-C DIR` names it.
+Without `-C`, and without `--store` or `MULLIGAN_STORE`, it is the nearest directory, from the current one upward, that has a store already; if none has, it is the current directory.
+So commands work anywhere inside a project once its top has been saved, and `mulligan -C . save` gives a subdirectory a history of its own.
+
+Paths that you type are relative to where you stand (to `DIR` with `-C`).
+A path outside the workspace is refused with exit code 83.
+
+## How a checkpoint is named
+
+| | |
+|---|---|
+| `@` | the position: the checkpoint last saved or restored to |
+| `latest`, `latest~2` | the newest, and two before it; safety checkpoints are not counted |
+| a name | the newest checkpoint of that name |
+| an id, or the beginning of one | exactly that one |
+"""
+
+
+def page() -> str:
+    """Returns the whole page."""
+    shared = Parser(add_help=False)
+    add_global_options(shared)
+    parts = [
+        HEAD,
+        "## Options of every command\n\nThey may stand before or after the command's name.\n",
+        _table(_options(shared)),
+    ]
+    for group, names in GROUPS.items():
+        parts.append(f"## {group}\n")
+        parts += [_section(name) for name in names]
+    return "\n".join(parts)
+
+
+def _section(name: str) -> str:
+    command = load(name)
+    parser = build_parser(name, command)
+    shared = {"-C", "--store", "--json", "--wait", "-h"}
+    own = [row for row in _options(parser) if not shared & set(row[0].replace("`", "").replace(",", "").split())]
+    return "\n".join(
+        [
+            f"### {name}\n",
+            f"    mulligan {command.USAGE}\n",
+            command.DESCRIPTION,
+            *([_table(own)] if own else []),
+            _examples(command),
+            "[Exit codes](exit-codes.md): " + ", ".join(map(str, command.EXIT_CODES)) + ".\n",
+        ]
+    )
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    for action in parser._actions:  # noqa: SLF001 - argparse has no public list
+        value = action.metavar or ("|".join(action.choices) if action.choices else None)
+        takes = f" {value}" if value and action.nargs != 0 else ""
+        words = [f"`{word}{takes}`" for word in action.option_strings] or [f"`{value or action.dest}`"]
+        yield ", ".join(words).replace("|", "\\|"), (action.help or "").replace("|", "\\|")
+
+
+def _table(rows: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> str:
+    return "\n".join(["| | |", "|---|---|", *(f"| {words} | {meaning} |" for words, meaning in rows), ""])
+
+
+def _examples(command: Command) -> str:
+    lines = [f"# {meaning}\n{words}" for words, meaning in command.EXAMPLES]
+    return "```sh\n" + "\n".join(lines) + "\n```\n"
+
+
+def main() -> int:
+    """Writes the page, or compares it."""
+    assert {name for names in GROUPS.values() for name in names} == set(COMMANDS)  # noqa: S101 - a script of the house
+    if "--check" not in sys.argv[1:]:
+        PAGE.write_text(page(), encoding="utf-8")
+        return 0
+    return 0 if PAGE.read_text(encoding="utf-8") == page() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
