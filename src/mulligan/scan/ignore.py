@@ -28,16 +28,22 @@ MAX_TRIED = 4096
 # Part of every key: a change of meaning here must not leave decisions of an older release standing.
 _EDITION = b"mulligan ignore rules 1"
 _BOM = b"\xef\xbb\xbf"
+_WILD = re.compile(rb"[*?\[\\]")
 _REMEMBERED = 4096
 
 
 class _Pattern(NamedTuple):
-    """One line that can match something. A greater order is a later line; an odd order takes back."""
+    """
+    One line that can match something. A greater order is a later line; an odd order takes back.
+
+    A text without wildcards has no glob: it stands for itself.
+    """
 
     order: int
     only_dirs: bool
     whole: bool
-    glob: Glob
+    text: bytes
+    glob: Glob | None
 
 
 class _Tried:
@@ -45,9 +51,8 @@ class _Tried:
 
     __slots__ = ("_expression", "_glob", "head", "least", "order", "tail", "whole")
 
-    def __init__(self, pattern: _Pattern) -> None:
-        glob = pattern.glob
-        self.order, self.whole = pattern.order, pattern.whole
+    def __init__(self, order: int, glob: Glob, *, whole: bool) -> None:
+        self.order, self.whole = order, whole
         self.head, self.tail = glob.head(), glob.tail()
         self.least = len(self.head) + len(self.tail)
         only = glob.groups[0][0] if not self.whole else ()
@@ -99,13 +104,14 @@ class _Table:
 
     def add(self, pattern: _Pattern) -> None:
         """Files a pattern; later lines come first, so an entry that stands is not replaced."""
-        if self._look_up(pattern):
-            return
-        self.tried.append(_Tried(pattern))
+        order, glob, whole = pattern.order, pattern.glob, pattern.whole
+        if glob is None:
+            (self.paths if whole else self.names).setdefault(pattern.text, order)
+        elif not self._look_up(order, glob, whole=whole):
+            self.tried.append(_Tried(order, glob, whole=whole))
 
-    def _look_up(self, pattern: _Pattern) -> bool:
-        glob, order = pattern.glob, pattern.order
-        if pattern.whole:
+    def _look_up(self, order: int, glob: Glob, *, whole: bool) -> bool:
+        if whole:
             return self._fill(self.paths, _whole_spellings(glob), order)
         component = glob.groups[0][0]
         parts = segments(component)
@@ -178,12 +184,15 @@ def _read_line(line: bytes, order: int) -> _Pattern | None:
     if only_dirs:
         line = line[:-1]
     whole = b"/" in line
-    glob = parse(line.removeprefix(b"/"), whole=whole)
+    text = line.removeprefix(b"/")
+    if not _WILD.search(text):
+        return _Pattern(order, only_dirs, whole, text, None) if text else None
+    glob = parse(text, whole=whole)
     if glob is None:
         return None
     if (name := glob.at_any_depth()) is not None:
         whole, glob = False, Glob(((name,),))
-    return _Pattern(order, only_dirs, whole, glob)
+    return _Pattern(order, only_dirs, whole, text, glob)
 
 
 def _trim(line: bytes) -> bytes:
@@ -314,7 +323,9 @@ class Patterns:
         if directory and self.match(directory, is_dir=True):
             return True
         if self._openers is None:
-            self._openers = [_Opener(p.glob) for p in _patterns(self._content) if p.whole and not p.order & 1]
+            anchored = (p for p in _patterns(self._content) if p.whole and not p.order & 1)
+            globs = (p.glob or parse(p.text, whole=True) for p in anchored)
+            self._openers = [_Opener(glob) for glob in globs if glob]
         parts = directory.split(b"/") if directory else []
         return any(opener.opens(parts) for opener in self._openers)
 
