@@ -141,11 +141,11 @@ def commands(page: Path) -> Iterator[list[str]]:
     for block in blocks(page):
         if block.language in {"sh", "bash", "console"}:
             for line in block.body.splitlines():
-                words = shlex.split(line.removeprefix("$ "), comments=True)
-                starts = [at for at, word in enumerate(words) if word.rpartition("/")[2] == "mulligan"]
-                if starts and (starts[0] == 0 or words[starts[0] - 1] in {"&&", ";", "|"}):
-                    yield words[starts[0] :]
-    for code in re.findall(r"`(mulligan [^`\n]+)`", prose(page)):
+                for part in re.split(r"&&|;|\|", line.removeprefix("$ ")):
+                    words = shlex.split(part, comments=True)
+                    if words and words[0].rpartition("/")[2] == "mulligan":
+                        yield words
+    for code in re.findall(r"`(mulligan [a-z-][^`\n]*)`", prose(page)):
         yield shlex.split(code.replace("…", ""))
 
 
@@ -158,7 +158,7 @@ def wrong(words: list[str]) -> str:
             return f"mulligan has no option {option}"
         if option in {"-C", "--store", "--wait"} and rest:
             rest.pop(0)
-    if not rest:
+    if not rest or rest[0].isupper() or rest[0].startswith("["):  # a placeholder: COMMAND, [-C DIR]
         return ""
     command, known = rest[0], help_of(rest[0])
     if not known:

@@ -29,21 +29,23 @@ FUNCTION_LINES = 60
 _WORDS = {"errors", "model"}
 _DISK = _WORDS | {"safefs"}
 _HISTORY = _DISK | {"scan", "store", "diff", "timeline"}
-_ALL = _HISTORY | {"restore", "state", "engine", "settings", "present", "aio", "mulligan"}
+_ALL = _HISTORY | {"restore", "state", "engine", "settings", "present", "aio", "events", "roots", "mulligan"}
 ALLOWED = {
     "errors": set(),
     "model": {"errors"},
+    "events": _WORDS,
     "safefs": _WORDS,
     "scan": _DISK,
     "store": _DISK,
     "diff": _DISK,
     "settings": _DISK,
+    "roots": _DISK,
     "present": _WORDS | {"diff"},
     "timeline": _DISK | {"scan", "store", "diff"},
     "restore": _HISTORY,
     "state": _HISTORY | {"restore"},
-    "engine": _HISTORY | {"restore", "state", "settings"},
-    "aio": _HISTORY | {"restore", "state", "settings", "engine"},
+    "engine": _HISTORY | {"restore", "state", "settings", "events", "roots"},
+    "aio": _HISTORY | {"restore", "state", "settings", "events", "engine"},
     "__init__": _ALL,
     "__main__": {"cli"},
     "cli": _ALL,
@@ -57,7 +59,7 @@ HARMLESS_OS = {
     *("fsencode", "fsdecode", "fspath", "PathLike", "path", "sep", "strerror", "major", "minor", "makedev"),
     *("getpid", "getuid", "geteuid", "getgid", "getegid", "urandom", "uname", "name"),
     *("cpu_count", "sched_getaffinity", "process_cpu_count", "read", "pread", "lseek", "dup", "close"),
-    *("register_at_fork", "posix_fadvise", "getxattr", "listxattr"),
+    *("register_at_fork", "posix_fadvise", "getxattr", "listxattr", "access"),
 }
 # Modules that write files by path, start processes or reach the network, and the layers that may use them.
 FENCED_MODULES: dict[str, set[str]] = {
