@@ -4,6 +4,7 @@ Every error mulligan raises, as one tree.
     MulliganError                 exit 1   what the caller asked for cannot be done; nothing changed
     ├── UserError                 exit 1
     │   ├── UnknownCheckpoint     exit 1   (a KeyError too)
+    │   │   └── NothingSaved      exit 10  no checkpoint here yet
     │   ├── AmbiguousCheckpoint   exit 1   (a KeyError too)
     │   ├── UnknownPath           exit 1   (a KeyError too)
     │   ├── NothingToUndo         exit 1
@@ -12,8 +13,7 @@ Every error mulligan raises, as one tree.
     │   ├── ConfigError           exit 1   the user's own configuration cannot be read
     │   ├── Unprotectable         exit 1   a root mulligan refuses: /, home, the store itself …
     │   ├── WorkspaceReplaced     exit 1   another directory stands where the history was made
-    │   ├── NoRoom                exit 1   the disk, or the budget, has no room; nothing was deleted for it
-    │   └── NothingSaved          exit 10  no checkpoint here yet
+    │   └── NoRoom                exit 1   the disk, or the budget, has no room; nothing was deleted for it
     ├── Busy                      exit 11  another process holds the store
     ├── UnsafePath                exit 83  a path that would leave the workspace, or enter .git
     └── StoreError
@@ -85,7 +85,7 @@ class NoRoom(UserError):
     """Neither the disk nor the budget has room for this, and nothing was deleted to make some."""
 
 
-class NothingSaved(UserError):
+class NothingSaved(UnknownCheckpoint):
     """The command needs a checkpoint and none was saved here yet."""
 
     exit_code = 10

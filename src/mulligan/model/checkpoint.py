@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -75,8 +75,8 @@ class Checkpoint:
     commit: str
     git: GitState | None = None
     context: dict[str, Any] = field(default_factory=dict)
-    state: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
+    state_source: Callable[[], dict[str, Any]] = field(default=dict, repr=False, compare=False)
     packed_changes: bytes = field(default=b"", repr=False, compare=False)
     packed_not_captured: bytes = field(default=b"", repr=False, compare=False)
 
@@ -89,6 +89,11 @@ class Checkpoint:
     def not_captured(self) -> tuple[NotCaptured, ...]:
         """What the workspace held and the checkpoint does not."""
         return tuple(NotCaptured(*row) for row in unpack_list(self.packed_not_captured))
+
+    @cached_property
+    def state(self) -> dict[str, Any]:
+        """The agent state saved with the files, read from the store when somebody looks."""
+        return self.state_source()
 
     @property
     def short_id(self) -> str:

@@ -1,0 +1,53 @@
+"""
+The order of a restore, and where its temporaries lie.
+
+Derived from the plan alone, so that a later process finds the same places again after a crash. A temporary lies in the
+nearest directory above its path that exists before and after the restore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mulligan.model.paths import parent_of
+from mulligan.model.plan import Action
+
+
+def temporary_name(token: str, number: int) -> bytes:
+    """Returns the name of an action's temporary."""
+    return b".mulligan-%s-%d" % (token.encode(), number)
+
+
+def is_chmod(action: Action) -> bool:
+    """Whether only permission bits change."""
+    before, after = action.before, action.after
+    if before is None or after is None or before.is_link or after.is_link:
+        return False
+    return before.is_dir == after.is_dir and before.oid == after.oid
+
+
+def is_content(action: Action) -> bool:
+    """Whether a file or link is put in place."""
+    return action.after is not None and not action.after.is_dir and not is_chmod(action)
+
+
+class Layout:
+    """The actions of a plan in the order they happen, each with its number."""
+
+    def __init__(self, actions: Sequence[Action]) -> None:
+        numbered = list(enumerate(actions))
+        is_dir = {n: (a.before or a.after).is_dir for n, a in numbered}  # type: ignore[union-attr]
+        gone = [(n, a) for n, a in numbered if a.after is None]
+        self.removes = [(n, a) for n, a in gone if not is_dir[n]]
+        self.rmdirs = sorted(((n, a) for n, a in gone if is_dir[n]), key=lambda row: row[1].path, reverse=True)
+        self.mkdirs = [(n, a) for n, a in numbered if a.before is None and is_dir[n]]
+        self.places = [(n, a) for n, a in numbered if is_content(a)]
+        self.chmods = sorted(((n, a) for n, a in numbered if is_chmod(a)), key=lambda row: row[1].path, reverse=True)
+        self._unsteady = {a.path for _, a in (*self.rmdirs, *self.mkdirs)}
+
+    def stage_of(self, path: bytes) -> bytes:
+        """Returns the directory in which the temporary of a path lies."""
+        at = parent_of(path)
+        while at and at in self._unsteady:
+            at = parent_of(at)
+        return at

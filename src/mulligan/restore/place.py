@@ -1,0 +1,97 @@
+"""
+Looking at and changing single paths of a workspace during a restore.
+
+`Handles` keeps a few directories open, each reached name by name; `stands` says whether a path is in a given state, by
+its stat fields where they were seen before, otherwise by its bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections import OrderedDict
+from contextlib import suppress
+
+from mulligan.model.objects import BLOB, object_id
+from mulligan.model.plan import Node
+from mulligan.safefs import seam
+from mulligan.safefs.directory import CHUNK, Directory
+from mulligan.scan.record import Stat
+
+_OPEN = 48
+
+
+class Handles:
+    """Open directories of the workspace, the least used closed first."""
+
+    def __init__(self, root: Directory) -> None:
+        self._root = root
+        self._open: OrderedDict[bytes, Directory] = OrderedDict()
+
+    def get(self, path: bytes) -> Directory:
+        """Returns an open directory; valid until many others were asked for."""
+        if path in self._open:
+            self._open.move_to_end(path)
+            return self._open[path]
+        directory = self._root.descend(path)
+        self._open[path] = directory
+        if len(self._open) > _OPEN:
+            self._open.popitem(last=False)[1].close()
+        return directory
+
+    def forget(self, path: bytes) -> None:
+        """Closes a directory that is about to be removed, and those below it."""
+        for known in [p for p in self._open if p == path or p.startswith(path + b"/")]:
+            self._open.pop(known).close()
+
+    def close(self) -> None:
+        """Closes all."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+
+def stands(directory: Directory, name: bytes, node: Node | None, seen: Stat | None = None, *, moved: bool = False) -> bool:
+    """
+    Returns whether a name is in a state.
+
+    `seen` are the stat fields it had in that state, if they are to be trusted; `moved` says that it was renamed since,
+    which changes its ctime.
+    """
+    try:
+        st = directory.stat(name)
+    except FileNotFoundError:
+        return node is None
+    except NotADirectoryError:
+        return node is None
+    if node is None:
+        return False
+    if node.is_dir or node.is_link:
+        return _kind_stands(directory, name, node, st)
+    if not stat.S_ISREG(st.st_mode) or st.st_mode & 0o7777 != node.perm:
+        return False
+    if seen is not None and _same(st, seen, moved=moved):
+        return True
+    return blob_id(directory, name) == node.oid
+
+
+def _kind_stands(directory: Directory, name: bytes, node: Node, st: os.stat_result) -> bool:
+    if node.is_dir:
+        return stat.S_ISDIR(st.st_mode)
+    return stat.S_ISLNK(st.st_mode) and object_id(BLOB, directory.readlink(name)) == node.oid
+
+
+def _same(st: os.stat_result, seen: Stat, *, moved: bool) -> bool:
+    if (st.st_ino, st.st_size, st.st_mtime_ns) != (seen.ino, seen.size, seen.mtime_ns):
+        return False
+    return moved or st.st_ctime_ns == seen.ctime_ns
+
+
+def blob_id(directory: Directory, name: bytes) -> bytes:
+    """Returns the object id of a regular file's bytes, empty if it cannot be read."""
+    with suppress(OSError), directory.reading(name) as fd:
+        digest = hashlib.sha1(b"blob %d\0" % os.fstat(fd).st_size, usedforsecurity=False)
+        while chunk := seam.calls.read(fd, CHUNK):
+            digest.update(chunk)
+        return digest.digest()
+    return b""

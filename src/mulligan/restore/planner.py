@@ -1,0 +1,177 @@
+"""
+From a target and a scan to a plan. Pure: nothing is touched, and the same input gives the same plan.
+
+Rules: only what the scan captured may be changed or deleted, so ignored, secret and unreadable files are out of reach by
+construction, also those that an ignore file protects which the restore itself removes. What the target did not capture is
+kept too: it may have been there. A directory goes only when nothing uncaptured is left in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from mulligan.diff.compare import compare_trees
+from mulligan.errors import UnknownPath
+from mulligan.model.checkpoint import NotCaptured
+from mulligan.model.objects import MODE_DIR, MODE_LINK, TreeEntry
+from mulligan.model.paths import ancestors, covers, to_text
+from mulligan.model.plan import Action, Keep, Node
+from mulligan.timeline.sources import Permissions, Source
+from mulligan.scan.result import Cover, Defaults, Scan
+from mulligan.scan.scope import database_family
+
+_SET_ID = 0o6000
+
+
+class Target(NamedTuple):
+    """The state to go to."""
+
+    files_tree: bytes
+    modes_tree: bytes
+    defaults: Defaults
+    not_captured: tuple[NotCaptured, ...] = ()
+
+
+class Drawn(NamedTuple):
+    """What the planner decided."""
+
+    actions: tuple[Action, ...]
+    keeps: tuple[Keep, ...]
+
+
+class _Draft:
+    """A plan being made."""
+
+    def __init__(self, source: Source, scan: Scan, target: Target) -> None:
+        self.source = source
+        self.scan = scan
+        self.target = target
+        self.actions: list[Action] = []
+        self.keeps: dict[bytes, Keep] = {}
+        self._now = Permissions(source, scan.modes, scan.defaults)
+        self._then = Permissions(source, target.modes_tree, target.defaults)
+        self._out_now = scan.cover()
+        self._then_rows = {_parsed(row.path): row for row in target.not_captured}
+        self._out_then = Cover(self._then_rows)
+
+    def node_now(self, path: bytes, entry: TreeEntry | None) -> Node | None:
+        """Returns what stands there now."""
+        return _node(path, entry, self._now)
+
+    def node_then(self, path: bytes, entry: TreeEntry | None, now: Node | None) -> Node | None:
+        """Returns what shall stand there; setuid and setgid are never added, only left."""
+        node = _node(path, entry, self._then)
+        if node is None or node.is_link:
+            return node
+        have = now.perm if now is not None and now.is_dir == node.is_dir else 0
+        extra = have & _SET_ID if node.is_dir else node.perm & have & _SET_ID
+        return node._replace(perm=node.perm & ~_SET_ID | extra)
+
+    def contents(self, wanted: Callable[[bytes], bool]) -> None:
+        """Plans what differs in the trees."""
+        for change in compare_trees(self.source.read_tree, self.scan.tree, self.target.files_tree, directories=True):
+            before = self.node_now(change.path, change.old)
+            after = self.node_then(change.path, change.new, before)
+            if not wanted(change.path):
+                continue
+            if before is not None and after is not None and before.is_dir != after.is_dir:
+                self._one(Action(change.path, before, None))
+                self._one(Action(change.path, None, after))
+            else:
+                self._one(Action(change.path, before, after))
+
+    def _one(self, action: Action) -> None:
+        if action.after is None:
+            hidden = self._out_then.over(action.path)
+            if hidden is not None:
+                row = self._then_rows[hidden]
+                self.keeps[action.path] = Keep(to_text(action.path), row.reason, "it was not captured then, so it is not deleted now")
+                return
+        elif action.before is None:
+            hidden = self._out_now.over(action.path)
+            if hidden is not None:
+                missed = self.scan.missed[hidden]
+                detail = "it is not captured now, so it is not overwritten"
+                self.keeps[action.path] = Keep(to_text(action.path), missed.reason, detail, failed=True)
+                return
+        self.actions.append(action)
+
+    def permissions(self, wanted: Callable[[bytes], bool]) -> None:
+        """Plans what differs in permission bits alone."""
+        planned = {action.path for action in self.actions}
+        for path in self._odd_paths():
+            if path in planned or not wanted(path):
+                continue
+            now, then = self.source.lookup(self.scan.tree, path), self.source.lookup(self.target.files_tree, path)
+            before = self.node_now(path, now)
+            after = self.node_then(path, then, before)
+            if before is not None and after is not None and before.is_dir == after.is_dir and before != after and not after.is_link:
+                self.actions.append(Action(path, before, after))
+
+    def _odd_paths(self) -> Iterable[bytes]:
+        differing = self._now.differing(self._then)
+        if differing is not None:
+            return sorted(differing)
+        return [path for path, _ in self.source.walk(self.target.files_tree)]
+
+    def settle_directories(self) -> None:
+        """Keeps each directory that something stays in, and what should have stood in its place."""
+        staying = {above for path in (*self.scan.missed, *self.keeps) for above in ancestors(path)}
+        kept = {a.path for a in self.actions if a.after is None and a.before is not None and a.before.is_dir and a.path in staying}
+        if not kept:
+            return
+        remaining = []
+        for action in self.actions:
+            over = Cover(kept).over(action.path) if action.after is not None and action.before is None else None
+            if action.path in kept and action.after is None:
+                self.keeps[action.path] = Keep(to_text(action.path), "not empty", "it holds something that is not captured")
+            elif over is not None and not action.after.is_dir and over == action.path:  # type: ignore[union-attr]
+                self.keeps[action.path] = Keep(to_text(action.path), "not empty", "a directory that must stay is in its place", failed=True)
+            else:
+                remaining.append(action)
+        self.actions = remaining
+
+
+def draw(source: Source, scan: Scan, target: Target, paths: tuple[bytes, ...] | None = None) -> Drawn:
+    """Returns the actions that turn the scanned workspace into the target, and what is kept."""
+    draft = _Draft(source, scan, target)
+    wanted = _selection(source, scan, target, paths)
+    draft.contents(wanted)
+    draft.permissions(wanted)
+    draft.settle_directories()
+    draft.actions.sort(key=lambda action: (action.path, action.after is not None))
+    return Drawn(tuple(draft.actions), tuple(draft.keeps[path] for path in sorted(draft.keeps)))
+
+
+def _selection(source: Source, scan: Scan, target: Target, paths: tuple[bytes, ...] | None) -> Callable[[bytes], bool]:
+    if paths is None:
+        return lambda _: True
+    chosen: set[bytes] = set()
+    above: set[bytes] = set()
+    for path in paths:
+        then = source.lookup(target.files_tree, path)
+        if then is None and source.lookup(scan.tree, path) is None:
+            raise UnknownPath(f"{to_text(path)!r} is neither in the checkpoint nor captured in the workspace. Nothing was changed.", hint="mulligan show REF")
+        chosen.update(database_family(path))
+        if then is not None:
+            above.update(ancestors(path))
+    # What stands in the way of a chosen path belongs to it: a missing directory, or a file where one must be.
+    blocked = {path for path in above if not _is_directory(source.lookup(scan.tree, path))}
+    return lambda path: path in blocked or any(covers(choice, path) for choice in chosen)
+
+
+def _is_directory(entry: TreeEntry | None) -> bool:
+    return entry is not None and entry.mode == MODE_DIR
+
+
+def _node(path: bytes, entry: TreeEntry | None, permissions: Permissions) -> Node | None:
+    if entry is None:
+        return None
+    if entry.mode == MODE_LINK:
+        return Node(entry.mode, entry.oid)
+    return Node(entry.mode, b"" if entry.mode == MODE_DIR else entry.oid, permissions.of(path, entry.mode))
+
+
+def _parsed(path: str) -> bytes:
+    return b"" if path == "." else path.encode("utf-8", "surrogateescape")

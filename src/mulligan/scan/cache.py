@@ -1,0 +1,140 @@
+"""
+The stat cache: a log of directory records in the store.
+
+Disposable. It is written after a checkpoint was acknowledged, without waiting for the disk: a torn or lost log means that
+more is read next time. A record is never wrong by being old (see `record`), but its objects must exist, so the
+log names the tree it belongs to, and pruning throws the log away when no checkpoint holds that tree any more.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable
+
+from mulligan.safefs import seam
+from mulligan.safefs.directory import Directory, append_at, write_all
+from mulligan.scan.record import Record, decode
+
+NAME = b"cache"
+_TEMPORARY = b"cache.new"
+_MAGIC = b"mulligan-cache-2\n"
+_FRAME = struct.Struct("<IIII")
+_ROOT_PATH = b"\0root"  # no directory has this name
+_GONE = b"\0"
+
+
+class Cache:
+    """The records of one workspace, decoded when a directory is visited."""
+
+    def __init__(self) -> None:
+        self.root_tree = b""
+        self.note = b""
+        self._packed: dict[bytes, bytes] = {}
+        self._log_bytes = 0
+        self._log_inode = -1
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    def get(self, path: bytes) -> Record | None:
+        """Returns the record of a directory, None if it was never seen."""
+        packed = self._packed.get(path)
+        if packed is None:
+            return None
+        try:
+            return decode(packed)
+        except (ValueError, struct.error, UnicodeDecodeError):
+            return None  # a format of another version: read the directory again
+
+    def paths(self) -> list[bytes]:
+        """Returns every directory that has a record."""
+        return list(self._packed)
+
+    def update(self, records: Iterable[tuple[bytes, Record]], gone: Iterable[bytes], root_tree: bytes, note: bytes) -> list[tuple[bytes, bytes]]:
+        """Takes over what a checkpoint saw; returns the frames that changed."""
+        frames = [(path, record.encode()) for path, record in records]
+        frames += [(path, _GONE) for path in gone]
+        frames.append((_ROOT_PATH, root_tree + note))
+        for path, packed in frames:
+            self._take(path, packed)
+        return frames
+
+    def _take(self, path: bytes, packed: bytes) -> None:
+        if path == _ROOT_PATH:
+            self.root_tree, self.note = packed[:20], packed[20:]
+        elif packed == _GONE:
+            self._packed.pop(path, None)
+        else:
+            self._packed[path] = packed
+
+    def load(self, store: Directory) -> None:
+        """Reads the log as far as it is whole."""
+        try:
+            data = store.read(NAME)
+        except OSError:
+            return  # no cache yet, or not readable: everything is read again
+        if not data.startswith(_MAGIC):
+            return
+        at, end = len(_MAGIC), len(data)
+        while at + _FRAME.size <= end:
+            path_size, size, check, _ = _FRAME.unpack_from(data, at)
+            start = at + _FRAME.size
+            stop = start + path_size + size
+            if stop > end or zlib.crc32(data[start:stop]) != check:
+                break
+            self._take(data[start : start + path_size], data[start + path_size : stop])
+            at = stop
+        self._log_bytes = at
+        self._log_inode = store.stat(NAME).st_ino
+
+    def save(self, store: Directory, frames: list[tuple[bytes, bytes]]) -> None:
+        """Appends to the log, or writes it anew when more than half of it is history."""
+        packed = b"".join([_frame(path, data) for path, data in frames])
+        live = sum(map(len, self._packed.values()))
+        if self._is_ours(store) and self._log_bytes + len(packed) <= 2 * live + (1 << 20):
+            self._append(store, packed)
+        else:
+            self._rewrite(store)
+
+    def _is_ours(self, store: Directory) -> bool:
+        """Whether the log is as this object left it, and not one that another process wrote meanwhile."""
+        try:
+            now = store.stat(NAME)
+        except FileNotFoundError:
+            return False
+        return self._log_bytes > 0 and now.st_ino == self._log_inode and now.st_size == self._log_bytes
+
+    def _append(self, store: Directory, packed: bytes) -> None:
+        # Cutting first: a torn tail would hide what is appended behind it.
+        append_at(store, NAME, self._log_bytes, packed)
+        self._log_bytes += len(packed)
+
+    def _rewrite(self, store: Directory) -> None:
+        frames = [_frame(path, data) for path, data in self._packed.items()]
+        whole = b"".join((_MAGIC, *frames, _frame(_ROOT_PATH, self.root_tree + self.note)))
+        store.unlink(_TEMPORARY, missing_ok=True)
+        fd = store.create(_TEMPORARY)
+        try:
+            write_all(fd, whole)
+        finally:
+            seam.calls.close(fd)
+        store.rename(_TEMPORARY, NAME)
+        self._log_bytes, self._log_inode = len(whole), store.stat(NAME).st_ino
+
+
+def _frame(path: bytes, data: bytes) -> bytes:
+    body = path + data
+    return _FRAME.pack(len(path), len(data), zlib.crc32(body), 0) + body
+
+
+def discard(store: Directory) -> None:
+    """Throws the log away, because its objects may be gone."""
+    store.unlink(NAME, missing_ok=True)
+
+
+def root_tree_of(store: Directory) -> bytes:
+    """Returns the tree the log belongs to, empty when there is no log."""
+    cache = Cache()
+    cache.load(store)
+    return cache.root_tree

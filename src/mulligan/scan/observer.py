@@ -1,0 +1,180 @@
+"""
+A look at the workspace with everything that decides what is seen: policy, ignore rules, the git repository around it.
+
+Owns the stat cache of one open workspace. The git repository is read as data; nothing is started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mulligan.errors import UserError
+from mulligan.model.checkpoint import GitState
+from mulligan.model.objects import MODE_DIR
+from mulligan.model.paths import join
+from mulligan.model.policy import Settings
+from mulligan.safefs.directory import Directory
+from mulligan.scan.cache import Cache
+from mulligan.scan.git.repository import Repository
+from mulligan.scan.git.status import dirty_files, update_dirty
+from mulligan.scan.ignore import Rules
+from mulligan.scan.reading import HashOnly, Sink
+from mulligan.scan.record import Record
+from mulligan.scan.result import Defaults, Scan
+from mulligan.scan.scope import Scope, Tracked, nothing_tracked
+from mulligan.scan.trees import git_mode
+from mulligan.scan.walk import Options, Progress, Scanner
+
+Changes = Mapping[bytes, tuple[int, bytes] | None]
+
+
+class Observer:
+    """Scans one workspace, again and again."""
+
+    def __init__(self, settings: Settings, now_ns: Callable[[], int]) -> None:
+        self._settings = settings
+        self._now_ns = now_ns
+        self._cache: Cache | None = None
+        self._epoch = -1
+
+    # -- the cache --------------------------------------------------------------------------------
+
+    def load(self, store: Directory | None, epoch: int, has_tree: Callable[[bytes], bool]) -> Cache:
+        """Returns the stat cache, read again when objects may have gone since."""
+        if self._cache is None or epoch != self._epoch:
+            self._cache, self._epoch = Cache(), epoch
+            if store is not None:
+                self._cache.load(store)
+                if self._cache.root_tree and not has_tree(self._cache.root_tree):
+                    self._cache = Cache()
+        return self._cache
+
+    def remember(self, store: Directory, scan: Scan, git: dict[str, Any]) -> None:
+        """Keeps what an acknowledged checkpoint saw."""
+        note = {"defaults": list(scan.defaults), **git}
+        cache = scan.cache
+        frames = cache.update(scan.records.items(), scan.gone, scan.tree, json.dumps(note).encode("ascii"))
+        try:
+            cache.save(store, frames)
+        except OSError:
+            self._cache = None  # disposable: the next scan reads more
+
+    def forget(self) -> None:
+        """Drops the cache from memory."""
+        self._cache = None
+
+    def _note(self, cache: Cache) -> dict[str, Any]:
+        try:
+            note: dict[str, Any] = json.loads(cache.note) if cache.note else {}
+        except ValueError:
+            note = {}
+        return note
+
+    # -- looking ------------------------------------------------------------------------------------
+
+    def scan(self, cache: Cache, sink: Sink | None = None, progress: Progress | None = None) -> tuple[Scan, GitState | None, dict[str, Any]]:
+        """Returns the workspace as it is, where its git repository stands, and what to remember about that."""
+        note = self._note(cache)
+        with _open_root(self._settings.workspace) as root:
+            repo = Repository.find(self._settings.workspace, home=self._settings.home)
+            try:
+                scope = self._scope(repo)
+                options = Options(
+                    sink or HashOnly(), settle=sink is not None, progress=progress,
+                    index_changed=scope.tracked.key.hex() != note.get("index", ""),
+                )  # fmt: skip
+                defaults = Defaults(*note["defaults"]) if "defaults" in note else _usual(root)
+                scan = Scanner(root, scope, cache, defaults, self._now_ns, options).run()
+                git, remembered = self._git(repo, scan, note)
+                return scan, git, {"index": scope.tracked.key.hex(), **remembered}
+            finally:
+                if repo is not None:
+                    repo.close()
+
+    def _scope(self, repo: Repository | None) -> Scope:
+        policy = self._settings.capture
+        store = os.path.relpath(self._settings.store, self._settings.workspace)
+        own = None if store.startswith("..") else os.fsencode(store)
+        if repo is None:
+            return Scope(policy, Rules.base(policy.global_excludes), nothing_tracked(), own)
+        rules = Rules.base()
+        for content in (policy.global_excludes, repo.info_exclude()):
+            rules = rules.above(repo.prefix, content) if repo.prefix else rules.enter(b"", content)
+        for prefix, content in repo.outer_ignores():
+            rules = rules.above(prefix, content)
+        key = repr(repo.index_key()).encode()
+
+        def load() -> set[bytes]:
+            index = repo.index()
+            return index.tracked(repo.prefix) if index is not None else set()
+
+        return Scope(policy, rules, Tracked(load, key), own)
+
+    # -- git ----------------------------------------------------------------------------------------
+
+    def _git(self, repo: Repository | None, scan: Scan, note: dict[str, Any]) -> tuple[GitState | None, dict[str, Any]]:
+        if repo is None:
+            return None, {}
+        head, key, cover = repo.head(), repo.state_key().hex(), scan.cover()
+        if note.get("git_key") == key and scan.cache.root_tree:
+            dirty = update_dirty(repo, note.get("dirty", ()), _changed(scan))
+        else:
+            dirty = dirty_files(repo, _captured(scan), not_captured=lambda path: cover.over(path) is not None)
+        return GitState(head.commit, head.branch, dirty), {"git_key": key, "dirty": list(dirty)}
+
+
+def _open_root(path: str) -> Directory:
+    try:
+        return Directory.open(path)
+    except OSError as error:
+        raise UserError(f"The workspace {path} cannot be opened ({error.strerror}). Nothing was changed.", hint="mulligan -C DIR …") from error
+
+
+def _usual(root: Directory) -> Defaults:
+    """Returns the permission bits that are common near the top of the workspace."""
+    seen: dict[str, Counter[int]] = {"file": Counter(), "executable": Counter(), "directory": Counter()}
+    for name in root.names()[:500]:
+        try:
+            mode = root.stat(name).st_mode
+        except OSError:
+            continue  # gone meanwhile; a sample needs no exactness
+        kind = "directory" if mode & 0o170000 == MODE_DIR else "executable" if mode & 0o100 else "file"
+        seen[kind][mode & 0o777] += 1
+    return Defaults(**{kind: (count.most_common(1) or [(usual, 0)])[0][0] for (kind, count), usual in zip(seen.items(), Defaults(), strict=True)})
+
+
+def _captured(scan: Scan) -> list[tuple[bytes, int, bytes]]:
+    found = []
+    for directory in {*scan.cache.paths(), *scan.records} - set(scan.gone):
+        record = scan.record(directory)
+        if record is not None:
+            found += [(join(directory, name), mode, oid) for name, mode, oid in _entries(scan, directory, record)]
+    return found
+
+
+def _entries(scan: Scan, directory: bytes, record: Record) -> list[tuple[bytes, int, bytes]]:
+    rows = []
+    for at, name in enumerate(record.names):
+        seen = scan.observed.get(join(directory, name)) or record.stat_at(at)
+        rows.append((name, git_mode(seen.mode), record.oid_at(at)))
+    return rows
+
+
+def _changed(scan: Scan) -> dict[bytes, tuple[int, bytes] | None]:
+    """Returns what differs from the cached state, by comparing the records of the directories that changed."""
+    changed: dict[bytes, tuple[int, bytes] | None] = {}
+    for directory, record in scan.records.items():
+        old = scan.cache.get(directory)
+        before = {name: (git_mode(old.stat_at(at).mode), old.oid_at(at)) for at, name in enumerate(old.names)} if old else {}
+        for name, mode, oid in _entries(scan, directory, record):
+            if before.pop(name, None) != (mode, oid):
+                changed[join(directory, name)] = (mode, oid)
+        changed.update({join(directory, name): None for name in before})
+    for directory in scan.gone:
+        old = scan.cache.get(directory)
+        changed.update({join(directory, name): None for name in (old.names if old else ())})
+    return changed

@@ -1,0 +1,172 @@
+"""
+Reading one file so that what is stored is a state the file really had.
+
+A file is read between two looks at its stat fields; if they differ, it is read again, and after a few rounds given up as
+`moving`. Never follows a link, never waits on a FIFO, never fails on a file that vanishes: it is not there, then.
+
+LIMIT: a live writable mmap changes bytes without touching the stat fields until they are written back.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from mulligan.model.checkpoint import MOVING, SECRET, UNREADABLE
+from mulligan.model.objects import BLOB, object_id
+from mulligan.safefs import seam
+from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory
+from mulligan.scan.record import Stat
+from mulligan.scan.secrets import secret_content
+
+STREAM_FROM = 8 << 20
+_ROUNDS = 4
+_HEAD = 4096
+# Not a property of the file but of this process: no finding, an error.
+FATAL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
+class Sink(Protocol):
+    """Where the bytes of captured files go."""
+
+    def add_hashed(self, oid: bytes, kind: bytes, data: bytes) -> None:
+        """Takes an object whose id is known."""
+
+    def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
+        """Takes a large blob piece by piece and returns its id; ValueError if the pieces do not add up."""
+
+
+class HashOnly:
+    """A sink for looking without saving."""
+
+    def add_hashed(self, oid: bytes, kind: bytes, data: bytes) -> None:
+        """Forgets the bytes."""
+
+    def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
+        """Returns the id alone."""
+        digest, seen = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False), 0
+        for chunk in chunks:
+            digest.update(chunk)
+            seen += len(chunk)
+        if seen != size:
+            raise ValueError("the file changed while it was read")
+        return digest.digest()
+
+
+class Unreadable(Exception):
+    """A file that should be captured and cannot be: reason and detail."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.detail = detail
+
+
+def fields(st: os.stat_result) -> Stat:
+    """Returns the stat fields that matter."""
+    return Stat(st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
+
+
+def capture(directory: Directory, name: bytes, st: os.stat_result, sink: Sink, *, check_secrets: bool) -> tuple[bytes, Stat]:
+    """Returns the id and stat fields of a file or link; FileNotFoundError if it is gone, Unreadable with the reason."""
+    for _ in range(_ROUNDS):
+        if stat.S_ISLNK(st.st_mode):
+            found = _link(directory, name, st, sink)
+        elif st.st_size <= STREAM_FROM:
+            found = _small(directory, name, st, sink, check_secrets=check_secrets)
+        else:
+            found = _large(directory, name, st, sink, check_secrets=check_secrets)
+        if found is not None:
+            return found, fields(st)
+        st = directory.stat(name)
+        if not (stat.S_ISREG(st.st_mode) or stat.S_ISLNK(st.st_mode)):
+            break
+    raise Unreadable(MOVING, "it changed each time it was read")
+
+
+def _open(directory: Directory, name: bytes) -> int | None:
+    try:
+        return seam.calls.open(name, READ_FLAGS, dir_fd=directory.fd)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno in FATAL:
+            raise
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENOTDIR):
+            return None  # swapped for a link or a socket meanwhile: look again
+        raise Unreadable(UNREADABLE, os.strerror(error.errno or 0)) from None
+
+
+def _small(directory: Directory, name: bytes, st: os.stat_result, sink: Sink, *, check_secrets: bool) -> bytes | None:
+    fd = _open(directory, name)
+    if fd is None:
+        return None
+    try:
+        data = seam.calls.read(fd, st.st_size + 1)
+        after = os.fstat(fd)
+    except OSError as error:
+        if error.errno in FATAL:
+            raise
+        raise Unreadable(UNREADABLE, os.strerror(error.errno or 0)) from None
+    finally:
+        seam.calls.close(fd)
+    if len(data) != st.st_size or not _same(st, after):
+        return None
+    if check_secrets and (secret := secret_content(data[:_HEAD])):
+        raise Unreadable(SECRET, secret)
+    oid = object_id(BLOB, data)
+    sink.add_hashed(oid, BLOB, data)
+    return oid
+
+
+def _large(directory: Directory, name: bytes, st: os.stat_result, sink: Sink, *, check_secrets: bool) -> bytes | None:
+    fd = _open(directory, name)
+    if fd is None:
+        return None
+    try:
+        if check_secrets and (secret := secret_content(os.pread(fd, _HEAD, 0))):
+            raise Unreadable(SECRET, secret)
+        oid = sink.add_stream(st.st_size, _chunks(fd, st.st_size))
+        return oid if _same(st, os.fstat(fd)) else None
+    except ValueError:
+        return None  # grew or shrank while it was read
+    finally:
+        seam.calls.close(fd)
+
+
+def _chunks(fd: int, size: int) -> Iterator[bytes]:
+    # One byte more than expected is asked for, so that growth is noticed.
+    left = size + 1
+    while left > 0:
+        try:
+            chunk = seam.calls.read(fd, min(CHUNK, left))
+        except OSError as error:
+            if error.errno in FATAL:
+                raise
+            raise Unreadable(UNREADABLE, os.strerror(error.errno or 0)) from None
+        if not chunk:
+            return
+        left -= len(chunk)
+        yield chunk
+
+
+def _link(directory: Directory, name: bytes, st: os.stat_result, sink: Sink) -> bytes | None:
+    try:
+        target = directory.readlink(name)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return None  # no link any more: look again
+    if not _same(st, directory.stat(name)):
+        return None
+    oid = object_id(BLOB, target)
+    sink.add_hashed(oid, BLOB, target)
+    return oid
+
+
+def _same(before: os.stat_result, after: os.stat_result) -> bool:
+    return fields(before) == fields(after)

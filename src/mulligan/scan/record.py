@@ -1,0 +1,105 @@
+"""
+What is remembered of one directory.
+
+A record holds the names, stat fields and object ids that the last checkpoint saw, so that an unchanged directory costs its
+stats only. It proves itself: an entry counts only while its stat fields are the same, and an entry that was too young when
+it was read is stored with fields that never match. The stat cache is a log of such records; losing it costs time,
+never a change.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+STAT = struct.Struct("<5q")
+_HEAD = struct.Struct("<3q16s20s20sHBIIIII")
+NEVER = STAT.pack(-1, -1, -1, -1, -1)
+NO_DIRECTORY = (-1, -1, -1)
+
+
+class Stat(NamedTuple):
+    """The stat fields that change when a file does. ctime_ns is the one nobody can put back."""
+
+    ino: int
+    mode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+
+class Missed(NamedTuple):
+    """A name that is not captured, and why."""
+
+    name: bytes
+    reason: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Record:
+    """One directory as a checkpoint saw it; `names`, `stats` and `oids` run in parallel, sorted by name."""
+
+    stat: tuple[int, int, int] = NO_DIRECTORY
+    key: bytes = bytes(16)
+    tree: bytes = bytes(20)
+    modes: bytes = bytes(20)
+    perm: int = 0o755
+    trusted: bool = True
+    grouped: bool = False
+    has_ignores: bool = False
+    names: list[bytes] = field(default_factory=list)
+    stats: bytes = b""
+    oids: bytes = b""
+    dirs: list[bytes] = field(default_factory=list)
+    missed: list[Missed] = field(default_factory=list)
+
+    def find(self, name: bytes) -> int:
+        """Returns the position of a captured name, -1 if it is none."""
+        try:
+            return self.names.index(name)
+        except ValueError:
+            return -1
+
+    def stat_at(self, at: int) -> Stat:
+        """Returns the remembered stat fields of an entry."""
+        return Stat(*STAT.unpack_from(self.stats, at * STAT.size))
+
+    def oid_at(self, at: int) -> bytes:
+        """Returns the object id of an entry."""
+        return self.oids[at * 20 : at * 20 + 20]
+
+    def encode(self) -> bytes:
+        """Returns the record as bytes."""
+        names, dirs = b"\0".join(self.names), b"\0".join(self.dirs)
+        missed = b"\0".join([b"\0".join((m.name, m.reason.encode(), m.detail.encode("utf-8", "surrogateescape"))) for m in self.missed])
+        flags = self.trusted | self.grouped << 1 | self.has_ignores << 2
+        head = _HEAD.pack(
+            *self.stat, self.key, self.tree, self.modes, self.perm, flags,
+            len(names), len(dirs), len(missed), len(self.names), len(self.dirs),
+        )  # fmt: skip
+        return b"".join((head, names, dirs, missed, self.stats, self.oids))
+
+
+def decode(data: bytes) -> Record:
+    """Returns the record that `encode` wrote; raises ValueError or struct.error on anything else."""
+    ino, mtime, ctime, key, tree, modes, perm, flags, n_names, n_dirs, n_missed, count, dir_count = _HEAD.unpack_from(data)
+    at = _HEAD.size
+    names = data[at : at + n_names].split(b"\0") if count else []
+    at += n_names
+    dirs = data[at : at + n_dirs].split(b"\0") if dir_count else []
+    at += n_dirs
+    rows = data[at : at + n_missed].split(b"\0") if n_missed else []
+    at += n_missed
+    stats = data[at : at + count * STAT.size]
+    oids = data[at + count * STAT.size :]
+    if len(names) != count or len(dirs) != dir_count or len(oids) != count * 20 or len(rows) % 3:
+        raise ValueError("not a directory record")
+    missed = [
+        Missed(rows[i], rows[i + 1].decode(), rows[i + 2].decode("utf-8", "surrogateescape")) for i in range(0, len(rows), 3)
+    ]
+    return Record(
+        (ino, mtime, ctime), key, tree, modes, perm, bool(flags & 1), bool(flags & 2), bool(flags & 4),
+        names, stats, oids, dirs, missed,
+    )  # fmt: skip

@@ -1,0 +1,91 @@
+"""
+What a scan found: the workspace as trees, and what is not in them.
+
+The trees that no earlier checkpoint holds are kept in memory (`objects`), so that a scan can be compared with any
+checkpoint before anything is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
+from mulligan.model.paths import ancestors, parent_of, to_text
+from mulligan.scan.cache import Cache
+from mulligan.scan.record import Missed, Record, Stat
+
+
+class Defaults(NamedTuple):
+    """The permission bits that most files, programs and directories have; only others are written down."""
+
+    file: int = 0o644
+    executable: int = 0o755
+    directory: int = 0o755
+
+
+class Cover:
+    """A set of paths that stand for all below them."""
+
+    def __init__(self, paths: Iterable[bytes]) -> None:
+        self._paths = set(paths)
+
+    def __bool__(self) -> bool:
+        return bool(self._paths)
+
+    def over(self, path: bytes) -> bytes | None:
+        """Returns the listed path that is this one or stands above it; None when there is none."""
+        if not self._paths:
+            return None
+        if path in self._paths:
+            return path
+        if b"" in self._paths:
+            return b""
+        return next((above for above in ancestors(path) if above in self._paths), None)
+
+
+@dataclass(slots=True)
+class Scan:
+    """One look at the workspace."""
+
+    tree: bytes
+    modes: bytes
+    defaults: Defaults
+    cache: Cache
+    objects: dict[bytes, tuple[bytes, bytes]] = field(default_factory=dict)
+    records: dict[bytes, Record] = field(default_factory=dict)
+    gone: list[bytes] = field(default_factory=list)
+    missed: dict[bytes, Missed] = field(default_factory=dict)
+    observed: dict[bytes, Stat] = field(default_factory=dict)
+    files: int = 0
+
+    def record(self, directory: bytes) -> Record | None:
+        """Returns what was seen of a directory."""
+        return self.records.get(directory) or self.cache.get(directory)
+
+    def entry(self, path: bytes) -> tuple[Stat, bytes] | None:
+        """Returns the stat fields and object id of a captured file or link."""
+        record = self.record(parent_of(path))
+        at = record.find(path.rpartition(b"/")[2]) if record else -1
+        if record is None or at < 0:
+            return None
+        return self.observed.get(path) or record.stat_at(at), record.oid_at(at)
+
+    def directory_perm(self, directory: bytes) -> int | None:
+        """Returns the permission bits of a captured directory."""
+        record = self.record(directory)
+        return record.perm if record else None
+
+    def not_captured(self) -> list[NotCaptured]:
+        """Returns what is not in the trees, sorted by path."""
+        return [NotCaptured(to_text(path) or ".", m.reason, m.detail) for path, m in sorted(self.missed.items())]
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that should be captured was."""
+        return not any(m.reason in INCOMPLETE for m in self.missed.values())
+
+    def cover(self) -> Cover:
+        """Returns the paths that are not captured, to ask what they stand over."""
+        return Cover(self.missed)

@@ -1,0 +1,140 @@
+"""
+Which paths are captured.
+
+One place decides, in this order: git's own files never; what the user's config includes always; then special files, secrets,
+built-in and configured exclusions, and the ignore rules, which give way to what the git index tracks and to what the
+workspace's config includes. An ignore file itself is always captured: it decides over others, so it must come back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from functools import cached_property
+from hashlib import blake2b
+
+from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET
+from mulligan.model.paths import ancestors, is_dot_git
+from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES, CapturePolicy
+from mulligan.scan.ignore import Patterns, Rules
+from mulligan.scan.secrets import secret_name
+
+IGNORE_FILE = b".gitignore"
+_DATABASE_SIBLINGS = (b"-wal", b"-shm", b"-journal")
+
+_TEMPORARY = re.compile(rb"\.mulligan-[0-9a-f]{12}b?-\d+")
+
+CAPTURE = ("", "")
+Decision = tuple[str, str]
+
+
+class Tracked:
+    """The paths that the git index tracks, and the directories above them; read when first asked for."""
+
+    def __init__(self, load: Callable[[], Collection[bytes]], key: bytes) -> None:
+        self.key = key
+        self._load = load
+
+    @cached_property
+    def _paths(self) -> Collection[bytes]:
+        return self._load()
+
+    @cached_property
+    def _directories(self) -> set[bytes]:
+        return {above for path in self._paths for above in ancestors(path)}
+
+    def __contains__(self, path: bytes) -> bool:
+        return path in self._paths
+
+    def below(self, directory: bytes) -> bool:
+        """Returns whether anything below a directory is tracked."""
+        return directory in self._directories
+
+
+def nothing_tracked() -> Tracked:
+    """Returns what a workspace without a git repository tracks."""
+    return Tracked(frozenset, b"")
+
+
+class Scope:
+    """The decision for each path, from policy, ignore rules and the git index."""
+
+    def __init__(self, policy: CapturePolicy, rules: Rules, tracked: Tracked, own: bytes | None = None) -> None:
+        self._own = own
+        self.rules = rules
+        self.tracked = tracked
+        self.max_file_size = policy.max_file_size
+        self._include = Patterns(policy.include)
+        self._workspace_include = Patterns(policy.workspace_include)
+        self._exclude = Patterns(policy.exclude)
+        self._built_in = frozenset(name.encode() for name in DEFAULT_EXCLUDED_DIRECTORIES)
+        policy_key = b"\0".join((self._include.key, self._workspace_include.key, self._exclude.key, b"%d" % policy.max_file_size))
+        self._policy_key = blake2b(policy_key, digest_size=16).digest()
+
+    def key(self, rules: Rules, only_tracked: bool) -> bytes:
+        """Returns what a directory's decisions depend on, so that they can be remembered."""
+        parts = self._policy_key + rules.key + (b"tracked" + self.tracked.key if only_tracked else b"")
+        return blake2b(parts, digest_size=16).digest()
+
+    def decide(self, path: bytes, name: bytes, rules: Rules, *, is_dir: bool) -> Decision:
+        """Returns CAPTURE, or the reason and detail why a path is out of scope."""
+        if is_dot_git(name):
+            return EXCLUDED, "git's own files are never captured or touched"
+        if path == self._own:
+            return EXCLUDED, "mulligan's own store"
+        if name.startswith(b".mulligan-") and _TEMPORARY.fullmatch(name):
+            return EXCLUDED, "a temporary of a restore"
+        if self._include and self._include.match(path, is_dir=is_dir):
+            return CAPTURE
+        if not is_dir:
+            secret = secret_name(path)
+            if secret:
+                return SECRET, secret
+        elif name in self._built_in and not self.tracked.below(path):
+            return EXCLUDED, "rebuilt by a tool; capture it with capture.include in your own config"
+        if self._exclude and self._exclude.match(path, is_dir=is_dir):
+            return EXCLUDED, "capture.exclude"
+        if rules.verdict(path, is_dir) and not self._spared(path, name, is_dir=is_dir):
+            return IGNORED, ""
+        return CAPTURE
+
+    def included(self, path: bytes) -> bool:
+        """Returns whether the user's own config asks for a file, secret or not."""
+        return bool(self._include) and self._include.match(path, is_dir=False)
+
+    def _spared(self, path: bytes, name: bytes, *, is_dir: bool) -> bool:
+        if not is_dir and (name == IGNORE_FILE or path in self.tracked):
+            return True
+        return bool(self._workspace_include) and self._workspace_include.match(path, is_dir=is_dir)
+
+    def enters(self, path: bytes) -> bool:
+        """Returns whether a directory that is out of scope holds paths that are in scope all the same."""
+        return (
+            self.tracked.below(path)
+            or (bool(self._include) and self._include.may_match_below(path))
+            or (bool(self._workspace_include) and self._workspace_include.may_match_below(path))
+        )
+
+    def wanted_inside(self, path: bytes, *, is_dir: bool) -> bool:
+        """Returns whether a path below such a directory is in scope."""
+        if is_dir:
+            return self.enters(path) or self._include.match(path, is_dir=is_dir)
+        if path in self.tracked:
+            return not secret_name(path) or self._include.match(path, is_dir=is_dir)
+        return self._include.match(path, is_dir=is_dir) or (self._workspace_include.match(path, is_dir=is_dir) and not secret_name(path))
+
+
+def database_groups(names: Collection[bytes]) -> dict[bytes, list[bytes]]:
+    """Returns each database file that has a journal beside it, with those siblings: they belong together."""
+    present, groups = set(names), {}
+    for name in names:
+        for suffix in _DATABASE_SIBLINGS:
+            if name.endswith(suffix) and name[: -len(suffix)] in present:
+                groups.setdefault(name[: -len(suffix)], []).append(name)
+    return groups
+
+
+def database_family(path: bytes) -> list[bytes]:
+    """Returns the paths that must be restored together with this one, if they exist."""
+    main = next((path[: -len(s)] for s in _DATABASE_SIBLINGS if path.endswith(s)), path)
+    return [main, *(main + suffix for suffix in _DATABASE_SIBLINGS)]

@@ -1,0 +1,84 @@
+"""
+Directory records as git trees.
+
+`files/` is the workspace exactly. Permission bits that git's two modes cannot say go into a second tree, `modes/`, which
+mirrors only the directories that have any: in each, `f` is a blob of exceptions and `d` a tree of directories below. So
+an odd umask costs nothing per checkpoint, and a changed bit rewrites one directory.
+"""
+
+from __future__ import annotations
+
+import stat
+from typing import NamedTuple
+
+from mulligan.model.objects import (
+    BLOB,
+    MODE_DIR,
+    MODE_EXEC,
+    MODE_FILE,
+    MODE_LINK,
+    TREE,
+    TreeEntry,
+    encode_tree,
+    object_id,
+)
+from mulligan.scan.record import Record
+from mulligan.scan.result import Defaults
+
+NONE = bytes(20)
+Objects = dict[bytes, tuple[bytes, bytes]]
+
+
+class Sealed(NamedTuple):
+    """A directory whose entries and children are all known."""
+
+    record: Record
+    modes: list[int]
+    children: list[tuple[bytes, Record]]
+
+
+def seal(done: Sealed, defaults: Defaults, objects: Objects) -> None:
+    """Gives a record its trees, adding the new objects."""
+    record, oids = done.record, done.record.oids
+    entries = [
+        TreeEntry(name, git_mode(mode), oids[at * 20 : at * 20 + 20])
+        for at, (name, mode) in enumerate(zip(record.names, done.modes, strict=True))
+    ]
+    entries += [TreeEntry(name, MODE_DIR, child.tree) for name, child in done.children]
+    record.tree = _add(TREE, encode_tree(entries), objects)
+    record.modes = _modes(done, defaults, objects)
+
+
+def git_mode(mode: int) -> int:
+    """Returns git's mode for a file's own."""
+    if stat.S_ISLNK(mode):
+        return MODE_LINK
+    return MODE_EXEC if mode & 0o100 else MODE_FILE
+
+
+def _modes(done: Sealed, defaults: Defaults, objects: Objects) -> bytes:
+    odd = []
+    for name, mode in zip(done.record.names, done.modes, strict=True):
+        usual = defaults.executable if mode & 0o100 else defaults.file
+        if mode & 0o7777 != usual and not stat.S_ISLNK(mode):
+            odd.append(b"%04o %s" % (mode & 0o7777, name))
+    odd += [b"%04o %s" % (child.perm, name) for name, child in done.children if child.perm != defaults.directory]
+    below = [TreeEntry(name, MODE_DIR, child.modes) for name, child in done.children if child.modes != NONE]
+    entries = []
+    if odd:
+        entries.append(TreeEntry(b"f", MODE_FILE, _add(BLOB, b"\0".join(sorted(odd)), objects)))
+    if below:
+        entries.append(TreeEntry(b"d", MODE_DIR, _add(TREE, encode_tree(below), objects)))
+    return _add(TREE, encode_tree(entries), objects) if entries else NONE
+
+
+def _add(kind: bytes, data: bytes, objects: Objects) -> bytes:
+    oid = object_id(kind, data)
+    objects[oid] = (kind, data)
+    return oid
+
+
+def parse_odd(data: bytes) -> dict[bytes, int]:
+    """Returns the exceptions of one directory: name to permission bits."""
+    rows = (row.partition(b" ") for row in data.split(b"\0") if row)
+    return {name: int(bits, 8) & 0o7777 for bits, _, name in rows}

@@ -1,0 +1,91 @@
+"""
+Disk: freeing it for real, and staying within the budget.
+
+Pruning drops objects that no checkpoint reaches and consolidates packs, with little room of its own. The budget evicts
+steps, automatic, session and old safety checkpoints, in that order, by the bytes only they hold; manual and feature
+checkpoints are never deleted for it: the save is refused instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from mulligan.diff.history import version_chains
+from mulligan.errors import NoRoom
+from mulligan.model.sizes import format_size
+from mulligan.scan import cache
+from mulligan.store.collect import collect
+from mulligan.store.reach import exclusive_bytes, reachable
+from mulligan.store.refs import pack_refs
+from mulligan.store.repository import PERMANENT
+from mulligan.timeline.commits import Entry
+from mulligan.timeline.retention import eviction_order
+from mulligan.timeline.saving import remove
+from mulligan.timeline.vault import Vault
+
+Progress = Callable[[int, int], None]
+_MANY_REFS = 256
+
+
+def prune(vault: Vault, *, extra: Iterable[bytes] = (), progress: Progress | None = None) -> int:
+    """Frees what no checkpoint needs and packs the rest; returns the bytes freed."""
+    live = reachable(vault.objects, [*vault.checkpoints.roots().values(), *extra]) | PERMANENT
+    trees = [entry.files_tree for entry in vault.checkpoints.oldest()]
+    freed = collect(vault.objects, live, chains=version_chains(vault.objects.read_tree, trees), progress=progress)
+    if cache.root_tree_of(vault.directory) not in vault.checkpoints.files_trees():
+        cache.discard(vault.directory)
+    if vault.checkpoints.count() > _MANY_REFS:
+        pack_refs(vault.directory)
+    vault.next_epoch()
+    return freed
+
+
+def prunable(vault: Vault) -> int:
+    """Returns the bytes that pruning would drop (packing may free more)."""
+    live = reachable(vault.objects, vault.checkpoints.roots().values()) | PERMANENT
+    return sum(vault.objects.packed_size(oid) for pack in vault.objects.packs() for oid in pack.index.oids() if oid not in live)
+
+
+def used(vault: Vault) -> int:
+    """Returns the bytes that count against the budget."""
+    return vault.objects.disk_bytes()
+
+
+def make_room(vault: Vault, need: int, *, pinned: set[str], extra: Iterable[bytes]) -> list[Entry]:
+    """Brings the store within its budget with `need` bytes to come; returns what was evicted, raises NoRoom if it cannot."""
+    budget, gone = vault.settings.retention.budget, []
+    if need > budget:
+        raise _refusal(vault, need)
+    prune(vault, extra=extra)
+    while used(vault) + need > budget:
+        batch = _next_to_go(vault, used(vault) + need - budget, pinned)
+        if not batch:
+            raise _refusal(vault, need)
+        with vault.database.transaction():
+            for entry in batch:
+                remove(vault, entry)
+        vault.settle()
+        gone += batch
+        prune(vault, extra=extra)
+    return gone
+
+
+def _next_to_go(vault: Vault, over: int, pinned: set[str]) -> list[Entry]:
+    """Returns the next checkpoints to evict: in order, until the bytes that only they hold are enough."""
+    held = exclusive_bytes(vault.objects, vault.checkpoints.roots())
+    batch: list[Entry] = []
+    for entry in eviction_order(vault.checkpoints.oldest(), pinned=pinned):
+        if over <= 0:
+            break
+        batch.append(entry)
+        over -= held.get(entry.id, 0)
+    return batch
+
+
+def _refusal(vault: Vault, need: int) -> NoRoom:
+    budget = vault.settings.retention.budget
+    return NoRoom(
+        f"The store uses {format_size(used(vault))} of its budget of {format_size(budget)} and this checkpoint needs "
+        f"{format_size(need)}. It was not saved; nothing you asked to keep was deleted.",
+        hint="Delete some (mulligan rm REF; mulligan gc), exclude large files, or raise retention.budget in your config",
+    )

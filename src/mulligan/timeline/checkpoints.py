@@ -1,0 +1,178 @@
+"""
+The checkpoints of a timeline: adding, finding, listing, deleting.
+
+History is a tree: a checkpoint's parent is the position it was saved from. When one is deleted, its children are
+given to its own parent, so nothing else disappears.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+from mulligan.errors import AmbiguousCheckpoint, NothingSaved, UnknownCheckpoint
+from mulligan.model.checkpoint import Checkpoint, GitState, moment
+from mulligan.timeline.commits import Entry
+from mulligan.timeline.database import Database, as_column, from_column
+
+POSITION = "position"
+_INLINE_STATE = 16 << 10
+_LATEST = re.compile(r"latest(?:~(\d{1,9}))?\Z")
+_COLUMNS = (
+    "seq, id, name, description, kind, created_ns, parent, commit_id, files_tree, modes_tree, defaults, complete, changes, "
+    "not_captured, git, context, state, metadata"
+)
+
+ReadState = Callable[[bytes], dict[str, Any]]
+
+
+class Checkpoints:
+    """The rows of the timeline as values."""
+
+    def __init__(self, database: Database, read_state: ReadState) -> None:
+        self._db = database
+        self._read_state = read_state
+
+    # -- adding and removing (inside a transaction) ---------------------------------------------
+
+    def add(self, entry: Entry) -> None:
+        """Inserts a checkpoint and makes it the newest."""
+        cp = entry.checkpoint
+        state = json.dumps(cp.state)
+        self._db.run(
+            f"INSERT INTO checkpoint ({_COLUMNS}) VALUES (NULL{', ?' * 17})",
+            cp.id, as_column(cp.name), as_column(cp.description), cp.kind, entry.created_ns, cp.parent, cp.commit,
+            entry.files_tree, entry.modes_tree, json.dumps(entry.defaults), int(cp.complete), cp.packed_changes,
+            cp.packed_not_captured, json.dumps(cp.git.to_dict() if cp.git else None), json.dumps(cp.context),
+            state if len(state) <= _INLINE_STATE else None, json.dumps(cp.metadata),
+        )  # fmt: skip
+        self._db.run("DELETE FROM fresh_ref")
+        self._db.run("DELETE FROM dead_ref")
+        self._db.run("INSERT INTO fresh_ref VALUES (?, ?)", cp.id, cp.commit)
+
+    def remove(self, entry: Entry) -> list[Entry]:
+        """Deletes a checkpoint and returns its children, which now belong to its parent."""
+        children = self._select("WHERE parent=? ORDER BY seq", entry.id)
+        self._db.run("UPDATE checkpoint SET parent=? WHERE parent=?", entry.checkpoint.parent, entry.id)
+        self._db.run("DELETE FROM checkpoint WHERE id=?", entry.id)
+        self._db.run("DELETE FROM move WHERE id=?", entry.id)
+        self._db.run("DELETE FROM redo WHERE id=?", entry.id)
+        self._db.run("DELETE FROM fresh_ref WHERE id=?", entry.id)
+        self._db.run("INSERT OR REPLACE INTO dead_ref VALUES (?)", entry.id)
+        if self.position() == entry.id:
+            self._db.set_meta(POSITION, entry.checkpoint.parent or "")
+        return children
+
+    def replace_commit(self, entry: Entry) -> None:
+        """Points a checkpoint to a rewritten commit."""
+        cp = entry.checkpoint
+        self._db.run(
+            "UPDATE checkpoint SET commit_id=?, files_tree=?, modes_tree=?, changes=?, not_captured=? WHERE id=?",
+            cp.commit, entry.files_tree, entry.modes_tree, cp.packed_changes, cp.packed_not_captured, cp.id,
+        )  # fmt: skip
+        self._db.run("INSERT OR REPLACE INTO fresh_ref VALUES (?, ?)", cp.id, cp.commit)
+
+    def set_changes(self, checkpoint_id: str, packed: bytes) -> None:
+        """Sets what a checkpoint changed against its (new) parent."""
+        self._db.run("UPDATE checkpoint SET changes=? WHERE id=?", packed, checkpoint_id)
+
+    def set_position(self, checkpoint_id: str) -> None:
+        """Moves the position."""
+        self._db.set_meta(POSITION, checkpoint_id)
+
+    # -- finding --------------------------------------------------------------------------------
+
+    def position(self) -> str:
+        """Returns the id of the checkpoint last saved or restored to, empty before the first."""
+        return self._db.meta(POSITION)
+
+    def current(self) -> Entry | None:
+        """Returns the checkpoint at the position."""
+        return self.by_id(self.position())
+
+    def by_id(self, checkpoint_id: str) -> Entry | None:
+        """Returns a checkpoint by its exact id."""
+        found = self._select("WHERE id=?", checkpoint_id) if checkpoint_id else []
+        return found[0] if found else None
+
+    def resolve(self, ref: str | Checkpoint) -> Entry:
+        """Returns the checkpoint a reference means: an id, a reserved word, a name, a unique prefix, in that order."""
+        text = ref.id if isinstance(ref, Checkpoint) else ref
+        if not isinstance(text, str):
+            raise TypeError(f"a checkpoint reference is text, not {type(text).__name__}")
+        found = self.by_id(text) or self._reserved(text) or self._named(text) or self._prefixed(text)
+        if found is not None:
+            return found
+        if not self.count():
+            raise NothingSaved("No checkpoint was saved here yet.", hint="mulligan save")
+        raise UnknownCheckpoint(f"No checkpoint is called {text!r}. Nothing was changed.", hint="List them: mulligan log")
+
+    def _reserved(self, text: str) -> Entry | None:
+        if text == "@":
+            return self.current()
+        match = _LATEST.match(text)
+        if not match:
+            return None
+        found = self._select("WHERE kind<>'safety' ORDER BY seq DESC LIMIT 1 OFFSET ?", int(match[1] or 0))
+        return found[0] if found else None
+
+    def _named(self, text: str) -> Entry | None:
+        found = self._select("WHERE name=? ORDER BY seq DESC LIMIT 1", as_column(text)) if text else []
+        return found[0] if found else None
+
+    def _prefixed(self, text: str) -> Entry | None:
+        if not re.fullmatch(r"[0-9a-f]{2,40}", text):
+            return None
+        found = self._select("WHERE id>=? AND id<? ORDER BY seq DESC LIMIT 3", text, text + "g")
+        if len(found) > 1:
+            ids = ", ".join(entry.id[: len(text) + 4] for entry in found)
+            raise AmbiguousCheckpoint(f"{text!r} could be {ids} …; nothing was changed.", hint="Type more of the id: mulligan log")
+        return found[0] if found else None
+
+    # -- listing --------------------------------------------------------------------------------
+
+    def count(self) -> int:
+        """Returns how many checkpoints there are."""
+        row = self._db.row("SELECT count(*) FROM checkpoint")
+        return int(row[0]) if row else 0
+
+    def by_kind(self) -> dict[str, int]:
+        """Returns how many checkpoints there are of each kind."""
+        return {row[0]: row[1] for row in self._db.rows("SELECT kind, count(*) FROM checkpoint GROUP BY kind")}
+
+    def newest(self, *, kind: str | None = None, limit: int | None = None) -> list[Entry]:
+        """Returns checkpoints, newest first."""
+        where, values = ("WHERE kind=? ", [kind]) if kind else ("", [])
+        return self._select(f"{where}ORDER BY seq DESC LIMIT ?", *values, -1 if limit is None else limit)
+
+    def oldest(self) -> list[Entry]:
+        """Returns every checkpoint, oldest first."""
+        return self._select("ORDER BY seq")
+
+    def roots(self) -> dict[str, bytes]:
+        """Returns the commit of each checkpoint."""
+        return {row[0]: bytes.fromhex(row[1]) for row in self._db.rows("SELECT id, commit_id FROM checkpoint")}
+
+    def files_trees(self) -> set[bytes]:
+        """Returns the files trees that some checkpoint holds."""
+        return {row[0] for row in self._db.rows("SELECT DISTINCT files_tree FROM checkpoint")}
+
+    def _select(self, tail: str, *values: Any) -> list[Entry]:
+        return [self._entry(row) for row in self._db.rows(f"SELECT {_COLUMNS} FROM checkpoint {tail}", *values)]
+
+    def _entry(self, row: sqlite3.Row) -> Entry:
+        git = json.loads(row["git"])
+        commit, inline = bytes.fromhex(row["commit_id"]), row["state"]
+        checkpoint = Checkpoint(
+            id=row["id"], name=from_column(row["name"]), description=from_column(row["description"]), kind=row["kind"],
+            created_at=moment(row["created_ns"]), parent=row["parent"], complete=bool(row["complete"]), commit=row["commit_id"],
+            git=GitState(git["commit_hash"], git["branch"], tuple(git["dirty_files"])) if git else None,
+            context=json.loads(row["context"]), metadata=json.loads(row["metadata"]),
+            state_source=(lambda: self._read_state(commit)) if inline is None else (lambda: json.loads(inline)),
+            packed_changes=row["changes"], packed_not_captured=row["not_captured"],
+        )  # fmt: skip
+        defaults = json.loads(row["defaults"])
+        return Entry(checkpoint, row["created_ns"], row["files_tree"], row["modes_tree"], tuple(defaults), row["seq"])

@@ -1,0 +1,158 @@
+"""
+A checkpoint as a commit.
+
+The commit's tree holds `files/` (the workspace exactly), `modes/` (permission bits git cannot say), `state/` (one JSON
+file per key), `not-captured.json` and `checkpoint.json` (everything the timeline knows of it). That is enough to rebuild
+the timeline from the repository alone, and for a person with plain git to find their work.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from mulligan.errors import StoreDamaged
+from mulligan.model.checkpoint import Checkpoint, GitState, NotCaptured, moment, pack_list
+from mulligan.model.objects import (
+    BLOB,
+    COMMIT,
+    MODE_DIR,
+    MODE_FILE,
+    TREE,
+    Commit,
+    TreeEntry,
+    encode_commit,
+    encode_tree,
+    parse_commit,
+)
+from mulligan.model.paths import is_dot_git
+
+NO_TREE = bytes(20)
+FORMAT = 1
+
+
+class Reader(Protocol):
+    """What reading a commit needs of the store."""
+
+    def read(self, oid: bytes, kind: bytes) -> bytes:
+        """Returns an object's bytes, verified."""
+
+    def read_tree(self, oid: bytes) -> list[TreeEntry]:
+        """Returns a tree's entries."""
+
+
+class Writer(Protocol):
+    """What writing a commit needs of the store."""
+
+    def add(self, kind: bytes, data: bytes) -> bytes:
+        """Takes an object and returns its id."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A checkpoint as the timeline stores it: the public value and what only the engine needs."""
+
+    checkpoint: Checkpoint
+    created_ns: int
+    files_tree: bytes
+    modes_tree: bytes = NO_TREE
+    defaults: tuple[int, int, int] = (0o644, 0o755, 0o755)
+    seq: int = 0
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """The checkpoint's id."""
+        return self.checkpoint.id
+
+    @property
+    def commit_id(self) -> bytes:
+        """The checkpoint's commit."""
+        return bytes.fromhex(self.checkpoint.commit)
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=True, sort_keys=True, indent=1).encode("ascii") + b"\n"
+
+
+def write_commit(entry: Entry, writer: Writer) -> Entry:
+    """Adds the commit and its own objects (not the files); returns the entry with its commit id."""
+    cp = entry.checkpoint
+    about = {
+        "format": FORMAT, "id": cp.id, "name": cp.name, "description": cp.description, "kind": cp.kind,
+        "created_ns": entry.created_ns, "parent": cp.parent, "complete": cp.complete, "context": cp.context,
+        "metadata": cp.metadata, "git": cp.git.to_dict() if cp.git else None, "defaults": list(entry.defaults),
+    }  # fmt: skip
+    entries = [
+        TreeEntry(b"checkpoint.json", MODE_FILE, writer.add(BLOB, _json(about))),
+        TreeEntry(b"files", MODE_DIR, entry.files_tree),
+    ]
+    if entry.modes_tree != NO_TREE:
+        entries.append(TreeEntry(b"modes", MODE_DIR, entry.modes_tree))
+    if cp.not_captured:
+        rows = [row.to_dict() for row in cp.not_captured]
+        entries.append(TreeEntry(b"not-captured.json", MODE_FILE, writer.add(BLOB, _json(rows))))
+    if cp.state:
+        entries.append(TreeEntry(b"state", MODE_DIR, _write_state(cp.state, writer)))
+    tree = writer.add(TREE, encode_tree(entries))
+    subject = cp.name or f"{cp.kind} {cp.id}"
+    message = f"{subject}\n\n{cp.description}".strip() or cp.id
+    commit = writer.add(COMMIT, encode_commit(Commit(tree, message, entry.created_ns // 1_000_000_000)))
+    return replace(entry, checkpoint=replace(cp, commit=commit.hex()))
+
+
+def _write_state(state: Mapping[str, Any], writer: Writer) -> bytes:
+    """One file per key, so that an unchanged conversation is stored once; odd keys share one file."""
+    plain = {key: value for key, value in state.items() if _is_file_name(key)}
+    odd = {key: value for key, value in state.items() if key not in plain}
+    entries = [TreeEntry(f"{key}.json".encode(), MODE_FILE, writer.add(BLOB, _json(value))) for key, value in plain.items()]
+    if odd:
+        entries.append(TreeEntry(b"+.json", MODE_FILE, writer.add(BLOB, _json(odd))))
+    return writer.add(TREE, encode_tree(entries))
+
+
+def _is_file_name(key: str) -> bool:
+    return key.isascii() and key.replace("-", "").replace("_", "").isalnum() and len(key) < 200 and not is_dot_git(key.encode())
+
+
+def read_state(reader: Reader, commit_id: bytes) -> dict[str, Any]:
+    """Returns the agent state that a commit holds."""
+    parts = {entry.name: entry for entry in reader.read_tree(parse_commit(reader.read(commit_id, COMMIT)).tree)}
+    state: dict[str, Any] = {}
+    for entry in reader.read_tree(parts[b"state"].oid) if b"state" in parts else ():
+        value = json.loads(reader.read(entry.oid, BLOB))
+        if entry.name == b"+.json":
+            state.update(value)
+        else:
+            state[entry.name[:-5].decode()] = value
+    return state
+
+
+def read_commit(reader: Reader, commit_id: bytes) -> Entry:
+    """Returns the entry a commit was written from; raises StoreDamaged if it is none of ours."""
+    parts = {entry.name: entry for entry in reader.read_tree(parse_commit(reader.read(commit_id, COMMIT)).tree)}
+    if b"checkpoint.json" not in parts or b"files" not in parts:
+        raise StoreDamaged(f"Commit {commit_id.hex()} is not a checkpoint.", hint="mulligan check")
+    try:
+        about = json.loads(reader.read(parts[b"checkpoint.json"].oid, BLOB))
+        rows = json.loads(reader.read(parts[b"not-captured.json"].oid, BLOB)) if b"not-captured.json" in parts else []
+        return _entry(about, rows, parts, commit_id, lambda: read_state(reader, commit_id))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreDamaged(f"The metadata of commit {commit_id.hex()} cannot be read ({error}).", hint="mulligan check") from None
+
+
+def _entry(about: dict[str, Any], rows: list[Any], parts: dict[bytes, TreeEntry], commit_id: bytes, state: Callable[[], dict[str, Any]]) -> Entry:
+    git = about["git"]
+    missed = [NotCaptured(row["path"], row["reason"], row["detail"]) for row in rows]
+    checkpoint = Checkpoint(
+        id=str(about["id"]), name=about["name"], description=about["description"], kind=about["kind"],
+        created_at=moment(about["created_ns"]), parent=about["parent"], complete=bool(about["complete"]), commit=commit_id.hex(),
+        git=GitState(git["commit_hash"], git["branch"], tuple(git["dirty_files"])) if git else None,
+        context=about["context"], metadata=about["metadata"],
+        packed_not_captured=pack_list([[m.path, m.reason, m.detail] for m in missed]), state_source=state,
+    )  # fmt: skip
+    file_perm, exec_perm, dir_perm = about["defaults"]
+    modes = parts[b"modes"].oid if b"modes" in parts else NO_TREE
+    return Entry(checkpoint, int(about["created_ns"]), parts[b"files"].oid, modes, (int(file_perm), int(exec_perm), int(dir_perm)))

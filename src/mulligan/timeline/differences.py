@@ -1,0 +1,104 @@
+"""
+What differs between two checkpoints, or between one and the workspace.
+
+A path that is there and was not captured is not a deletion, on either side.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mulligan.diff.compare import Change, compare_trees, find_renames
+from mulligan.diff.patch import MAX_FILE, TooLarge, make_diff
+from mulligan.model.diff import Diff
+from mulligan.model.objects import BLOB, MODE_LINK, TreeEntry
+from mulligan.model.paths import covers, parent_of
+from mulligan.safefs.directory import Directory
+from mulligan.scan.result import Cover, Scan
+from mulligan.store.objects import ObjectStore
+from mulligan.timeline.commits import Entry
+from mulligan.timeline.saving import changes_since
+from mulligan.timeline.sources import Source
+from mulligan.timeline.vault import Vault
+
+
+def between(vault: Vault, a: Entry, b: Entry) -> Diff:
+    """Returns what differs from one checkpoint to another."""
+    found = compare_trees(vault.objects.read_tree, a.files_tree, b.files_tree)
+    missing_then, missing_now = _cover(a), _cover(b)
+    shown = [c for c in found if not _only_hidden(c, missing_then, missing_now)]
+    read = _Blobs(vault.objects)
+    renames = find_renames(shown, read.blob, read.size)
+    return make_diff(a.id, b.id, shown, renames, read.entry, read.entry)
+
+
+def since(vault: Vault, a: Entry, scan: Scan, root: str) -> Diff:
+    """Returns what differs from a checkpoint to the workspace a scan saw."""
+    hidden = _cover(a)
+    found = changes_since(a, scan, Source(vault.objects, scan.objects).read_tree)
+    shown = [c for c in found if c.old is not None or hidden.over(c.path) is None]
+    old, new = _Blobs(vault.objects), _Files(root)
+    places = {change.new.oid: change.path for change in shown if change.new is not None}
+
+    def blob(oid: bytes) -> bytes:
+        return old.blob(oid) if vault.objects.has(oid) else new.read(places[oid])
+
+    def size(oid: bytes) -> int:
+        return old.size(oid) if vault.objects.has(oid) else new.size(places[oid])
+
+    return make_diff(a.id, "", shown, find_renames(shown, blob, size), old.entry, new.entry)
+
+
+def touches(entry: Entry, path: bytes) -> bool:
+    """Returns whether a checkpoint changed a path or something below it."""
+    return any(covers(path, os.fsencode(name)) for name in entry.checkpoint.files_changed)
+
+
+def _cover(entry: Entry) -> Cover:
+    return Cover(os.fsencode(row.path) if row.path != "." else b"" for row in entry.checkpoint.not_captured)
+
+
+def _only_hidden(change: Change, then: Cover, now: Cover) -> bool:
+    """Whether a path seems added or deleted only because one side did not capture it."""
+    if change.new is None:
+        return now.over(change.path) is not None
+    return change.old is None and then.over(change.path) is not None
+
+
+class _Blobs:
+    """Contents from the store."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def blob(self, oid: bytes) -> bytes:
+        return self._store.read(oid, BLOB)
+
+    def size(self, oid: bytes) -> int:
+        return self._store.kind_and_size(oid)[1]
+
+    def entry(self, _: bytes, entry: TreeEntry) -> bytes:
+        if self.size(entry.oid) > MAX_FILE:
+            raise TooLarge
+        return self.blob(entry.oid)
+
+
+class _Files:
+    """Contents from the workspace, read when a patch is asked for."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def size(self, path: bytes) -> int:
+        with Directory.open(self._root) as root, root.descend(parent_of(path)) as directory:
+            return directory.stat(os.path.basename(path)).st_size
+
+    def read(self, path: bytes, *, link: bool = False) -> bytes:
+        with Directory.open(self._root) as root, root.descend(parent_of(path)) as directory:
+            name = os.path.basename(path)
+            return directory.readlink(name) if link else directory.read(name)
+
+    def entry(self, path: bytes, entry: TreeEntry) -> bytes:
+        if entry.mode != MODE_LINK and self.size(path) > MAX_FILE:
+            raise TooLarge
+        return self.read(path, link=entry.mode == MODE_LINK)

@@ -1,0 +1,123 @@
+"""
+Forgetting a path: out of every checkpoint, provably.
+
+Each checkpoint that holds the path gets a new commit without it, and says instead that the path is not captured, so that a
+later restore leaves the file on disk alone. Then the old objects are dropped and their absence is checked in every pack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mulligan.errors import StoreDamaged, UnknownPath
+from mulligan.model.checkpoint import EXCLUDED, Checkpoint, pack_list
+from mulligan.model.objects import EMPTY_TREE, MODE_DIR, TREE, TreeEntry, encode_tree
+from mulligan.model.paths import covers, join, to_text
+from mulligan.scan import cache
+from mulligan.timeline.budget import prune
+from mulligan.timeline.commits import Entry, write_commit
+from mulligan.timeline.vault import Vault
+
+ReadTree = Callable[[bytes], list[TreeEntry]]
+_DETAIL = "forgotten at the user's request"
+
+
+@dataclass(frozen=True)
+class ForgetReport:
+    """What forgetting a path did: the checkpoints rewritten, the bytes freed, and where else the same bytes remain."""
+
+    path: str
+    checkpoints: list[str] = field(default_factory=list)
+    freed_bytes: int = 0
+    also_at: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON form."""
+        return {"path": self.path, "checkpoints": self.checkpoints, "freed_bytes": self.freed_bytes, "also_at": self.also_at}
+
+
+def forget(vault: Vault, path: bytes) -> ForgetReport:
+    """Removes a path from every checkpoint and proves that its bytes are gone."""
+    read = vault.objects.read_tree
+    holders = [entry for entry in vault.checkpoints.oldest() if _find(read, entry.files_tree, path) is not None]
+    if not holders:
+        raise UnknownPath(f"No checkpoint holds {to_text(path)!r}. Nothing was changed.", hint="mulligan log -- PATH")
+    wanted = {oid for entry in holders for oid in _blobs(read, entry.files_tree, path)}
+    with vault.objects.writer() as writer:
+        rewritten = [_without(entry, path, read, writer) for entry in holders]
+        writer.finish()
+    with vault.database.transaction():
+        for entry in rewritten:
+            vault.checkpoints.replace_commit(entry)
+    vault.settle()
+    cache.discard(vault.directory)
+    freed = prune(vault)
+    vault.database.compact()
+    also = _elsewhere(vault, wanted)
+    left = [oid for oid in wanted if vault.objects.has(oid) and oid not in also]
+    if left:
+        raise StoreDamaged(f"{len(left)} objects of {to_text(path)!r} could not be removed.", hint="mulligan check")
+    return ForgetReport(to_text(path), [entry.id for entry in rewritten], freed, sorted(set(also.values())))
+
+
+def _find(read: ReadTree, tree: bytes, path: bytes) -> TreeEntry | None:
+    entry: TreeEntry | None = TreeEntry(b"", MODE_DIR, tree)
+    for name in path.split(b"/"):
+        if entry is None or entry.mode != MODE_DIR:
+            return None
+        entry = next((e for e in read(entry.oid) if e.name == name), None)
+    return entry
+
+
+def _blobs(read: ReadTree, tree: bytes, path: bytes) -> Iterator[bytes]:
+    found = _find(read, tree, path)
+    if found is not None:
+        yield from (oid for _, oid in _files(read, path, found))
+
+
+def _files(read: ReadTree, path: bytes, entry: TreeEntry) -> Iterator[tuple[bytes, bytes]]:
+    pending = [(path, entry)]
+    while pending:
+        at, here = pending.pop()
+        if here.mode != MODE_DIR:
+            yield at, here.oid
+            continue
+        pending += [(join(at, below.name), below) for below in read(here.oid)]
+
+
+def _without(entry: Entry, path: bytes, read: ReadTree, writer: Any) -> Entry:
+    cp, text = entry.checkpoint, to_text(path)
+    rows = [[m.path, m.reason, m.detail] for m in cp.not_captured if not covers(path, m.path.encode("utf-8", "surrogateescape"))]
+    rows.append([text, EXCLUDED, _DETAIL])
+    changed = [name for name in cp.files_changed if not covers(path, name.encode("utf-8", "surrogateescape"))]
+    git = replace(cp.git, dirty_files=tuple(n for n in cp.git.dirty_files if not covers(path, n.encode("utf-8", "surrogateescape")))) if cp.git else None
+    state = cp.state
+    checkpoint: Checkpoint = replace(
+        cp, git=git, packed_changes=pack_list(changed), packed_not_captured=pack_list(sorted(rows)), state_source=lambda: state
+    )
+    tree = _cut(entry.files_tree, path.split(b"/"), read, writer)
+    return write_commit(replace(entry, checkpoint=checkpoint, files_tree=tree), writer)
+
+
+def _cut(tree: bytes, names: list[bytes], read: ReadTree, writer: Any) -> bytes:
+    """Returns a tree without one path; a directory emptied by it stays, as it does on disk."""
+    entries, name = read(tree), names[0]
+    kept = [e for e in entries if e.name != name]
+    if len(names) > 1:
+        kept += [TreeEntry(name, MODE_DIR, _cut(e.oid, names[1:], read, writer)) for e in entries if e.name == name]
+    oid: bytes = writer.add(TREE, encode_tree(kept)) if kept else writer.add(TREE, b"")
+    return oid if kept else EMPTY_TREE
+
+
+def _elsewhere(vault: Vault, wanted: set[bytes]) -> dict[bytes, str]:
+    """Returns where else the same bytes are captured: those objects have a right to stay."""
+    if not any(vault.objects.has(oid) for oid in wanted):
+        return {}
+    found: dict[bytes, str] = {}
+    for tree in vault.checkpoints.files_trees():
+        for path, oid in _files(vault.objects.read_tree, b"", TreeEntry(b"", MODE_DIR, tree)):
+            if oid in wanted:
+                found[oid] = to_text(path)
+    return found

@@ -1,0 +1,260 @@
+"""
+Is the store whole? And if not, what can be made whole again.
+
+`check` reads everything and changes nothing. `mend` rebuilds what can be derived: indexes from packs, refs from the
+timeline, the timeline from the repository. It never deletes data that can be read.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mulligan.diff.compare import compare_trees
+from mulligan.errors import MulliganError, StoreDamaged
+from mulligan.model.checkpoint import pack_list
+from mulligan.model.objects import BLOB, COMMIT, EMPTY_TREE, TREE, parse_commit
+from mulligan.model.paths import to_text
+from mulligan.safefs.directory import Directory
+from mulligan.safefs.lock import exclusive
+from mulligan.scan import cache
+from mulligan.store import refs, repository
+from mulligan.store.objects import ObjectStore
+from mulligan.store.verify import DAMAGED_INDEX, rebuild_index, verify_packs
+from mulligan.timeline.checkpoints import POSITION
+from mulligan.timeline.commits import Entry, read_commit
+from mulligan.timeline.database import NAME, Database
+from mulligan.timeline.moves import Move
+from mulligan.timeline.vault import Vault
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, and the checkpoints it touches."""
+
+    kind: str
+    subject: str
+    detail: str
+    checkpoints: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON form."""
+        return {"kind": self.kind, "subject": self.subject, "detail": self.detail, "checkpoints": list(self.checkpoints)}
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """The result of a check."""
+
+    problems: tuple[Finding, ...] = ()
+    objects: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON form."""
+        return {"ok": self.ok, "problems": [problem.to_dict() for problem in self.problems], "objects": self.objects}
+
+
+@dataclass(frozen=True)
+class DoctorReport:
+    """What was mended, and what is still wrong."""
+
+    problems: tuple[Finding, ...] = ()
+    repaired: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong any more."""
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON form."""
+        return {"ok": self.ok, "problems": [problem.to_dict() for problem in self.problems], "repaired": self.repaired}
+
+
+def check(vault: Vault, progress: Progress | None = None) -> CheckReport:
+    """Reads every byte of the store and returns what is wrong with it."""
+    database = vault.database
+    found = [Finding("timeline", NAME, text) for text in database.integrity()]
+    bad: set[bytes] = set()
+    for problem in verify_packs(vault.objects, progress=progress):
+        bad |= problem.oids
+        found.append(Finding(problem.kind, problem.subject, problem.detail))
+    found = [_touching(vault, finding, bad) if finding.kind != "timeline" else finding for finding in found]
+    entries = vault.checkpoints.oldest()
+    for entry in entries:
+        missing = _missing(vault.objects, entry)
+        if missing:
+            found.append(Finding("checkpoint", entry.id, missing, (entry.id,)))
+    found += _refs(vault, entries)
+    return CheckReport(tuple(found), sum(len(pack.index.oids()) for pack in vault.objects.packs()))
+
+
+def _touching(vault: Vault, finding: Finding, bad: set[bytes]) -> Finding:
+    touched = tuple(e.id for e in vault.checkpoints.oldest() if bad and _uses(vault.objects, e, bad))
+    return Finding(finding.kind, finding.subject, finding.detail, touched)
+
+
+def _closure(store: ObjectStore, entry: Entry) -> Iterable[tuple[bytes, bytes]]:
+    """Yields every object of a checkpoint with its kind; raises StoreDamaged where a tree cannot be read."""
+    yield COMMIT, entry.commit_id
+    pending, seen = [parse_commit(store.read(entry.commit_id, COMMIT)).tree], set()
+    while pending:
+        oid = pending.pop()
+        if oid in seen or oid == EMPTY_TREE:
+            continue
+        seen.add(oid)
+        yield TREE, oid
+        for below in store.read_tree(oid):
+            if below.mode == 0o40000:
+                pending.append(below.oid)
+            elif below.oid not in seen:
+                seen.add(below.oid)
+                yield BLOB, below.oid
+
+
+def _missing(store: ObjectStore, entry: Entry) -> str:
+    try:
+        gone = [oid for _, oid in _closure(store, entry) if not store.has(oid)]
+    except MulliganError as error:
+        return error.message
+    return f"{len(gone)} of its objects are missing" if gone else ""
+
+
+def _uses(store: ObjectStore, entry: Entry, bad: set[bytes]) -> bool:
+    try:
+        return any(oid in bad for _, oid in _closure(store, entry))
+    except MulliganError:
+        return True
+
+
+def _refs(vault: Vault, entries: list[Entry]) -> list[Finding]:
+    have = refs.read_refs(vault.directory)
+    want = {entry.id: entry.commit_id for entry in entries}
+    found = [Finding("ref", name, "its ref is missing", (name,)) for name in want.keys() - have.keys()]
+    found += [Finding("ref", name, "its ref names another commit", (name,)) for name in want.keys() & have.keys() if want[name] != have[name]]
+    found += [Finding("ref", name, "no checkpoint of the timeline has this ref") for name in have.keys() - want.keys()]
+    return found + [Finding("ref", name, "it holds no commit id") for name in refs.bad_refs(vault.directory)]
+
+
+# -- mending ----------------------------------------------------------------------------------------
+
+
+def repair(vault: Vault) -> list[str]:
+    """Repairs what keeps the store from being opened; returns a sentence for each repair."""
+    vault.close()
+    with Directory.open(vault.path) as directory, exclusive(directory, wait=vault.settings.wait, purpose="doctor"):
+        done = _mend(vault, directory)
+    return done
+
+
+def lost_objects(vault: Vault) -> set[bytes]:
+    """Returns the objects that some checkpoint needs and no pack can give."""
+    lost: set[bytes] = set()
+    for problem in verify_packs(vault.objects):
+        lost |= problem.oids
+    for entry in vault.checkpoints.oldest():
+        try:
+            lost |= {oid for _, oid in _closure(vault.objects, entry) if not vault.objects.has(oid)}
+        except MulliganError:
+            continue  # its trees are among the damaged; check names them
+    return lost
+
+
+def _mend(vault: Vault, directory: Directory) -> list[str]:
+    done: list[str] = []
+    missing = repository.missing_parts(directory)
+    if missing:
+        repository.create(directory, store_id=repository.store_id(directory) or secrets.token_hex(16))
+        done.append(f"Made the missing parts of the repository: {', '.join(missing)}.")
+    done += _mend_indexes(directory)
+    if not directory.exists(NAME.encode()):
+        done.append(_rebuild_timeline(vault, directory))
+    cache.discard(directory)
+    return done
+
+
+def _mend_indexes(directory: Directory) -> list[str]:
+    done = []
+    with directory.descend(b"objects/pack") as packs:
+        names = set(packs.names())
+    for name in sorted(names):
+        if name.endswith(b".pack") and name[:-5] + b".idx" not in names and rebuild_index(directory, name[:-5]):
+            done.append(f"Rebuilt the index of {name.decode()}.")
+    return done
+
+
+def mend_damaged_indexes(vault: Vault) -> list[str]:
+    """Rebuilds indexes that do not agree with their packs."""
+    done = []
+    for problem in verify_packs(vault.objects):
+        name = problem.subject.encode()
+        if problem.kind == DAMAGED_INDEX and rebuild_index(vault.directory, name.removesuffix(b".idx").removesuffix(b".pack")):
+            done.append(f"Rebuilt the index of {problem.subject}.")
+    vault.objects.refresh()
+    return done
+
+
+def mend_refs(vault: Vault) -> list[str]:
+    """Makes the refs say what the timeline says; a ref the timeline does not know is taken into it."""
+    have, entries = refs.read_refs(vault.directory), vault.checkpoints.oldest()
+    want = {entry.id: entry.commit_id for entry in entries}
+    wrong = [name for name, commit in want.items() if have.get(name) != commit]
+    for name in wrong:
+        refs.write_ref(vault.directory, name, want[name])
+    done = [f"Wrote {len(wrong)} refs anew."] if wrong else []
+    adopted = 0
+    for name in have.keys() - want.keys():
+        try:
+            entry = read_commit(vault.objects, have[name])
+        except MulliganError:
+            continue  # not readable: it stays as it is, and check goes on naming it
+        with vault.database.transaction():
+            vault.checkpoints.add(entry)
+        adopted += 1
+    return done + ([f"Took {adopted} checkpoints into the timeline that only the repository knew."] if adopted else [])
+
+
+def _rebuild_timeline(vault: Vault, directory: Directory) -> str:
+    for leftover in (b"timeline.db-wal", b"timeline.db-shm"):
+        directory.unlink(leftover, missing_ok=True)  # they belong to the database that is gone
+    database = Database(vault.path, create=True, directory=directory)
+    store = ObjectStore(directory)
+    entries = []
+    for name, commit in refs.read_refs(directory).items():
+        try:
+            entries.append(read_commit(store, commit))
+        except StoreDamaged:
+            continue  # named by the check that follows
+        except MulliganError as error:
+            raise StoreDamaged(f"Checkpoint {name} cannot be trusted: {error.message}", hint="mulligan check") from error
+    entries.sort(key=lambda entry: entry.created_ns)
+    vault.adopt_database(database)
+    known = {entry.id: entry for entry in entries}
+    with database.transaction():
+        database.set_meta("store_id", repository.store_id(directory) or "")
+        vault.record_workspace()
+        for entry in entries:
+            vault.checkpoints.add(_with_changes(store, entry, known))
+        for entry in entries:
+            vault.moves.push(Move(entry.id))
+        if entries:
+            database.set_meta(POSITION, entries[-1].id)
+    store.close()
+    return f"Rebuilt the timeline from the repository: {len(entries)} checkpoints."
+
+
+def _with_changes(store: ObjectStore, entry: Entry, known: dict[str, Entry]) -> Entry:
+    parent = known.get(entry.checkpoint.parent or "")
+    changes = compare_trees(store.read_tree, parent.files_tree if parent else EMPTY_TREE, entry.files_tree)
+    packed = pack_list(to_text(change.path) for change in changes)
+    checkpoint = replace(entry.checkpoint, parent=parent.id if parent else None, packed_changes=packed)
+    return replace(entry, checkpoint=checkpoint)

@@ -1,0 +1,78 @@
+"""
+The journal of a restore.
+
+Written durably before the first byte of the workspace changes: the frozen plan, the token its temporary names carry, and the
+phase. While a journal stands, the next writing command finishes the restore or takes it back.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from mulligan.errors import StoreDamaged
+from mulligan.model.paths import parse_path, to_text
+from mulligan.model.plan import Action, Node
+from mulligan.timeline.database import Database
+
+STAGING, APPLYING = "staging", "applying"
+
+
+@dataclass(frozen=True)
+class Journal:
+    """A restore under way; `moves` and `undone` say what to do with the undo stack when it is done."""
+
+    token: str
+    target: str
+    safety: str
+    what: str
+    position: str
+    verb: str
+    depth: int = 0
+    phase: str = STAGING
+    actions: tuple[Action, ...] = field(default=())
+
+
+def _node(node: Node | None) -> list[Any] | None:
+    return None if node is None else [node.mode, node.oid.hex(), node.perm]
+
+
+def _parse_node(row: Any) -> Node | None:
+    return None if row is None else Node(int(row[0]), bytes.fromhex(row[1]), int(row[2]))
+
+
+def open_journal(database: Database, journal: Journal) -> None:
+    """Writes the journal; durable when the caller's transaction is."""
+    plain = asdict(journal) | {"actions": [[to_text(a.path), _node(a.before), _node(a.after)] for a in journal.actions]}
+    plain.pop("phase")
+    packed = zlib.compress(json.dumps(plain).encode("ascii"), 1)
+    database.run("INSERT INTO journal VALUES (1, ?, ?)", journal.phase, packed)
+
+
+def set_phase(database: Database, phase: str) -> None:
+    """Moves the journal on."""
+    with database.transaction():
+        database.run("UPDATE journal SET phase=?", phase)
+
+
+def close_journal(database: Database) -> None:
+    """Ends the restore, inside the transaction that acknowledges it."""
+    database.run("DELETE FROM journal")
+
+
+def read_journal(database: Database) -> Journal | None:
+    """Returns the restore that was cut short, None if there is none."""
+    row = database.row("SELECT phase, plan FROM journal")
+    if row is None:
+        return None
+    try:
+        plain = json.loads(zlib.decompress(row["plan"]))
+        actions = tuple(Action(parse_path(path), _parse_node(old), _parse_node(new)) for path, old, new in plain.pop("actions"))
+        return Journal(**plain, phase=row["phase"], actions=actions)
+    except (ValueError, TypeError, KeyError, zlib.error) as error:
+        raise StoreDamaged(
+            f"The journal of an interrupted restore cannot be read ({error}). The workspace is as the restore left it.",
+            hint="mulligan doctor",
+        ) from None

@@ -1,0 +1,65 @@
+"""
+How undo walks.
+
+The timeline remembers the states the workspace went through, as a stack of checkpoints: a save pushes its own, a restore
+pushes what was there before (its safety checkpoint) and then its target. Undo goes to the newest state below the top that
+differs from the workspace; what it leaves behind goes onto the redo stack, which the next save or restore empties.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mulligan.timeline.database import Database
+
+
+class Move(NamedTuple):
+    """A state the workspace was in, and which part of it the step was about: files, state or all."""
+
+    id: str
+    what: str = "files"
+
+
+class Moves:
+    """The undo and redo stacks; every change happens inside the caller's transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def push(self, *moves: Move, keep_redo: bool = False) -> None:
+        """Puts states on the undo stack; without `keep_redo`, there is nothing to redo any more."""
+        for move in moves:
+            top = self.top()
+            if top != move:
+                self._db.run("INSERT INTO move (id, what) VALUES (?, ?)", *move)
+        if not keep_redo:
+            self._db.run("DELETE FROM redo")
+
+    def top(self) -> Move | None:
+        """Returns the newest state."""
+        row = self._db.row("SELECT id, what FROM move ORDER BY seq DESC LIMIT 1")
+        return Move(*row) if row else None
+
+    def down(self, limit: int = 1000) -> list[Move]:
+        """Returns the states, newest first."""
+        return [Move(*row) for row in self._db.rows("SELECT id, what FROM move ORDER BY seq DESC LIMIT ?", limit)]
+
+    def redoable(self) -> list[Move]:
+        """Returns what was undone, the next to redo first."""
+        return [Move(*row) for row in self._db.rows("SELECT id, what FROM redo ORDER BY seq DESC")]
+
+    def undone(self, depth: int, left: Move) -> None:
+        """Drops the `depth` newest states and remembers the one that was left, to be redone."""
+        passed = self._db.rows("SELECT seq FROM move ORDER BY seq DESC LIMIT ?", depth)
+        for (seq,) in passed:
+            self._db.run("DELETE FROM move WHERE seq=?", seq)
+        self._db.run("INSERT INTO redo (id, what) VALUES (?, ?)", *left)
+
+    def redone(self, *, skipped: int = 1) -> None:
+        """Takes the states that were redone (or found equal) off the redo stack."""
+        for (seq,) in self._db.rows("SELECT seq FROM redo ORDER BY seq DESC LIMIT ?", skipped):
+            self._db.run("DELETE FROM redo WHERE seq=?", seq)
+
+    def needed(self, depth: int = 3) -> set[str]:
+        """Returns the checkpoints that the next undos and redos need."""
+        return {move.id for move in self.down(depth)} | {move.id for move in self.redoable()[:depth]}

@@ -1,0 +1,36 @@
+"""
+What may be forgotten.
+
+Pure: which checkpoints the rules let go, given the kinds and what is pinned. `manual` and `feature` are never named here;
+only an explicit delete removes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from mulligan.model.policy import Retention
+from mulligan.timeline.commits import Entry
+
+# For the disk budget, what goes first.
+EVICTION_ORDER = ("step", "automatic", "session", "safety")
+_DAY_NS = 86_400_000_000_000
+
+
+def expired(entries: Sequence[Entry], kind: str, retention: Retention, *, now_ns: int, pinned: Collection[str]) -> list[Entry]:
+    """Returns which of one kind (newest first) are over their count or age."""
+    limit = retention.limit(kind)
+    if limit is None:
+        return []
+    over = list(entries[limit:])
+    if kind == "step":
+        # A clock that jumped ahead must not empty the history: half of the count stays whatever its age.
+        aged = [e for e in entries[limit // 2 : limit] if now_ns - e.created_ns > retention.step_days * _DAY_NS]
+        over = aged + over
+    return [entry for entry in over if entry.id not in pinned]
+
+
+def eviction_order(entries: Sequence[Entry], *, pinned: Collection[str]) -> list[Entry]:
+    """Returns what the budget may evict, first to go first (entries come oldest first)."""
+    free = [entry for entry in entries if entry.id not in pinned]
+    return [entry for kind in EVICTION_ORDER for entry in free if entry.checkpoint.kind == kind]

@@ -1,0 +1,124 @@
+"""
+From a scan to a checkpoint.
+
+The order is the promise: packs durable, then one transaction, then the ref, then the acknowledgement. Retention is part of
+that same transaction; a kill between any two steps leaves either no checkpoint or a whole one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mulligan.diff.compare import Change, compare_trees
+from mulligan.model.checkpoint import IGNORED, NEWLY_IGNORED, Checkpoint, GitState, moment, pack_list
+from mulligan.model.objects import EMPTY_TREE
+from mulligan.model.paths import to_text
+from mulligan.scan.result import Cover, Scan
+from mulligan.timeline.commits import Entry, write_commit
+from mulligan.timeline.moves import Move
+from mulligan.timeline.retention import expired
+from mulligan.timeline.vault import Vault
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What the caller says about a new checkpoint."""
+
+    id: str
+    created_ns: int
+    name: str = ""
+    description: str = ""
+    kind: str = "manual"
+    context: dict[str, Any] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+def changes_since(base: Entry | None, scan: Scan, read_tree: Callable[[bytes], list[Any]]) -> list[Change]:
+    """Returns the files that differ from a checkpoint; what is there but not captured is not taken for deleted."""
+    cover = scan.cover()
+    found = compare_trees(read_tree, base.files_tree if base else EMPTY_TREE, scan.tree)
+    return [change for change in found if change.new is not None or cover.over(change.path) is None]
+
+
+def mark_newly_ignored(base: Entry | None, scan: Scan, read_tree: Callable[[bytes], list[Any]]) -> None:
+    """Gives paths that were captured before and are hidden by a rule now the reason that makes the checkpoint partial."""
+    if base is None or base.files_tree == scan.tree:
+        return
+    ignored = Cover(path for path, m in scan.missed.items() if m.reason == IGNORED)
+    if not ignored:
+        return
+    for change in compare_trees(read_tree, base.files_tree, scan.tree):
+        rule = ignored.over(change.path) if change.new is None else None
+        if rule is not None and scan.missed[rule].reason == IGNORED:
+            scan.missed[rule] = scan.missed[rule]._replace(reason=NEWLY_IGNORED, detail="captured until now; an ignore rule hides it")
+
+
+def same_state(entry: Entry | None, scan: Scan) -> bool:
+    """Returns whether a checkpoint holds exactly what a scan found."""
+    return entry is not None and (entry.files_tree, entry.modes_tree, entry.defaults) == (scan.tree, scan.modes, tuple(scan.defaults))
+
+
+def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | None, changes: Sequence[Change]) -> Entry:
+    """Returns the entry of a new checkpoint, not written yet."""
+    rows = [[m.path, m.reason, m.detail] for m in scan.not_captured()]
+    checkpoint = Checkpoint(
+        id=draft.id, name=draft.name, description=draft.description, kind=draft.kind, created_at=moment(draft.created_ns),
+        parent=base.id if base else None, complete=scan.complete, commit="", git=git, context=draft.context,
+        metadata=draft.metadata, state_source=lambda: draft.state,
+        packed_changes=pack_list(to_text(change.path) for change in changes), packed_not_captured=pack_list(rows) if rows else b"",
+    )  # fmt: skip
+    return Entry(checkpoint, draft.created_ns, scan.tree, scan.modes, tuple(scan.defaults))
+
+
+def write_objects(entry: Entry, scan: Scan, writer: Any) -> Entry:
+    """Adds the trees that are new and the commit; returns the entry with its commit."""
+    for oid, (kind, data) in scan.objects.items():
+        writer.add_hashed(oid, kind, data)
+    if entry.files_tree == EMPTY_TREE:
+        writer.add(b"tree", b"")
+    return write_commit(entry, writer)
+
+
+def record(vault: Vault, entry: Entry, *, now_ns: int, pinned: set[str], moves: Sequence[Move] | None) -> list[Entry]:
+    """Makes a written checkpoint part of the timeline, durably; returns what retention let go."""
+    checkpoints, database = vault.checkpoints, vault.database
+    gone: list[Entry] = []
+    with database.transaction():
+        checkpoints.add(entry)
+        if moves is not None:
+            checkpoints.set_position(entry.id)
+            vault.moves.push(*moves)
+        vault.record_workspace()
+        keep = pinned | vault.moves.needed() | {checkpoints.position(), entry.id, entry.checkpoint.parent or ""}
+        listed = checkpoints.newest(kind=entry.checkpoint.kind) if _may_expire(vault, entry) else []
+        for old in expired(listed, entry.checkpoint.kind, vault.settings.retention, now_ns=now_ns, pinned=keep):
+            remove(vault, old)
+            gone.append(old)
+    vault.settle()
+    return gone
+
+
+def _may_expire(vault: Vault, entry: Entry) -> bool:
+    limit = vault.settings.retention.limit(entry.checkpoint.kind)
+    if limit is None:
+        return False
+    row = vault.database.row("SELECT count(*) FROM checkpoint WHERE kind=?", entry.checkpoint.kind)
+    return row is not None and row[0] > limit // 2
+
+
+def remove(vault: Vault, entry: Entry) -> None:
+    """Deletes a checkpoint inside a transaction and tells its children what they changed against their new parent."""
+    parent = vault.checkpoints.by_id(entry.checkpoint.parent or "")
+    for child in vault.checkpoints.remove(entry):
+        changes = compare_trees(vault.objects.read_tree, parent.files_tree if parent else EMPTY_TREE, child.files_tree)
+        hidden = Cover(row.path.encode("utf-8", "surrogateescape") for row in child.checkpoint.not_captured)
+        shown = [to_text(c.path) for c in changes if c.new is not None or hidden.over(c.path) is None]
+        vault.checkpoints.set_changes(child.id, pack_list(shown))
+
+
+def with_commit(entry: Entry, commit: bytes) -> Entry:
+    """Returns an entry that points to another commit."""
+    return replace(entry, checkpoint=replace(entry.checkpoint, commit=commit.hex()))

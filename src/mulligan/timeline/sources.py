@@ -1,0 +1,116 @@
+"""
+Where a plan reads objects: the store, and the trees a scan holds in memory.
+
+Permission bits are resolved here too: a checkpoint writes down only those that differ from its defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, TREE, TreeEntry, parse_tree
+from mulligan.model.paths import join
+from mulligan.scan.result import Defaults
+from mulligan.scan.trees import NONE, parse_odd
+from mulligan.timeline.commits import Reader
+
+
+class Source:
+    """The store's objects, with those of a scan in front."""
+
+    def __init__(self, store: Reader, overlay: Mapping[bytes, tuple[bytes, bytes]] | None = None) -> None:
+        self._store = store
+        self._overlay = overlay or {}
+
+    def read(self, oid: bytes, kind: bytes) -> bytes:
+        """Returns an object's bytes."""
+        found = self._overlay.get(oid)
+        return found[1] if found is not None and found[0] == kind else self._store.read(oid, kind)
+
+    def read_tree(self, oid: bytes) -> list[TreeEntry]:
+        """Returns a tree's entries."""
+        found = self._overlay.get(oid)
+        return parse_tree(found[1]) if found is not None and found[0] == TREE else self._store.read_tree(oid)
+
+    def lookup(self, tree: bytes, path: bytes) -> TreeEntry | None:
+        """Returns what stands at a path below a tree."""
+        entry: TreeEntry | None = TreeEntry(b"", MODE_DIR, tree)
+        for name in path.split(b"/") if path else ():
+            if entry is None or entry.mode != MODE_DIR:
+                return None
+            entry = next((e for e in self.read_tree(entry.oid) if e.name == name), None)
+        return entry
+
+    def walk(self, tree: bytes) -> Iterator[tuple[bytes, TreeEntry]]:
+        """Yields every path below a tree, directories included."""
+        pending = [(b"", tree)]
+        while pending:
+            directory, oid = pending.pop()
+            for entry in self.read_tree(oid):
+                path = join(directory, entry.name)
+                yield path, entry
+                if entry.mode == MODE_DIR:
+                    pending.append((path, entry.oid))
+
+
+class Permissions:
+    """The permission bits of one checkpoint (or scan)."""
+
+    def __init__(self, source: Source, tree: bytes, defaults: Defaults) -> None:
+        self._source = source
+        self._tree = tree
+        self._defaults = defaults
+        self._known: dict[bytes, dict[bytes, int]] = {}
+
+    def of(self, path: bytes, mode: int) -> int:
+        """Returns the bits of a path of this git mode."""
+        directory, _, name = path.rpartition(b"/")
+        odd = self._odd(directory).get(name)
+        if odd is not None:
+            return odd
+        if mode == MODE_DIR:
+            return self._defaults.directory
+        return self._defaults.executable if mode == MODE_EXEC else self._defaults.file
+
+    def _odd(self, directory: bytes) -> dict[bytes, int]:
+        if directory not in self._known:
+            self._known[directory] = self._read(self._find(directory))
+        return self._known[directory]
+
+    def _find(self, directory: bytes) -> bytes:
+        at = self._tree
+        for name in directory.split(b"/") if directory else ():
+            if at == NONE:
+                break
+            below = next((e.oid for e in self._source.read_tree(at) if e.name == b"d"), None)
+            at = next((e.oid for e in self._source.read_tree(below) if e.name == name), NONE) if below else NONE
+        return at
+
+    def _read(self, tree: bytes) -> dict[bytes, int]:
+        if tree == NONE:
+            return {}
+        blob = next((e.oid for e in self._source.read_tree(tree) if e.name == b"f"), None)
+        return parse_odd(self._source.read(blob, BLOB)) if blob else {}
+
+    def differing(self, other: Permissions) -> Iterator[bytes] | None:
+        """Yields the paths whose written-down bits differ; None when the defaults do, so that every path may."""
+        if self._defaults != other._defaults:
+            return None
+        return self._differing(other)
+
+    def _differing(self, other: Permissions) -> Iterator[bytes]:
+        pending = [(b"", self._tree, other._tree)]
+        while pending:
+            directory, mine, theirs = pending.pop()
+            if mine == theirs:
+                continue
+            one, two = self._read(mine), self._read(theirs)
+            yield from (join(directory, name) for name in one.keys() | two.keys() if one.get(name) != two.get(name))
+            left, right = self._below(mine), self._below(theirs)
+            pending += [(join(directory, n), left.get(n, NONE), right.get(n, NONE)) for n in left.keys() | right.keys()]
+
+    def _below(self, tree: bytes) -> dict[bytes, bytes]:
+        if tree == NONE:
+            return {}
+        below = next((e.oid for e in self._source.read_tree(tree) if e.name == b"d"), None)
+        return {e.name: e.oid for e in self._source.read_tree(below)} if below else {}

@@ -1,0 +1,199 @@
+"""
+Which directories may be protected, and which stores there are on this machine.
+
+Refuses roots that are nobody's project, moves the history of a project that moved, lists and purges stores whose workspace
+is long gone. A workspace that only cannot be seen (a volume that is not mounted) is not gone.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from typing import Any
+
+from mulligan.errors import MulliganError, Unprotectable, UserError
+from mulligan.model.policy import Settings
+from mulligan.safefs.directory import Directory, make_private
+from mulligan.safefs.lock import exclusive
+from mulligan.timeline.database import NAME, Database
+
+_USER_DIRECTORIES = ("Desktop", "Documents", "Downloads")
+_DAY = 86_400
+_VOLATILE = {"tmpfs": "it is gone at the next boot", "ramfs": "it is gone at the next boot", "overlay": "it is gone with its container"}
+
+
+def refuse_unprotectable(settings: Settings) -> None:
+    """Raises Unprotectable for a directory that is nobody's project."""
+    root, home = settings.workspace, os.path.realpath(settings.home)
+    if not os.path.isdir(root):
+        raise UserError(f"{root} is not a directory. Nothing was changed.", hint="mulligan -C DIR …")
+    why = ""
+    if root == "/":
+        why = "it is the whole machine"
+    elif root == home:
+        why = "it is your home directory"
+    elif home.startswith(root + "/"):
+        why = "your home directory is inside it"
+    elif os.path.dirname(root) == home and os.path.basename(root) in _USER_DIRECTORIES:
+        why = "it holds more than one project"
+    elif root in ("/tmp", "/var/tmp", os.path.realpath(tempfile.gettempdir())):  # noqa: S108 - refused, not used
+        why = "it is everybody's directory for temporary files"
+    elif _within(root, os.path.realpath(settings.store)) or _within(root, os.path.realpath(settings.stores)):
+        why = "it is inside a store of mulligan"
+    if why:
+        raise Unprotectable(f"mulligan does not protect {root}: {why}. Nothing was changed.", hint="Go to your project's directory first: cd PROJECT")
+
+
+def _within(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory + "/")
+
+
+def warnings(settings: Settings, *, replaced: bool) -> list[str]:
+    """Returns what a person should know about where the store lies and whose history it holds."""
+    found = []
+    kind = _filesystem(settings.store)
+    if kind in _VOLATILE:
+        found.append(f"The store is on {kind}: {_VOLATILE[kind]}. Name another with --store or MULLIGAN_STORE.")
+    if _within(settings.store, settings.workspace):
+        found.append("The store is inside the workspace: whoever deletes the one deletes the other.")
+    if replaced:
+        found.append("Another directory stands where this history was made; undo is refused until the next save.")
+    return found
+
+
+def _filesystem(path: str) -> str:
+    """Returns the type of the file system that holds a path, from the mount table; empty where there is none."""
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    best, kind = "", ""
+    try:
+        with Directory.open("/proc/self") as proc:
+            table = proc.read(b"mounts").decode("utf-8", "surrogateescape")
+    except OSError:
+        return ""
+    for line in table.splitlines():
+        _, mount, found, *_ = line.split(" ")
+        if _within(path, mount.rstrip("/") or "/") or mount == "/":
+            if len(mount) >= len(best):
+                best, kind = mount, found
+    return kind
+
+
+def is_alive(pid: int) -> bool:
+    """Returns whether a process exists."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+# -- every store ------------------------------------------------------------------------------------
+
+
+def stores(settings: Settings) -> list[dict[str, Any]]:
+    """Returns every store on this machine that lies in the usual place, largest first."""
+    try:
+        with Directory.open(settings.stores) as home:
+            names = sorted(home.names())
+    except FileNotFoundError:
+        return []
+    found = [_describe(os.path.join(settings.stores, os.fsdecode(name))) for name in names]
+    return sorted((row for row in found if row), key=lambda row: -row["bytes"])
+
+
+def _describe(path: str) -> dict[str, Any]:
+    if not os.path.isdir(path) or os.path.islink(path):
+        return {}
+    row: dict[str, Any] = {"path": path, "workspace": "", "checkpoints": 0, "bytes": _size(path), "exists": False, "gone": False}
+    row["last_used"] = _last_used(path)
+    try:
+        with Directory.open(path) as directory:
+            database = Database(path, create=False, directory=directory)
+        row["workspace"] = database.meta("workspace")
+        count = database.row("SELECT count(*) FROM checkpoint")
+        row["checkpoints"] = count[0] if count else 0
+        database.close()
+    except MulliganError as error:
+        row["problem"] = error.message
+        return row
+    workspace = row["workspace"]
+    row["exists"] = os.path.isdir(workspace)
+    row["gone"] = not row["exists"] and os.path.isdir(os.path.dirname(workspace))
+    return row
+
+
+def _size(path: str) -> int:
+    total = 0
+    for top, _, files in os.walk(path):
+        for name in files:
+            try:
+                total += os.lstat(os.path.join(top, name)).st_size
+            except FileNotFoundError:
+                continue  # a store in use changes while it is measured
+    return total
+
+
+def _last_used(path: str) -> str:
+    stamp = _stamp(path)
+    return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(stamp)) if stamp else ""
+
+
+def purge(settings: Settings, older_than_days: float = 30) -> list[dict[str, Any]]:
+    """Removes the stores whose workspace is gone and that nobody used for a while; returns what was removed."""
+    removed = []
+    for row in stores(settings):
+        unused = time.time() - _stamp(row["path"]) > older_than_days * _DAY
+        if not row["gone"] or not unused:
+            continue
+        with Directory.open(settings.stores) as home:
+            name = os.fsencode(os.path.basename(row["path"]))
+            with home.child(name) as store, exclusive(store, wait=settings.wait, purpose="purge"):
+                home.remove_tree(name)
+        removed.append(row)
+    return removed
+
+
+def _stamp(path: str) -> float:
+    times = [os.lstat(os.path.join(path, name)).st_mtime for name in (NAME, "lock") if os.path.lexists(os.path.join(path, name))]
+    return max(times, default=0.0)
+
+
+def adopt(settings: Settings, old: str) -> dict[str, Any]:
+    """Renames the store of a project that moved to where this workspace looks for it."""
+    source = _store_of(settings, old)
+    if source is None:
+        raise UserError(f"There is no history for {old}. Nothing was changed.", hint="See every store: mulligan stores")
+    if source["path"] != settings.store and os.path.lexists(os.path.join(settings.store, NAME)):
+        raise UserError(f"{settings.workspace} already has a history of its own. Nothing was changed.", hint="mulligan log")
+    if source["exists"] and source["workspace"] != settings.workspace:
+        raise UserError(f"{source['workspace']} still exists and this is its history. Nothing was changed.", hint="Move the project first.")
+    if source["path"] != settings.store:
+        _move(source["path"], settings)
+    with Directory.open(settings.store) as directory:
+        database = Database(settings.store, create=False, directory=directory)
+    with database.transaction():
+        database.set_meta("workspace", settings.workspace)
+    database.close()
+    return {"from": source["workspace"], "checkpoints": source["checkpoints"]}
+
+
+def _store_of(settings: Settings, old: str) -> dict[str, Any] | None:
+    place = os.path.realpath(old)
+    if os.path.lexists(os.path.join(place, NAME)):
+        return _describe(place) or None
+    return next((row for row in stores(settings) if row["workspace"] in (place, old)), None)
+
+
+def _move(path: str, settings: Settings) -> None:
+    target = settings.store
+    make_private(os.path.dirname(target))
+    with Directory.open(os.path.dirname(path)) as before, Directory.open(os.path.dirname(target)) as after:
+        name, new = os.fsencode(os.path.basename(path)), os.fsencode(os.path.basename(target))
+        with before.child(name) as store, exclusive(store, wait=settings.wait, purpose="adopt"):
+            if after.exists(new):
+                after.remove_tree(new)  # an empty one: it has no timeline, which was checked
+            before.rename(name, new, to=after)

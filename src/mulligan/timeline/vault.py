@@ -1,0 +1,237 @@
+"""
+An open store: its directory, its objects and its timeline together.
+
+Knows when a store is new, whole, half deleted, copied or another's, and says so. `writing` is the only way to change one:
+it takes the lock, removes what a dead process left, and makes refs and timeline agree. Readers take no lock.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mulligan.errors import StoreDamaged, Unprotectable, UserError
+from mulligan.model.policy import Settings
+from mulligan.safefs.directory import Directory, make_private
+from mulligan.safefs.lock import exclusive
+from mulligan.store import refs, repository
+from mulligan.store.objects import ObjectStore
+from mulligan.store.sweep import sweep_temporaries
+from mulligan.timeline.checkpoints import Checkpoints
+from mulligan.timeline.commits import read_state
+from mulligan.timeline.database import NAME, Database
+from mulligan.timeline.moves import Moves
+
+_STORE_ID, _WORKSPACE, _INODE, _EPOCH = "store_id", "workspace", "workspace_inode", "epoch"
+
+
+class Vault:
+    """One store, opened when first needed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.path = settings.store
+        self._directory: Directory | None = None
+        self._objects: ObjectStore | None = None
+        self._database: Database | None = None
+
+    # -- parts ----------------------------------------------------------------------------------
+
+    @property
+    def directory(self) -> Directory:
+        """The store's directory."""
+        if self._directory is None:
+            raise UserError("No checkpoint was saved here yet.", hint="mulligan save")
+        return self._directory
+
+    @property
+    def objects(self) -> ObjectStore:
+        """The store's objects."""
+        if self._objects is None:
+            self._objects = ObjectStore(self.directory)
+        return self._objects
+
+    @property
+    def database(self) -> Database:
+        """The timeline's database."""
+        if self._database is None:
+            self._database = Database(self.path, create=False, directory=self.directory)
+            self._check_identity()
+        return self._database
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """The timeline's checkpoints."""
+        return Checkpoints(self.database, lambda commit: read_state(self.objects, commit))
+
+    @property
+    def moves(self) -> Moves:
+        """The undo and redo stacks."""
+        return Moves(self.database)
+
+    def close(self) -> None:
+        """Closes everything; the next use opens it again."""
+        for part in (self._database, self._objects, self._directory):
+            if part is not None:
+                part.close()
+        self._database = self._objects = self._directory = None
+
+    # -- opening --------------------------------------------------------------------------------
+
+    def exists(self) -> bool:
+        """Returns whether there is a store with a timeline; raises StoreDamaged when only one of the two is there."""
+        if self._directory is None:
+            try:
+                self._directory = self._open()
+            except FileNotFoundError:
+                return False
+        if self._directory.exists(NAME.encode()):
+            return True
+        if refs.read_refs(self._directory):
+            raise StoreDamaged(
+                f"The store {self.path} has checkpoints but no timeline. The checkpoints are untouched.",
+                hint="Rebuild the timeline from the repository: mulligan doctor",
+            )
+        return False
+
+    def _open(self) -> Directory:
+        try:
+            directory = Directory.open(self.path)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StoreDamaged(f"The store {self.path} cannot be opened ({error.strerror}); a link is not followed.", hint="mulligan status") from error
+        st = os.fstat(directory.fd)
+        if st.st_uid != os.geteuid() or stat.S_IMODE(st.st_mode) & 0o022:
+            directory.close()
+            raise Unprotectable(
+                f"The store {self.path} belongs to another user or may be written by others; it is not used.",
+                hint=f"chmod go-w {self.path}, or name another: --store DIR",
+            )
+        return directory
+
+    def create(self) -> None:
+        """Makes the store if there is none; completes one whose making was cut short."""
+        if self._database is not None:
+            return
+        make_private(self.path)
+        if self._directory is None:
+            self._directory = self._open()
+        fresh = not self.exists()
+        repository.create(self._directory, store_id=repository.store_id(self._directory) or secrets.token_hex(16))
+        if fresh:
+            self._database = Database(self.path, create=True, directory=self._directory)
+            with self._database.transaction():
+                self._database.set_meta(_STORE_ID, repository.store_id(self._directory) or "")
+                self.record_workspace()
+
+    def record_workspace(self) -> None:
+        """Notes which directory this history belongs to (inside a transaction)."""
+        self.database.set_meta(_WORKSPACE, self.settings.workspace)
+        self.database.set_meta(_INODE, str(self._workspace_inode()))
+
+    def _workspace_inode(self) -> int:
+        try:
+            return os.stat(self.settings.workspace).st_ino
+        except OSError:
+            return 0
+
+    def _check_identity(self) -> None:
+        missing = repository.missing_parts(self.directory)
+        if missing:
+            self._database = None
+            raise StoreDamaged(
+                f"The store {self.path} lacks {', '.join(missing)}; it was deleted in part or copied in part.",
+                hint="See what can be saved: mulligan doctor",
+            )
+        recorded, here = self.database.meta(_STORE_ID), repository.store_id(self.directory)
+        if recorded and here and recorded != here:
+            self._database = None
+            raise StoreDamaged(
+                f"The timeline in {self.path} belongs to another store; it was copied there. Nothing was changed.",
+                hint="Put the right timeline.db back, or move it away and run: mulligan doctor",
+            )
+        owner = self.database.meta(_WORKSPACE)
+        if owner and owner != self.settings.workspace:
+            self._database = None
+            raise UserError(
+                f"The store {self.path} holds the history of {owner}, not of {self.settings.workspace}. Nothing was changed.",
+                hint=f"If the project moved: mulligan adopt {owner}",
+            )
+
+    def is_replaced(self) -> bool:
+        """Returns whether another directory stands where the history was made."""
+        recorded = self.database.meta(_INODE)
+        return bool(recorded) and recorded != "0" and recorded != str(self._workspace_inode())
+
+    def adopt_database(self, database: Database) -> None:
+        """Takes over a timeline that was just rebuilt."""
+        self._database = database
+
+    # -- writing --------------------------------------------------------------------------------
+
+    @contextmanager
+    def writing(self, purpose: str, *, create: bool = False) -> Iterator[None]:
+        """Holds the store for one writing operation."""
+        if create:
+            make_private(self.path)
+        if self._directory is None:
+            try:
+                self._directory = self._open()
+            except FileNotFoundError:
+                raise UserError("No checkpoint was saved here yet.", hint="mulligan save") from None
+        with exclusive(self._directory, wait=self.settings.wait, purpose=purpose):
+            if create:
+                self.create()
+            sweep_temporaries(self._directory)
+            self.objects.refresh()
+            self._heal_refs()
+            yield
+
+    def _heal_refs(self) -> None:
+        """Ends what a process began that died between its transaction and its refs."""
+        database = self.database
+        dead = [row[0] for row in database.rows("SELECT id FROM dead_ref")]
+        fresh = database.rows("SELECT id, commit_id FROM fresh_ref")
+        known = refs.read_refs(self.directory) if len(fresh) > 1 else {}
+        for row in fresh:
+            commit = bytes.fromhex(row["commit_id"])
+            if known.get(row["id"]) != commit and not self._has_ref(row["id"], commit):
+                refs.write_ref(self.directory, row["id"], commit)
+        if any(self._has_ref(name, None) for name in dead[:1]) or len(dead) > 1:
+            refs.remove_refs(self.directory, dead)
+
+    def _has_ref(self, name: str, commit: bytes | None) -> bool:
+        try:
+            with self.directory.descend(b"refs/checkpoints") as home:
+                value = home.read(name.encode(), limit=64)
+        except OSError:
+            return False
+        return commit is None or value.strip() == commit.hex().encode()
+
+    def settle(self) -> None:
+        """Writes and removes refs as the last transaction decided; durable when it returns."""
+        for row in self.database.rows("SELECT id, commit_id FROM fresh_ref"):
+            refs.write_ref(self.directory, row["id"], bytes.fromhex(row["commit_id"]))
+        dead = [row[0] for row in self.database.rows("SELECT id FROM dead_ref")]
+        if dead:
+            refs.remove_refs(self.directory, dead)
+
+    # -- the epoch: when objects may have gone ----------------------------------------------------
+
+    def epoch(self) -> int:
+        """Returns a number that grows whenever objects were removed."""
+        return int(self.database.meta(_EPOCH, "0"))
+
+    def next_epoch(self) -> None:
+        """Says that objects were removed."""
+        with self.database.transaction():
+            self.database.set_meta(_EPOCH, str(self.epoch() + 1))
+
+    def about(self) -> dict[str, Any]:
+        """Returns what the store says about itself."""
+        return {"store_id": self.database.meta(_STORE_ID), "workspace": self.database.meta(_WORKSPACE)}
