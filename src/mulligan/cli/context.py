@@ -172,7 +172,7 @@ class Context:
         pending: dict[str, Any] | None = self._opened.pending()
         if pending:
             said.append(
-                f"A restore of {pending['target'][:8]} was cut short ({pending['done']} of {pending['total']} paths done). "
+                f"A restore of {pending['target'][:8]} was cut short ({pending['total']} paths). "
                 "The next command that writes finishes it or takes it back; or run: mulligan doctor"
             )
         return said

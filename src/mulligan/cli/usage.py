@@ -149,7 +149,9 @@ def parse(name: str, command: Command, words: Sequence[str]) -> argparse.Namespa
     if command.PATHS and "--" in own:
         at = own.index("--")
         own, paths = own[:at], own[at + 1 :]
-    args = build_parser(name, command).parse_intermixed_args(own)
+    parser = build_parser(name, command)
+    # Intermixed parsing loses what `--` says about the words after it.
+    args = parser.parse_args(own) if "--" in own else parser.parse_intermixed_args(own)
     if command.PATHS == "one" and len(paths) > 1:
         raise UsageError("Only one path can follow `--` here.", hint=f"See: mulligan {name} -h")
     args.paths = paths

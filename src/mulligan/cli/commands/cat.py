@@ -36,6 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Reads the file."""
+    if ":" not in args.target[1:]:
+        raise UsageError(f"{args.target!r} is not REF:PATH.", hint="mulligan cat @:README.md")
     workspace = context.saved
     checkpoint, path = _split(workspace, args.target)
     path = context.path(path) if path.startswith(("./", "../", "/")) else path
@@ -54,8 +56,6 @@ def run(context: Context, args: argparse.Namespace) -> Result:
 def _split(workspace: Workspace, target: str) -> tuple[Checkpoint, str]:
     """Returns the checkpoint and the path; a colon may be part of either, so each one is tried, the first first."""
     colons = [at for at, char in enumerate(target) if char == ":" and at > 0]
-    if not colons:
-        raise UsageError(f"{target!r} is not REF:PATH.", hint="mulligan cat @:README.md")
     first: UnknownCheckpoint | None = None
     for at in colons:
         try:

@@ -47,17 +47,14 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     ):
         raise UserError("Not confirmed. Nothing was removed.")
     report = workspace.forget(path)
-    return Result((path, report), lambda: {"path": path, **report.to_dict()})
+    return Result(report, report.to_dict)
 
 
 def render(context: Context, result: Result) -> None:
     """Prints how much is gone, and where the bytes still are."""
-    path, report = result.value
-    touched = len(report.checkpoints) if hasattr(report.checkpoints, "__len__") else report.checkpoints
+    report = result.value
     context.out.line(
-        f"forgot {visible(path)}  in {count(touched, 'checkpoint')}, {format_size(report.freed_bytes)} freed"
+        f"forgot {visible(report.path)}  in {count(len(report.checkpoints), 'checkpoint')}, {format_size(report.freed_bytes)} freed"
     )
     if report.also_at:
-        context.out.line(
-            f"the same bytes are still held as: {some([visible(str(each)) for each in report.also_at], 5)}"
-        )
+        context.out.line(f"the same bytes are still held as: {some([visible(each) for each in report.also_at], 5)}")

@@ -43,14 +43,17 @@ def render(context: Context, result: Result) -> None:
     rows = [
         ("workspace", visible(status["workspace"])),
         ("store", visible(status["store"])),
-        ("position", (status["position"] or "nothing saved yet")[:32]),
-        ("checkpoints", _kinds(status["checkpoints"])),
+        ("position", status["position"] or "nothing saved yet"),
+        ("checkpoints", _kinds(status["by_kind"])),
         ("size", _size(status["bytes"], status["budget"], style)),
-        ("changed", _changes(status["changes"])),
+        ("changed", _changes(status["unsaved"])),
     ]
     context.out.lines(columns(rows, paint=lambda _row, at, text: style("dim", text) if at == 0 else text))
-    entries = [NotCaptured(entry["path"], entry["reason"], entry.get("detail", "")) for entry in status["not_captured"]]
-    _unprotected(context, entries)
+    _unprotected(
+        context, [NotCaptured(entry["path"], entry["reason"], entry["detail"]) for entry in status["not_captured"]]
+    )
+    said = context.settings.warnings
+    context.out.lines([style("yellow", f"warning: {visible(text)}") for text in status["warnings"] if text not in said])
 
 
 def _kinds(tally: dict[str, int]) -> str:
@@ -63,8 +66,8 @@ def _size(used: int, budget: int, style: Style) -> str:
     return f"{style(colour, bar(share))} {format_size(used)} of {format_size(budget)}"
 
 
-def _changes(changes: dict[str, int] | None) -> str:
-    if not changes or not any(changes.values()):
+def _changes(changes: dict[str, int]) -> str:
+    if not any(changes.values()):
         return "nothing since the position"
     return ", ".join(f"{number:,} {what}" for what, number in changes.items() if number) + "; see: mulligan diff"
 
