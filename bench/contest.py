@@ -221,7 +221,8 @@ class Arena:
 
     def _drop_out(self, row: str) -> None:
         for entrant in self.entrants:
-            entrant.out = entrant.out or self._cell(row, entrant).trouble
+            if self._cell(row, entrant).trouble:
+                entrant.out = entrant.out or f"did not get past: {self.section.rows[row][0]}"
             if type(entrant.contestant).first_only:
                 entrant.out = DOES_NOT_APPLY
 

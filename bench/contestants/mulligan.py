@@ -135,7 +135,7 @@ class MulliganCommand:
         done = subprocess.run(command, check=False, capture_output=True, stdin=subprocess.DEVNULL)
         if done.returncode != 0:
             text = (done.stderr or done.stdout).decode(errors="replace").strip()
-            raise RuntimeError(f"mulligan {args[0]} exited with {done.returncode}: {text[-300:]}")
+            raise RuntimeError(f"mulligan {args[0]} exited with {done.returncode}: {text[:300]}")
         return done.stdout
 
 
