@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import tools
-from tools import git
 
+import tools
 from mulligan.model.objects import BLOB, MODE_EXEC, MODE_FILE, MODE_LINK, object_id
 from mulligan.scan.git.repository import Repository
 from mulligan.scan.git.status import dirty_files, update_dirty
+from tools import git
 
 Captured = dict[bytes, tuple[int, bytes]]
 

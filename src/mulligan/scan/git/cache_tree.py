@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 _DEPTH = 2048
+# Several times the directories of the largest projects; a node takes more memory than the six bytes that claim it.
+NODES_LIMIT = 300_000
 
 
 @dataclass(slots=True)
@@ -29,26 +31,27 @@ def parse_cache_tree(data: bytes) -> CacheTree | None:
 
 def _parse(data: bytes) -> CacheTree | None:
     root: CacheTree | None = None
-    open_nodes: list[tuple[CacheTree, int]] = []  # a node and how many of its children are still to come
-    at = 0
+    open_nodes: list[tuple[CacheTree, int, int]] = []  # a node, how many of its children are to come, and their depth
+    at = nodes = depth = 0
     while at < len(data):
+        nodes += 1
         nul = data.index(b"\0", at)
         line = data.index(b"\n", nul, nul + 32)
         entries, subtrees = data[nul + 1 : line].split(b" ")
         name, valid, count = data[at:nul], int(entries) >= 0, int(subtrees)
         at = line + 1 + (20 if valid else 0)
-        if at > len(data) or count < 0 or len(open_nodes) > _DEPTH:
+        if at > len(data) or count < 0 or depth > _DEPTH or nodes > NODES_LIMIT:
             return None
         node = CacheTree(data[line + 1 : at] if valid else None)
         if root is None:
             root = node
         else:
-            parent, left = open_nodes.pop()
+            parent, left, depth = open_nodes.pop()
             parent.children[name] = node
             if left > 1:
-                open_nodes.append((parent, left - 1))
+                open_nodes.append((parent, left - 1, depth))
         if count:
-            open_nodes.append((node, count))
+            open_nodes.append((node, count, depth + 1))
         if not open_nodes:
             break
     return root if not open_nodes else None

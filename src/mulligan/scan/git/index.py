@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from functools import cached_property
 
+from mulligan.model.paths import ancestors
 from mulligan.scan.git.cache_tree import CacheTree, parse_cache_tree
 from mulligan.scan.git.index_format import (
     ASSUME_VALID,
@@ -105,17 +106,13 @@ class Index:
         """Returns whether a path is a submodule or lies in one."""
         if not self.links:
             return False
-        return path in self.links or any(directory in self.links for directory in _above(path))
+        return path in self.links or any(directory in self.links for directory in ancestors(path))
 
     def sparse_directory(self, path: bytes) -> bytes | None:
         """Returns the sparse index's directory (ending in `/`) that stands for a path."""
         if not self.sparse:
             return None
-        return next((found for above in _above(path) if (found := above + b"/") in self.sparse), None)
-
-
-def _above(path: bytes) -> list[bytes]:
-    return [path[:at] for at in range(len(path)) if path[at] == 0x2F]
+        return next((found for above in ancestors(path) if (found := above + b"/") in self.sparse), None)
 
 
 EMPTY = Index([], [], [])
@@ -128,6 +125,7 @@ def parse_index(data: bytes, *, shared: Callable[[bytes], bytes | None] | None =
         extensions = read_extensions(data, rows.end)
         if b"link" in extensions:
             rows = _joined(rows, extensions[b"link"], shared)
+        _check_names(rows)
     except Malformed:
         return None
     return Index(rows.names, rows.heads, rows.special, extensions.get(b"TREE", b""))
@@ -145,3 +143,14 @@ def _joined(rows: Rows, link: bytes, shared: Callable[[bytes], bytes | None] | N
     names, heads = merge((base.names, base.heads), (rows.names, rows.heads), link)
     special = [at for at, head in enumerate(heads) if head[60] > 0xF]
     return Rows(names, heads, special, rows.end)
+
+
+def _check_names(rows: Rows) -> None:
+    """Raises Malformed when a name could lead out of the work tree, which git never writes."""
+    joined = b"\0" + b"\0".join(rows.names) + b"\0"
+    # One look at everything: in an honest index there is nothing to find, and no name is looked at alone.
+    if joined.count(b"\0") == len(rows.names) + 1 and not any(odd in joined for odd in (b"\0/", b"../", b"..\0")):
+        return
+    for name in rows.names:
+        if b"\0" in name or name.startswith(b"/") or b"/../" in b"/" + name + b"/":
+            raise Malformed("unsafe name")

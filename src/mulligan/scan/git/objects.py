@@ -15,12 +15,14 @@ from typing import NamedTuple
 
 from mulligan.safefs.directory import Directory
 from mulligan.scan.git.files import open_directory, read_file
-from mulligan.scan.git.pack import OBJECT_LIMIT, BadPack, Pack, inflate
+from mulligan.scan.git.pack import LOOKUP_PRICE, OBJECT_LIMIT, BadPack, Meter, Pack, inflate
 
 ALTERNATES_LIMIT = 1 << 16
-STORES_LIMIT = 16
+STORES_LIMIT = 32
 DEPTH_LIMIT = 5
 PACKS_LIMIT = 256
+# Inflated bytes, per set of open objects: some seconds. A million files need about a tenth of it.
+WORK_LIMIT = 1 << 30
 
 GITLINK = 0o160000
 
@@ -41,6 +43,7 @@ class Objects:
         self._stores: list[Directory] | None = None
         self._packs: list[Pack] | None = None
         self._open: list[Directory] = []
+        self._meter, self._tries = Meter(WORK_LIMIT), STORES_LIMIT
 
     def __enter__(self) -> Objects:
         return self
@@ -54,7 +57,7 @@ class Objects:
 
     def read(self, oid: bytes) -> tuple[bytes, bytes] | None:
         """Returns kind and bytes of an object; None when it cannot be had."""
-        if len(oid) != 20:
+        if len(oid) != 20 or self._meter.left < 0:
             return None
         return self._packed(oid) or self._loose(oid)
 
@@ -77,9 +80,12 @@ class Objects:
         name = oid.hex().encode("ascii")
         path = name[:2] + b"/" + name[2:]
         for directory in self._directories():
+            self._meter.left -= 16 * LOOKUP_PRICE
             data = read_file(directory, path, limit=OBJECT_LIMIT)
             if data is not None:
-                return _unwrap(data)
+                found = _unwrap(data)
+                self._meter.left -= len(data) + len(found[1] if found else b"")
+                return found
         return None
 
     def _packed(self, oid: bytes) -> tuple[bytes, bytes] | None:
@@ -102,7 +108,7 @@ class Objects:
                 room -= 1
                 # Gone or broken: it counts as not there.
                 with suppress(OSError, BadPack):
-                    yield Pack(directory, stem)
+                    yield Pack(directory, stem, self._meter)
 
     def _pack_names(self, store: Directory) -> list[tuple[Directory, bytes]]:
         try:
@@ -123,7 +129,8 @@ class Objects:
         return self._stores
 
     def _follow(self, path: bytes, depth: int, seen: set[tuple[int, int]]) -> None:
-        if depth > DEPTH_LIMIT or self._stores is None or len(self._stores) >= STORES_LIMIT:
+        self._tries -= 1
+        if depth > DEPTH_LIMIT or self._stores is None or self._tries < 0:
             return
         directory = open_directory(path)
         if directory is None:

@@ -19,10 +19,11 @@ from mulligan.scan.git.files import read_open
 OBJECT_LIMIT = 32 << 20
 CHAIN_LIMIT = 4096
 CHAIN_BYTES = 4 * OBJECT_LIMIT
+LOOKUP_PRICE = 256
 _IN_MEMORY = 4 << 20
 _MAGIC = b"\xfftOc\0\0\0\x02"
 _FIRST = 8 + 1024
-_CHUNK = 1 << 14
+_CHUNK = 1 << 16
 
 _KINDS = {1: b"commit", 2: b"tree", 3: b"blob", 4: b"tag"}
 _OFS_DELTA, _REF_DELTA = 6, 7
@@ -30,6 +31,21 @@ _OFS_DELTA, _REF_DELTA = 6, 7
 
 class BadPack(ValueError):
     """The pack is not what the format says; the object counts as missing."""
+
+
+class Meter:
+    """How much work reading may still be, in bytes inflated; look-ups have a price too."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def spend(self, amount: int) -> None:
+        """Takes from what is left; raises BadPack when nothing is."""
+        self.left -= amount
+        if self.left < 0:
+            raise BadPack("too much work")
 
 
 def inflate(data: bytes, limit: int) -> bytes:
@@ -47,9 +63,9 @@ def inflate(data: bytes, limit: int) -> bytes:
 class Pack:
     """An open pack; `close` releases its descriptors."""
 
-    def __init__(self, directory: Directory, stem: bytes) -> None:
+    def __init__(self, directory: Directory, stem: bytes, meter: Meter) -> None:
         """Opens the index; raises OSError or BadPack."""
-        self._directory, self._stem, self._files = directory, stem, ExitStack()
+        self._directory, self._stem, self._meter, self._files = directory, stem, meter, ExitStack()
         self._index: bytes | None = None
         self._data_fd = -1
         self._index_fd = self._files.enter_context(directory.reading(stem + b".idx"))
@@ -81,6 +97,7 @@ class Pack:
 
     def offset_of(self, oid: bytes) -> int | None:
         """Returns where an object lies in the pack, None when it is not there; raises BadPack."""
+        self._meter.spend(LOOKUP_PRICE)
         low = self._fan[oid[0] - 1] if oid[0] else 0
         high = min(self._fan[oid[0]], self._count)
         while low < high:
@@ -118,9 +135,7 @@ class Pack:
             offset = base
         for delta in reversed(deltas):
             data = apply_delta(data, delta)
-            total += len(data)
-            if total > 2 * CHAIN_BYTES:
-                raise BadPack("delta chain")
+            self._meter.spend(len(data))
         return _KINDS[kind], data
 
     def _entry(self, offset: int) -> tuple[int, int, int | None, int]:
@@ -154,19 +169,22 @@ class Pack:
         return data
 
     def _inflate(self, start: int, size: int) -> bytes:
-        stream, out = zlib.decompressobj(), b""
+        self._meter.spend(size)
+        stream, parts, made, end = zlib.decompressobj(), [b""], 0, start + 2 * size + _CHUNK
         while not stream.eof:
-            chunk = self._pack_at(start, min(size + 64, _CHUNK) if not out else _CHUNK)
+            chunk = self._pack_at(start, min(size + 64, _CHUNK))
             start += len(chunk)
             try:
-                out += stream.decompress(chunk, size + 1 - len(out))
+                parts.append(stream.decompress(chunk, size + 1 - made))
             except zlib.error as error:
                 raise BadPack(str(error)) from None
-            if len(out) > size or stream.unconsumed_tail:
+            made += len(parts[-1])
+            # Deflate hardly makes anything longer: a stream that goes on for ever is none.
+            if made > size or stream.unconsumed_tail or start > end:
                 raise BadPack("size")
-        if len(out) != size:
+        if made != size:
             raise BadPack("size")
-        return out
+        return b"".join(parts)
 
 
 def _back(head: bytes, at: int) -> tuple[int, int]:
@@ -213,14 +231,14 @@ def _applied(base: bytes, delta: bytes) -> bytes:
                     else:
                         length |= delta[at] << 8 * (bit - 4)
                     at += 1
-            part = base[begin : begin + (length or 0x10000)]
-        elif command:
-            part, at = delta[at : at + command], at + command
+            length = length or 0x10000
+            part = base[begin : begin + length]
         else:
-            raise BadPack("delta command")
+            length = command
+            part, at = delta[at : at + length], at + length
         parts.append(part)
-        made += len(part)
-        if made > size:
+        made += length
+        if not length or len(part) != length or made > size:
             raise BadPack("delta result")
     if made != size:
         raise BadPack("delta result")

@@ -17,6 +17,7 @@ from typing import NamedTuple
 PAIRS_LIMIT = 10_000
 BLOB_LIMIT = 1 << 20
 TOTAL_LIMIT = 64 << 20
+WORK_LIMIT = 5_000_000
 
 _HALF, _SAME_NAME = 0.5, 0.75
 _PIECE = re.compile(rb"[^\n]{0,63}\n|[^\n]{1,64}")
@@ -26,7 +27,7 @@ Files = Mapping[bytes, tuple[int, bytes]]  # path → (mode, object id)
 
 class _Pieces(NamedTuple):
     size: int
-    counts: Counter[bytes]
+    counts: dict[bytes, int]
 
 
 def renamed(deleted: Files, added: Files, read_blob: Callable[[bytes], bytes | None]) -> set[bytes]:
@@ -77,7 +78,7 @@ class _Similarity:
     """Compares blobs; each is read once."""
 
     def __init__(self, read_blob: Callable[[bytes], bytes | None]) -> None:
-        self._read, self._left = read_blob, TOTAL_LIMIT
+        self._read, self._left, self._work = read_blob, TOTAL_LIMIT, WORK_LIMIT
         self._known: dict[bytes, _Pieces | None] = {}
 
     def __call__(self, old: tuple[int, bytes], new: tuple[int, bytes]) -> float:
@@ -86,7 +87,13 @@ class _Similarity:
         one, other = self._pieces(old[1]), self._pieces(new[1])
         if one is None or other is None or not other.size:
             return 0.0
-        return sum((one.counts & other.counts).values()) / max(one.size, other.size)
+        if min(one.size, other.size) < _HALF * max(one.size, other.size):
+            return 0.0
+        few, many = sorted((one.counts, other.counts), key=len)
+        self._work -= len(few)
+        if self._work < 0:
+            return 0.0
+        return sum([min(size, many.get(piece, 0)) for piece, size in few.items()]) / max(one.size, other.size)
 
     def _pieces(self, oid: bytes) -> _Pieces | None:
         if oid not in self._known:
@@ -98,9 +105,9 @@ class _Similarity:
 
 def _pieces(data: bytes) -> _Pieces:
     text = data if b"\0" in data[:8000] else data.replace(b"\r\n", b"\n")
-    counts: Counter[bytes] = Counter()
+    counts: dict[bytes, int] = {}
     for piece in _PIECE.findall(text):
-        counts[piece] += len(piece)
+        counts[piece] = counts.get(piece, 0) + len(piece)
     return _Pieces(len(data), counts)
 
 

@@ -30,7 +30,8 @@ def _bitmap(data: bytes, at: int, limit: int) -> tuple[list[int], int]:
         raise Malformed("bitmap header")
     words = struct.unpack_from(">I", data, at + 4)[0]
     end = at + 8 + words * 8
-    if end + 4 > len(data):
+    # At the worst, each word of bits has a marker word of its own.
+    if end + 4 > len(data) or words > 2 * (limit // _WORD + 1) + 2:
         raise Malformed("bitmap words")
     return _positions(struct.unpack_from(f">{words}Q", data, at + 8), limit), end + 4
 
