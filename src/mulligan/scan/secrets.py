@@ -1,0 +1,232 @@
+"""
+Files that hold keys, tokens or passwords, by their names and by how they begin.
+
+A file found here is not captured and not touched by a restore unless the user's own config asks for it, and it is listed
+with the reason returned here. Two errors weigh differently: a missed secret lies in a private store until it is forgotten,
+a wrong guess leaves a file unprotected. So names count where tools and custom give them one meaning, and content counts
+only where a file begins with a key or is nothing but a token. Not promised: secrets inside source code or prose.
+
+Decided on purpose:
+- names are compared without case, and `.env.example`, `credentials.sample.json` and the like are not secret;
+- `*.pem` and `*.key` are, unless the rest of the name says public, certificate bundle, slides or translation;
+- Terraform state is, since it holds every generated password in plain text;
+- `tokens.json` is not (design tokens), nor `auth.json` below the root (translations), nor a chart's `templates/secrets.yaml`.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ENVIRONMENT = "named like an environment file"
+_CREDENTIALS = "named like a credentials file"
+_PRIVATE_KEY = "named like a private key"
+_KEY_STORE = "named like a key store"
+_TOKEN = "named like a token file"
+_STATE = "Terraform state, which holds secrets in plain text"
+
+
+def _table(**words: str) -> dict[bytes, str]:
+    reasons = {"environment": _ENVIRONMENT, "credentials": _CREDENTIALS, "key": _PRIVATE_KEY, "store": _KEY_STORE}
+    reasons |= {"bearer": _TOKEN, "state": _STATE}
+    return {word.encode(): reasons[kind] for kind, names in words.items() for word in names.split()}
+
+
+def _words(text: str) -> frozenset[bytes]:
+    return frozenset(text.encode().split())
+
+
+# Words that say a file is there to be shown, and words that say a `.pem` or a `.key` is no private key.
+_SHOWN = _words("default defaults demo dist example examples sample samples schema template templates tmpl tpl")
+_PUBLIC = _words(
+    "bundle ca cacert cacerts cert certs certificate certificates chain fullchain csr dhparam dhparams"
+    " pub pubkey public publickey root roots"
+)
+_OTHER_KEYS = _words(
+    "answer answers deck i18n keynote l10n lang locale locales messages presentation pub pubkey public publickey slides"
+    " strings talk translation translations"
+)
+_PRIVATE = _words("key priv private privkey")
+_DOCUMENTS = (b".d.ts", b".md", b".rst", b".html")
+_WORD = re.compile(rb"[^a-z0-9]+")
+
+_NAMES = _table(
+    environment=".envrc .dev.vars",
+    credentials=".npmrc .netrc _netrc .pypirc .git-credentials .pgpass pgpass.conf .my.cnf .mylogin.cnf .htpasswd"
+    " .htdigest .s3cfg .boto .terraformrc terraform.rc .msmtprc .fetchmailrc rclone.conf .rclone.conf .smbcredentials"
+    " .dockercfg .dockerconfigjson .databrickscfg .sentryclirc access_tokens.db accesstokens.json oauth_creds.json"
+    " kaggle.json rootkey.csv kubeconfig kubeconfig.yml kubeconfig.yaml key.properties keystore.properties .vault_pass"
+    " .vault_pass.txt vault_pass.txt .vault-password .secret .secrets settings-security.xml credentials.db",
+    bearer=".vault-token .token .tokens token.json token.pickle access_token access_token.txt auth_token auth_token.txt"
+    " api_key api_key.txt apikey.txt .api_key .apikey api_token",
+    store="secring.gpg secring.pgp secring.kbx wallet.dat",
+    state="terraform.tfstate terraform.tfstate.backup",
+)
+_EXTENSIONS = _table(
+    store="p12 pfx pkcs12 jks jceks bcfks keystore kdbx kdb keychain keychain-db",
+    key="ppk p8 agekey",
+    credentials="kubeconfig ovpn",
+    state="tfstate",
+)
+# What a name means only below the directory that a tool keeps it in.
+_BELOW = {
+    b".aws": re.compile(rb"credentials.*"),
+    b".docker": re.compile(rb"config\.json"),
+    b".kube": re.compile(rb"config|.*\.ya?ml"),
+    b".ssh": re.compile(rb"(?!known_hosts|authorized_keys|config|.*\.pub$|.*\.md$).*"),
+    b".gnupg": re.compile(rb"secring.*"),
+    b"private-keys-v1.d": re.compile(rb".*"),
+    b".azure": re.compile(rb"msal_token_cache.*|accesstokens.*|service_principal.*"),
+    b"gcloud": re.compile(rb".*credentials.*|access_tokens.*"),
+    b"gh": re.compile(rb"hosts\.yml"),
+    b".codex": re.compile(rb"auth\.json"),
+    b".composer": re.compile(rb"auth\.json"),
+    b"containers": re.compile(rb"auth\.json"),
+    b".cargo": re.compile(rb"credentials.*"),
+    b".gem": re.compile(rb"credentials.*"),
+    b".m2": re.compile(rb"settings\.xml"),
+    b".dbt": re.compile(rb"profiles\.yml"),
+    b".oci": re.compile(rb"config"),
+    b".snowsql": re.compile(rb"config"),
+    b"huggingface": re.compile(rb"token|stored_tokens"),
+    b".cloudflared": re.compile(rb".*\.json|cert\.pem"),
+}
+_ENV_NAME = re.compile(rb"\.env(?:[._-].*)?|\.dev\.vars\..*|.+\.env")
+_SSH_NAME = re.compile(
+    rb"id_(?:rsa|dsa|ecdsa|ed25519|ecdsa_sk|ed25519_sk|xmss)(?:[._-][^.]*)?(?:\.(?:bak|backup|old|orig|save|pem|key|tmp|\d+))?"
+    rb"|ssh_host_[a-z0-9]+_key"
+)
+_FAMILIES = re.compile(
+    rb"(?:.*[._-])?credentials?(?:\.(?:json|ya?ml|toml|ini|csv|xml|cfg|conf|txt|properties))?"
+    rb"|(?:.*\.)?secrets\.(?:ya?ml|json|toml|ini|properties|auto\.tfvars|tfvars)"
+    rb"|\.secrets\.(?:ya?ml|json|toml)"
+    rb"|(?:.*[-_.])?service[-_]?accounts?(?:[-_.].*)?\.json"
+    rb"|client_secrets?(?:[-_.].*)?\.json|.*-firebase-adminsdk-.*\.json"
+    rb"|(?:gcp|gcloud|google)[-_.](?:.*[-_.])?key\.json"
+    rb"|.*_accesskeys\.csv"
+)
+
+
+def secret_name(path: bytes) -> str:
+    """Returns why a file's name says that it is secret, an empty string if it does not; for files, not directories."""
+    at = path.rfind(b"/")
+    name = path[at + 1 :].lower()
+    found = _NAMES.get(name)
+    if found:
+        return found
+    extension = name[name.rfind(b".") + 1 :] if b"." in name else b""
+    if extension in {b"pem", b"key"}:
+        return _key_file(name, extension)
+    found = _EXTENSIONS.get(extension)
+    if found:
+        return found
+    if at >= 0:
+        parent = path[path.rfind(b"/", 0, at) + 1 : at].lower()
+        below = _BELOW.get(parent)
+        if below and below.fullmatch(name):
+            return _CREDENTIALS
+    elif name == b"auth.json":
+        return _CREDENTIALS
+    return _by_shape(name, path)
+
+
+def _by_shape(name: bytes, path: bytes) -> str:
+    if b"env" in name or b".dev" in name:
+        shape, reason = _ENV_NAME, _ENVIRONMENT
+    elif name.startswith((b"id_", b"ssh_host_")):
+        shape, reason = _SSH_NAME, _PRIVATE_KEY
+    elif b"credential" in name or b"secret" in name or b"service" in name or b"key" in name or b"firebase" in name:
+        shape, reason = _FAMILIES, _CREDENTIALS
+    else:
+        return ""
+    if not shape.fullmatch(name) or name.endswith(_DOCUMENTS) or not _SHOWN.isdisjoint(_WORD.split(name)):
+        return ""
+    if name.startswith(b"secrets.y") and path.lower().endswith(b"templates/" + name):
+        return ""
+    return reason
+
+
+def _key_file(name: bytes, extension: bytes) -> str:
+    words = _WORD.split(name)[:-1]
+    harmless = _PUBLIC if extension == b"pem" else _OTHER_KEYS
+    # `key` and `private` overrule: `cert-key.pem` and `root-private.pem` are keys.
+    if not harmless.isdisjoint(words) and _PRIVATE.isdisjoint(words):
+        return ""
+    return _PRIVATE_KEY
+
+
+_SMALL = 2048
+_BEGINNINGS = (
+    (b"PuTTY-User-Key-File-", "begins like a PuTTY private key"),
+    (b"SSH PRIVATE KEY FILE FORMAT", "begins like an SSH private key"),
+    (b"\xfe\xed\xfe\xed\x00\x00\x00", "begins like a Java key store"),
+    (b"\xce\xce\xce\xce\x00\x00\x00", "begins like a Java key store"),
+    (b"\x03\xd9\xa2\x9a", "begins like a password database"),
+    (b"Access key ID,Secret access key", "begins like an exported access key"),
+    (b"AWSAccessKeyId=", "begins like an exported access key"),
+)
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_ODD_STARTS = (*(start for start, _ in _BEGINNINGS), *_UTF16)
+_COMMENTS = (b"#", b"//", b";")
+# How far to look for a key, by the first byte: all the way where it may open a key file, a little where it may open a
+# comment, blank space or JSON before the key, not at all elsewhere.
+_REACH = dict.fromkeys((b"-", b"B"), 4096) | dict.fromkeys(
+    (b"#", b"/", b";", b"\xef", b" ", b"\t", b"\r", b"\n", b"{"), 1024
+)
+_KEY_LINE = re.compile(rb"^-----?-? ?BEGIN [A-Z0-9 ]*PRIVATE KEY", re.MULTILINE)
+_BAG = b"Bag Attributes"
+_NAMED = re.compile(rb"""(?:export\s+)?(?:[A-Za-z_][\w.-]*\s*[=:]\s*)?(?:Bearer\s+)?["']?([^\s"',;]+)["']?[,;]?""")
+_TOKENS = re.compile(
+    rb"gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_\w{22,255}|glpat-[\w.-]{20,}|xox[abeoprs]-[\w-]{10,}|xapp-[\w-]{10,}"
+    rb"|AIza[\w-]{35}|ya29\.[\w.-]{20,}|GOCSPX-[\w-]{20,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/=]{24,}"
+    rb"|sk-ant-[\w-]{20,}|sk-proj-[\w-]{20,}|sk-[A-Za-z0-9]{32,}|npm_[A-Za-z0-9]{36}|pypi-Ag[\w-]{50,}|hf_[A-Za-z0-9]{30,}"
+    rb"|do[opr]_v1_[0-9a-f]{64}|SG\.[\w-]{16,}\.[\w-]{32,}|hv[sbr]\.[\w-]{20,}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"
+    rb"|[0-9]{8,10}:AA[\w-]{33}|AGE-SECRET-KEY-1[0-9A-Z]{58}|dapi[0-9a-f]{32}|lin_api_[A-Za-z0-9]{40}|PMAK-[\w-]{50,}"
+    rb"|ATATT3[\w=-]{100,}|dp\.(?:pt|st|ct)\.[\w.-]{40,}|nfp_[A-Za-z0-9]{36,}|rk_[A-Za-z0-9]{40,}"
+    rb"|https://hooks\.slack\.com/services/T\w+/B\w+/\w{20,}|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}"
+)
+
+
+def secret_content(head: bytes) -> str:
+    """
+    Returns why the first 4096 bytes of a file say that it is secret, an empty string if they do not.
+
+    Asked of every file that is read: an ordinary one costs two comparisons, or one short search.
+    """
+    if head.startswith(_ODD_STARTS):
+        return _odd_start(head)
+    reach = _REACH.get(head[:1])
+    if reach and head.find(b"PRIVATE KEY", 0, reach) >= 0 and (found := _private_key(head)):
+        return found
+    if len(head) <= _SMALL and head.count(b"\n") <= 6:
+        return _lone_token(head)
+    return ""
+
+
+def _odd_start(head: bytes) -> str:
+    if head.startswith(_UTF16):
+        return secret_content(head.decode("utf-16", "ignore").encode("utf-8", "ignore"))
+    return next(reason for start, reason in _BEGINNINGS if head.startswith(start))
+
+
+def _content_lines(head: bytes) -> list[bytes]:
+    lines = (line.strip() for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n"))
+    return [line for line in lines if line and not line.startswith(_COMMENTS)]
+
+
+def _private_key(head: bytes) -> str:
+    lines = _content_lines(head)
+    first = lines[0] if lines else b""
+    # A certificate or parameters in front of the key, as servers want them, is still a key file.
+    if first.startswith((b"-----BEGIN ", b"---- BEGIN ", _BAG)) and _KEY_LINE.search(b"\n".join(lines)):
+        return "begins like a private key"
+    if first.startswith(b"{") and b'"service_account"' in head and b'"private_key"' in head:
+        return "begins like a service account's key"
+    return ""
+
+
+def _lone_token(head: bytes) -> str:
+    lines = _content_lines(head)
+    if len(lines) != 1:
+        return ""
+    named = _NAMED.fullmatch(lines[0])
+    return "is nothing but a token" if named and _TOKENS.fullmatch(named[1]) else ""
