@@ -49,7 +49,7 @@ def _dispatch(words: list[str], *, as_json: bool) -> int:
         return _without_command(rest, as_json=as_json)
     command = load(name)
     if wants(rest, "-h", "--help"):
-        return _say(build_parser(name, command).format_help(), "help", as_json=as_json)
+        return _say(build_parser(name, command, width=_reading_width()).format_help(), "help", as_json=as_json)
     return _run(name, command, rest)
 
 
@@ -72,6 +72,12 @@ def _say(text: str, what: str, *, as_json: bool) -> int:
         sys.stdout.write(text)
     sys.stdout.flush()
     return 0
+
+
+def _reading_width() -> int:
+    import shutil
+
+    return min(shutil.get_terminal_size().columns - 2, 100)
 
 
 def _run(name: str, command: Command, words: list[str]) -> int:

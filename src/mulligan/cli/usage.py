@@ -18,7 +18,6 @@ from mulligan.errors import UserError
 
 WITH_VALUE = ("-C", "--store", "--wait")
 FLAGS = ("--json", "-h", "--help", "--version")
-WIDEST = 100
 
 
 class UsageError(UserError):
@@ -81,10 +80,6 @@ class Parser(argparse.ArgumentParser):
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     """Wraps paragraphs to the terminal and leaves indented lists alone."""
 
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=28)
-        self._width = min(self._width, WIDEST)
-
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         import textwrap
 
@@ -92,14 +87,15 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         return "\n\n".join(p if "\n  " in p else textwrap.fill(p, width, initial_indent=indent) for p in paragraphs)
 
 
-def build_parser(name: str, command: Command) -> Parser:
+def build_parser(name: str, command: Command, *, width: int = 80) -> Parser:
     """Returns the parser of one command, with everything its help teaches."""
     parser = Parser(
         prog=f"mulligan {name}",
         usage=f"mulligan {command.USAGE}",
         description=command.DESCRIPTION,
         epilog=_epilog(command),
-        formatter_class=_Formatter,
+        # argparse makes a formatter for each argument; one that is told its width asks no terminal for it.
+        formatter_class=lambda prog: _Formatter(prog, max_help_position=28, width=width),
         add_help=False,
         allow_abbrev=False,
     )

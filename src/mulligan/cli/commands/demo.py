@@ -37,7 +37,7 @@ PROJECT = {
     "src/greeter/words.py": b'POLITE = ["please", "thank you"]\n',
     "tests/test_app.py": b'from greeter.app import greet\n\n\ndef test_greet():\n    assert greet("you") == "Hello, you!"\n',
     "logo.bin": bytes(range(256)) * 8,
-    "notes, not in git.txt": b"three days of work that no commit holds\n",
+    "notes.txt": b"three days of work that no commit holds\n",
 }
 YOURS = """
 In your own project:
@@ -80,7 +80,7 @@ def _story(workspace: Workspace, root: Path, style: Style, context: Context) -> 
     yield f"A throw-away project in {root}"
     yield from _typed('mulligan save "it works"', style)
     saved = workspace.save("it works")
-    yield from saved_lines(saved, style)
+    yield from saved_lines(saved, style) if saved is not None else ()
     before = _bytes(root)
 
     _careless_agent(root)
@@ -111,7 +111,7 @@ def _story(workspace: Workspace, root: Path, style: Style, context: Context) -> 
 def _careless_agent(root: Path) -> None:
     shutil.rmtree(root / "src")
     _write(root / "tests/test_app.py", b"def test_greet():\n    pass  # it was failing\n")
-    (root / "notes, not in git.txt").unlink()
+    (root / "notes.txt").unlink()
     _write(root / "logo.bin", PROJECT["logo.bin"][:100])
     _write(root / "fix_attempt_7.py", b"print('done!')\n")
 
