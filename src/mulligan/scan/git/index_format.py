@@ -15,6 +15,8 @@ from mulligan.scan.git.split_index import Malformed
 
 HEAD = 62
 TRAILER = 20
+# More than the largest projects have; each costs memory and time whoever wrote it.
+ENTRIES_LIMIT = 1_000_000
 # What the names of a version 4 index may unfold to: each entry can repeat all of the name before it.
 NAMES_LIMIT = 256 << 20
 
@@ -77,7 +79,7 @@ def header(data: bytes) -> tuple[int, int]:
         raise Malformed("signature")
     version, count = struct.unpack_from(">II", data, 4)
     # Two bytes of name and padding are the least an entry has beside its head.
-    if version not in (2, 3, 4) or count * (HEAD + 2) > len(data):
+    if version not in (2, 3, 4) or count > ENTRIES_LIMIT or count * (HEAD + 2) > len(data):
         raise Malformed("header")
     return version, count
 

@@ -21,8 +21,8 @@ ALTERNATES_LIMIT = 1 << 16
 STORES_LIMIT = 32
 DEPTH_LIMIT = 5
 PACKS_LIMIT = 256
-# Inflated bytes, per set of open objects: some seconds. A million files need about a tenth of it.
-WORK_LIMIT = 1 << 30
+# Inflated bytes, per set of open objects: a few seconds. Half a million files without a cache-tree need about a tenth.
+WORK_LIMIT = 1 << 29
 
 GITLINK = 0o160000
 
@@ -80,7 +80,7 @@ class Objects:
         name = oid.hex().encode("ascii")
         path = name[:2] + b"/" + name[2:]
         for directory in self._directories():
-            self._meter.left -= 16 * LOOKUP_PRICE
+            self._meter.left -= 4 * LOOKUP_PRICE
             data = read_file(directory, path, limit=OBJECT_LIMIT)
             if data is not None:
                 found = _unwrap(data)

@@ -19,7 +19,7 @@ from mulligan.scan.git.files import read_open
 OBJECT_LIMIT = 32 << 20
 CHAIN_LIMIT = 4096
 CHAIN_BYTES = 4 * OBJECT_LIMIT
-LOOKUP_PRICE = 256
+LOOKUP_PRICE = 1024
 _IN_MEMORY = 4 << 20
 _MAGIC = b"\xfftOc\0\0\0\x02"
 _FIRST = 8 + 1024

@@ -17,8 +17,8 @@ from mulligan.scan.git.objects import GITLINK, Entry, Objects
 from mulligan.scan.git.renames import renamed
 from mulligan.scan.git.repository import Repository
 
-# Names looked at in HEAD's trees before the walk gives up: more than any real project, less than a tree bomb.
-BUDGET = 2_000_000
+# Names looked at in HEAD's trees before the walk gives up: more than real projects need, less than a tree bomb.
+BUDGET = 1_000_000
 _DIRECTORY = 0o040000
 _LONGEST = 4096
 

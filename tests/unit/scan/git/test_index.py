@@ -140,6 +140,13 @@ def test_malformed_indexes_are_none(data: bytes) -> None:
     assert not raw.searchable or raw.find(b"b") is None
 
 
+def test_an_index_with_too_many_entries_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number is bounded before anything is built."""
+    monkeypatch.setattr(index_format, "ENTRIES_LIMIT", 2)
+    assert parse_index(index_file(entry(b"a"), entry(b"b"))) is not None
+    assert parse_index(index_file(entry(b"a"), entry(b"b"), entry(b"c"))) is None
+
+
 def test_a_name_that_repeats_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Version 4 can make much of little: each name may repeat the one before."""
     monkeypatch.setattr(index_format, "NAMES_LIMIT", 100_000)
