@@ -124,7 +124,7 @@ def test_tracked_below_a_directory() -> None:
         index_file(entry(b"/etc/passwd")),
         index_file(entry(b"a\0b")),
         index_file(entry(b"a"), extensions=b"TREE\xff\xff\xff\xff"),
-        index_file(entry(b"a"), extensions=b"TRE"),
+        index_file(entry(b"a"), extensions=b"TR"),
         index_file(entry(b"a"), extensions=extension(b"must", b"")),
         index_file(entry(b"a"), extensions=extension(b"link", b"short")),
         index_file(entry(b"a"), extensions=extension(b"link", b"s" * 20)),

@@ -111,6 +111,32 @@ def test_paths_in_submodules_stay_out_of_updates(root: Path) -> None:
         assert update_dirty(repo, (), {b"d/sub/x": (FILE, blob("x"))}) == ()
 
 
+@pytest.mark.parametrize("many", [0, 1000])
+def test_flags_in_the_index_hold_for_updates_too(root: Path, monkeypatch: pytest.MonkeyPatch, many: int) -> None:
+    """Assumed and skipped files stay quiet; announced and unmerged ones stay dirty."""
+    monkeypatch.setattr(status, "_MANY", many)
+    git("update-index", "--assume-unchanged", "a", cwd=root)
+    git("update-index", "--skip-worktree", "d/b", cwd=root)
+    (root / "new").write_text("")
+    git("add", "-N", "new", cwd=root)
+    row = f"100644 {blob('x').hex()} 2\tconflict\n".encode()
+    git("update-index", "--index-info", stdin=row, cwd=root)
+    changed = {path: (FILE, blob("other")) for path in (b"a", b"d/b", b"new", b"conflict")}
+    with Repository.find(str(root)) as repo:
+        assert update_dirty(repo, (), changed) == ("conflict", "new")
+    with Repository.find(str(root)) as repo:
+        assert update_dirty(repo, ("conflict", "new"), dict.fromkeys(changed)) == ("conflict", "new")
+
+
+def test_updates_look_into_the_directories_of_a_sparse_index(root: Path) -> None:
+    """A file that is there although its directory is not checked out is compared with the tree."""
+    git("sparse-checkout", "set", "--cone", "--sparse-index", "other", cwd=root)
+    with Repository.find(str(root)) as repo:
+        assert repo.index().sparse == {b"d/"}
+        changed = {b"d/b": (FILE, blob("d/b")), b"d/c": (FILE, blob("changed")), b"d/new": (FILE, blob("new"))}
+        assert update_dirty(repo, (), changed) == ("d/c", "d/new")
+
+
 def test_an_unreadable_index_says_nothing(root: Path) -> None:
     """Better no dirty files than all of them."""
     (root / ".git/index").write_bytes(b"DIRC damaged")
