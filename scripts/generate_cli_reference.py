@@ -37,7 +37,8 @@ With `--json` exactly one JSON document is printed, for an error as well: an obj
 ## Which workspace
 
 `-C DIR` names it.
-Without `-C`, and without `--store` or `MULLIGAN_STORE`, it is the nearest directory, from the current one upward, that has a store already; if none has, it is the current directory.
+Without `-C` it is the nearest directory, from the current one upward, that has a store already; if none has, it is the current directory.
+With `--store` or `MULLIGAN_STORE` it is the workspace whose history that store holds, if you stand inside it.
 So commands work anywhere inside a project once its top has been saved, and `mulligan -C . save` gives a subdirectory a history of its own.
 
 Paths that you type are relative to where you stand (to `DIR` with `-C`).

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TextIO
 
-from mulligan.errors import NothingSaved, UnsafePath, UserError
+from mulligan.errors import MulliganError, NothingSaved, UnsafePath, UserError
 from mulligan.present.text import Style
 
 if TYPE_CHECKING:
@@ -88,8 +88,14 @@ class Context:
         """The user's choices for this workspace."""
         from mulligan import settings
 
-        explicit = self._directory or self._store or self.environ.get("MULLIGAN_STORE")
-        root = self.base if explicit else settings.find_workspace(self.base, self.environ)
+        store = self._store or self.environ.get("MULLIGAN_STORE")
+        if self._directory:
+            root = self.base
+        elif store:
+            owner = _owner(store)
+            root = owner if owner and _within(self.base, owner) else self.base
+        else:
+            root = settings.find_workspace(self.base, self.environ)
         return settings.resolve(root, store=self._store, wait=self._wait, environ=self.environ)
 
     @property
@@ -182,6 +188,22 @@ class Context:
         self.quiet()
         if self._opened is not None:
             self._opened.close()
+
+
+def _owner(store: str) -> str | None:
+    """Returns the workspace whose history a store holds, None where it cannot say."""
+    from mulligan.safefs.directory import Directory
+    from mulligan.timeline.database import Database
+
+    path = os.path.realpath(store)
+    try:
+        with Directory.open(path) as directory:
+            database = Database(path, create=False, directory=directory)
+        owner: str | None = database.meta("workspace")
+        database.close()
+    except (OSError, MulliganError):
+        return None  # no store yet, or a damaged one: the engine says which
+    return owner
 
 
 def _within(path: str, root: str) -> bool:

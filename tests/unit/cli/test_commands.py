@@ -355,7 +355,10 @@ def test_a_subdirectory_finds_the_workspace_above_it(saved):
 def test_the_store_may_be_named(proj, tmp_path):
     assert cli("--store", tmp_path / "s", "save", "x", cwd=proj).returncode == 0
     assert cli_json("log", cwd=proj) == {"checkpoints": []}
-    assert len(cli_json("log", cwd=proj, MULLIGAN_STORE=str(tmp_path / "s"))["checkpoints"]) == 1
+    named = {"MULLIGAN_STORE": str(tmp_path / "s")}
+    assert len(cli_json("log", cwd=proj, **named)["checkpoints"]) == 1
+    assert cli_json("status", cwd=proj / "src", **named)["workspace"] == str(proj)
+    assert cli("log", cwd=tmp_path, **named).returncode == 1
 
 
 def test_a_directory_that_is_not_there_is_an_error(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
@@ -64,6 +65,12 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     return Result(document, lambda: document)
 
 
+def _presence(store: dict[str, Any]) -> str:
+    if store["exists"]:
+        return ""
+    return "  (gone)" if store["gone"] else "  (not to be seen now)"
+
+
 def render(context: Context, result: Result) -> None:
     """Prints one line per store, and the sum."""
     out = context.out
@@ -74,7 +81,7 @@ def render(context: Context, result: Result) -> None:
         (
             format_size(store["bytes"]),
             count(store["checkpoints"], "checkpoint"),
-            visible(store["workspace"] or "(unknown workspace)") + ("" if store["exists"] else "  (gone)"),
+            visible(store["workspace"] or "(unknown workspace)") + _presence(store),
             visible(store["path"]),
         )
         for store in stores
