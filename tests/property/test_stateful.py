@@ -28,7 +28,8 @@ BYSTANDERS = ("ignored/log", "keep.skip", "base/side.skip", ".env")
 SKIPPED = {"ignored", "ignored/log", "keep.skip", "base/side.skip", ".env"}
 
 paths = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map("/".join)
-bodies = st.one_of(st.binary(max_size=20), st.sampled_from([b"", b"same", b"line\n" * 500, bytes(range(256)) * 300]))
+sizes = st.sampled_from([0, 0, 0, 500, 80_000])
+bodies = st.builds(lambda body, more: body + b"line\n" * (more // 5), st.binary(max_size=20), sizes)
 perms = st.sampled_from([0o644, 0o755, 0o600, 0o700, 0o640, 0o444])
 
 
@@ -79,6 +80,10 @@ class Timeline(RuleBasedStateMachine):
             os.unlink(self.place(path))
         elif os.path.isdir(self.place(path)):
             shutil.rmtree(self.place(path))
+
+    def chosen(self, number: int) -> tuple[Any, Tree]:
+        """Some live checkpoint and its tree; in the order they were made, since ids differ from run to run."""
+        return list(self.saved.values())[number % len(self.saved)]
 
     def one_of(self, number: int, kind: str | None = None) -> str | None:
         """Some path of the workspace, chosen by number."""
@@ -208,7 +213,7 @@ class Timeline(RuleBasedStateMachine):
     @precondition(lambda self: self.restores < 15)
     @rule(number=st.integers(0, 99))
     def restore(self, number: int) -> None:
-        cp, expected = sorted(self.saved.values(), key=lambda pair: pair[0].created_at)[number % len(self.saved)]
+        cp, expected = self.chosen(number)
         before = self.now()
         plan = self.ws.plan(cp)
         assert plan.is_noop == (before == expected)
@@ -219,7 +224,7 @@ class Timeline(RuleBasedStateMachine):
     @precondition(lambda self: self.restores < 15)
     @rule(number=st.integers(0, 99), which=st.integers(0, 99))
     def restore_paths(self, number: int, which: int) -> None:
-        cp, target = sorted(self.saved.values(), key=lambda pair: pair[0].created_at)[number % len(self.saved)]
+        cp, target = self.chosen(number)
         before = self.now()
         tops = sorted({path.split("/")[0] for path in before.keys() | target.keys()} - {"base"})
         if not tops:
@@ -289,9 +294,9 @@ class Timeline(RuleBasedStateMachine):
     @precondition(lambda self: self.may_delete and len(self.saved) > 1)
     @rule(number=st.integers(0, 99))
     def delete(self, number: int) -> None:
-        chosen = sorted(self.saved)[number % len(self.saved)]
-        self.ws.delete(chosen)
-        del self.saved[chosen]
+        cp, _tree = self.chosen(number)
+        self.ws.delete(cp.id)
+        del self.saved[cp.id]
         self.strict = False
 
     @rule()
@@ -316,7 +321,7 @@ class Timeline(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 99))
     def read_one_back(self, number: int) -> None:
-        cp, tree = sorted(self.saved.values(), key=lambda pair: pair[0].created_at)[number % len(self.saved)]
+        cp, tree = self.chosen(number)
         for path, node in tree.items():
             if node.kind == "file":
                 assert self.ws.cat(cp.id, path) == node.content

@@ -79,6 +79,7 @@ def written(child: subprocess.Popen[str]) -> dict[str, bytes]:
     assert child.stdout is not None
     found = {}
     while (line := child.stdout.readline()) != "done\n":
+        assert line, "the writer died"
         path, content = line.rstrip("\n").split(" = ", 1)
         found[path] = content.encode()
     return found
