@@ -18,6 +18,7 @@ _COPY_MOST = 0x10000
 _INSERT_MOST = 127
 # A copy takes up to eight bytes: a shorter run is cheaper as it stands.
 _SHORTEST_RUN = 16
+_WINDOW = 1 << 16
 _TREE_ENTRY = re.compile(rb"[0-7]{5,6} [^\0]+\0.{20}", re.DOTALL)
 
 
@@ -53,10 +54,12 @@ def _middle(out: bytearray, base: _Span, target: _Span, *, tree: bool) -> None:
         places = _places(base, tree=tree)
         at, expected = 0, base[1]
         while at < len(units):
-            where = places.get(units[at])
-            if where is not None:
+            there = places.get(units[at], -1)
+            if there >= 0:
                 here = starts[at]
-                there = where[min(bisect_left(where, expected), len(where) - 1)]
+                if there < expected:  # an earlier twin: prefer one that follows what was copied last
+                    later = base[0].find(units[at], expected, min(base[2], expected + _WINDOW))
+                    there = later if later >= 0 else there
                 length = _run(base[0], there, data, here, stop)
                 back = _common_suffix(
                     base[0][max(base[1], there - 4096) : there], data[max(literal, here - 4096) : here]
@@ -81,11 +84,10 @@ def _split(span: _Span, *, tree: bool) -> tuple[list[int], list[bytes]]:
     return list(accumulate(map(len, units[:-1]), initial=begin)), units
 
 
-def _places(span: _Span, *, tree: bool) -> dict[bytes, list[int]]:
-    places: dict[bytes, list[int]] = {}
-    for start, unit in zip(*_split(span, tree=tree), strict=True):
-        places.setdefault(unit, []).append(start)
-    return places
+def _places(span: _Span, *, tree: bool) -> dict[bytes, int]:
+    """Returns where each unit of a span stands first."""
+    starts, units = _split(span, tree=tree)
+    return dict(zip(reversed(units), reversed(starts), strict=True))
 
 
 def _run(base: bytes, there: int, target: bytes, here: int, stop: int) -> int:

@@ -13,13 +13,13 @@ import hashlib
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from typing import TypeVar
 
 from mulligan.errors import StoreDamaged
 from mulligan.model.objects import TREE, TreeEntry, parse_tree
-from mulligan.safefs.directory import Directory, NotRegular
+from mulligan.safefs.directory import Directory
 from mulligan.store.pack_index import ROW_SIZE
 from mulligan.store.pack_reader import Pack
 from mulligan.store.pack_writer import PackWriter
@@ -49,7 +49,6 @@ class ObjectStore:
         self._open: OrderedDict[bytes, Pack] = OrderedDict()
         self._trees: OrderedDict[bytes, list[TreeEntry]] = OrderedDict()
         self._listed: tuple[int, ...] | None = None
-        self._unreadable: set[bytes] = set()
 
     def close(self) -> None:
         """Closes every file; the next use opens them again."""
@@ -59,7 +58,6 @@ class ObjectStore:
         self._packs.clear()
         self._small.clear()
         self._large.clear()
-        self._unreadable.clear()
         self._listed = None
         if self._packs_directory is not None:
             self._packs_directory.close()
@@ -141,7 +139,11 @@ class ObjectStore:
     def writer(self, *, anew: Container[bytes] = ()) -> PackWriter:
         """Returns a writer; objects in `anew` are written even if the store seems to hold them (it is damaged)."""
         self._refresh_if_changed()
-        return PackWriter(self.directory, knows=self._knows, finished=self.refresh, anew=anew)
+        return PackWriter(self.directory, knows=self._knows, finished=self._outdate, anew=anew)
+
+    def _outdate(self) -> None:
+        """Makes the next miss look again: what is durable must not fail for want of a listing."""
+        self._listed = None
 
     # -- the packs ------------------------------------------------------------------------------
 
@@ -176,24 +178,25 @@ class ObjectStore:
         state = self._state()
         directory = self.packs_directory()
         names = {name[:-4] for name in directory.names() if name.startswith(b"pack-") and name.endswith(b".idx")}
-        for gone in self._packs.keys() - names:
-            self._open.pop(gone, self._packs[gone]).close()
-            del self._packs[gone]
-        self._unreadable &= names
-        for name in names - self._packs.keys() - self._unreadable:
-            try:
-                self._packs[name] = Pack.load(directory, name)
-            except FileNotFoundError:
-                continue  # removed since the listing, or an index that lost its pack
-            except (Damaged, NotRegular):
-                self._unreadable.add(name)  # `verify_packs` tells; its objects count as missing
-        self._sort()
+        gone = [name for name, pack in self._packs.items() if name not in names or not _is_current(directory, pack)]
+        for name in gone:
+            self._open.pop(name, self._packs[name]).close()
+            del self._packs[name]
+        if gone:
+            self._small, self._large = {}, []
+            self._enter(self._packs.values())
+        fresh = []
+        for name in sorted(names - self._packs.keys()):
+            # Removed since the listing, an index that lost its pack, or not an index: its objects count as missing,
+            # and `verify_packs` tells why.
+            with suppress(FileNotFoundError, Damaged):
+                fresh.append(Pack.load(directory, name))
+        self._packs.update((pack.name, pack) for pack in fresh)
+        self._enter(fresh)
         self._listed = state
 
-    def _sort(self) -> None:
-        self._small = {}
-        self._large = []
-        for pack in self._packs.values():
+    def _enter(self, packs: Iterable[Pack]) -> None:
+        for pack in packs:
             if pack.index.count <= _SMALL:
                 self._small.update(dict.fromkeys(pack.index.oids(), pack))
             else:
@@ -228,7 +231,8 @@ class ObjectStore:
         return any(pack.index.find(oid) >= 0 for pack in self._large)
 
     def locations(self, oid: bytes) -> list[Pack]:
-        """Returns every known pack that holds an object."""
+        """Returns every pack that holds an object."""
+        self._refresh_if_changed()
         first = self._small.get(oid)
         found = [pack for pack in self._large if pack.index.find(oid) >= 0]
         if first is None:
@@ -257,6 +261,13 @@ class ObjectStore:
             except Damaged as error:
                 reason = str(error)
         raise damaged(oid, reason)
+
+
+def _is_current(directory: Directory, pack: Pack) -> bool:
+    try:
+        return Pack.stamp_of(directory, pack.name) == pack.stamp
+    except FileNotFoundError:
+        return False
 
 
 def check_copy(pack: Pack, offset: int, oid: bytes) -> None:

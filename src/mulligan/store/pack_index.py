@@ -103,7 +103,7 @@ class PackIndex:
         self._offsets_at = self._crc_at + 4 * self.count
         self._large_at = self._offsets_at + 4 * self.count
         rest = len(data) - 2 * TRAILER_SIZE - self._large_at
-        if rest < 0 or rest % 8 or rest > 8 * self.count or any(a > b for a, b in pairwise(fanout)):
+        if rest < 0 or rest % 8 or rest > 8 * self.count or fanout != tuple(sorted(fanout)):
             raise Damaged("the index does not have the size it says")
         self._data = data
         self._fanout = (0, *fanout)

@@ -12,13 +12,15 @@ from __future__ import annotations
 import errno
 import os
 from collections import OrderedDict
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from isal import isal_zlib
 
+from mulligan.model.objects import BLOB
 from mulligan.safefs import seam
-from mulligan.safefs.directory import Directory
+from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.store.delta import apply_delta, delta_sizes
 from mulligan.store.pack_index import PackIndex
 from mulligan.store.packfile import (
@@ -27,7 +29,10 @@ from mulligan.store.packfile import (
     KIND_OF_TYPE,
     LONGEST_HEADER,
     OFS_DELTA,
+    REF_DELTA,
     TRAILER_SIZE,
+    TREE_LIMIT,
+    TYPE_OF_KIND,
     WHOLE_LIMIT,
     Damaged,
     InflateError,
@@ -41,16 +46,31 @@ _FIRST_READ = 8 << 10
 _CHUNK = 256 << 10
 # The bytes that one chain of deltas may produce on the way to its end.
 _CHAIN_BYTES = 4 << 30
-_CACHE_BYTES = 24 << 20
+_BULKY = (TYPE_OF_KIND[BLOB], OFS_DELTA, REF_DELTA)
+_CACHE_BYTES = 8 << 20
+
+
+@contextmanager
+def _plain_files() -> Iterator[None]:
+    """Turns what stands in the place of a file, a directory or a link, into damage."""
+    try:
+        yield
+    except NotRegular:
+        raise Damaged("a directory stands in the place of its file") from None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise Damaged("a link stands in the place of its file") from None
+        raise
 
 
 class Pack:
     """One pack and its index; `name` is the file name without its ending."""
 
-    __slots__ = ("_cache", "_cached", "fd", "index", "name", "size")
+    __slots__ = ("_cache", "_cached", "fd", "index", "name", "size", "stamp")
 
-    def __init__(self, name: bytes, index: PackIndex, size: int) -> None:
+    def __init__(self, name: bytes, index: PackIndex, size: int, stamp: tuple[int, ...] = ()) -> None:
         self.name = name
+        self.stamp = stamp
         self.index = index
         self.size = size
         self.fd = -1
@@ -60,13 +80,23 @@ class Pack:
     @classmethod
     def load(cls, directory: Directory, name: bytes) -> Pack:
         """Reads the index of a pack; raises Damaged or OSError."""
+        stamp = cls.stamp_of(directory, name)
         size = directory.stat(name + b".pack").st_size
-        return cls(name, PackIndex(directory.read(name + b".idx")), size)
+        with _plain_files():
+            data = directory.read(name + b".idx")
+        return cls(name, PackIndex(data), size, stamp)
+
+    @staticmethod
+    def stamp_of(directory: Directory, name: bytes) -> tuple[int, ...]:
+        """Returns what tells an index from another of the same name: a repair puts a new one in its place."""
+        status = directory.stat(name + b".idx")
+        return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
     def open(self, directory: Directory) -> None:
         """Opens the pack's file, if it is not open."""
         if self.fd < 0:
-            self.fd = directory.open_file(self.name + b".pack")
+            with _plain_files():
+                self.fd = directory.open_file(self.name + b".pack")
             self.size = os.fstat(self.fd).st_size
 
     def close(self) -> None:
@@ -113,7 +143,7 @@ class Pack:
         data = self.pread(_FIRST_READ, self._inside(offset))
         header = parse_header(data)
         available = self.size - TRAILER_SIZE - offset - header.length
-        check_size(header.size, available, limit)
+        check_size(header.size, available, limit if header.type in _BULKY else TREE_LIMIT)
         stream: Any = isal_zlib.decompressobj()
         parts, left, at = [], header.size + 1, offset + len(data)
         feed = (

@@ -8,7 +8,7 @@ possible for the bytes that stand there, and inflation stops one byte after it.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from isal import isal_zlib
 
@@ -24,8 +24,9 @@ TYPE_OF_KIND = {kind: number for number, kind in KIND_OF_TYPE.items()}
 
 # No pack of ours grows beyond this, so that rewriting one never needs much room.
 PACK_LIMIT = 64 << 20
-# What may be held in memory as one object; anything larger is streamed.
-WHOLE_LIMIT = 1 << 30
+# What may be held in memory as one object; a larger blob is streamed, a larger tree or commit is not one of ours.
+WHOLE_LIMIT = 256 << 20
+TREE_LIMIT = 64 << 20
 DELTA_LIMIT = 256 << 20
 CHAIN_LIMIT = 4096
 # Deflate cannot do better than 1032:1; a header that promises more lies.
@@ -132,18 +133,6 @@ def check_size(size: int, available: int, limit: int = WHOLE_LIMIT) -> None:
         raise Damaged(f"it claims {size} bytes, more than {available} deflated bytes can hold")
     if size > limit:
         raise Damaged(f"its {size} bytes are too many to be read at once")
-
-
-def inflate(data: bytes, size: int) -> tuple[bytes, int]:
-    """Returns exactly `size` inflated bytes and how many deflated ones they took; raises Damaged otherwise."""
-    stream: Any = isal_zlib.decompressobj()
-    try:
-        out: bytes = stream.decompress(data, size + 1)
-    except InflateError as error:
-        raise Damaged(f"its bytes do not inflate ({error})") from None
-    if len(out) != size or not stream.eof:
-        raise Damaged("it does not have the size its header says")
-    return out, len(data) - len(stream.unused_data)
 
 
 def hash_of(kind: bytes, data: bytes) -> bytes:

@@ -81,14 +81,16 @@ def create(directory: Directory, *, store_id: str) -> None:
         raise ValueError(f"{store_id!r} cannot name a store")
     for path in _DIRECTORIES:
         _make_directory(directory, path)
-    _make_main(directory)
+    with directory.descend(b"refs/heads") as heads:
+        has_main = heads.exists(_MAIN)
+    if not has_main:
+        _make_main(directory)
     if not directory.exists(b"HEAD"):
         _write(directory, b"", b"HEAD", b"ref: refs/heads/main\n")
     if _config_of(directory) is None:
         checks = "\n".join(f"\t{check} = ignore" for check in _CONTENT_CHECKS)
         config = _CONFIG.format(checks=checks, store_id=store_id, format=FORMAT)
         _write(directory, b"", b"config", config.encode())
-    sync(directory.fd, "the store's directory")
 
 
 def store_id(directory: Directory) -> str | None:
@@ -128,10 +130,7 @@ def _make_main(directory: Directory) -> None:
             writer.finish()
     finally:
         store.close()
-    with directory.descend(b"refs/heads") as heads:
-        present = heads.exists(_MAIN)
-    if not present:
-        _write(directory, b"refs/heads", _MAIN, object_id(COMMIT, _COMMIT).hex().encode() + b"\n")
+    _write(directory, b"refs/heads", _MAIN, object_id(COMMIT, _COMMIT).hex().encode() + b"\n")
 
 
 def _write(directory: Directory, path: bytes, name: bytes, data: bytes) -> None:

@@ -91,9 +91,7 @@ def _verify_one(directory: Directory, stem: bytes, present: set[bytes]) -> list[
         ]
     try:
         index = _index(directory, stem) if b"idx" in present else None
-    except Damaged as error:
-        return [Problem(DAMAGED_INDEX, subject + ".idx", str(error), _scanned_oids(directory, stem))]
-    except OSError as error:
+    except (Damaged, OSError) as error:
         return [Problem(DAMAGED_INDEX, subject + ".idx", _text_of(error), _scanned_oids(directory, stem))]
     if index is None:
         return [
@@ -102,7 +100,7 @@ def _verify_one(directory: Directory, stem: bytes, present: set[bytes]) -> list[
     try:
         with _bare(directory, stem, index) as pack:
             return _verify_pair(pack, index, subject)
-    except OSError as error:
+    except (Damaged, OSError) as error:
         return [Problem(DAMAGED_PACK, subject + ".pack", _text_of(error), frozenset(index.oids()))]
 
 
@@ -130,7 +128,9 @@ def _verify_pair(pack: Pack, index: PackIndex, subject: str) -> list[Problem]:
         problems.append(Problem(DAMAGED_PACK, subject + ".pack", detail, frozenset(bad)))
     if in_index:
         detail = "; ".join([*in_index, *findings[:3]])
-        problems.append(Problem(DAMAGED_INDEX, subject + ".idx", detail, frozenset(bad)))
+        # What the index says is in doubt, its ids too: the pack itself knows what it holds.
+        held = _scanned(pack) or frozenset([*bad, *index.oids()])
+        problems.append(Problem(DAMAGED_INDEX, subject + ".idx", detail, held))
     return problems
 
 
@@ -178,9 +178,19 @@ def _index_oids(directory: Directory, stem: bytes) -> frozenset[bytes]:
 def _scanned_oids(directory: Directory, stem: bytes) -> frozenset[bytes]:
     try:
         with _bare(directory, stem) as pack:
-            return frozenset(row.oid for row in scan(pack))
+            return _scanned(pack)
     except (Damaged, OSError):
         return frozenset()  # without an index and with a damaged pack, what it held is unknown
+
+
+def _scanned(pack: Pack) -> frozenset[bytes]:
+    index, pack.index = pack.index, EMPTY_INDEX
+    try:
+        return frozenset(row.oid for row in scan(pack))
+    except Damaged:
+        return frozenset()
+    finally:
+        pack.index = index
 
 
 def _lost(store: ObjectStore, oids: frozenset[bytes]) -> frozenset[bytes]:
@@ -191,5 +201,5 @@ def _text(name: bytes) -> str:
     return name.decode("utf-8", "replace")
 
 
-def _text_of(error: OSError) -> str:
-    return f"it cannot be opened ({error.strerror})"
+def _text_of(error: Damaged | OSError) -> str:
+    return f"it cannot be opened ({error.strerror})" if isinstance(error, OSError) else str(error)

@@ -1,0 +1,185 @@
+"""Objects by id: verified, found after others changed the packs, without leaks."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+
+import pytest
+
+from mulligan.errors import StoreDamaged
+from mulligan.model.objects import BLOB, COMMIT, MODE_FILE, TREE, TreeEntry, encode_tree, object_id
+from mulligan.store.collect import collect, merge_small
+from mulligan.store.objects import ObjectStore
+from stores import add_all, add_commit, open_descriptors, opened, pack_files
+
+
+def test_an_object_of_another_kind_is_refused_by_name(tmp_path):
+    with opened(tmp_path / "store") as store:
+        (oid,) = add_all(store, [b"x"])
+        with pytest.raises(StoreDamaged, match=oid.hex()):
+            store.read(oid, COMMIT)
+
+
+def test_a_missing_object_is_named_everywhere(tmp_path):
+    missing = b"\5" * 20
+    with opened(tmp_path / "store") as store:
+        assert not store.has(missing)
+        for ask in (
+            lambda: store.read(missing, BLOB),
+            lambda: store.kind_and_size(missing),
+            lambda: store.packed_size(missing),
+            lambda: list(store.stream(missing)),
+            lambda: store.read_tree(missing),
+        ):
+            with pytest.raises(StoreDamaged, match="05050505"):
+                ask()
+        assert not store.readable(missing)
+
+
+def test_kind_and_size_are_known_without_reading(tmp_path):
+    with opened(tmp_path / "store") as store, store.writer() as writer:
+        blob, tree = writer.add(BLOB, b"x" * 70_000), writer.add(TREE, b"")
+        writer.finish()
+        assert store.kind_and_size(blob) == (BLOB, 70_000)
+        assert store.kind_and_size(tree) == (TREE, 0)
+
+
+def test_trees_are_parsed_and_kept(tmp_path):
+    entry = TreeEntry(b"a", MODE_FILE, b"\1" * 20)
+    with opened(tmp_path / "store") as store, store.writer() as writer:
+        oid = writer.add(TREE, encode_tree([entry]))
+        writer.finish()
+        assert [entry] == store.read_tree(oid)
+        assert store.read_tree(oid) is store.read_tree(oid)
+
+
+def test_a_large_object_is_streamed_in_pieces(tmp_path):
+    data = random.Random(1).randbytes(1 << 20) * 3 + bytes(5 << 20)
+    with opened(tmp_path / "store") as store:
+        with store.writer() as writer:
+            oid = writer.add_stream(len(data), [data[at : at + 100_000] for at in range(0, len(data), 100_000)])
+            writer.finish()
+        parts = list(store.stream(oid))
+        assert len(parts) > 8
+        assert data == b"".join(parts) == store.read(oid, BLOB)
+
+
+def test_a_stream_that_ends_wrong_says_so_at_the_end(tmp_path):
+    data = random.Random(1).randbytes(2 << 20)
+    with opened(tmp_path / "store") as store:
+        with store.writer() as writer:
+            oid = writer.add_stream(len(data), [data])
+            writer.finish()
+        path = max(pack_files(tmp_path / "store"), key=lambda p: p.stat().st_size)
+        with path.open("r+b") as file:
+            file.seek(1_900_000)
+            file.write(b"!")
+        with pytest.raises(StoreDamaged, match=oid.hex()):
+            list(store.stream(oid))
+
+
+def test_a_damaged_copy_is_passed_over_for_a_good_one(tmp_path):
+    with opened(tmp_path / "store") as store:
+        for more in (b"1", b"2"):
+            with store.writer(anew={object_id(BLOB, b"shared" * 99)}) as writer:
+                writer.add(BLOB, b"shared" * 99)
+                writer.add(BLOB, more)
+                writer.finish()
+        oid = object_id(BLOB, b"shared" * 99)
+        assert len(store.locations(oid)) == 2
+        for path in pack_files(tmp_path / "store"):
+            whole = path.read_bytes()
+            path.write_bytes(whole[:13] + b"\0\0\0\0" + whole[17:])
+            assert b"shared" * 99 == store.read(oid, BLOB) == b"".join(store.stream(oid))
+            assert store.readable(oid)
+            path.write_bytes(whole)
+
+
+def test_packs_that_another_process_adds_or_removes_are_noticed(tmp_path):
+    with opened(tmp_path / "store") as mine, opened(tmp_path / "store") as other:
+        oids = []
+        for number in range(40):
+            oids += add_all(other, [b"%d" % number])
+            assert mine.has(oids[-1])
+        assert mine.read(oids[0], BLOB) == b"0"
+        collect(other, set(oids))
+        assert len(pack_files(tmp_path / "store")) == 1
+        assert [b"%d" % number for number in range(40)] == [mine.read(oid, BLOB) for oid in oids]
+        collect(other, set(oids[:3]))
+        mine.refresh()
+        assert not mine.has(oids[20])
+
+
+def test_a_settled_directory_is_not_listed_again_for_a_miss(tmp_path, monkeypatch):
+    with opened(tmp_path / "store") as store:
+        os.utime(tmp_path / "store/objects/pack", (1, 1))
+        store.refresh()
+        monkeypatch.setattr(ObjectStore, "refresh", lambda self: pytest.fail("listed again"))
+        assert not store.has(b"\1" * 20)
+
+
+def test_a_directory_that_was_replaced_is_found_again(tmp_path):
+    with opened(tmp_path / "store") as store:
+        (oid,) = add_all(store, [b"moved"])
+        os.rename(tmp_path / "store/objects/pack", tmp_path / "aside")
+        with pytest.raises(StoreDamaged, match="objects/pack"):
+            store.refresh()
+        os.rename(tmp_path / "aside", tmp_path / "store/objects/pack")
+        assert store.read(oid, BLOB) == b"moved"
+
+
+def test_few_descriptors_are_held_and_all_are_given_back(tmp_path):
+    before = open_descriptors()
+    with opened(tmp_path / "store") as store:
+        oids = [add_all(store, [b"%d" % number])[0] for number in range(60)]
+        for oid in oids:
+            store.read(oid, BLOB)
+        assert open_descriptors() < before + 25
+        abandoned = store.stream(oids[0])
+        next(abandoned)
+        abandoned.close()
+    assert before == open_descriptors()
+
+
+def test_disk_bytes_are_what_the_files_take(tmp_path):
+    with opened(tmp_path / "store") as store:
+        (oid,) = add_all(store, [random.Random(1).randbytes(5000)])
+        files = sum(path.stat().st_size for path in (tmp_path / "store/objects/pack").iterdir())
+        assert files == store.disk_bytes()
+        assert 5000 < store.packed_size(oid) < 5100
+
+
+def test_an_index_that_was_made_anew_is_read_again(tmp_path):
+    with opened(tmp_path / "store") as store:
+        (oid,) = add_all(store, [b"x" * 50])
+        path = next(p for p in pack_files(tmp_path / "store", ".idx") if oid in p.read_bytes())
+        good = path.read_bytes()
+        path.write_bytes(b"nonsense")
+        store.refresh()
+        assert not store.has(oid)
+        path.write_bytes(good)
+        os.utime(path, ns=(1, time.time_ns()))
+        assert store.read(oid, BLOB) == b"x" * 50
+
+
+def test_large_and_small_packs_are_searched(tmp_path):
+    blobs = [b"%d" % number for number in range(2000)]
+    with opened(tmp_path / "store") as store:
+        many = add_all(store, blobs)
+        few = add_all(store, [b"a", b"b"])
+        commit = add_commit(store, {"f": b"x"})
+        assert all(store.has(oid) for oid in [*many, *few, commit])
+        assert blobs == [store.read(oid, BLOB) for oid in many]
+        assert not store.has(b"\0" * 20)
+
+
+def test_merging_under_a_reader_is_harmless(tmp_path):
+    with opened(tmp_path / "store") as mine, opened(tmp_path / "store") as other:
+        oids = [add_all(other, [b"%d" % number])[0] for number in range(40)]
+        assert mine.has(oids[0])
+        stream = mine.stream(oids[5])
+        assert merge_small(other)
+        assert b"".join(stream) == b"5"
+        assert mine.read(oids[7], BLOB) == b"7"

@@ -1,0 +1,68 @@
+"""Record headers and the bounds they are held to."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+from mulligan.model.objects import BLOB, TREE
+from mulligan.store.packfile import (
+    OFS_DELTA,
+    REF_DELTA,
+    TYPE_OF_KIND,
+    Damaged,
+    check_size,
+    encode_distance,
+    encode_header,
+    encode_record,
+    hash_of,
+    parse_header,
+)
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 127, 128, 2047, 2048, 1 << 20, (1 << 32) + 5, 1 << 45])
+def test_a_header_says_type_and_size_at_every_length(size):
+    for number in TYPE_OF_KIND.values():
+        header = parse_header(encode_header(number, size) + b"rest")
+        assert (number, size) == (header.type, header.size)
+        assert len(encode_header(number, size)) == header.length
+
+
+@pytest.mark.parametrize("distance", [1, 127, 128, 16511, 16512, 2113663, 2113664, 1 << 33])
+def test_a_distance_to_a_base_survives_at_every_length(distance):
+    header = parse_header(encode_header(OFS_DELTA, 9) + encode_distance(distance))
+    assert distance == header.distance
+
+
+def test_a_delta_by_id_carries_the_id():
+    assert parse_header(encode_header(REF_DELTA, 9) + b"\7" * 20).base == b"\7" * 20
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\xff", b"\xff" * 30, b"\x05", b"\x55", encode_header(REF_DELTA, 9) + b"short", b"\xe0" + b"\xff" * 30],
+)
+def test_a_malformed_header_is_damage(data):
+    with pytest.raises(Damaged):
+        parse_header(data)
+
+
+def test_a_size_that_the_bytes_cannot_hold_is_refused():
+    """Deflate cannot do better than 1032 to 1."""
+    check_size(1000, 10)
+    with pytest.raises(Damaged, match="claims"):
+        check_size(1 << 20, 10)
+    with pytest.raises(Damaged, match="too many"):
+        check_size(1 << 40, 1 << 40)
+
+
+def test_a_record_inflates_with_plain_zlib():
+    for data in (b"", b"x", b"text\n" * 5000):
+        record = encode_record(BLOB, data)
+        assert data == zlib.decompress(record[parse_header(record).length :])
+
+
+def test_the_hash_is_gits():
+    assert hash_of(BLOB, b"").hex() == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+    assert hash_of(TREE, b"").hex() == "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
