@@ -22,8 +22,10 @@ from mulligan.scan.wildmatch import STAR, Glob, component_regex, parse, segments
 
 MAX_FILE = 4 << 20
 MAX_LINE = 64 << 10
-# Wildcards that no table can find are tried one by one for each path; a hostile file must not make that long.
+# Wildcards that no table can find are tried one by one for each path, and turning them into expressions costs some
+# microseconds per byte; a hostile file must make neither long.
 MAX_TRIED = 4096
+MAX_TRIED_BYTES = 256 << 10
 
 # Part of every key: a change of meaning here must not leave decisions of an older release standing.
 _EDITION = b"mulligan ignore rules 1"
@@ -54,15 +56,18 @@ class _Tried:
     def __init__(self, order: int, glob: Glob, *, whole: bool) -> None:
         self.order, self.whole = order, whole
         self.head, self.tail = glob.head(), glob.tail()
-        self.least = len(self.head) + len(self.tail)
+        self.least = glob.least()
         only = glob.groups[0][0] if not self.whole else ()
-        self._glob = None if STAR in only and len(only) == self.least + 1 else glob
+        affixes = STAR in only and len(only) == len(self.head) + len(self.tail) + 1
+        self._glob = None if affixes else glob
         self._expression: re.Pattern[bytes] | None = None
 
     def matches(self, subject: bytes) -> bool:
         """Returns whether a subject that has passed the literal checks matches."""
+        if len(subject) < self.least:
+            return False
         if self._glob is None:
-            return len(subject) >= self.least
+            return True
         if self._expression is None:
             self._expression = self._glob.regex()
         return self._expression.fullmatch(subject) is not None
@@ -71,7 +76,7 @@ class _Tried:
 class _Table:
     """The patterns of one file that apply to one kind of entry, found by look-up where their shape allows."""
 
-    __slots__ = ("every", "heads", "names", "paths", "tails", "tried")
+    __slots__ = ("every", "heads", "names", "paths", "tails", "tried", "weight")
 
     def __init__(self) -> None:
         self.every = -1
@@ -80,6 +85,7 @@ class _Table:
         self.heads: dict[int, dict[bytes, int]] = {}
         self.tails: dict[int, dict[bytes, int]] = {}
         self.tried: list[_Tried] = []
+        self.weight = 0
 
     def last(self, name: bytes, path: bytes) -> int:
         """Returns the order of the last pattern that matches, -1 for none."""
@@ -109,6 +115,7 @@ class _Table:
             (self.paths if whole else self.names).setdefault(pattern.text, order)
         elif not self._look_up(order, glob, whole=whole):
             self.tried.append(_Tried(order, glob, whole=whole))
+            self.weight += len(pattern.text)
 
     def _look_up(self, order: int, glob: Glob, *, whole: bool) -> bool:
         if whole:
@@ -157,7 +164,7 @@ class _Compiled:
             self.dirs.add(pattern)
             if not pattern.only_dirs:
                 self.files.add(pattern)
-            if len(self.dirs.tried) > MAX_TRIED:
+            if len(self.dirs.tried) > MAX_TRIED or self.dirs.weight > MAX_TRIED_BYTES:
                 self.cut = True
                 break
 

@@ -55,7 +55,8 @@ _NAMES = _table(
     " .htdigest .s3cfg .boto .terraformrc terraform.rc .msmtprc .fetchmailrc rclone.conf .rclone.conf .smbcredentials"
     " .dockercfg .dockerconfigjson .databrickscfg .sentryclirc access_tokens.db accesstokens.json oauth_creds.json"
     " kaggle.json rootkey.csv kubeconfig kubeconfig.yml kubeconfig.yaml key.properties keystore.properties .vault_pass"
-    " .vault_pass.txt vault_pass.txt .vault-password .secret .secrets settings-security.xml credentials.db",
+    " .vault_pass.txt vault_pass.txt .vault-password .secret .secrets settings-security.xml credentials.db"
+    " application_default_credentials.json",
     bearer=".vault-token .token .tokens token.json token.pickle access_token access_token.txt auth_token auth_token.txt"
     " api_key api_key.txt apikey.txt .api_key .apikey api_token",
     store="secring.gpg secring.pgp secring.kbx wallet.dat",
@@ -92,7 +93,7 @@ _BELOW = {
 }
 _ENV_NAME = re.compile(rb"\.env(?:[._-].*)?|\.dev\.vars\..*|.+\.env")
 _SSH_NAME = re.compile(
-    rb"id_(?:rsa|dsa|ecdsa|ed25519|ecdsa_sk|ed25519_sk|xmss)(?:[._-][^.]*)?(?:\.(?:bak|backup|old|orig|save|pem|key|tmp|\d+))?"
+    rb"id_(?:rsa|dsa|ecdsa|ed25519|ecdsa_sk|ed25519_sk|xmss)(?:[_-][^.]*)?(?:\.(?:bak|backup|old|orig|save|pem|key|tmp|\d+))?"
     rb"|ssh_host_[a-z0-9]+_key"
 )
 _FAMILIES = re.compile(
@@ -174,7 +175,9 @@ _REACH = dict.fromkeys((b"-", b"B"), 4096) | dict.fromkeys(
 )
 _KEY_LINE = re.compile(rb"^-----?-? ?BEGIN [A-Z0-9 ]*PRIVATE KEY", re.MULTILINE)
 _BAG = b"Bag Attributes"
-_NAMED = re.compile(rb"""(?:export\s+)?(?:[A-Za-z_][\w.-]*\s*[=:]\s*)?(?:Bearer\s+)?["']?([^\s"',;]+)["']?[,;]?""")
+_NAMED = re.compile(
+    rb"""(?:export\s+)?(?:[A-Za-z_][\w.-]*\s*(?:=|:(?!//))\s*)?(?:Bearer\s+)?["']?([^\s"',;]+)["']?[,;]?"""
+)
 _TOKENS = re.compile(
     rb"gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_\w{22,255}|glpat-[\w.-]{20,}|xox[abeoprs]-[\w-]{10,}|xapp-[\w-]{10,}"
     rb"|AIza[\w-]{35}|ya29\.[\w.-]{20,}|GOCSPX-[\w-]{20,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/=]{24,}"
@@ -197,7 +200,7 @@ def secret_content(head: bytes) -> str:
     reach = _REACH.get(head[:1])
     if reach and head.find(b"PRIVATE KEY", 0, reach) >= 0 and (found := _private_key(head)):
         return found
-    if len(head) <= _SMALL and head.count(b"\n") <= 6:
+    if 20 <= len(head) <= _SMALL and head.count(b"\n") <= 6:
         return _lone_token(head)
     return ""
 

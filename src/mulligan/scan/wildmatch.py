@@ -83,6 +83,11 @@ class Glob:
         """Returns the literal bytes with which everything that matches ends."""
         return b"" if self.open_end else leading(self.groups[-1][-1][::-1])[::-1]
 
+    def least(self) -> int:
+        """Returns how many bytes everything that matches has at least."""
+        components = [component for group in self.groups for component in group]
+        return sum(len(component) - component.count(STAR) for component in components) + max(0, len(components) - 1)
+
     def regex(self) -> re.Pattern[bytes]:
         """Returns the expression that `fullmatch`es exactly the paths this pattern matches."""
         last = len(self.groups) - 1
