@@ -147,7 +147,8 @@ def report_lines(report: RestoreReport, *, done: str, again: str = "undo", style
         )
         if number
     ]
-    back = f"; take it back with: mulligan {again}" if totals and report.undo else ""
+    words = {"undo": "take it back", "redo": "forward again"}[again]
+    back = f"; {words}: mulligan {again}" if totals and report.undo else ""
     lines = [
         f"{style('green', done)} {style('yellow', report.target[:8])}  {', '.join(totals) or 'nothing had to change'}{back}"
     ]

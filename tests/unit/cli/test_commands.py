@@ -214,7 +214,7 @@ def test_undo_and_redo_walk_back_and_forward(saved):
     done = cli("redo", cwd=saved)
     assert (
         done.returncode == 0
-        and "take it back with: mulligan undo" in done.stdout
+        and "take it back: mulligan undo" in done.stdout
         and (saved / "a.txt").read_text() == "2\n"
     )
     assert cli("redo", cwd=saved).returncode == 1

@@ -150,7 +150,7 @@ def test_a_long_plan_is_cut_and_counted():
 
 def test_a_report_says_how_to_take_it_back_only_if_there_is_something_to_take_back():
     report = RestoreReport("1" * 40, created=["a"], undo="2" * 40)
-    assert report_lines(report, done="restored") == ["restored 11111111  1 created; take it back with: mulligan undo"]
+    assert report_lines(report, done="restored") == ["restored 11111111  1 created; take it back: mulligan undo"]
     assert report_lines(RestoreReport("1" * 40), done="restored") == ["restored 11111111  nothing had to change"]
 
 

@@ -9,7 +9,7 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
 from mulligan.model.sizes import format_size
-from mulligan.present.text import Style, bar, columns
+from mulligan.present.text import Style, bar, columns, count
 from mulligan.present.timeline import not_captured_lines
 from mulligan.present.visible import visible
 
@@ -43,6 +43,10 @@ def render(context: Context, result: Result) -> None:
     rows = [
         ("workspace", visible(status["workspace"])),
         ("store", visible(status["store"])),
+        (
+            "scope",
+            f"{count(status['files'], 'file')} captured, {count(len(status['not_captured']), 'entry', 'entries')} not",
+        ),
         ("position", status["position"] or "nothing saved yet"),
         ("checkpoints", _kinds(status["by_kind"])),
         ("size", _size(status["bytes"], status["budget"], style)),
