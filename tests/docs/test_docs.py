@@ -81,6 +81,13 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [link["target"] for link in LINK.finditer(prose(page)) if broken(page, link["target"])] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    """`tests/…`, `src/…`, `bench/…` and `docs/…` in code spans are places in this repository."""
+    named = re.findall(r"`((?:tests|src|bench|docs|\.ci)/[\w./-]*)`", prose(page))
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 def test_every_page_can_be_reached_from_the_index() -> None:
     """No page is an orphan: following links from docs/README.md finds all of docs."""
     index = ROOT / "docs" / "README.md"
