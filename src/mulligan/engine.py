@@ -135,8 +135,8 @@ class Workspace:
         """Writes a checkpoint of what a scan found; with `moves` it becomes the position."""
         vault, base = self._vault, self._vault.checkpoints.current()
         source = Source(vault.objects, scan.objects)
-        saving.mark_newly_ignored(base, scan, source.read_tree)
-        changes = saving.changes_since(base, scan, source.read_tree)
+        saving.mark_newly_ignored(base, scan, source)
+        changes = saving.changes_since(base, scan, source)
         entry = saving.write_objects(saving.draft_entry(draft, scan, git, base, changes), scan, writer)
         pinned = self._pinned()
         gone = self._within_budget(writer.pending_bytes, pinned, scan)
@@ -231,8 +231,8 @@ class Workspace:
             base = vault.checkpoints.current() if vault is not None else None
             scan, git, _ = self._look(None)
             source = Source(vault.objects if vault is not None else _NoStore(), scan.objects)
-            saving.mark_newly_ignored(base, scan, source.read_tree)
-            changes = saving.changes_since(base, scan, source.read_tree)
+            saving.mark_newly_ignored(base, scan, source)
+            changes = saving.changes_since(base, scan, source)
             replaced = vault.is_replaced() if vault is not None else False
         counts = {
             "added": sum(c.old is None for c in changes),
@@ -296,11 +296,6 @@ class Workspace:
     def undo(self) -> RestoreReport:
         """Goes one operation back, to the newest earlier state that differs from the workspace."""
         with self._writing("undo", needed=True):
-            if self._vault.is_replaced():
-                raise WorkspaceReplaced(
-                    f"{self.root} is not the directory this history was made in; it may be another project. Nothing was changed.",
-                    hint="If it is the same project: mulligan restore @, or save it as it is: mulligan save",
-                )
             report = self._step("undo", self._vault.moves.down())
         if report is None:
             raise NothingToUndo("There is no earlier state that differs from the workspace. Nothing was changed.", hint="mulligan log")
@@ -334,6 +329,7 @@ class Workspace:
         self, entry: Entry, verb: str, *, paths: tuple[bytes, ...] | None = None, what: str = "files", depth: int = 0, promised: RestorePlan | None = None
     ) -> RestoreReport:
         vault = self._vault
+        self._refuse_replaced()
         state = entry.checkpoint.state if what != "files" else {}
         staged = self._providers.stage(state)
         with vault.objects.writer() as writer:
@@ -352,6 +348,14 @@ class Workspace:
             make_current()
         kept = [*plan.keeps, *outcome.kept]
         return RestoreReport(entry.id, outcome.created, outcome.modified, outcome.deleted, kept, safety, state)
+
+    def _refuse_replaced(self) -> None:
+        """Another directory with files of its own stands here: saving it first is the user's word that it belongs."""
+        if self._vault.is_replaced() and os.listdir(self.root):
+            raise WorkspaceReplaced(
+                f"{self.root} is not the directory this history was made in; it may be another project. Nothing was changed.",
+                hint="If it is the same project, save it as it is first: mulligan save",
+            )
 
     def _safety(self, entry: Entry, scan: Scan, git: GitState | None, note: dict[str, Any], writer: Any, *, verb: str, what: str, needed: bool) -> str:
         """Returns the id of a checkpoint that holds the workspace as it is, saving one unless the position is it."""

@@ -141,7 +141,6 @@ def _capture(user: Values, project: Values, global_excludes: bytes) -> CapturePo
     largest = user.get("capture.max_file_size", CapturePolicy().max_file_size)
     return CapturePolicy(
         include=user.get("capture.include", ()),
-        workspace_include=project.get("capture.include", ()),
         exclude=user.get("capture.exclude", ()) + project.get("capture.exclude", ()),
         max_file_size=min(largest, project.get("capture.max_file_size", largest)),
         global_excludes=global_excludes,
@@ -203,7 +202,7 @@ _COUNT = Key(_whole(0, 100_000), "a whole number from 0 to 100000")
 _SIZE = 'a size like "50 MiB" or a number of bytes, more than 0'
 
 KEYS: dict[str, Key] = {
-    "capture.include": Key(_plain_patterns, 'a list of patterns like [".env.example"], none beginning with "!"', True),
+    "capture.include": Key(_plain_patterns, 'a list of patterns like [".env.example"], none beginning with "!"'),
     "capture.exclude": Key(_patterns, 'a list of patterns like ["*.log", "data/"]', True),
     "capture.max_file_size": Key(_size, _SIZE, True),
     "retention.automatic": _COUNT,

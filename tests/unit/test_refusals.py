@@ -46,11 +46,17 @@ def test_a_project_below_home_is_welcome(private_home, tmp_path):
     assert mulligan.open(private_home / "code/app", store=tmp_path / "store").save("one").complete
 
 
-def test_a_store_inside_the_workspace_is_refused(project):
+def test_a_store_inside_the_workspace_never_captures_itself(project):
+    """Nobody's default, but an explicit choice is honoured; status warns of it."""
     put(project, "a", "1")
-    with pytest.raises(mulligan.MulliganError):
-        mulligan.open(project, store=project / "store").save("one")
-    assert list(snapshot(project)) == ["a"]
+    ws = mulligan.open(project, store=project / "store")
+    cp = ws.save("one")
+    assert cp.files_changed == ("a",)
+    assert [row.path for row in cp.not_captured] == ["store"]
+    put(project, "a", "2")
+    ws.restore("one")
+    assert (project / "a").read_text() == "1"
+    assert any("inside the workspace" in warning for warning in ws.status()["warnings"])
 
 
 def test_a_workspace_inside_the_store_is_refused(project, store):

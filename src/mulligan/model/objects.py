@@ -62,6 +62,8 @@ def parse_tree(data: bytes) -> list[TreeEntry]:
         except UnsafePath as error:
             raise UnsafePath(f"A tree in the store holds an unsafe name: {error.message}", hint="mulligan check") from None
         at = nul + 21
+    if len({entry.name for entry in entries}) != len(entries):
+        raise StoreDamaged("A tree in the store holds a name twice.", hint="mulligan check")
     return entries
 
 

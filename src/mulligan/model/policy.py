@@ -38,14 +38,12 @@ class CapturePolicy:
     """
     Which paths are in scope. Patterns are in gitignore syntax, relative to the workspace.
 
-    `include` wins over everything, secrets and the built-in exclusions too, and comes from the user's own config only;
-    `workspace_include` comes from the workspace and wins over ignore rules alone.
+    `include` wins over everything, secrets and the built-in exclusions too, and comes from the user's own config only.
     """
 
     include: tuple[str, ...] = ()
-    workspace_include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    max_file_size: int = 256 * MIB
+    max_file_size: int = 50 * MIB
     global_excludes: bytes = b""
 
 

@@ -19,6 +19,7 @@ from mulligan.model.paths import join
 from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
+from mulligan.scan.git.index_format import IndexEntry
 from mulligan.scan.git.repository import Repository
 from mulligan.scan.git.status import dirty_files, update_dirty
 from mulligan.scan.ignore import Rules
@@ -120,10 +121,18 @@ class Observer:
         if repo is None:
             return None, {}
         head, key, cover = repo.head(), repo.state_key().hex(), scan.cover()
+        index_key = repo.index_key() or (0, 0, 0, 0)
+
+        def clean(path: bytes, entry: IndexEntry) -> bool:
+            """Whether git itself would not read the file again: the bytes differ from the blob only through a filter."""
+            found = scan.entry(path)
+            return found is not None and (entry.size, entry.mtime_ns) == (found[0].size, found[0].mtime_ns) and entry.mtime_ns < index_key[2]
+
         if note.get("git_key") == key and scan.cache.root_tree:
-            dirty = update_dirty(repo, note.get("dirty", ()), _changed(scan))
+            dirty = update_dirty(repo, note.get("dirty", ()), _changed(scan), clean_by_stat=clean)
         else:
-            dirty = dirty_files(repo, _captured(scan), not_captured=lambda path: cover.over(path) is not None)
+            hidden = lambda path: cover.over(path) is not None  # noqa: E731 - one use
+            dirty = dirty_files(repo, _captured(scan), not_captured=hidden, clean_by_stat=clean)
         return GitState(head.commit, head.branch, dirty), {"git_key": key, "dirty": list(dirty)}
 
 
@@ -169,7 +178,8 @@ def _changed(scan: Scan) -> dict[bytes, tuple[int, bytes] | None]:
     changed: dict[bytes, tuple[int, bytes] | None] = {}
     for directory, record in scan.records.items():
         old = scan.cache.get(directory)
-        before = {name: (git_mode(old.stat_at(at).mode), old.oid_at(at)) for at, name in enumerate(old.names)} if old else {}
+        # A young entry's mode was not remembered (-1): it counts as changed, which costs one look-up.
+        before = {name: (git_mode(max(old.stat_at(at).mode, 0)), old.oid_at(at)) for at, name in enumerate(old.names)} if old else {}
         for name, mode, oid in _entries(scan, directory, record):
             if before.pop(name, None) != (mode, oid):
                 changed[join(directory, name)] = (mode, oid)

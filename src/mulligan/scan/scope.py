@@ -2,8 +2,7 @@
 Which paths are captured.
 
 One place decides, in this order: git's own files never; what the user's config includes always; then special files, secrets,
-built-in and configured exclusions, and the ignore rules, which give way to what the git index tracks and to what the
-workspace's config includes. An ignore file itself is always captured: it decides over others, so it must come back.
+built-in and configured exclusions, and the ignore rules, which give way to what the git index tracks. An ignore file itself is always captured: it decides over others, so it must come back.
 """
 
 from __future__ import annotations
@@ -65,10 +64,9 @@ class Scope:
         self.tracked = tracked
         self.max_file_size = policy.max_file_size
         self._include = Patterns(policy.include)
-        self._workspace_include = Patterns(policy.workspace_include)
         self._exclude = Patterns(policy.exclude)
         self._built_in = frozenset(name.encode() for name in DEFAULT_EXCLUDED_DIRECTORIES)
-        policy_key = b"\0".join((self._include.key, self._workspace_include.key, self._exclude.key, b"%d" % policy.max_file_size))
+        policy_key = b"\0".join((self._include.key, self._exclude.key, b"%d" % policy.max_file_size))
         self._policy_key = blake2b(policy_key, digest_size=16).digest()
 
     def key(self, rules: Rules, only_tracked: bool) -> bytes:
@@ -103,25 +101,17 @@ class Scope:
         return bool(self._include) and self._include.match(path, is_dir=False)
 
     def _spared(self, path: bytes, name: bytes, *, is_dir: bool) -> bool:
-        if not is_dir and (name == IGNORE_FILE or path in self.tracked):
-            return True
-        return bool(self._workspace_include) and self._workspace_include.match(path, is_dir=is_dir)
+        return not is_dir and (name == IGNORE_FILE or path in self.tracked)
 
     def enters(self, path: bytes) -> bool:
         """Returns whether a directory that is out of scope holds paths that are in scope all the same."""
-        return (
-            self.tracked.below(path)
-            or (bool(self._include) and self._include.may_match_below(path))
-            or (bool(self._workspace_include) and self._workspace_include.may_match_below(path))
-        )
+        return self.tracked.below(path) or (bool(self._include) and self._include.may_match_below(path))
 
     def wanted_inside(self, path: bytes, *, is_dir: bool) -> bool:
         """Returns whether a path below such a directory is in scope."""
         if is_dir:
             return self.enters(path) or self._include.match(path, is_dir=is_dir)
-        if path in self.tracked:
-            return not secret_name(path) or self._include.match(path, is_dir=is_dir)
-        return self._include.match(path, is_dir=is_dir) or (self._workspace_include.match(path, is_dir=is_dir) and not secret_name(path))
+        return self.included(path) or (path in self.tracked and not secret_name(path))
 
 
 def database_groups(names: Collection[bytes]) -> dict[bytes, list[bytes]]:

@@ -28,19 +28,11 @@ from mulligan.model.objects import (
     parse_commit,
 )
 from mulligan.model.paths import is_dot_git
+from mulligan.scan.result import Defaults
+from mulligan.timeline.sources import Reader, State
 
 NO_TREE = bytes(20)
 FORMAT = 1
-
-
-class Reader(Protocol):
-    """What reading a commit needs of the store."""
-
-    def read(self, oid: bytes, kind: bytes) -> bytes:
-        """Returns an object's bytes, verified."""
-
-    def read_tree(self, oid: bytes) -> list[TreeEntry]:
-        """Returns a tree's entries."""
 
 
 class Writer(Protocol):
@@ -66,6 +58,11 @@ class Entry:
     def id(self) -> str:
         """The checkpoint's id."""
         return self.checkpoint.id
+
+    @property
+    def trees(self) -> State:
+        """The trees of its files."""
+        return State(self.files_tree, self.modes_tree, Defaults(*self.defaults))
 
     @property
     def commit_id(self) -> bytes:

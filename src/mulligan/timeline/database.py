@@ -23,8 +23,8 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE checkpoint (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
   id TEXT NOT NULL UNIQUE,
-  name ANY NOT NULL,
-  description ANY NOT NULL,
+  name TEXT NOT NULL,
+  description TEXT NOT NULL,
   kind TEXT NOT NULL,
   created_ns INTEGER NOT NULL,
   parent TEXT,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from mulligan.diff.compare import Change, compare_trees, find_renames
+from mulligan.diff.compare import Change, find_renames
 from mulligan.diff.patch import MAX_FILE, TooLarge, make_diff
 from mulligan.model.diff import Diff
 from mulligan.model.objects import BLOB, MODE_LINK, TreeEntry
@@ -17,14 +17,14 @@ from mulligan.safefs.directory import Directory
 from mulligan.scan.result import Cover, Scan
 from mulligan.store.objects import ObjectStore
 from mulligan.timeline.commits import Entry
-from mulligan.timeline.saving import changes_since
+from mulligan.timeline.saving import changes_since, compare_entries
 from mulligan.timeline.sources import Source
 from mulligan.timeline.vault import Vault
 
 
 def between(vault: Vault, a: Entry, b: Entry) -> Diff:
     """Returns what differs from one checkpoint to another."""
-    found = compare_trees(vault.objects.read_tree, a.files_tree, b.files_tree)
+    found = compare_entries(Source(vault.objects), a, b)
     missing_then, missing_now = _cover(a), _cover(b)
     shown = [c for c in found if not _only_hidden(c, missing_then, missing_now)]
     read = _Blobs(vault.objects)
@@ -35,7 +35,7 @@ def between(vault: Vault, a: Entry, b: Entry) -> Diff:
 def since(vault: Vault, a: Entry, scan: Scan, root: str) -> Diff:
     """Returns what differs from a checkpoint to the workspace a scan saw."""
     hidden = _cover(a)
-    found = changes_since(a, scan, Source(vault.objects, scan.objects).read_tree)
+    found = changes_since(a, scan, Source(vault.objects, scan.objects))
     shown = [c for c in found if c.old is not None or hidden.over(c.path) is None]
     old, new = _Blobs(vault.objects), _Files(root)
     places = {change.new.oid: change.path for change in shown if change.new is not None}

@@ -60,6 +60,6 @@ class Moves:
         for (seq,) in self._db.rows("SELECT seq FROM redo ORDER BY seq DESC LIMIT ?", skipped):
             self._db.run("DELETE FROM redo WHERE seq=?", seq)
 
-    def needed(self, depth: int = 3) -> set[str]:
+    def needed(self, depth: int = 2) -> set[str]:
         """Returns the checkpoints that the next undos and redos need."""
         return {move.id for move in self.down(depth)} | {move.id for move in self.redoable()[:depth]}

@@ -7,8 +7,8 @@ that same transaction; a kill between any two steps leaves either no checkpoint 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from mulligan.diff.compare import Change, compare_trees
@@ -19,6 +19,7 @@ from mulligan.scan.result import Cover, Scan
 from mulligan.timeline.commits import Entry, write_commit
 from mulligan.timeline.moves import Move
 from mulligan.timeline.retention import expired
+from mulligan.timeline.sources import Source, State, permission_changes
 from mulligan.timeline.vault import Vault
 
 
@@ -36,21 +37,25 @@ class Draft:
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
-def changes_since(base: Entry | None, scan: Scan, read_tree: Callable[[bytes], list[Any]]) -> list[Change]:
+def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change]:
     """Returns the files that differ from a checkpoint; what is there but not captured is not taken for deleted."""
     cover = scan.cover()
-    found = compare_trees(read_tree, base.files_tree if base else EMPTY_TREE, scan.tree)
-    return [change for change in found if change.new is not None or cover.over(change.path) is None]
+    found = compare_trees(source.read_tree, base.files_tree if base else EMPTY_TREE, scan.tree)
+    found = [change for change in found if change.new is not None or cover.over(change.path) is None]
+    if base is not None:
+        found += permission_changes(source, base.trees, State(scan.tree, scan.modes, scan.defaults))
+        found.sort(key=lambda change: change.path)
+    return found
 
 
-def mark_newly_ignored(base: Entry | None, scan: Scan, read_tree: Callable[[bytes], list[Any]]) -> None:
+def mark_newly_ignored(base: Entry | None, scan: Scan, source: Source) -> None:
     """Gives paths that were captured before and are hidden by a rule now the reason that makes the checkpoint partial."""
     if base is None or base.files_tree == scan.tree:
         return
     ignored = Cover(path for path, m in scan.missed.items() if m.reason == IGNORED)
     if not ignored:
         return
-    for change in compare_trees(read_tree, base.files_tree, scan.tree):
+    for change in compare_trees(source.read_tree, base.files_tree, scan.tree):
         rule = ignored.over(change.path) if change.new is None else None
         if rule is not None and scan.missed[rule].reason == IGNORED:
             scan.missed[rule] = scan.missed[rule]._replace(reason=NEWLY_IGNORED, detail="captured until now; an ignore rule hides it")
@@ -113,12 +118,16 @@ def remove(vault: Vault, entry: Entry) -> None:
     """Deletes a checkpoint inside a transaction and tells its children what they changed against their new parent."""
     parent = vault.checkpoints.by_id(entry.checkpoint.parent or "")
     for child in vault.checkpoints.remove(entry):
-        changes = compare_trees(vault.objects.read_tree, parent.files_tree if parent else EMPTY_TREE, child.files_tree)
+        changes = compare_entries(Source(vault.objects), parent, child)
         hidden = Cover(row.path.encode("utf-8", "surrogateescape") for row in child.checkpoint.not_captured)
         shown = [to_text(c.path) for c in changes if c.new is not None or hidden.over(c.path) is None]
         vault.checkpoints.set_changes(child.id, pack_list(shown))
 
 
-def with_commit(entry: Entry, commit: bytes) -> Entry:
-    """Returns an entry that points to another commit."""
-    return replace(entry, checkpoint=replace(entry.checkpoint, commit=commit.hex()))
+def compare_entries(source: Source, a: Entry | None, b: Entry) -> list[Change]:
+    """Returns the files that differ between two checkpoints, in contents or permission bits."""
+    found = compare_trees(source.read_tree, a.files_tree if a else EMPTY_TREE, b.files_tree)
+    if a is not None:
+        found += permission_changes(source, a.trees, b.trees)
+        found.sort(key=lambda change: change.path)
+    return found

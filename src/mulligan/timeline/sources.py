@@ -1,5 +1,5 @@
 """
-Where a plan reads objects: the store, and the trees a scan holds in memory.
+Where comparing and planning read objects: the store, and the trees a scan holds in memory.
 
 Permission bits are resolved here too: a checkpoint writes down only those that differ from its defaults.
 """
@@ -7,12 +7,23 @@ Permission bits are resolved here too: a checkpoint writes down only those that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Protocol
 
-from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, TREE, TreeEntry, parse_tree
+from mulligan.diff.compare import Change
+from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, MODE_FILE, TREE, TreeEntry, parse_tree
 from mulligan.model.paths import join
 from mulligan.scan.result import Defaults
 from mulligan.scan.trees import NONE, parse_odd
-from mulligan.timeline.commits import Reader
+
+
+class Reader(Protocol):
+    """What reading a commit needs of the store."""
+
+    def read(self, oid: bytes, kind: bytes) -> bytes:
+        """Returns an object's bytes, verified."""
+
+    def read_tree(self, oid: bytes) -> list[TreeEntry]:
+        """Returns a tree's entries."""
 
 
 class Source:
@@ -114,3 +125,27 @@ class Permissions:
             return {}
         below = next((e.oid for e in self._source.read_tree(tree) if e.name == b"d"), None)
         return {e.name: e.oid for e in self._source.read_tree(below)} if below else {}
+
+
+class State(NamedTuple):
+    """The two trees of a checkpoint or a scan, and its defaults."""
+
+    files: bytes
+    modes: bytes
+    defaults: Defaults
+
+
+def permission_changes(source: Source, a: State, b: State) -> list[Change]:
+    """Returns the files that differ in permission bits alone; the modes of the change carry the bits."""
+    old, new = Permissions(source, a.modes, a.defaults), Permissions(source, b.modes, b.defaults)
+    differing = old.differing(new)
+    paths = sorted(differing) if differing is not None else [path for path, _ in source.walk(b.files)]
+    found = []
+    for path in paths:
+        before, after = source.lookup(a.files, path), source.lookup(b.files, path)
+        if before is None or before != after or before.mode not in (MODE_FILE, MODE_EXEC):
+            continue
+        bits, now = old.of(path, before.mode), new.of(path, before.mode)
+        if bits != now:
+            found.append(Change(path, before._replace(mode=0o100000 | bits), before._replace(mode=0o100000 | now)))
+    return found

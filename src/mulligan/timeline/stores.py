@@ -18,6 +18,8 @@ from mulligan.safefs.directory import Directory, make_private
 from mulligan.safefs.lock import exclusive
 from mulligan.timeline.database import NAME, Database
 
+# Not /mnt, /opt or /srv: a container may have its one project there.
+_SYSTEM = frozenset("/" + name for name in "bin boot dev etc home lib lib32 lib64 proc root run sbin sys usr var Users".split())
 _USER_DIRECTORIES = ("Desktop", "Documents", "Downloads")
 _DAY = 86_400
 _VOLATILE = {"tmpfs": "it is gone at the next boot", "ramfs": "it is gone at the next boot", "overlay": "it is gone with its container"}
@@ -33,6 +35,8 @@ def refuse_unprotectable(settings: Settings) -> None:
         why = "it is the whole machine"
     elif root == home:
         why = "it is your home directory"
+    elif root in _SYSTEM:
+        why = "it belongs to the system"
     elif home.startswith(root + "/"):
         why = "your home directory is inside it"
     elif os.path.dirname(root) == home and os.path.basename(root) in _USER_DIRECTORIES:
