@@ -39,6 +39,7 @@ class Rules:
     settle: float
     history: int
     rows: frozenset[str]
+    keep: bool
     say: Callable[[str], None]
 
 
@@ -99,10 +100,11 @@ class Arena:
             _run("git", "-C", work, "update-index", "-q", "--refresh")
 
     def close(self) -> None:
-        """Lets every contestant go and removes its copy."""
+        """Lets every contestant go and removes its copy, unless it is to be looked at."""
         for entrant in self.entrants:
             entrant.contestant.close()
-            shutil.rmtree(self.place / entrant.contestant.key, ignore_errors=True)
+            if not self.rules.keep:
+                shutil.rmtree(self.place / entrant.contestant.key, ignore_errors=True)
 
     def first(self, row: str) -> None:
         """Measures the first capture, each time into a store that does not exist yet."""
@@ -119,7 +121,7 @@ class Arena:
     def disk(self, row: str) -> None:
         """Notes what the store occupies now."""
         for entrant in self.entrants:
-            if not entrant.latest:
+            if entrant.out and not (entrant.latest and type(entrant.contestant).first_only):
                 self._cell(row, entrant).trouble = entrant.out
                 continue
             self._cell(row, entrant).samples = [_occupied(entrant.contestant.store_paths())]

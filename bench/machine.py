@@ -6,8 +6,10 @@ Promises: after `isolate`, neither git nor a contestant reads this user's config
 
 from __future__ import annotations
 
+import compileall
 import os
 import platform
+import shutil
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,6 +38,14 @@ def isolate(work: Path, *, source: Path) -> None:
         "PRAISONAI_TELEMETRY_DISABLED": "true",
         "LC_ALL": "C.UTF-8",
     }
+
+
+def freeze_source(work: Path, *, checkout: Path) -> Path:
+    """Copies the package as it is now, compiled, so that a run measures one state of it however long it takes."""
+    copy = work / "source"
+    shutil.copytree(checkout / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    compileall.compile_dir(copy, quiet=2)
+    return copy
 
 
 def facts(work: Path, *, checkout: Path) -> dict[str, str]:

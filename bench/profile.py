@@ -29,7 +29,7 @@ from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 # Not this script's own directory: cProfile imports the standard library's `profile` by the name of this file.
-sys.path[0:1] = [str(CHECKOUT / "src"), str(CHECKOUT)]
+sys.path[0] = str(CHECKOUT)
 
 import cProfile  # noqa: E402
 import pstats  # noqa: E402
@@ -78,7 +78,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     work = Path(tempfile.mkdtemp(prefix="mulligan-profile-", dir=options.work or machine.default_work_place()))
     try:
-        machine.isolate(work, source=CHECKOUT / "src")
+        source = machine.freeze_source(work, checkout=CHECKOUT)
+        sys.path.insert(0, str(source))
+        machine.isolate(work, source=source)
         MulliganLibrary.prepare(work)
         _profile_all(options, work)
     except NotAvailable as reason:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 # Not this script's own directory: a module here is called `profile`, and the standard library has one too.
-sys.path[0:1] = [str(CHECKOUT / "src"), str(CHECKOUT)]
+sys.path[0] = str(CHECKOUT)
 
 from bench import machine, trees  # noqa: E402
 from bench.contest import HISTORY_FILE, HISTORY_FILES, Arena, Rules  # noqa: E402
@@ -106,7 +106,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _measure(options: argparse.Namespace, names: frozenset[str], work: Path) -> Report:
-    machine.isolate(work, source=CHECKOUT / "src")
+    source = machine.freeze_source(work, checkout=CHECKOUT)
+    sys.path.insert(0, str(source))
+    machine.isolate(work, source=source)
     os.chdir(work)
     tempfile.tempdir = None
     header = machine.facts(work, checkout=CHECKOUT)
@@ -117,7 +119,7 @@ def _measure(options: argparse.Namespace, names: frozenset[str], work: Path) -> 
     )
     rows = (TREE_ROWS.keys() | HISTORY_ROWS.keys()) & names or TREE_ROWS.keys() | HISTORY_ROWS.keys()
     first_runs = options.first_runs or min(3, options.runs)
-    rules = Rules(options.runs, first_runs, options.settle, options.history, frozenset(rows), _say)
+    rules = Rules(options.runs, first_runs, options.settle, options.history, frozenset(rows), options.keep, _say)
     for count in map(int, options.files.split(",")):
         report.sections.append(_on_a_tree(count, options.seed, kinds, rules, work))
     if rows & HISTORY_ROWS.keys():
