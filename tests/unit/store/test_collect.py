@@ -199,9 +199,8 @@ def test_a_large_object_is_copied_alone(tmp_path, monkeypatch):
 
 
 def test_a_full_pack_starts_a_new_one_without_losing_a_base(tmp_path, monkeypatch):
-    small_limits(monkeypatch)
-    monkeypatch.setattr(rewrite, "PACK_LIMIT", 9000)
-    history = versions(60, lines=200)
+    monkeypatch.setattr(rewrite, "PACK_LIMIT", 4500)
+    history = versions(60, lines=100)
     with opened(tmp_path / "store") as store:
         chain = add_all(store, history)
         collect(store, set(chain), chains=[chain])
@@ -292,6 +291,22 @@ def test_a_pack_with_a_damaged_live_object_is_left_alone_and_the_rest_is_done(tm
         assert store.readable(good[0])
         assert store.readable(more[0])
         assert not store.has(good[1])
+
+
+def test_a_live_delta_whose_dead_base_is_damaged_stays_where_it_is(tmp_path):
+    """Nothing can be made of it here and now, and whoever repairs the pack needs all of it."""
+    history = versions(6)
+    with opened(tmp_path / "store") as store:
+        chain = add_all(store, history)
+        collect(store, set(chain), chains=[chain])
+        (path,) = pack_files(tmp_path / "store")
+        data = bytearray(path.read_bytes())
+        data[200] ^= 1
+        path.write_bytes(data)
+        store.close()
+        assert not store.readable(chain[-1])
+        collect(store, set(chain[:-1]), chains=[chain])
+        assert path.exists()
 
 
 def test_of_two_copies_the_good_one_is_kept(tmp_path):

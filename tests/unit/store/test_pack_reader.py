@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import resource
 import zlib
 
@@ -10,10 +12,11 @@ import pytest
 
 from mulligan.errors import StoreDamaged
 from mulligan.model.objects import BLOB, TREE
+from mulligan.safefs import seam
 from mulligan.store.delta import encode_delta
 from mulligan.store.pack_index import encode_index
 from mulligan.store.packfile import OFS_DELTA, REF_DELTA, SIGNATURE, crc32, encode_distance, encode_header
-from stores import opened
+from stores import add_all, opened
 
 
 def plant(path, records: list[tuple[bytes, bytes]]) -> None:
@@ -151,3 +154,23 @@ def test_an_index_that_points_outside_the_pack_is_damage(tmp_path):
                 store.read(A, BLOB)
             with pytest.raises(StoreDamaged, match=A.hex()):
                 store.packed_size(A)
+
+
+class CannotRead(seam.Calls):
+    """The operating system on a disk that cannot read."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+    def pread(self, fd, length, offset):
+        raise OSError(self.code, os.strerror(self.code))
+
+
+def test_a_disk_that_cannot_read_has_lost_the_object_and_other_errors_are_what_they_are(tmp_path):
+    with opened(tmp_path / "store") as store:
+        (oid,) = add_all(store, [b"x"])
+        with seam.using(CannotRead(errno.EIO)), pytest.raises(StoreDamaged, match=oid.hex()):
+            store.read(oid, BLOB)
+        with seam.using(CannotRead(errno.ENOMEM)), pytest.raises(OSError):
+            store.read(oid, BLOB)
+        assert store.read(oid, BLOB) == b"x"
