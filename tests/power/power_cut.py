@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import fcntl
+import json
 import os
 import random
 import shutil
@@ -63,11 +64,23 @@ def prepare(image: Path, point: Path) -> None:
         file.truncate(48 << 20)
     subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True, capture_output=True)
     with mounted(image, point):
-        project = point / "project"
-        put(project, "a", "base\n")
-        put(project, "d/b", "base\n")
-        mulligan.open(project, store=point / "store").save("base")
-        os.sync()
+        apart("--prepare", point)
+
+
+def fill(point: Path) -> None:
+    """The project and its first checkpoint."""
+    project = point / "project"
+    put(project, "a", "base\n")
+    put(project, "d/b", "base\n")
+    mulligan.open(project, store=point / "store").save("base")
+    os.sync()
+
+
+def apart(*options: str | Path, said: str = "") -> list[str]:
+    """Runs this script on the mount in a process of its own, whose open files end with it; the lines it printed."""
+    command = [sys.executable, __file__, *map(os.fspath, options)]
+    done = subprocess.run(command, input=said, capture_output=True, text=True, env=plain_environment(), check=False)
+    return done.stdout.splitlines() + ([done.stderr] if done.returncode else [])
 
 
 @contextmanager
@@ -77,10 +90,12 @@ def mounted(image: Path, point: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        for _attempt in range(50):
+        for _attempt in range(100):
             if subprocess.run(["umount", point], capture_output=True, check=False).returncode == 0:
                 break
             time.sleep(0.02)
+        else:
+            subprocess.run(["umount", "--lazy", point], check=True)
 
 
 def cut(point: Path) -> None:
@@ -161,7 +176,15 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--mode", choices=["acknowledged", "anytime"], default="acknowledged")
+    parser.add_argument("--prepare", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--verify", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.prepare:
+        fill(options.prepare)
+        return 0
+    if options.verify:
+        print("".join(f"{line}\n" for line in verdict(options.verify, json.load(sys.stdin))), end="")
+        return 0
     if not loop_mounts_work():
         print("needs root, loop mounts and mkfs.ext4: not run")
         return 77
@@ -178,7 +201,7 @@ def main() -> int:
                 said = work(point, rng, options.mode)
             acknowledged += sum(words[0] == "saved" for words in said)
             with mounted(image, point):
-                wrong = verdict(point, said)
+                wrong = apart("--verify", point, said=json.dumps(said))
             failures += bool(wrong)
             for line in wrong:
                 print(f"LOST in trial {number}: {line}", flush=True)
