@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 
 import pytest
 
@@ -247,10 +248,12 @@ def test_killed_at_any_step_every_live_object_is_still_there(tmp_path, monkeypat
 
     small_limits(monkeypatch)
     history = versions(4, lines=60)
+    with opened(tmp_path / "before") as store:
+        chain = [add_all(store, [version, b"dead %d" % n])[0] for n, version in enumerate(history)]
     for number in range(1, 400):
         path = tmp_path / f"store{number}"
+        shutil.copytree(tmp_path / "before", path)
         with opened(path) as store:
-            chain = [add_all(store, [version, b"dead %d" % n])[0] for n, version in enumerate(history)]
             try:
                 with seam.using(DiesAt(number)):
                     if action == "collect":
