@@ -8,7 +8,7 @@ Both are values: no file is read here, text is parsed only once a verdict is ask
 one digest, so that an unchanged directory needs neither.
 
 Differences from git, on purpose: `core.ignoreCase` is not followed, and a rule file over the limits below loses the
-rules beyond them (`unread` says so), which captures more, never less than was asked.
+rules beyond them, those that hide as well as those that take back; `unread` names its directory.
 """
 
 from __future__ import annotations
