@@ -6,7 +6,6 @@ A handler is called after the fact, with the store free again; one that raises i
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,6 @@ from mulligan.errors import UserError
 
 EVENTS = ("saved", "restored", "deleted", "pruned", "partial", "error")
 Handler = Callable[[Any], object]
-_log = logging.getLogger("mulligan")
 
 
 class Events:
@@ -43,5 +41,7 @@ class Events:
         for handler in tuple(self._handlers.get(event, ())):
             try:
                 handler(value)
-            except Exception:
-                _log.debug("a handler of %r failed", event, exc_info=True)
+            except Exception:  # noqa: BLE001 - somebody else's code; the work it is told about is done
+                import logging  # noqa: PLC0415 - seldom needed, and every command pays for an import
+
+                logging.getLogger("mulligan").debug("a handler of %r failed", event, exc_info=True)

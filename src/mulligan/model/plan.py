@@ -7,11 +7,12 @@ the journal stores exactly this, `--dry-run` prints exactly this.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from mulligan.model.objects import MODE_DIR, MODE_LINK
-from mulligan.model.paths import to_text
+from mulligan.model.paths import ancestors, to_text
 
 
 class Node(NamedTuple):
@@ -38,6 +39,15 @@ class Action(NamedTuple):
     path: bytes
     before: Node | None
     after: Node | None
+
+
+def for_themselves(actions: Sequence[Action]) -> list[Action]:
+    """Returns actions without the directories that are made or removed only with what is in them."""
+    above = {ancestor for action in actions for ancestor in ancestors(action.path)}
+    return [a for a in actions if a.path not in above or not (a.before or a.after or _NOTHING).is_dir]
+
+
+_NOTHING = Node(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +81,8 @@ class RestorePlan:
 
     @property
     def creates(self) -> list[str]:
-        """Paths that will exist and do not now."""
-        return [to_text(a.path) for a in self.actions if a.before is None]
+        """Paths that will exist and do not now; a directory only where it is made for itself."""
+        return [to_text(a.path) for a in for_themselves([a for a in self.actions if a.before is None])]
 
     @property
     def modifies(self) -> list[str]:
@@ -81,8 +91,8 @@ class RestorePlan:
 
     @property
     def deletes(self) -> list[str]:
-        """Paths that will be gone; each is held by the safety checkpoint first."""
-        return [to_text(a.path) for a in self.actions if a.after is None]
+        """Paths that will be gone, held by the safety checkpoint first; a directory only where it is removed for itself."""
+        return [to_text(a.path) for a in for_themselves([a for a in self.actions if a.after is None])]
 
     @property
     def is_noop(self) -> bool:

@@ -181,7 +181,7 @@ class Executor:
                 raise
             self._keep(action.path, "not empty", "something new is in it")
             return
-        self._outcome.deleted.append(to_text(action.path))
+        self._list(self._outcome.deleted, action)
 
     def _mkdir(self, action: Action) -> None:
         parent = self._handles.get(parent_of(action.path))
@@ -191,7 +191,12 @@ class Executor:
                 self._keep(action.path, _CHANGED, "something else stands where a directory should be")
                 return
             parent.mkdir(_name(action), 0o700)
-        self._outcome.created.append(to_text(action.path))
+        self._list(self._outcome.created, action)
+
+    def _list(self, listed: list[str], action: Action) -> None:
+        """Reports a directory only where it was made or removed for itself."""
+        if action.path in self._layout.lone_directories:
+            listed.append(to_text(action.path))
 
     def _set_directory_bits(self, action: Action) -> None:
         """Last, because a directory may be read-only for its owner."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mulligan.model.paths import parent_of
-from mulligan.model.plan import Action
+from mulligan.model.plan import Action, for_themselves
 
 
 def temporary_name(token: str, number: int) -> bytes:
@@ -43,7 +43,12 @@ class Layout:
         self.mkdirs = [(n, a) for n, a in numbered if a.before is None and is_dir[n]]
         self.places = [(n, a) for n, a in numbered if is_content(a)]
         self.chmods = sorted(((n, a) for n, a in numbered if is_chmod(a)), key=lambda row: row[1].path, reverse=True)
+        self.lone_directories = {a.path for group in (self._made(numbered), [a for _, a in gone]) for a in for_themselves(group) if a.path}
         self._unsteady = {a.path for _, a in (*self.rmdirs, *self.mkdirs)}
+
+    @staticmethod
+    def _made(numbered: list[tuple[int, Action]]) -> list[Action]:
+        return [a for _, a in numbered if a.before is None]
 
     def stage_of(self, path: bytes) -> bytes:
         """Returns the directory in which the temporary of a path lies."""

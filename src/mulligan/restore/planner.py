@@ -24,6 +24,13 @@ from mulligan.scan.scope import database_family
 _SET_ID = 0o6000
 
 
+Already = Callable[[bytes, Node], bool]
+
+
+def _unknown(_: bytes, __: Node) -> bool:
+    return False
+
+
 class Target(NamedTuple):
     """The state to go to."""
 
@@ -43,8 +50,9 @@ class Drawn(NamedTuple):
 class _Draft:
     """A plan being made."""
 
-    def __init__(self, source: Source, scan: Scan, target: Target) -> None:
+    def __init__(self, source: Source, scan: Scan, target: Target, already: Already) -> None:
         self.source = source
+        self._already = already
         self.scan = scan
         self.target = target
         self.actions: list[Action] = []
@@ -90,6 +98,8 @@ class _Draft:
                 return
         elif action.before is None:
             hidden = self._out_now.over(action.path)
+            if hidden is not None and self._already(action.path, action.after):
+                return
             if hidden is not None:
                 missed = self.scan.missed[hidden]
                 detail = "it is not captured now, so it is not overwritten"
@@ -133,9 +143,13 @@ class _Draft:
         self.actions = remaining
 
 
-def draw(source: Source, scan: Scan, target: Target, paths: tuple[bytes, ...] | None = None) -> Drawn:
-    """Returns the actions that turn the scanned workspace into the target, and what is kept."""
-    draft = _Draft(source, scan, target)
+def draw(source: Source, scan: Scan, target: Target, paths: tuple[bytes, ...] | None = None, *, already: Already = _unknown) -> Drawn:
+    """
+    Returns the actions that turn the scanned workspace into the target, and what is kept.
+
+    `already` says whether a path that the scan did not capture is what the target wants, so that nothing is missing.
+    """
+    draft = _Draft(source, scan, target, already)
     wanted = _selection(source, scan, target, paths)
     draft.contents(wanted)
     draft.permissions(wanted)

@@ -72,10 +72,10 @@ class Scan:
             return None
         return self.observed.get(path) or record.stat_at(at), record.oid_at(at)
 
-    def directory_perm(self, directory: bytes) -> int | None:
-        """Returns the permission bits of a captured directory."""
-        record = self.record(directory)
-        return record.perm if record else None
+    def trusted_stat(self, path: bytes) -> Stat | None:
+        """Returns stat fields that prove a file unchanged; None for one too young for that, whose bytes must be compared."""
+        found = None if path in self.observed else self.entry(path)
+        return found[0] if found is not None else None
 
     def not_captured(self) -> list[NotCaptured]:
         """Returns what is not in the trees, sorted by path."""

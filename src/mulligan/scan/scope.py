@@ -116,7 +116,8 @@ class Scope:
 
 def database_groups(names: Collection[bytes]) -> dict[bytes, list[bytes]]:
     """Returns each database file that has a journal beside it, with those siblings: they belong together."""
-    present, groups = set(names), {}
+    present: set[bytes] = set(names)
+    groups: dict[bytes, list[bytes]] = {}
     for name in names:
         for suffix in _DATABASE_SIBLINGS:
             if name.endswith(suffix) and name[: -len(suffix)] in present:

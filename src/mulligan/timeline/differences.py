@@ -12,7 +12,7 @@ from mulligan.diff.compare import Change, find_renames
 from mulligan.diff.patch import MAX_FILE, TooLarge, make_diff
 from mulligan.model.diff import Diff
 from mulligan.model.objects import BLOB, MODE_LINK, TreeEntry
-from mulligan.model.paths import covers, parent_of
+from mulligan.model.paths import parent_of
 from mulligan.safefs.directory import Directory
 from mulligan.scan.result import Cover, Scan
 from mulligan.store.objects import ObjectStore
@@ -47,11 +47,6 @@ def since(vault: Vault, a: Entry, scan: Scan, root: str) -> Diff:
         return old.size(oid) if vault.objects.has(oid) else new.size(places[oid])
 
     return make_diff(a.id, "", shown, find_renames(shown, blob, size), old.entry, new.entry)
-
-
-def touches(entry: Entry, path: bytes) -> bool:
-    """Returns whether a checkpoint changed a path or something below it."""
-    return any(covers(path, os.fsencode(name)) for name in entry.checkpoint.files_changed)
 
 
 def _cover(entry: Entry) -> Cover:

@@ -7,6 +7,7 @@ that same transaction; a kill between any two steps leaves either no checkpoint 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from mulligan.diff.compare import Change, compare_trees
 from mulligan.model.checkpoint import IGNORED, NEWLY_IGNORED, Checkpoint, GitState, moment, pack_list
 from mulligan.model.objects import EMPTY_TREE
-from mulligan.model.paths import to_text
+from mulligan.model.paths import covers, to_text
 from mulligan.scan.result import Cover, Scan
 from mulligan.timeline.commits import Entry, write_commit
 from mulligan.timeline.moves import Move
@@ -63,7 +64,7 @@ def mark_newly_ignored(base: Entry | None, scan: Scan, source: Source) -> None:
 
 def same_state(entry: Entry | None, scan: Scan) -> bool:
     """Returns whether a checkpoint holds exactly what a scan found."""
-    return entry is not None and (entry.files_tree, entry.modes_tree, entry.defaults) == (scan.tree, scan.modes, tuple(scan.defaults))
+    return entry is not None and (entry.files_tree, entry.modes_tree, entry.defaults) == (scan.tree, scan.modes, (scan.defaults.file, scan.defaults.executable, scan.defaults.directory))
 
 
 def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | None, changes: Sequence[Change]) -> Entry:
@@ -75,7 +76,7 @@ def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | No
         metadata=draft.metadata, state_source=lambda: draft.state,
         packed_changes=pack_list(to_text(change.path) for change in changes), packed_not_captured=pack_list(rows) if rows else b"",
     )  # fmt: skip
-    return Entry(checkpoint, draft.created_ns, scan.tree, scan.modes, tuple(scan.defaults))
+    return Entry(checkpoint, draft.created_ns, scan.tree, scan.modes, (scan.defaults.file, scan.defaults.executable, scan.defaults.directory))
 
 
 def write_objects(entry: Entry, scan: Scan, writer: Any) -> Entry:
@@ -87,15 +88,15 @@ def write_objects(entry: Entry, scan: Scan, writer: Any) -> Entry:
     return write_commit(entry, writer)
 
 
-def record(vault: Vault, entry: Entry, *, now_ns: int, pinned: set[str], moves: Sequence[Move] | None) -> list[Entry]:
+def record(vault: Vault, entry: Entry, *, now_ns: int, pinned: set[str], as_position: bool) -> list[Entry]:
     """Makes a written checkpoint part of the timeline, durably; returns what retention let go."""
     checkpoints, database = vault.checkpoints, vault.database
     gone: list[Entry] = []
     with database.transaction():
         checkpoints.add(entry)
-        if moves is not None:
+        if as_position:
             checkpoints.set_position(entry.id)
-            vault.moves.push(*moves)
+            vault.moves.push(Move(entry.id))
         vault.record_workspace()
         keep = pinned | vault.moves.needed() | {checkpoints.position(), entry.id, entry.checkpoint.parent or ""}
         listed = checkpoints.newest(kind=entry.checkpoint.kind) if _may_expire(vault, entry) else []
@@ -131,3 +132,8 @@ def compare_entries(source: Source, a: Entry | None, b: Entry) -> list[Change]:
         found += permission_changes(source, a.trees, b.trees)
         found.sort(key=lambda change: change.path)
     return found
+
+
+def touches(entry: Entry, path: bytes) -> bool:
+    """Returns whether a checkpoint changed a path or something below it."""
+    return any(covers(path, os.fsencode(name)) for name in entry.checkpoint.files_changed)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from mulligan.diff.compare import Change
+from mulligan.errors import UserError
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, MODE_FILE, TREE, TreeEntry, parse_tree
 from mulligan.model.paths import join
 from mulligan.scan.result import Defaults
@@ -24,6 +25,21 @@ class Reader(Protocol):
 
     def read_tree(self, oid: bytes) -> list[TreeEntry]:
         """Returns a tree's entries."""
+
+
+class _NoStore:
+    """The objects of a store that does not exist yet: none."""
+
+    def read(self, oid: bytes, kind: bytes) -> bytes:
+        """Knows nothing."""
+        raise UserError(f"There is no store yet to read {kind.decode()} {oid.hex()} from.", hint="mulligan save")
+
+    def read_tree(self, oid: bytes) -> list[TreeEntry]:
+        """Knows nothing."""
+        raise UserError(f"There is no store yet to read tree {oid.hex()} from.", hint="mulligan save")
+
+
+NO_STORE: Reader = _NoStore()
 
 
 class Source:

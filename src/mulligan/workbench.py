@@ -1,0 +1,236 @@
+"""
+One open workspace and its store: looking at the one, keeping its state in the other, and bringing a state back.
+
+The procedures behind the verbs. The caller (`engine`) holds the store's lock for everything here that writes, and tells
+others about it afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from mulligan.errors import PlanStale, WorkspaceReplaced
+from mulligan.model.checkpoint import GitState
+from mulligan.model.paths import parent_of, to_text
+from mulligan.model.plan import Node, RestorePlan, RestoreReport
+from mulligan.model.policy import Settings
+from mulligan.safefs.directory import Directory
+from mulligan.scan.observer import Observer
+from mulligan.scan.result import Defaults, Scan
+from mulligan.state.providers import Providers
+from mulligan.store.collect import merge_small
+from mulligan.timeline import budget, saving
+from mulligan.timeline.commits import Entry
+from mulligan.timeline.journal import Journal, read_journal
+from mulligan.timeline.moves import Move
+from mulligan.timeline.sources import Source
+from mulligan.timeline.stores import is_alive
+from mulligan.timeline.vault import Vault
+
+Progress = Callable[[str, int, int | None], None]
+_MANY_PACKS = 48
+
+
+class Look:
+    """A scan, where git stood, and what to remember of both."""
+
+    __slots__ = ("git", "note", "scan")
+
+    def __init__(self, scan: Scan, git: GitState | None, note: dict[str, Any]) -> None:
+        self.scan = scan
+        self.git = git
+        self.note = note
+
+
+class Workbench:
+    """The parts of an open workspace."""
+
+    def __init__(self, settings: Settings, now_ns: Callable[[], int]) -> None:
+        self.settings = settings
+        self.now_ns = now_ns
+        self.vault = Vault(settings)
+        self.observer = Observer(settings, now_ns)
+        self.providers = Providers()
+        self.progress: Progress | None = None
+
+    def close(self) -> None:
+        """Releases files and memory."""
+        self.vault.close()
+        self.observer.forget()
+
+    def counted(self, label: str) -> Callable[[int, int | None], None] | None:
+        """Returns how to report progress of some work, None when nobody watches."""
+        tell = self.progress
+        if tell is None:
+            return None
+
+        def report(done: int, total: int | None) -> None:
+            tell(label, done, total)
+
+        return report
+
+    # -- looking --------------------------------------------------------------------------------
+
+    def look(self, sink: Any = None, *, fresh: bool = False) -> Look:
+        """Scans the workspace; with a sink the bytes that changed go there. `fresh` trusts nothing remembered."""
+        vault = self.vault
+        exists = vault.exists()
+        if fresh:
+            self.observer.forget()
+        cache = self.observer.load(vault.directory if exists and not fresh else None, vault.epoch() if exists else 0, lambda oid: vault.objects.has(oid))
+        report = self.counted("reading")
+        return Look(*self.observer.scan(cache, sink, None if report is None else lambda done: report(done, None)))
+
+    # -- keeping --------------------------------------------------------------------------------
+
+    def draft(self, name: str, description: str, kind: str, **parts: dict[str, Any]) -> saving.Draft:
+        """Returns the beginning of a new checkpoint."""
+        if not isinstance(name, str) or not isinstance(description, str):
+            raise TypeError("name and description are text")
+        return saving.Draft(secrets.token_hex(8), self.now_ns(), name, description, kind, **parts)
+
+    def save(self, draft: saving.Draft, *, if_changed: bool, with_state: bool) -> tuple[Entry | None, list[Entry]]:
+        """Saves the workspace and makes that the position; returns the new entry (None: nothing changed) and what went."""
+        with self.vault.objects.writer() as writer:
+            look, base = self.look(writer), self.vault.checkpoints.current()
+            state_changed = with_state and base is not None and base.checkpoint.state != draft.state
+            if if_changed and not state_changed and saving.same_state(base, look.scan):
+                return None, []
+            return self.keep(draft, look, writer, as_position=True)
+
+    def keep(self, draft: saving.Draft, look: Look, writer: Any, *, as_position: bool) -> tuple[Entry, list[Entry]]:
+        """Writes a checkpoint of what was seen; returns it and what retention or the budget let go for it."""
+        vault, scan, base = self.vault, look.scan, self.vault.checkpoints.current()
+        source = Source(vault.objects, scan.objects)
+        saving.mark_newly_ignored(base, scan, source)
+        changes = saving.changes_since(base, scan, source)
+        entry = saving.write_objects(saving.draft_entry(draft, scan, look.git, base, changes), scan, writer)
+        pinned = self._pinned()
+        gone = self._within_budget(writer.pending_bytes, pinned, scan)
+        writer.finish()
+        gone += saving.record(vault, entry, now_ns=self.now_ns(), pinned=pinned, as_position=as_position)
+        self.observer.remember(vault.directory, scan, look.note)
+        if len(vault.objects.packs()) > _MANY_PACKS:
+            merge_small(vault.objects)
+        return entry, gone
+
+    def _within_budget(self, need: int, pinned: set[str], scan: Scan) -> list[Entry]:
+        vault = self.vault
+        if budget.used(vault) + need <= self.settings.retention.budget:
+            return []
+        keep = pinned | vault.moves.needed() | {vault.checkpoints.position()}
+        reused = [scan.cache.root_tree] if scan.cache.root_tree else []
+        return budget.make_room(vault, need, pinned=keep, extra=reused)
+
+    def _pinned(self) -> set[str]:
+        rows = self.vault.database.rows("SELECT id, pid FROM pin")
+        return {row["id"] for row in rows if is_alive(row["pid"])}
+
+    # -- going back -----------------------------------------------------------------------------
+
+    def plan(self, entry: Entry, scan: Scan | None, paths: tuple[bytes, ...] | None, what: str) -> RestorePlan:
+        """Returns what would bring the scanned workspace to a checkpoint; without a scan, nothing (state only)."""
+        from mulligan.restore.planner import Target, draw
+
+        shown = tuple(to_text(path) for path in paths) if paths is not None else None
+        if scan is None:
+            return RestorePlan(entry.id, what, shown)
+        target = Target(entry.files_tree, entry.modes_tree, Defaults(*entry.defaults), entry.checkpoint.not_captured)
+        drawn = draw(Source(self.vault.objects, scan.objects), scan, target, paths, already=self._already)
+        return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps)
+
+    def _already(self, path: bytes, node: Node) -> bool:
+        """Returns whether a path that is not captured is, all the same, what a checkpoint holds."""
+        from mulligan.restore.place import stands
+
+        try:
+            with Directory.open(self.settings.workspace) as root, root.descend(parent_of(path)) as directory:
+                return stands(directory, os.path.basename(path), node)
+        except OSError:
+            return False  # not reachable, so not the same
+
+    def restore(self, entry: Entry, verb: str, *, paths: tuple[bytes, ...] | None = None, what: str = "files", depth: int = 0, promised: RestorePlan | None = None) -> RestoreReport:
+        """Brings a checkpoint back: plan, safety checkpoint, journalled apply. With `promised`, exactly that plan."""
+        from mulligan.restore import procedure
+
+        self._refuse_replaced()
+        state = entry.checkpoint.state if what != "files" else {}
+        staged = self.providers.stage(state)
+        with self.vault.objects.writer() as writer:
+            look = self.look(writer)
+            plan = self.plan(entry, look.scan if what != "state" else None, paths, what)
+            if promised is not None and promised.actions != plan.actions:
+                raise PlanStale("The workspace is no longer what the plan was made for. Nothing was changed.", hint="Plan again: mulligan restore REF --dry-run")
+            safety = self._safety(entry, look, writer, verb=verb, needed=not plan.is_noop, with_state=what != "files" and bool(self.providers))
+        position = entry.id if what != "state" and paths is None else ""
+        journal = Journal(secrets.token_hex(6), entry.id, safety, what, position, verb, depth, actions=plan.actions)
+        with Directory.open(self.settings.workspace) as root:
+            outcome = procedure.carry_out(self.vault, root, journal, seen=look.scan.trusted_stat, progress=self.counted("restoring"))
+        for make_current in staged:
+            make_current()
+        return RestoreReport(entry.id, outcome.created, outcome.modified, outcome.deleted, [*plan.keeps, *outcome.kept], safety, state)
+
+    def step(self, verb: str, states: list[Move]) -> RestoreReport | None:
+        """Restores the first of some states that differs from the workspace; None when none does."""
+        scan = self.look().scan
+        for depth, move in enumerate(states):
+            entry = self.vault.checkpoints.by_id(move.id)
+            if entry is not None and self._differs(entry, move, scan):
+                return self.restore(entry, verb, what=move.what, depth=depth + (verb == "redo"))
+        return None
+
+    def _differs(self, entry: Entry, move: Move, scan: Scan) -> bool:
+        if move.what != "state" and not saving.same_state(entry, scan) and not self.plan(entry, scan, None, "files").is_noop:
+            return True
+        return move.what != "files" and bool(self.providers) and self.providers.capture() != entry.checkpoint.state
+
+    def _refuse_replaced(self) -> None:
+        """Another directory with files of its own stands here: saving it first is the user's word that it belongs."""
+        root = self.settings.workspace
+        if self.vault.is_replaced() and os.listdir(root):
+            raise WorkspaceReplaced(
+                f"{root} is not the directory this history was made in; it may be another project. Nothing was changed.",
+                hint="If it is the same project, save it as it is first: mulligan save",
+            )
+
+    def _safety(self, entry: Entry, look: Look, writer: Any, *, verb: str, needed: bool, with_state: bool) -> str:
+        """Returns the id of a checkpoint that holds the workspace as it is, saving one unless the position is it."""
+        here = self.vault.checkpoints.current()
+        if here is not None and not with_state and (not needed or saving.same_state(here, look.scan)):
+            return here.id
+        about = f"before {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}"
+        draft = self.draft("", about, "safety", state=self.providers.capture())
+        return self.keep(draft, look, writer, as_position=False)[0].id
+
+    def recover(self) -> str:
+        """Ends a restore that was cut short; returns a sentence about it, empty when there was none."""
+        if read_journal(self.vault.database) is None:
+            return ""
+        from mulligan.restore import procedure
+        from mulligan.restore.recovery import FINISHED
+
+        with Directory.open(self.settings.workspace) as root:
+            ended = procedure.end_interrupted(self.vault, root)
+        if ended is None:
+            return ""
+        journal, recovered = ended
+        kept = "".join(f" Kept: {keep.path} ({keep.reason})." for keep in recovered.outcome.kept)
+        how = "was finished" if recovered.how == FINISHED else "was taken back"
+        return f"A restore to {journal.target[:8]} that had been cut short {how}.{kept}"
+
+    def heal_objects(self) -> list[str]:
+        """Reads the workspace once more: an object that was lost and is still there comes back with it."""
+        from mulligan.timeline.health import lost_objects
+
+        lost = lost_objects(self.vault)
+        if not lost:
+            return []
+        with self.vault.objects.writer(anew=lost) as writer:
+            for oid, (kind, data) in self.look(writer, fresh=True).scan.objects.items():
+                writer.add_hashed(oid, kind, data)
+            writer.finish()
+        healed = len(lost) - len(lost_objects(self.vault))
+        return [f"Took {healed} lost objects from the workspace."] if healed else []
