@@ -6,18 +6,14 @@ A gap without anchors goes to Myers' shortest edit, as far as the budget allows;
 which is longer than need be and never wrong. The budget counts line visits, not seconds, so equal inputs give equal
 output on every machine.
 
-`patiencediff` supplies the anchors where it is installed. Its sequence matcher is not used: the compiled one panics
-past ten levels, prints a trace, and raises what `except Exception` does not catch: docs/decisions/0005-patiencediff.md.
+Why no library does this: docs/decisions/0005-own-line-matcher.md.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
-
-Anchors = Callable[[Sequence[int], Sequence[int]], list[tuple[int, int]]]
 
 BUDGET = 4_000_000
 MAX_EDITS = 256
@@ -60,7 +56,6 @@ class _Matcher:
         self._old = old
         self._new = new
         self._budget = budget
-        self._anchors = load_anchors()
 
     def blocks(self) -> list[Block]:
         """Returns the changed blocks, neighbours joined."""
@@ -94,7 +89,7 @@ class _Matcher:
         self._budget -= gap.size
         if self._budget < 0:
             return None
-        anchors = self._anchors(self._old[gap.old_start : gap.old_end], self._new[gap.new_start : gap.new_end])
+        anchors = find_anchors(self._old[gap.old_start : gap.old_end], self._new[gap.new_start : gap.new_end])
         return list(_between(gap, anchors)) if anchors else None
 
     def _edits(self, gap: _Gap) -> list[Block]:
@@ -102,6 +97,8 @@ class _Matcher:
         if limit <= abs((gap.old_end - gap.old_start) - (gap.new_end - gap.new_start)):
             return [Block(*gap)]
         old, new = self._old[gap.old_start : gap.old_end], self._new[gap.new_start : gap.new_end]
+        if set(old).isdisjoint(new):
+            return [Block(*gap)]
         script = _shortest_edit(old, new, limit)
         self._budget -= gap.size * (len(script) if script else limit)
         if not script:
@@ -171,18 +168,22 @@ def _walk_back(trace: list[list[int]], x: int, y: int) -> list[Block]:
     return blocks[::-1]
 
 
-def python_anchors(old: Sequence[int], new: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns the longest increasing run of pairs of lines that occur once on both sides, as patiencediff picks it."""
+def find_anchors(old: Sequence[int], new: Sequence[int]) -> list[tuple[int, int]]:
+    """Returns the longest increasing run of pairs of lines that occur once on both sides."""
     places = _once(old)
     pairs = [(places[line], j) for line, j in _once(new).items() if line in places]
     tails: list[int] = []
     ends: list[int] = []
     back: list[int] = []
     for at, (i, _) in enumerate(pairs):
-        length = bisect_left(tails, i)
-        back.append(ends[length - 1] if length else -1)
-        tails[length : length + 1] = [i]
-        ends[length : length + 1] = [at]
+        if not tails or i > tails[-1]:  # most lines did not move, so most pairs need no search
+            back.append(ends[-1] if ends else -1)
+            tails.append(i)
+            ends.append(at)
+        else:
+            length = bisect_left(tails, i)
+            back.append(ends[length - 1] if length else -1)
+            tails[length], ends[length] = i, at
     chain, at = [], ends[-1] if ends else -1
     while at >= 0:
         chain.append(pairs[at])
@@ -196,14 +197,3 @@ def _once(lines: Sequence[int]) -> dict[int, int]:
     for at, line in enumerate(lines):
         places[line] = -1 if line in places else at
     return {line: at for line, at in places.items() if at >= 0}
-
-
-@cache
-def load_anchors() -> Anchors:
-    """Returns patiencediff's search for anchors, or the one here where it is not installed."""
-    try:
-        from patiencediff import unique_lcs  # noqa: PLC0415 - it loads difflib, and only a patch needs it
-    except ImportError:
-        return python_anchors
-    found: Anchors = unique_lcs
-    return found

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import random
-import sys
 from itertools import pairwise
 
 import pytest
 
 from mulligan.diff import lines
-from mulligan.diff.lines import Block, changed_blocks, load_anchors, python_anchors
+from mulligan.diff.lines import Block, changed_blocks, find_anchors
 
 
 def numbered(*numbers: int) -> list[bytes]:
@@ -109,7 +108,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_texts_come_to_an_end(name: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """And in silence: the compiled matcher of patiencediff would print a trace for the nested ones."""
+    """And in silence: a diff may be made inside somebody's program."""
     old, new = HOSTILE[name]
     assert applied(old, new, changed_blocks(old, new)) == new
     assert capfd.readouterr() == ("", "")
@@ -121,9 +120,9 @@ def test_the_budget_bounds_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def counting(old: list[int], new: list[int]) -> list[tuple[int, int]]:
         searched.append(len(old) + len(new))
-        return python_anchors(old, new)
+        return find_anchors(old, new)
 
-    monkeypatch.setattr(lines, "load_anchors", lambda: counting)
+    monkeypatch.setattr(lines, "find_anchors", counting)
     old = [part for number, line in enumerate(nested(400)) for part in (line, b"old %d" % number)]
     new = [part for number, line in enumerate(nested(400)) for part in (line, b"new %d" % number)]
     assert size(changed_blocks(old, new)) == 1600
@@ -134,16 +133,21 @@ def test_the_budget_bounds_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(searched) <= 50_000
 
 
-def test_anchors_are_the_same_with_and_without_patiencediff() -> None:
-    """So that a patch does not depend on what is installed."""
-    patiencediff = pytest.importorskip("patiencediff")
-    rng = random.Random(5)
-    for _ in range(300):
-        old = [rng.randrange(40) for _ in range(rng.randrange(30))]
-        new = [rng.randrange(40) for _ in range(rng.randrange(30))]
-        assert python_anchors(old, new) == list(patiencediff.unique_lcs(old, new))
+@pytest.mark.parametrize("seed", range(30))
+def test_anchors_are_the_longest_run_of_lines_that_occur_once(seed: int) -> None:
+    """Checked against the textbook table, over the lines that may be anchors."""
+    rng = random.Random(seed)
+    old = [rng.randrange(40) for _ in range(rng.randrange(40))]
+    new = [rng.randrange(40) for _ in range(rng.randrange(40))]
+    anchors = find_anchors(old, new)
+    assert all(old[i] == new[j] and old.count(old[i]) == new.count(new[j]) == 1 for i, j in anchors)
+    assert all(before[0] < after[0] and before[1] < after[1] for before, after in pairwise(anchors))
+    single = {line for line in old if old.count(line) == new.count(line) == 1}
+    may = [numbered(*(line for line in text if line in single)) for text in (old, new)]
+    assert len(anchors) == common(*may)
 
 
-def test_without_patiencediff_the_search_here_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "patiencediff", None)
-    assert load_anchors.__wrapped__() is python_anchors
+def test_a_moved_line_does_not_cost_the_others_their_anchors() -> None:
+    assert find_anchors([1, 2, 3, 4, 5], [4, 1, 2, 3, 5]) == [(0, 1), (1, 2), (2, 3), (4, 4)]
+    assert find_anchors([1, 2, 2, 3], [3, 2, 1]) == [(0, 2)]
+    assert find_anchors([], [1]) == find_anchors([1, 1], [1]) == []
