@@ -145,15 +145,16 @@ class Workspace:
         with self._reading() as vault:
             return (vault.checkpoints.position() or None) if vault is not None else None
 
-    def diff(self, a: Ref | None = None, b: Ref | None = None) -> Diff:
-        """Returns what differs from `a` (default: the position) to `b` (default: the workspace as it is now)."""
+    def diff(self, a: Ref | None = None, b: Ref | None = None, *, paths: Paths | None = None) -> Diff:
+        """Returns what differs from `a` (default: the position) to `b` (default: the workspace), in some paths or all."""
         from mulligan.timeline import differences
 
+        chosen = _parse_paths(paths, "files")
         with self._needing() as vault:
             start = vault.checkpoints.resolve(a if a is not None else "@")
             if b is not None:
-                return differences.between(vault, start, vault.checkpoints.resolve(b))
-            return differences.since(vault, start, self._bench.look().scan, self.root)
+                return differences.between(vault, start, vault.checkpoints.resolve(b), chosen)
+            return differences.since(vault, start, self._bench.look().scan, self.root, chosen)
 
     def cat(self, ref: Ref, path: str | os.PathLike[str]) -> bytes:
         """Returns the bytes of one file at a checkpoint (of a link: where it points)."""

@@ -1,12 +1,14 @@
 """
 What differs between two checkpoints, or between one and the workspace.
 
-A path that is there and was not captured is not a deletion, on either side.
+A path that is there and was not captured is not a deletion, on either side. Renames are found among all
+changes, also when only some paths are asked for, and belong to a path by either of their names.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from mulligan.diff.compare import Change, find_renames
 from mulligan.diff.patch import MAX_FILE, TooLarge, make_diff
@@ -22,18 +24,18 @@ from mulligan.timeline.sources import Source
 from mulligan.timeline.vault import Vault
 
 
-def between(vault: Vault, a: Entry, b: Entry) -> Diff:
-    """Returns what differs from one checkpoint to another."""
+def between(vault: Vault, a: Entry, b: Entry, paths: Iterable[bytes] | None = None) -> Diff:
+    """Returns what differs from one checkpoint to another, at or below some paths (None: everywhere)."""
     found = compare_entries(Source(vault.objects), a, b)
     missing_then, missing_now = _cover(a), _cover(b)
     shown = [c for c in found if not _only_hidden(c, missing_then, missing_now)]
     read = _Blobs(vault.objects)
-    renames = find_renames(shown, read.blob, read.size)
-    return make_diff(a.id, b.id, shown, renames, read.entry, read.entry)
+    chosen = _chosen(shown, find_renames(shown, read.blob, read.size), paths)
+    return make_diff(a.id, b.id, *chosen, read.entry, read.entry)
 
 
-def since(vault: Vault, a: Entry, scan: Scan, root: str) -> Diff:
-    """Returns what differs from a checkpoint to the workspace a scan saw."""
+def since(vault: Vault, a: Entry, scan: Scan, root: str, paths: Iterable[bytes] | None = None) -> Diff:
+    """Returns what differs from a checkpoint to the workspace a scan saw, at or below some paths (None: everywhere)."""
     hidden = _cover(a)
     found = changes_since(a, scan, Source(vault.objects, scan.objects))
     shown = [c for c in found if c.old is not None or hidden.over(c.path) is None]
@@ -46,7 +48,19 @@ def since(vault: Vault, a: Entry, scan: Scan, root: str) -> Diff:
     def size(oid: bytes) -> int:
         return old.size(oid) if vault.objects.has(oid) else new.size(places[oid])
 
-    return make_diff(a.id, "", shown, find_renames(shown, blob, size), old.entry, new.entry)
+    return make_diff(a.id, "", *_chosen(shown, find_renames(shown, blob, size), paths), old.entry, new.entry)
+
+
+def _chosen(
+    changes: list[Change], renames: list[tuple[Change, Change]], paths: Iterable[bytes] | None
+) -> tuple[list[Change], list[tuple[Change, Change]]]:
+    """Returns the changes and renames at or below some paths, both halves of a rename that has one there."""
+    if paths is None:
+        return changes, renames
+    asked = Cover(paths)
+    kept = [pair for pair in renames if any(asked.over(change.path) is not None for change in pair)]
+    halves = {change.path for pair in kept for change in pair}
+    return [c for c in changes if c.path in halves or asked.over(c.path) is not None], kept
 
 
 def _cover(entry: Entry) -> Cover:

@@ -7,7 +7,6 @@ import argparse
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
-from mulligan.diff.narrow import narrowed
 from mulligan.present.diff import render as render_diff
 from mulligan.present.diff import render_stat
 
@@ -43,10 +42,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         )
     workspace = context.saved
     old, new = (*args.refs, None, None)[:2]
-    diff = workspace.diff(old, new)
-    paths = context.paths(args.paths)
-    if paths is not None:
-        diff = narrowed(diff, paths)
+    diff = workspace.diff(old, new, paths=context.paths(args.paths))
     return Result((diff, args.stat), lambda: {**diff.to_dict(), "stat": [entry.to_dict() for entry in diff.stat]})
 
 
