@@ -146,7 +146,7 @@ class Workspace:
             return (vault.checkpoints.position() or None) if vault is not None else None
 
     def diff(self, a: Ref | None = None, b: Ref | None = None, *, paths: Paths | None = None) -> Diff:
-        """Returns what differs from `a` (default: the position) to `b` (default: the workspace), in some paths or all."""
+        """Returns what differs from `a` (default: the position) to `b` (default: the workspace); `paths` limits it."""
         from mulligan.timeline import differences
 
         chosen = _parse_paths(paths, "files")
@@ -188,7 +188,6 @@ class Workspace:
             look = self._bench.look()
             base = vault.checkpoints.current() if vault is not None else None
             source = Source(vault.objects if vault is not None else NO_STORE, look.scan.objects)
-            saving.mark_newly_ignored(base, look.scan, source)
             changes = saving.changes_since(base, look.scan, source)
             replaced = vault.is_replaced() if vault is not None else False
         return {

@@ -95,7 +95,7 @@ class Checkpoints:
 
     def by_id(self, checkpoint_id: str) -> Entry | None:
         """Returns a checkpoint by its exact id."""
-        found = self._select("WHERE id=?", checkpoint_id) if checkpoint_id else []
+        found = self._select("WHERE id=?", as_column(checkpoint_id)) if checkpoint_id else []
         return found[0] if found else None
 
     def resolve(self, ref: str | Checkpoint) -> Entry:
