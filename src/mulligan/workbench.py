@@ -8,7 +8,6 @@ others about it afterwards.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -17,11 +16,10 @@ from mulligan.model.checkpoint import GitState
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Node, RestorePlan, RestoreReport
 from mulligan.model.policy import Settings
-from mulligan.safefs.directory import Directory
+from mulligan.safefs.directory import Directory, random_name
 from mulligan.scan.observer import Observer
 from mulligan.scan.result import Defaults, Scan
 from mulligan.state.providers import Providers
-from mulligan.store.collect import merge_small
 from mulligan.timeline import budget, saving
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.journal import Journal, read_journal
@@ -90,7 +88,7 @@ class Workbench:
         """Returns the beginning of a new checkpoint."""
         if not isinstance(name, str) or not isinstance(description, str):
             raise TypeError("name and description are text")
-        return saving.Draft(secrets.token_hex(8), self.now_ns(), name, description, kind, **parts)
+        return saving.Draft(random_name(8), self.now_ns(), name, description, kind, **parts)
 
     def save(self, draft: saving.Draft, *, if_changed: bool, with_state: bool) -> tuple[Entry | None, list[Entry]]:
         """Saves the workspace and makes that the position; returns the new entry (None: nothing changed) and what went."""
@@ -105,7 +103,6 @@ class Workbench:
         """Writes a checkpoint of what was seen; returns it and what retention or the budget let go for it."""
         vault, scan, base = self.vault, look.scan, self.vault.checkpoints.current()
         source = Source(vault.objects, scan.objects)
-        saving.mark_newly_ignored(base, scan, source)
         changes = saving.changes_since(base, scan, source)
         entry = saving.write_objects(saving.draft_entry(draft, scan, look.git, base, changes), scan, writer)
         pinned = self._pinned()
@@ -114,6 +111,8 @@ class Workbench:
         gone += saving.record(vault, entry, now_ns=self.now_ns(), pinned=pinned, as_position=as_position)
         self.observer.remember(vault.directory, scan, look.note)
         if len(vault.objects.packs()) > _MANY_PACKS:
+            from mulligan.store.collect import merge_small
+
             merge_small(vault.objects)
         return entry, gone
 
@@ -166,7 +165,7 @@ class Workbench:
                 raise PlanStale("The workspace is no longer what the plan was made for. Nothing was changed.", hint="Plan again: mulligan restore REF --dry-run")
             safety = self._safety(entry, look, writer, verb=verb, needed=not plan.is_noop, with_state=what != "files" and bool(self.providers))
         position = entry.id if what != "state" and paths is None else ""
-        journal = Journal(secrets.token_hex(6), entry.id, safety, what, position, verb, depth, actions=plan.actions)
+        journal = Journal(random_name(6), entry.id, safety, what, position, verb, depth, actions=plan.actions)
         with Directory.open(self.settings.workspace) as root:
             outcome = procedure.carry_out(self.vault, root, journal, seen=look.scan.trusted_stat, progress=self.counted("restoring"))
         for make_current in staged:

@@ -24,7 +24,7 @@ UNREADABLE, MOVING, NEWLY_IGNORED = "unreadable", "moving", "newly ignored"
 INCOMPLETE = frozenset({UNREADABLE, MOVING, NEWLY_IGNORED})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NotCaptured:
     """A path that is not in the checkpoint, and why; a directory stands for all below it."""
 
@@ -37,7 +37,7 @@ class NotCaptured:
         return {"path": self.path, "reason": self.reason, "detail": self.detail}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GitState:
     """Where the workspace's own git repository stood, read as data."""
 

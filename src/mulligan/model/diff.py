@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 ADDED, MODIFIED, DELETED, RENAMED = "added", "modified", "deleted", "renamed"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FileStat:
     """How much one file changed, in lines; binary files and files that were not compared count 0 and 0."""
 

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from mulligan.errors import StoreDamaged, UnsafePath
-from mulligan.model.paths import check_name, to_text
+from mulligan.model.paths import check_name
 
 BLOB, TREE, COMMIT = b"blob", b"tree", b"commit"
+_LONGEST = 255
 
 MODE_FILE = 0o100644
 MODE_EXEC = 0o100755
@@ -47,24 +48,34 @@ def encode_tree(entries: Iterable[TreeEntry]) -> bytes:
     return b"".join([b"%s %s\0%s" % (_MODE_TEXT[e.mode], e.name, e.oid) for e in ordered])
 
 
+# What the names that need a closer look begin with: `.`, `..`, every spelling of `.git`. One set look-up for all others.
+_SUSPECT = frozenset(b".gG\xe2\xef")
+
+
 def parse_tree(data: bytes) -> list[TreeEntry]:
-    """Returns the entries of a tree; raises StoreDamaged on anything mulligan would not have written."""
+    """Returns the entries of a tree; raises StoreDamaged or UnsafePath on anything mulligan would not have written."""
     entries, at, end = [], 0, len(data)
+    find, modes, make = data.find, _MODES, tuple.__new__
     while at < end:
-        space, nul = data.find(b" ", at, at + 8), data.find(b"\0", at)
-        if space < 0 or nul < space or nul + 21 > end:
-            raise StoreDamaged("A tree in the store is malformed.", hint="mulligan check")
-        mode, name = _MODES.get(data[at:space]), data[space + 1 : nul]
-        if mode is None:
-            raise StoreDamaged(f"A tree in the store gives {to_text(name)!r} a mode mulligan never writes.", hint="mulligan check")
-        try:
-            entries.append(TreeEntry(check_name(name), mode, data[nul + 1 : nul + 21]))
-        except UnsafePath as error:
-            raise UnsafePath(f"A tree in the store holds an unsafe name: {error.message}", hint="mulligan check") from None
+        nul = find(b"\0", at)
+        text, _, name = data[at:nul].partition(b" ")
+        mode = modes.get(text)
+        if nul < 0 or nul + 21 > end or mode is None:
+            raise StoreDamaged("A tree in the store is malformed, or has a mode mulligan never writes.", hint="mulligan check")
+        if not name or name[0] in _SUSPECT or b"/" in name or len(name) > _LONGEST:
+            _check_entry(name)
         at = nul + 21
-    if len({entry.name for entry in entries}) != len(entries):
+        entries.append(make(TreeEntry, (name, mode, data[nul + 1 : at])))
+    if len({entry[0] for entry in entries}) != len(entries):
         raise StoreDamaged("A tree in the store holds a name twice.", hint="mulligan check")
     return entries
+
+
+def _check_entry(name: bytes) -> None:
+    try:
+        check_name(name)
+    except UnsafePath as error:
+        raise UnsafePath(f"A tree in the store holds an unsafe name: {error.message}", hint="mulligan check") from None
 
 
 class Commit(NamedTuple):

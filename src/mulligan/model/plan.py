@@ -50,7 +50,7 @@ def for_themselves(actions: Sequence[Action]) -> list[Action]:
 _NOTHING = Node(0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Keep:
     """
     A path that the restore leaves as it is although the target differs, and why.

@@ -33,7 +33,7 @@ DEFAULT_EXCLUDED_DIRECTORIES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CapturePolicy:
     """
     Which paths are in scope. Patterns are in gitignore syntax, relative to the workspace.
@@ -47,7 +47,7 @@ class CapturePolicy:
     global_excludes: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Retention:
     """How many checkpoints of each kind stay, and how many bytes the store may use."""
 
@@ -64,7 +64,7 @@ class Retention:
         return limits.get(kind)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LoopPolicy:
     """The agent loop's own checkpoints."""
 
@@ -72,7 +72,7 @@ class LoopPolicy:
     every_n_steps: int = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Settings:
     """Everything that `open` needs to know about the user and the machine."""
 

@@ -32,7 +32,12 @@ def is_content(action: Action) -> bool:
 
 
 class Layout:
-    """The actions of a plan in the order they happen, each with its number."""
+    """
+    The actions of a plan in the order they happen, each with its number.
+
+    `vanishing` are the directories that go; `successors` say what is made at a path where nothing stands, or nothing will
+    once a removal of the same plan is done.
+    """
 
     def __init__(self, actions: Sequence[Action]) -> None:
         numbered = list(enumerate(actions))
@@ -44,7 +49,9 @@ class Layout:
         self.places = [(n, a) for n, a in numbered if is_content(a)]
         self.chmods = sorted(((n, a) for n, a in numbered if is_chmod(a)), key=lambda row: row[1].path, reverse=True)
         self.lone_directories = {a.path for group in (self._made(numbered), [a for _, a in gone]) for a in for_themselves(group) if a.path}
-        self._unsteady = {a.path for _, a in (*self.rmdirs, *self.mkdirs)}
+        self.vanishing = {a.path for _, a in self.rmdirs}
+        self.successors = {a.path: a.after for _, a in (*self.mkdirs, *self.places) if a.before is None}
+        self._unsteady = self.vanishing | {a.path for _, a in self.mkdirs}
 
     @staticmethod
     def _made(numbered: list[tuple[int, Action]]) -> list[Action]:

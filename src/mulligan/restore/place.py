@@ -7,19 +7,21 @@ its stat fields where they were seen before, otherwise by its bytes.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
 from collections import OrderedDict
-from contextlib import suppress
 
 from mulligan.model.objects import BLOB, object_id
 from mulligan.model.plan import Node
 from mulligan.safefs import seam
-from mulligan.safefs.directory import CHUNK, Directory
+from mulligan.safefs.directory import CHUNK, Directory, NotRegular
 from mulligan.scan.record import Stat
 
-_OPEN = 48
+# A process may be allowed as few as 64 descriptors in all.
+_OPEN = 16
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
 class Handles:
@@ -51,6 +53,11 @@ class Handles:
             self._open.popitem()[1].close()
 
 
+def is_absence(error: OSError) -> bool:
+    """Returns whether an error says that no such directory stands there (any more), or a link in its place."""
+    return error.errno in _ABSENT
+
+
 def stands(directory: Directory, name: bytes, node: Node | None, seen: Stat | None = None, *, moved: bool = False) -> bool:
     """
     Returns whether a name is in a state.
@@ -78,7 +85,16 @@ def stands(directory: Directory, name: bytes, node: Node | None, seen: Stat | No
 def _kind_stands(directory: Directory, name: bytes, node: Node, st: os.stat_result) -> bool:
     if node.is_dir:
         return stat.S_ISDIR(st.st_mode)
-    return stat.S_ISLNK(st.st_mode) and object_id(BLOB, directory.readlink(name)) == node.oid
+    return stat.S_ISLNK(st.st_mode) and _link_id(directory, name) == node.oid
+
+
+def _link_id(directory: Directory, name: bytes) -> bytes:
+    try:
+        return object_id(BLOB, directory.readlink(name))
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOENT}:
+            raise
+        return b""  # swapped for something else since it was looked at
 
 
 def _same(st: os.stat_result, seen: Stat, *, moved: bool) -> bool:
@@ -88,10 +104,16 @@ def _same(st: os.stat_result, seen: Stat, *, moved: bool) -> bool:
 
 
 def blob_id(directory: Directory, name: bytes) -> bytes:
-    """Returns the object id of a regular file's bytes, empty if it cannot be read."""
-    with suppress(OSError), directory.reading(name) as fd:
-        digest = hashlib.sha1(b"blob %d\0" % os.fstat(fd).st_size, usedforsecurity=False)
-        while chunk := seam.calls.read(fd, CHUNK):
-            digest.update(chunk)
-        return digest.digest()
-    return b""
+    """Returns the object id of a regular file's bytes; empty if it is none any more, or not ours to read."""
+    try:
+        with directory.reading(name) as fd:
+            digest = hashlib.sha1(b"blob %d\0" % os.fstat(fd).st_size, usedforsecurity=False)
+            while chunk := seam.calls.read(fd, CHUNK):
+                digest.update(chunk)
+            return digest.digest()
+    except (NotRegular, PermissionError):
+        return b""
+    except OSError as error:
+        if not is_absence(error):
+            raise
+        return b""

@@ -10,6 +10,7 @@ it lands where it was moved to. Only the owner of the workspace can do that.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -21,7 +22,11 @@ DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO that was swapped in for a file must not hang.
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 CREATE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+LOOK_FLAGS = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 CHUNK = 1 << 20
+# What NFS, 9p and older FUSE servers answer to a rename with flags, and what stands in the way of a hard link.
+NO_FLAGS = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
+_NO_LINK = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 class NotRegular(OSError):
@@ -88,6 +93,15 @@ class Directory:
         """Returns where a link points."""
         return os.readlink(name, dir_fd=self.fd)
 
+    @contextmanager
+    def looking_at(self, name: bytes) -> Iterator[int]:
+        """Opens whatever stands at a name, not for its bytes but for its status and attributes, and closes it."""
+        fd = seam.calls.open(name, LOOK_FLAGS, dir_fd=self.fd)
+        try:
+            yield fd
+        finally:
+            seam.calls.close(fd)
+
     # -- reading files --------------------------------------------------------------------------
 
     @contextmanager
@@ -136,14 +150,11 @@ class Directory:
 
     def chmod(self, name: bytes, mode: int, *, inode: int) -> bool:
         """Sets the permissions of a name if it still is this inode; returns whether it was."""
-        fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.fd)
-        try:
+        with self.looking_at(name) as fd:
             if os.fstat(fd).st_ino != inode:
                 return False
             # fchmod refuses O_PATH descriptors, and opening for reading would fail on mode 000.
             seam.calls.chmod(f"/proc/self/fd/{fd}", mode)
-        finally:
-            seam.calls.close(fd)
         return True
 
     def rename(self, name: bytes, new: bytes, *, to: Directory | None = None) -> None:
@@ -151,8 +162,37 @@ class Directory:
         seam.calls.rename(name, new, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd)
 
     def rename_new(self, name: bytes, new: bytes, *, to: Directory | None = None) -> None:
-        """Renames only if the new name is free; FileExistsError otherwise."""
-        seam.calls.rename_new(name, new, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd)
+        """Renames what nobody else knows of, only if the new name is free; FileExistsError otherwise."""
+        try:
+            seam.calls.rename_new(name, new, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd)
+        except OSError as error:
+            if error.errno not in NO_FLAGS:
+                raise
+            self._rename_by_link(name, new, to or self)
+
+    def _rename_by_link(self, name: bytes, new: bytes, there: Directory) -> None:
+        """Without flags: a hard link fails on a name that is taken, too."""
+        try:
+            seam.calls.link(name, new, src_dir_fd=self.fd, dst_dir_fd=there.fd, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _NO_LINK:
+                raise
+            # RACE: where a file system has neither flags nor links, a file made right after this look is replaced.
+            if there.exists(new):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
+            self.rename(name, new, to=there)
+            return
+        self.unlink(name)
+
+    def rename_away(self, name: bytes, secret: bytes, *, to: Directory | None = None) -> None:
+        """Renames what others may be writing to, to a name that only the caller knows."""
+        try:
+            seam.calls.rename_new(name, secret, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd)
+        except OSError as error:
+            if error.errno not in NO_FLAGS:
+                raise
+            # Not by a link: between link and unlink somebody could put another file there, and it would be unlinked.
+            self.rename(name, secret, to=to)
 
     def exchange(self, name: bytes, other: bytes, *, to: Directory | None = None) -> None:
         """Swaps two names in one step."""
@@ -225,3 +265,8 @@ def make_private(path: str) -> None:
         with Directory.open(os.path.dirname(each)) as parent, suppress(FileExistsError):
             parent.mkdir(os.fsencode(os.path.basename(each)), 0o700)
             seam.calls.fsync(parent.fd)
+
+
+def random_name(size: int) -> str:
+    """Returns hexadecimal text from the system's random bytes (the `secrets` module costs 8 ms to import)."""
+    return os.urandom(size).hex()

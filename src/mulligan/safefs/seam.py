@@ -37,6 +37,8 @@ class Calls:
     symlink = staticmethod(os.symlink)
     chmod = staticmethod(os.chmod)
     utime = staticmethod(os.utime)
+    link = staticmethod(os.link)
+    setxattr = staticmethod(os.setxattr)
 
     @staticmethod
     def rename(old: bytes, new: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:

@@ -21,7 +21,6 @@ from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.git.index_format import IndexEntry
 from mulligan.scan.git.repository import Repository
-from mulligan.scan.git.status import dirty_files, update_dirty
 from mulligan.scan.ignore import Rules
 from mulligan.scan.reading import HashOnly, Sink
 from mulligan.scan.record import Record
@@ -120,6 +119,9 @@ class Observer:
     def _git(self, repo: Repository | None, scan: Scan, note: dict[str, Any]) -> tuple[GitState | None, dict[str, Any]]:
         if repo is None:
             return None, {}
+        # Only where there is a repository: half of the scan's import time.
+        from mulligan.scan.git.status import dirty_files, update_dirty
+
         head, key, cover = repo.head(), repo.state_key().hex(), scan.cover()
         index_key = repo.index_key() or (0, 0, 0, 0)
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from mulligan.diff.history import version_chains
 from mulligan.errors import NoRoom
 from mulligan.model.sizes import format_size
 from mulligan.scan import cache
-from mulligan.store.collect import collect
 from mulligan.store.reach import exclusive_bytes, reachable
 from mulligan.store.refs import pack_refs
 from mulligan.store.repository import PERMANENT
@@ -29,6 +27,10 @@ _MANY_REFS = 256
 
 def prune(vault: Vault, *, extra: Iterable[bytes] = (), progress: Progress | None = None) -> int:
     """Frees what no checkpoint needs and packs the rest; returns the bytes freed."""
+    # Every save imports this module, and few prune.
+    from mulligan.diff.history import version_chains
+    from mulligan.store.collect import collect
+
     live = reachable(vault.objects, [*vault.checkpoints.roots().values(), *extra]) | PERMANENT
     trees = [entry.files_tree for entry in vault.checkpoints.oldest()]
     freed = collect(vault.objects, live, chains=version_chains(vault.objects.read_tree, trees), progress=progress)

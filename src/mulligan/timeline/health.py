@@ -7,7 +7,6 @@ timeline, the timeline from the repository. It never deletes data that can be re
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +16,7 @@ from mulligan.errors import MulliganError, StoreDamaged
 from mulligan.model.checkpoint import pack_list
 from mulligan.model.objects import BLOB, COMMIT, EMPTY_TREE, TREE, parse_commit
 from mulligan.model.paths import to_text
-from mulligan.safefs.directory import Directory
+from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.lock import exclusive
 from mulligan.scan import cache
 from mulligan.store import refs, repository
@@ -173,7 +172,7 @@ def _mend(vault: Vault, directory: Directory) -> list[str]:
     done: list[str] = []
     missing = repository.missing_parts(directory)
     if missing:
-        repository.create(directory, store_id=repository.store_id(directory) or secrets.token_hex(16))
+        repository.create(directory, store_id=repository.store_id(directory) or random_name(16))
         done.append(f"Made the missing parts of the repository: {', '.join(missing)}.")
     done += _mend_indexes(directory)
     if not directory.exists(NAME.encode()):

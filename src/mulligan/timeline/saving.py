@@ -39,27 +39,24 @@ class Draft:
 
 
 def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change]:
-    """Returns the files that differ from a checkpoint; what is there but not captured is not taken for deleted."""
-    cover = scan.cover()
+    """
+    Returns the files that differ from a checkpoint; what is there but not captured is not taken for deleted.
+
+    Paths that were captured before and are hidden by an ignore rule now get the reason that makes a checkpoint partial.
+    """
     found = compare_trees(source.read_tree, base.files_tree if base else EMPTY_TREE, scan.tree)
-    found = [change for change in found if change.new is not None or cover.over(change.path) is None]
-    if base is not None:
-        found += permission_changes(source, base.trees, State(scan.tree, scan.modes, scan.defaults))
-        found.sort(key=lambda change: change.path)
-    return found
-
-
-def mark_newly_ignored(base: Entry | None, scan: Scan, source: Source) -> None:
-    """Gives paths that were captured before and are hidden by a rule now the reason that makes the checkpoint partial."""
-    if base is None or base.files_tree == scan.tree:
-        return
-    ignored = Cover(path for path, m in scan.missed.items() if m.reason == IGNORED)
-    if not ignored:
-        return
-    for change in compare_trees(source.read_tree, base.files_tree, scan.tree):
-        rule = ignored.over(change.path) if change.new is None else None
-        if rule is not None and scan.missed[rule].reason == IGNORED:
-            scan.missed[rule] = scan.missed[rule]._replace(reason=NEWLY_IGNORED, detail="captured until now; an ignore rule hides it")
+    if base is None:
+        return found
+    cover, shown = scan.cover(), []
+    for change in found:
+        hidden = cover.over(change.path) if change.new is None else None
+        if hidden is None:
+            shown.append(change)
+        elif scan.missed[hidden].reason == IGNORED:
+            scan.missed[hidden] = scan.missed[hidden]._replace(reason=NEWLY_IGNORED, detail="captured until now; an ignore rule hides it")
+    shown += permission_changes(source, base.trees, State(scan.tree, scan.modes, scan.defaults))
+    shown.sort(key=lambda change: change.path)
+    return shown
 
 
 def same_state(entry: Entry | None, scan: Scan) -> bool:

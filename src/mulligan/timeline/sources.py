@@ -48,6 +48,7 @@ class Source:
     def __init__(self, store: Reader, overlay: Mapping[bytes, tuple[bytes, bytes]] | None = None) -> None:
         self._store = store
         self._overlay = overlay or {}
+        self._parsed: dict[bytes, list[TreeEntry]] = {}
 
     def read(self, oid: bytes, kind: bytes) -> bytes:
         """Returns an object's bytes."""
@@ -56,8 +57,12 @@ class Source:
 
     def read_tree(self, oid: bytes) -> list[TreeEntry]:
         """Returns a tree's entries."""
-        found = self._overlay.get(oid)
-        return parse_tree(found[1]) if found is not None and found[0] == TREE else self._store.read_tree(oid)
+        known = self._parsed.get(oid)
+        if known is None:
+            found = self._overlay.get(oid)
+            known = parse_tree(found[1]) if found is not None and found[0] == TREE else self._store.read_tree(oid)
+            self._parsed[oid] = known
+        return known
 
     def lookup(self, tree: bytes, path: bytes) -> TreeEntry | None:
         """Returns what stands at a path below a tree."""

@@ -8,7 +8,6 @@ it takes the lock, removes what a dead process left, and makes refs and timeline
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from typing import Any
 
 from mulligan.errors import StoreDamaged, Unprotectable, UserError
 from mulligan.model.policy import Settings
-from mulligan.safefs.directory import Directory, make_private
+from mulligan.safefs.directory import Directory, make_private, random_name
 from mulligan.safefs.lock import exclusive
 from mulligan.store import refs, repository
 from mulligan.store.objects import ObjectStore
@@ -122,7 +121,7 @@ class Vault:
         if self._directory is None:
             self._directory = self._open()
         fresh = not self.exists()
-        repository.create(self._directory, store_id=repository.store_id(self._directory) or secrets.token_hex(16))
+        repository.create(self._directory, store_id=repository.store_id(self._directory) or random_name(16))
         if fresh:
             self._database = Database(self.path, create=True, directory=self._directory)
             with self._database.transaction():

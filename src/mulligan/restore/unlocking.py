@@ -1,0 +1,60 @@
+"""
+Directories that their own owner may not write to.
+
+A checkpoint may hold such directories, so a restore makes them, and its undo must be able to change them again. They are
+opened for the length of a restore and closed after it. Which they are and what bits they had is part of the journal: a
+crash leaves none of them open for longer than to the next writing command.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+
+from mulligan.model.paths import parent_of
+from mulligan.restore.layout import Layout
+from mulligan.restore.place import Handles
+from mulligan.safefs import seam
+
+_WRITABLE = 0o200
+
+Locked = tuple[tuple[bytes, int], ...]
+
+
+def touched_directories(layout: Layout) -> set[bytes]:
+    """Returns the directories that exist before a restore and in which it changes names."""
+    touched = {parent_of(a.path) for _, a in (*layout.removes, *layout.rmdirs)}
+    touched |= {layout.stage_of(a.path) for _, a in (*layout.removes, *layout.places, *layout.mkdirs)}
+    return touched
+
+
+def find_locked(handles: Handles, layout: Layout) -> Locked:
+    """Returns the directories that must be opened, with their permission bits: ours, and not writable for us."""
+    found = []
+    for path in sorted(touched_directories(layout)):
+        # What cannot be reached is for the checks of the restore itself to complain about.
+        with suppress(OSError):
+            status = os.fstat(handles.get(path).fd)
+            if status.st_uid == os.geteuid() != 0 and not status.st_mode & _WRITABLE:
+                found.append((path, status.st_mode & 0o7777))
+    return tuple(found)
+
+
+def unlock(handles: Handles, locked: Locked) -> None:
+    """Lets the owner write to each of some directories."""
+    for path, perm in locked:
+        seam.calls.fchmod(handles.get(path).fd, perm | _WRITABLE)
+
+
+def lock_again(handles: Handles, locked: Locked) -> list[bytes]:
+    """Gives directories the bits they had, unless they are gone or somebody changed them; returns those that refused."""
+    refused = []
+    for path, perm in locked:
+        try:
+            _lock_one(handles, path, perm)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            refused.append(path)
+    return refused
