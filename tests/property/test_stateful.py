@@ -177,13 +177,21 @@ class Timeline(RuleBasedStateMachine):
 
     @rule()
     def save_if_changed(self) -> None:
-        position = self.ws.get("@")
-        known = self.saved[position.id][1] if position.id in self.saved else None
+        known = self.at_position()
         cp = self.ws.save(if_changed=True)
         if known is not None:
             assert (cp is None) == (known == self.now())
         if cp is not None:
             self.record(cp)
+
+    def at_position(self) -> Tree | None:
+        """The tree of the position, where the model knows it; none after the position itself was deleted."""
+        try:
+            position = self.ws.get("@")
+        except mulligan.UnknownCheckpoint:
+            assert self.may_delete
+            return None
+        return self.saved[position.id][1] if position.id in self.saved else None
 
     def after_restore(self, before: Tree, expected: Tree, report: Any) -> None:
         """What every restore owes: the target, and a safety checkpoint of what was there."""
