@@ -20,20 +20,19 @@ from mulligan.events import Events, Handler
 from mulligan.model.checkpoint import KINDS, Checkpoint, as_json_object
 from mulligan.model.objects import BLOB, MODE_DIR
 from mulligan.model.paths import parse_path, to_text
-from mulligan.model.plan import RestorePlan, RestoreReport
 from mulligan.model.policy import Settings
 from mulligan.safefs.trouble import typed
 from mulligan.state.providers import Provider
 from mulligan.timeline import budget, saving
 from mulligan.timeline import stores as all_stores
 from mulligan.timeline.commits import Entry
-from mulligan.timeline.journal import read_journal
 from mulligan.timeline.sources import NO_STORE, Source
 from mulligan.timeline.vault import Vault
 from mulligan.workbench import Progress, Workbench
 
 if TYPE_CHECKING:
     from mulligan.model.diff import Diff
+    from mulligan.model.plan import RestorePlan, RestoreReport
     from mulligan.timeline.forgetting import ForgetReport
     from mulligan.timeline.health import CheckReport, DoctorReport
 
@@ -208,6 +207,8 @@ class Workspace:
 
     def pending(self) -> dict[str, Any] | None:
         """Returns a restore that was cut short and waits for the next writing command, None if there is none."""
+        from mulligan.timeline.journal import read_journal
+
         with self._reading() as vault:
             journal = read_journal(vault.database) if vault is not None else None
         return {"target": journal.target, "phase": journal.phase, "total": len(journal.actions)} if journal else None

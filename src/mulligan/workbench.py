@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import PlanStale, WorkspaceReplaced
 from mulligan.model.checkpoint import GitState
 from mulligan.model.paths import parent_of, to_text
-from mulligan.model.plan import Node, RestorePlan, RestoreReport
 from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.scan.observer import Observer
@@ -22,11 +21,13 @@ from mulligan.scan.result import Defaults, Scan
 from mulligan.state.providers import Providers
 from mulligan.timeline import budget, saving
 from mulligan.timeline.commits import Entry
-from mulligan.timeline.journal import Journal, read_journal
 from mulligan.timeline.moves import Move
 from mulligan.timeline.sources import Source
 from mulligan.timeline.stores import is_alive
 from mulligan.timeline.vault import Vault
+
+if TYPE_CHECKING:
+    from mulligan.model.plan import Node, RestorePlan, RestoreReport
 
 Progress = Callable[[str, int, int | None], None]
 _MANY_PACKS = 48
@@ -132,6 +133,7 @@ class Workbench:
 
     def plan(self, entry: Entry, scan: Scan | None, paths: tuple[bytes, ...] | None, what: str) -> RestorePlan:
         """Returns what would bring the scanned workspace to a checkpoint; without a scan, nothing (state only)."""
+        from mulligan.model.plan import RestorePlan
         from mulligan.restore.planner import Target, draw
 
         shown = tuple(to_text(path) for path in paths) if paths is not None else None
@@ -153,7 +155,9 @@ class Workbench:
 
     def restore(self, entry: Entry, verb: str, *, paths: tuple[bytes, ...] | None = None, what: str = "files", depth: int = 0, promised: RestorePlan | None = None) -> RestoreReport:
         """Brings a checkpoint back: plan, safety checkpoint, journalled apply. With `promised`, exactly that plan."""
+        from mulligan.model.plan import RestoreReport
         from mulligan.restore import procedure
+        from mulligan.timeline.journal import Journal
 
         self._refuse_replaced()
         state = entry.checkpoint.state if what != "files" else {}
@@ -206,7 +210,7 @@ class Workbench:
 
     def recover(self) -> str:
         """Ends a restore that was cut short; returns a sentence about it, empty when there was none."""
-        if read_journal(self.vault.database) is None:
+        if self.vault.database.row("SELECT 1 FROM journal") is None:
             return ""
         from mulligan.restore import procedure
         from mulligan.restore.recovery import FINISHED

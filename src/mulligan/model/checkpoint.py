@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 KINDS = ("manual", "feature", "session", "automatic", "step", "safety")
 
@@ -24,8 +23,7 @@ UNREADABLE, MOVING, NEWLY_IGNORED = "unreadable", "moving", "newly ignored"
 INCOMPLETE = frozenset({UNREADABLE, MOVING, NEWLY_IGNORED})
 
 
-@dataclass(frozen=True)
-class NotCaptured:
+class NotCaptured(NamedTuple):
     """A path that is not in the checkpoint, and why; a directory stands for all below it."""
 
     path: str
@@ -37,8 +35,7 @@ class NotCaptured:
         return {"path": self.path, "reason": self.reason, "detail": self.detail}
 
 
-@dataclass(frozen=True)
-class GitState:
+class GitState(NamedTuple):
     """Where the workspace's own git repository stood, read as data."""
 
     commit_hash: str
@@ -61,9 +58,12 @@ def unpack_list(packed: bytes) -> list[Any]:
     return rows
 
 
-@dataclass(frozen=True)
 class Checkpoint:
-    """One saved state of the workspace."""
+    """
+    One saved state of the workspace. Frozen: assigning to an attribute raises FrozenInstanceError.
+
+    Written out by hand: every command makes some, and importing `dataclasses` takes longer than all else it imports.
+    """
 
     id: str
     name: str
@@ -73,12 +73,67 @@ class Checkpoint:
     parent: str | None
     complete: bool
     commit: str
-    git: GitState | None = None
-    context: dict[str, Any] = field(default_factory=dict)
-    metadata: dict[str, Any] = field(default_factory=dict)
-    state_source: Callable[[], dict[str, Any]] = field(default=dict, repr=False, compare=False)
-    packed_changes: bytes = field(default=b"", repr=False, compare=False)
-    packed_not_captured: bytes = field(default=b"", repr=False, compare=False)
+    git: GitState | None
+    context: dict[str, Any]
+    metadata: dict[str, Any]
+
+    def __init__(
+        self,
+        *,
+        id: str,  # noqa: A002 - the public name of the field
+        name: str,
+        description: str,
+        kind: str,
+        created_at: datetime,
+        parent: str | None,
+        complete: bool,
+        commit: str,
+        git: GitState | None = None,
+        context: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
+        state_source: Callable[[], dict[str, Any]] = dict,
+        packed_changes: bytes = b"",
+        packed_not_captured: bytes = b"",
+    ) -> None:
+        fields = {name: value for name, value in locals().items() if name != "self"}
+        self.__dict__.update(fields, context=context or {}, metadata=metadata or {})
+
+    def __setattr__(self, name: str, value: object) -> None:
+        from dataclasses import FrozenInstanceError
+
+        raise FrozenInstanceError(f"cannot assign to {name!r}: a checkpoint does not change")
+
+    def __delattr__(self, name: str) -> None:
+        self.__setattr__(name, None)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Checkpoint) and self._shown() == other._shown()
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.commit))
+
+    def __repr__(self) -> str:
+        return f"Checkpoint({', '.join(f'{name}={value!r}' for name, value in self._shown().items())})"
+
+    def _shown(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in Checkpoint.__annotations__}
+
+    def replace(self, **changes: Any) -> Checkpoint:
+        """Returns a copy with some fields changed."""
+        hidden = ("state_source", "packed_changes", "packed_not_captured")
+        return Checkpoint(**{**self._shown(), **{name: self.__dict__[name] for name in hidden}, **changes})
+
+    @property
+    def packed_changes(self) -> bytes:
+        """What changed, packed."""
+        packed: bytes = self.__dict__["packed_changes"]
+        return packed
+
+    @property
+    def packed_not_captured(self) -> bytes:
+        """What was not captured, packed."""
+        packed: bytes = self.__dict__["packed_not_captured"]
+        return packed
 
     @cached_property
     def files_changed(self) -> tuple[str, ...]:
@@ -93,7 +148,8 @@ class Checkpoint:
     @cached_property
     def state(self) -> dict[str, Any]:
         """The agent state saved with the files, read from the store when somebody looks."""
-        return self.state_source()
+        source: Callable[[], dict[str, Any]] = self.__dict__["state_source"]
+        return source()
 
     @property
     def short_id(self) -> str:

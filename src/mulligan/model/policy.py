@@ -6,7 +6,7 @@ Resolved once by `mulligan.settings` from configuration, environment and options
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -33,8 +33,7 @@ DEFAULT_EXCLUDED_DIRECTORIES = (
 )
 
 
-@dataclass(frozen=True)
-class CapturePolicy:
+class CapturePolicy(NamedTuple):
     """
     Which paths are in scope. Patterns are in gitignore syntax, relative to the workspace.
 
@@ -47,8 +46,7 @@ class CapturePolicy:
     global_excludes: bytes = b""
 
 
-@dataclass(frozen=True)
-class Retention:
+class Retention(NamedTuple):
     """How many checkpoints of each kind stay, and how many bytes the store may use."""
 
     automatic: int = 5
@@ -64,24 +62,22 @@ class Retention:
         return limits.get(kind)
 
 
-@dataclass(frozen=True)
-class LoopPolicy:
+class LoopPolicy(NamedTuple):
     """The agent loop's own checkpoints."""
 
     enabled: bool = False
     every_n_steps: int = 5
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """Everything that `open` needs to know about the user and the machine."""
 
     workspace: str
     store: str
     stores: str
     home: str
-    capture: CapturePolicy = field(default_factory=CapturePolicy)
-    retention: Retention = field(default_factory=Retention)
-    loop: LoopPolicy = field(default_factory=LoopPolicy)
+    capture: CapturePolicy = CapturePolicy()
+    retention: Retention = Retention()
+    loop: LoopPolicy = LoopPolicy()
     wait: float = 2.0
     warnings: tuple[str, ...] = ()

@@ -10,7 +10,6 @@ never a change.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 STAT = struct.Struct("<5q")
@@ -37,23 +36,33 @@ class Missed(NamedTuple):
     detail: str
 
 
-@dataclass(slots=True)
 class Record:
     """One directory as a checkpoint saw it; `names`, `stats` and `oids` run in parallel, sorted by name."""
 
-    stat: tuple[int, int, int] = NO_DIRECTORY
-    key: bytes = bytes(16)
-    tree: bytes = bytes(20)
-    modes: bytes = bytes(20)
-    perm: int = 0o755
-    trusted: bool = True
-    grouped: bool = False
-    has_ignores: bool = False
-    names: list[bytes] = field(default_factory=list)
-    stats: bytes = b""
-    oids: bytes = b""
-    dirs: list[bytes] = field(default_factory=list)
-    missed: list[Missed] = field(default_factory=list)
+    __slots__ = ("dirs", "grouped", "has_ignores", "key", "missed", "modes", "names", "oids", "perm", "stat", "stats", "tree", "trusted")
+
+    def __init__(self, *, has_ignores: bool = False) -> None:
+        self.stat: tuple[int, int, int] = NO_DIRECTORY
+        self.key = bytes(16)
+        self.tree = bytes(20)
+        self.modes = bytes(20)
+        self.perm = 0o755
+        self.trusted = True
+        self.grouped = False
+        self.has_ignores = has_ignores
+        self.names: list[bytes] = []
+        self.stats = b""
+        self.oids = b""
+        self.dirs: list[bytes] = []
+        self.missed: list[Missed] = []
+
+    def copy(self) -> Record:
+        """Returns a record that can be changed without changing this one."""
+        other = Record()
+        for name in Record.__slots__:
+            value = getattr(self, name)
+            setattr(other, name, list(value) if isinstance(value, list) else value)
+        return other
 
     def find(self, name: bytes) -> int:
         """Returns the position of a captured name, -1 if it is none."""
@@ -99,7 +108,8 @@ def decode(data: bytes) -> Record:
     missed = [
         Missed(rows[i], rows[i + 1].decode(), rows[i + 2].decode("utf-8", "surrogateescape")) for i in range(0, len(rows), 3)
     ]
-    return Record(
-        (ino, mtime, ctime), key, tree, modes, perm, bool(flags & 1), bool(flags & 2), bool(flags & 4),
-        names, stats, oids, dirs, missed,
-    )  # fmt: skip
+    record = Record(has_ignores=bool(flags & 4))
+    record.stat, record.key, record.tree, record.modes, record.perm = (ino, mtime, ctime), key, tree, modes, perm
+    record.trusted, record.grouped = bool(flags & 1), bool(flags & 2)
+    record.names, record.stats, record.oids, record.dirs, record.missed = names, stats, oids, dirs, missed
+    return record

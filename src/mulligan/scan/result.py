@@ -8,7 +8,6 @@ checkpoint before anything is stored.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
@@ -45,20 +44,20 @@ class Cover:
         return next((above for above in ancestors(path) if above in self._paths), None)
 
 
-@dataclass(slots=True)
 class Scan:
     """One look at the workspace."""
 
-    tree: bytes
-    modes: bytes
-    defaults: Defaults
-    cache: Cache
-    objects: dict[bytes, tuple[bytes, bytes]] = field(default_factory=dict)
-    records: dict[bytes, Record] = field(default_factory=dict)
-    gone: list[bytes] = field(default_factory=list)
-    missed: dict[bytes, Missed] = field(default_factory=dict)
-    observed: dict[bytes, Stat] = field(default_factory=dict)
-    files: int = 0
+    def __init__(self, defaults: Defaults, cache: Cache) -> None:
+        self.tree = b""
+        self.modes = bytes(20)
+        self.defaults = defaults
+        self.cache = cache
+        self.objects: dict[bytes, tuple[bytes, bytes]] = {}
+        self.records: dict[bytes, Record] = {}
+        self.gone: list[bytes] = []
+        self.missed: dict[bytes, Missed] = {}
+        self.observed: dict[bytes, Stat] = {}
+        self.files = 0
 
     def record(self, directory: bytes) -> Record | None:
         """Returns what was seen of a directory."""

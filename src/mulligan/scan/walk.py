@@ -105,7 +105,7 @@ class Scanner:
 
     def _walk(self) -> Scan:
         self._started = self._now_ns()
-        self._scan = Scan(b"", bytes(20), self._defaults, self._cache)
+        self._scan = Scan(self._defaults, self._cache)
         self._seen: dict[bytes, tuple[int, int, int]] = {}
         self._read = 0
         rules, scope = self._scope.rules, self._scope
@@ -175,7 +175,7 @@ class Scanner:
 
     def _miss_directory(self, parent: _Frame, name: bytes, reason: str, detail: str) -> None:
         if parent.record is parent.old:
-            parent.record = _copy(parent.record)
+            parent.record = parent.record.copy()
         parent.record.missed.append(Missed(name, reason, detail))
         parent.record.trusted = False
         parent.changed = True
@@ -234,7 +234,7 @@ class Scanner:
         return None if old.grouped or len(changed) > len(old.names) // 2 + 8 else self._patch(frame, old, changed)
 
     def _patch(self, frame: _Frame, old: Record, changed: list[tuple[bytes, os.stat_result]]) -> Record | None:
-        record = _copy(old)
+        record = old.copy()
         stats, oids = bytearray(old.stats), bytearray(old.oids)
         frame.modes = [mode for _, mode, _, _, _ in STAT.iter_unpack(old.stats)]
         for name, st in changed:
@@ -385,7 +385,7 @@ class Scanner:
         record, scan = frame.record, self._scan
         if frame.changed:
             if record is frame.old:
-                record = frame.record = _copy(record)
+                record = frame.record = record.copy()
             if len(frame.modes) != len(record.names):
                 frame.modes = [mode for _, mode, _, _, _ in STAT.iter_unpack(record.stats)]
             record.dirs = [name for name, _ in frame.children]
@@ -407,13 +407,6 @@ class Scanner:
             if (st.st_ino, st.st_mtime_ns, st.st_ctime_ns) != seen:
                 restless.append(path)
         return restless
-
-
-def _copy(record: Record) -> Record:
-    return Record(
-        record.stat, record.key, record.tree, record.modes, record.perm, record.trusted, record.grouped, record.has_ignores,
-        list(record.names), record.stats, record.oids, list(record.dirs), list(record.missed),
-    )  # fmt: skip
 
 
 def _kind(mode: int) -> str:

@@ -10,9 +10,9 @@ found its place. Bytes in, no locale, no case folding. Not here: lines, comments
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 # One place of a component is the bytes it admits, of which one is taken; STAR stands for any run of bytes.
 Component = tuple[bytes, ...]
@@ -47,8 +47,7 @@ _ANY_BYTE = bytes(sorted(_ANY))
 _BYTES = tuple(bytes((value,)) for value in range(256))
 
 
-@dataclass(frozen=True, slots=True)
-class Glob:
+class Glob(NamedTuple):
     """
     A parsed pattern: groups of components, between them gaps of any depth (`**`).
 

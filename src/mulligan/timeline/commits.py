@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from mulligan.errors import StoreDamaged
 from mulligan.model.checkpoint import Checkpoint, GitState, NotCaptured, moment, pack_list
@@ -42,8 +41,7 @@ class Writer(Protocol):
         """Takes an object and returns its id."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A checkpoint as the timeline stores it: the public value and what only the engine needs."""
 
     checkpoint: Checkpoint
@@ -52,7 +50,6 @@ class Entry:
     modes_tree: bytes = NO_TREE
     defaults: tuple[int, int, int] = (0o644, 0o755, 0o755)
     seq: int = 0
-    extra: dict[str, Any] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -97,7 +94,7 @@ def write_commit(entry: Entry, writer: Writer) -> Entry:
     subject = cp.name or f"{cp.kind} {cp.id}"
     message = f"{subject}\n\n{cp.description}".strip() or cp.id
     commit = writer.add(COMMIT, encode_commit(Commit(tree, message, entry.created_ns // 1_000_000_000)))
-    return replace(entry, checkpoint=replace(cp, commit=commit.hex()))
+    return entry._replace(checkpoint=cp.replace(commit=commit.hex()))
 
 
 def _write_state(state: Mapping[str, Any], writer: Writer) -> bytes:

@@ -8,11 +8,11 @@ later restore leaves the file on disk alone. Then the old objects are dropped an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from mulligan.errors import StoreDamaged, UnknownPath
-from mulligan.model.checkpoint import EXCLUDED, Checkpoint, pack_list
+from mulligan.model.checkpoint import EXCLUDED, pack_list
 from mulligan.model.objects import EMPTY_TREE, MODE_DIR, TREE, TreeEntry, encode_tree
 from mulligan.model.paths import covers, join, to_text
 from mulligan.scan import cache
@@ -92,13 +92,13 @@ def _without(entry: Entry, path: bytes, read: ReadTree, writer: Any) -> Entry:
     rows = [[m.path, m.reason, m.detail] for m in cp.not_captured if not covers(path, m.path.encode("utf-8", "surrogateescape"))]
     rows.append([text, EXCLUDED, _DETAIL])
     changed = [name for name in cp.files_changed if not covers(path, name.encode("utf-8", "surrogateescape"))]
-    git = replace(cp.git, dirty_files=tuple(n for n in cp.git.dirty_files if not covers(path, n.encode("utf-8", "surrogateescape")))) if cp.git else None
+    git = cp.git._replace(dirty_files=tuple(n for n in cp.git.dirty_files if not covers(path, n.encode("utf-8", "surrogateescape")))) if cp.git else None
     state = cp.state
-    checkpoint: Checkpoint = replace(
-        cp, git=git, packed_changes=pack_list(changed), packed_not_captured=pack_list(sorted(rows)), state_source=lambda: state
+    checkpoint = cp.replace(
+        git=git, packed_changes=pack_list(changed), packed_not_captured=pack_list(sorted(rows)), state_source=lambda: state
     )
     tree = _cut(entry.files_tree, path.split(b"/"), read, writer)
-    return write_commit(replace(entry, checkpoint=checkpoint, files_tree=tree), writer)
+    return write_commit(entry._replace(checkpoint=checkpoint, files_tree=tree), writer)
 
 
 def _cut(tree: bytes, names: list[bytes], read: ReadTree, writer: Any) -> bytes:

@@ -8,7 +8,7 @@ timeline, the timeline from the repository. It never deletes data that can be re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from mulligan.diff.compare import compare_trees
@@ -255,5 +255,5 @@ def _with_changes(store: ObjectStore, entry: Entry, known: dict[str, Entry]) -> 
     parent = known.get(entry.checkpoint.parent or "")
     changes = compare_trees(store.read_tree, parent.files_tree if parent else EMPTY_TREE, entry.files_tree)
     packed = pack_list(to_text(change.path) for change in changes)
-    checkpoint = replace(entry.checkpoint, parent=parent.id if parent else None, packed_changes=packed)
-    return replace(entry, checkpoint=checkpoint)
+    checkpoint = entry.checkpoint.replace(parent=parent.id if parent else None, packed_changes=packed)
+    return entry._replace(checkpoint=checkpoint)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mulligan.errors import StoreDamaged
@@ -22,7 +22,12 @@ STAGING, APPLYING = "staging", "applying"
 
 @dataclass(frozen=True)
 class Journal:
-    """A restore under way; `moves` and `undone` say what to do with the undo stack when it is done."""
+    """
+    A restore under way.
+
+    `verb`, `depth` and `position` say what becomes of the undo stack and the position when it is done; `locked` are the
+    directories that were opened for it, with the permission bits they had.
+    """
 
     token: str
     target: str
@@ -33,6 +38,7 @@ class Journal:
     depth: int = 0
     phase: str = STAGING
     actions: tuple[Action, ...] = field(default=())
+    locked: tuple[tuple[bytes, int], ...] = field(default=())
 
 
 def _node(node: Node | None) -> list[Any] | None:
@@ -45,8 +51,9 @@ def _parse_node(row: Any) -> Node | None:
 
 def open_journal(database: Database, journal: Journal) -> None:
     """Writes the journal; durable when the caller's transaction is."""
-    plain = asdict(journal) | {"actions": [[to_text(a.path), _node(a.before), _node(a.after)] for a in journal.actions]}
-    plain.pop("phase")
+    plain = {name: value for name, value in vars(journal).items() if name != "phase"}
+    plain["actions"] = [[to_text(a.path), _node(a.before), _node(a.after)] for a in journal.actions]
+    plain["locked"] = [[to_text(path), perm] for path, perm in journal.locked]
     packed = zlib.compress(json.dumps(plain).encode("ascii"), 1)
     database.run("INSERT INTO journal VALUES (1, ?, ?)", journal.phase, packed)
 
@@ -70,7 +77,8 @@ def read_journal(database: Database) -> Journal | None:
     try:
         plain = json.loads(zlib.decompress(row["plan"]))
         actions = tuple(Action(parse_path(path), _parse_node(old), _parse_node(new)) for path, old, new in plain.pop("actions"))
-        return Journal(**plain, phase=row["phase"], actions=actions)
+        locked = tuple((parse_path(path), int(perm)) for path, perm in plain.pop("locked", ()))
+        return Journal(**plain, phase=row["phase"], actions=actions, locked=locked)
     except (ValueError, TypeError, KeyError, zlib.error) as error:
         raise StoreDamaged(
             f"The journal of an interrupted restore cannot be read ({error}). The workspace is as the restore left it.",

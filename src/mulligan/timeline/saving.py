@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from mulligan.diff.compare import Change, compare_trees
 from mulligan.model.checkpoint import IGNORED, NEWLY_IGNORED, Checkpoint, GitState, moment, pack_list
@@ -24,8 +23,7 @@ from mulligan.timeline.sources import Source, State, permission_changes
 from mulligan.timeline.vault import Vault
 
 
-@dataclass(frozen=True)
-class Draft:
+class Draft(NamedTuple):
     """What the caller says about a new checkpoint."""
 
     id: str
@@ -33,9 +31,9 @@ class Draft:
     name: str = ""
     description: str = ""
     kind: str = "manual"
-    context: dict[str, Any] = field(default_factory=dict)
-    state: dict[str, Any] = field(default_factory=dict)
-    metadata: dict[str, Any] = field(default_factory=dict)
+    context: dict[str, Any] = {}  # noqa: RUF012 - never changed in place
+    state: dict[str, Any] = {}  # noqa: RUF012 - never changed in place
+    metadata: dict[str, Any] = {}  # noqa: RUF012 - never changed in place
 
 
 def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change]:

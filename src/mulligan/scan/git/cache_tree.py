@@ -6,19 +6,19 @@ A valid node saves reading the tree it names. The extension is a hint: when it i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 _DEPTH = 2048
 # Several times the directories of the largest projects; a node takes more memory than the six bytes that claim it.
 NODES_LIMIT = 300_000
 
 
-@dataclass(slots=True)
 class CacheTree:
     """One directory of the index; `oid` is None when its tree has to be worked out."""
 
-    oid: bytes | None
-    children: dict[bytes, CacheTree] = field(default_factory=dict)
+    __slots__ = ("children", "oid")
+
+    def __init__(self, oid: bytes | None) -> None:
+        self.oid = oid
+        self.children: dict[bytes, CacheTree] = {}
 
 
 def parse_cache_tree(data: bytes) -> CacheTree | None:
