@@ -14,7 +14,7 @@ import string
 
 _DIRECTORIES = ("", "config/", "deploy/prod/", "src/app/")
 _SECRET_NAMES = """
-.env .env.local .env.production .env.staging.local .env-prod .ENV prod.env docker.env .envrc .dev.vars
+.env .env.local .env.example .env.sample .env.template .env.dist .env.production .env.staging.local .env-prod .ENV prod.env docker.env .envrc .dev.vars
 server.pem privkey.pem tls/server-key.pem cert-key.pem keycert.pem server.key ca-private.key AuthKey_ABC.p8
 id_rsa id_dsa id_ecdsa id_ed25519 id_ed25519_sk id_rsa.bak id_rsa_work ssh_host_ed25519_key deploy.ppk
 .ssh/deploy .ssh/id_work .npmrc .netrc _netrc .pypirc .git-credentials .pgpass .my.cnf .htpasswd .s3cfg .boto
@@ -29,7 +29,7 @@ terraform.tfstate terraform.tfstate.backup staging.tfstate .vault-token .vault_p
 user_accessKeys.csv rootkey.csv kaggle.json .databrickscfg key.properties .terraformrc rclone.conf
 """
 _PLAIN_NAMES = """
-.env.example .env.sample .env.template .env.dist .env.d.ts .environment env.py environment.yml .envoy.yaml .env.md
+.env.d.ts .environment env.py environment.yml .envoy.yaml .env.md
 environ.h venv.cfg README.md id_rsa.pub id_ed25519.pub id_rsa_test.go idea.txt id_rsa.md .ssh/known_hosts .ssh/config
 .ssh/id_rsa.pub cacert.pem ca-bundle.pem fullchain.pem server-cert.pem public.pem jwt_public.pem translations.key
 slides.key public.key keys.py key.rs keyboard.c monkey.py tokens.json token.py tokenizer.json token.c locales/en/auth.json

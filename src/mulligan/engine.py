@@ -207,10 +207,12 @@ class Workspace:
 
     def pending(self) -> dict[str, Any] | None:
         """Returns a restore that was cut short and waits for the next writing command, None if there is none."""
-        from mulligan.timeline.journal import read_journal
-
         with self._reading() as vault:
-            journal = read_journal(vault.database) if vault is not None else None
+            if vault is None or vault.database.row("SELECT 1 FROM journal") is None:
+                return None
+            from mulligan.timeline.journal import read_journal
+
+            journal = read_journal(vault.database)
         return {"target": journal.target, "phase": journal.phase, "total": len(journal.actions)} if journal else None
 
     # -- restoring ------------------------------------------------------------------------------

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from mulligan.model.checkpoint import INCOMPLETE, Checkpoint, NotCaptured
-from mulligan.model.plan import Keep, RestorePlan, RestoreReport
 from mulligan.present.text import PLAIN, Style, ago, columns, count, date, shorten, some
 from mulligan.present.visible import visible
+
+if TYPE_CHECKING:
+    from mulligan.model.plan import Keep, RestorePlan, RestoreReport
 
 MOST_PATHS = 20
 _LOG_PAINT = ("cyan", "yellow", "dim", "dim", "bold", "")

@@ -7,6 +7,7 @@ built-in and configured exclusions, and the ignore rules, which give way to what
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection
 from functools import cached_property
@@ -16,7 +17,7 @@ from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET
 from mulligan.model.paths import ancestors, is_dot_git
 from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES, CapturePolicy
 from mulligan.scan.ignore import Patterns, Rules
-from mulligan.scan.secrets import secret_name
+from mulligan.scan.secrets import is_sample, secret_name
 
 IGNORE_FILE = b".gitignore"
 _DATABASE_SIBLINGS = (b"-wal", b"-shm", b"-journal")
@@ -71,7 +72,8 @@ class Scope:
 
     def key(self, rules: Rules, only_tracked: bool) -> bytes:
         """Returns what a directory's decisions depend on, so that they can be remembered."""
-        parts = self._policy_key + rules.key + (b"tracked" + self.tracked.key if only_tracked else b"")
+        # The number grows when the rules for secrets change, so that decisions of an older release do not stand.
+        parts = b"1" + self._policy_key + rules.key + (b"tracked" + self.tracked.key if only_tracked else b"")
         return blake2b(parts, digest_size=16).digest()
 
     def decide(self, path: bytes, name: bytes, rules: Rules, *, is_dir: bool) -> Decision:
@@ -86,7 +88,7 @@ class Scope:
             return CAPTURE
         if not is_dir:
             secret = secret_name(path)
-            if secret:
+            if secret and not self._is_tracked_sample(path, name):
                 return SECRET, secret
         elif name in self._built_in and not self.tracked.below(path):
             return EXCLUDED, "rebuilt by a tool; capture it with capture.include in your own config"
@@ -95,6 +97,9 @@ class Scope:
         if rules.verdict(path, is_dir) and not self._spared(path, name, is_dir=is_dir):
             return IGNORED, ""
         return CAPTURE
+
+    def _is_tracked_sample(self, path: bytes, name: bytes) -> bool:
+        return is_sample(name) and path in self.tracked
 
     def included(self, path: bytes) -> bool:
         """Returns whether the user's own config asks for a file, secret or not."""
@@ -111,7 +116,7 @@ class Scope:
         """Returns whether a path below such a directory is in scope."""
         if is_dir:
             return self.enters(path) or self._include.match(path, is_dir=is_dir)
-        return self.included(path) or (path in self.tracked and not secret_name(path))
+        return self.included(path) or (path in self.tracked and (not secret_name(path) or is_sample(os.path.basename(path))))
 
 
 def database_groups(names: Collection[bytes]) -> dict[bytes, list[bytes]]:

@@ -7,7 +7,8 @@ a wrong guess leaves a file unprotected. So names count where tools and custom g
 only where a file begins with a key or is nothing but a token. Not promised: secrets inside source code or prose.
 
 Decided on purpose:
-- names are compared without case, and `.env.example`, `credentials.sample.json` and the like are not secret;
+- names are compared without case, and `credentials.sample.json` and the like are not secret; `.env.example` is, unless git
+  tracks it (the scope decides that): people fill it in before they rename it;
 - `*.pem` and `*.key` are, unless the rest of the name says public, certificate bundle, slides or translation;
 - Terraform state is, since it holds every generated password in plain text;
 - `tokens.json` is not (design tokens), nor `auth.json` below the root (translations), nor a chart's `templates/secrets.yaml`.
@@ -47,7 +48,7 @@ _OTHER_KEYS = _words(
 )
 _PRIVATE = _words("key priv private privkey")
 _DOCUMENTS = (b".d.ts", b".md", b".rst", b".html")
-_WORD = re.compile(rb"[^a-z0-9]+")
+_WORD = rb"[^a-z0-9]+"
 
 _NAMES = _table(
     environment=".envrc .dev.vars",
@@ -70,33 +71,33 @@ _EXTENSIONS = _table(
 )
 # What a name means only below the directory that a tool keeps it in.
 _BELOW = {
-    b".aws": re.compile(rb"credentials.*"),
-    b".docker": re.compile(rb"config\.json"),
-    b".kube": re.compile(rb"config|.*\.ya?ml"),
-    b".ssh": re.compile(rb"(?!known_hosts|authorized_keys|config|.*\.pub$|.*\.md$).*"),
-    b".gnupg": re.compile(rb"secring.*"),
-    b"private-keys-v1.d": re.compile(rb".*"),
-    b".azure": re.compile(rb"msal_token_cache.*|accesstokens.*|service_principal.*"),
-    b"gcloud": re.compile(rb".*credentials.*|access_tokens.*"),
-    b"gh": re.compile(rb"hosts\.yml"),
-    b".codex": re.compile(rb"auth\.json"),
-    b".composer": re.compile(rb"auth\.json"),
-    b"containers": re.compile(rb"auth\.json"),
-    b".cargo": re.compile(rb"credentials.*"),
-    b".gem": re.compile(rb"credentials.*"),
-    b".m2": re.compile(rb"settings\.xml"),
-    b".dbt": re.compile(rb"profiles\.yml"),
-    b".oci": re.compile(rb"config"),
-    b".snowsql": re.compile(rb"config"),
-    b"huggingface": re.compile(rb"token|stored_tokens"),
-    b".cloudflared": re.compile(rb".*\.json|cert\.pem"),
+    b".aws": rb"credentials.*",
+    b".docker": rb"config\.json",
+    b".kube": rb"config|.*\.ya?ml",
+    b".ssh": rb"(?!known_hosts|authorized_keys|config|.*\.pub$|.*\.md$).*",
+    b".gnupg": rb"secring.*",
+    b"private-keys-v1.d": rb".*",
+    b".azure": rb"msal_token_cache.*|accesstokens.*|service_principal.*",
+    b"gcloud": rb".*credentials.*|access_tokens.*",
+    b"gh": rb"hosts\.yml",
+    b".codex": rb"auth\.json",
+    b".composer": rb"auth\.json",
+    b"containers": rb"auth\.json",
+    b".cargo": rb"credentials.*",
+    b".gem": rb"credentials.*",
+    b".m2": rb"settings\.xml",
+    b".dbt": rb"profiles\.yml",
+    b".oci": rb"config",
+    b".snowsql": rb"config",
+    b"huggingface": rb"token|stored_tokens",
+    b".cloudflared": rb".*\.json|cert\.pem",
 }
-_ENV_NAME = re.compile(rb"\.env(?:[._-].*)?|\.dev\.vars\..*|.+\.env")
-_SSH_NAME = re.compile(
+_ENV_NAME = rb"\.env(?:[._-].*)?|\.dev\.vars\..*|.+\.env"
+_SSH_NAME = (
     rb"id_(?:rsa|dsa|ecdsa|ed25519|ecdsa_sk|ed25519_sk|xmss)(?:[_-][^.]*)?(?:\.(?:bak|backup|old|orig|save|pem|key|tmp|\d+))?"
     rb"|ssh_host_[a-z0-9]+_key"
 )
-_FAMILIES = re.compile(
+_FAMILIES = (
     rb"(?:.*[._-])?credentials?(?:\.(?:json|ya?ml|toml|ini|csv|xml|cfg|conf|txt|properties))?"
     rb"|(?:.*\.)?secrets\.(?:ya?ml|json|toml|ini|properties|auto\.tfvars|tfvars)"
     rb"|\.secrets\.(?:ya?ml|json|toml)"
@@ -123,7 +124,7 @@ def secret_name(path: bytes) -> str:
     if at >= 0:
         parent = path[path.rfind(b"/", 0, at) + 1 : at].lower()
         below = _BELOW.get(parent)
-        if below and below.fullmatch(name):
+        if below and re.fullmatch(below, name):
             return _CREDENTIALS
     elif name == b"auth.json":
         return _CREDENTIALS
@@ -139,15 +140,20 @@ def _by_shape(name: bytes, path: bytes) -> str:
         shape, reason = _FAMILIES, _CREDENTIALS
     else:
         return ""
-    if not shape.fullmatch(name) or name.endswith(_DOCUMENTS) or not _SHOWN.isdisjoint(_WORD.split(name)):
+    if not re.fullmatch(shape, name) or name.endswith(_DOCUMENTS) or (shape != _ENV_NAME and is_sample(name)):
         return ""
     if name.startswith(b"secrets.y") and path.lower().endswith(b"templates/" + name):
         return ""
     return reason
 
 
+def is_sample(name: bytes) -> bool:
+    """Returns whether a file name says that it is an example; one that git tracks holds no secret, whatever it is like."""
+    return not _SHOWN.isdisjoint(re.split(_WORD, name.lower()))
+
+
 def _key_file(name: bytes, extension: bytes) -> str:
-    words = _WORD.split(name)[:-1]
+    words = re.split(_WORD, name)[:-1]
     harmless = _PUBLIC if extension == b"pem" else _OTHER_KEYS
     # `key` and `private` overrule: `cert-key.pem` and `root-private.pem` are keys.
     if not harmless.isdisjoint(words) and _PRIVATE.isdisjoint(words):
@@ -173,12 +179,12 @@ _COMMENTS = (b"#", b"//", b";")
 _REACH = dict.fromkeys((b"-", b"B"), 4096) | dict.fromkeys(
     (b"#", b"/", b";", b"\xef", b" ", b"\t", b"\r", b"\n", b"{"), 1024
 )
-_KEY_LINE = re.compile(rb"^-----?-? ?BEGIN [A-Z0-9 ]*PRIVATE KEY", re.MULTILINE)
+_KEY_LINE = rb"^-----?-? ?BEGIN [A-Z0-9 ]*PRIVATE KEY"
 _BAG = b"Bag Attributes"
-_NAMED = re.compile(
+_NAMED = (
     rb"""(?:export\s+)?(?:[A-Za-z_][\w.-]*\s*(?:=|:(?!//))\s*)?(?:Bearer\s+)?["']?([^\s"',;]+)["']?[,;]?"""
 )
-_TOKENS = re.compile(
+_TOKENS = (
     rb"gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_\w{22,255}|glpat-[\w.-]{20,}|xox[abeoprs]-[\w-]{10,}|xapp-[\w-]{10,}"
     rb"|AIza[\w-]{35}|ya29\.[\w.-]{20,}|GOCSPX-[\w-]{20,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/=]{24,}"
     rb"|sk-ant-[\w-]{20,}|sk-proj-[\w-]{20,}|sk-[A-Za-z0-9]{32,}|npm_[A-Za-z0-9]{36}|pypi-Ag[\w-]{50,}|hf_[A-Za-z0-9]{30,}"
@@ -220,7 +226,7 @@ def _private_key(head: bytes) -> str:
     lines = _content_lines(head)
     first = lines[0] if lines else b""
     # A certificate or parameters in front of the key, as servers want them, is still a key file.
-    if first.startswith((b"-----BEGIN ", b"---- BEGIN ", _BAG)) and _KEY_LINE.search(b"\n".join(lines)):
+    if first.startswith((b"-----BEGIN ", b"---- BEGIN ", _BAG)) and re.search(_KEY_LINE, b"\n".join(lines), re.MULTILINE):
         return "begins like a private key"
     if first.startswith(b"{") and b'"service_account"' in head and b'"private_key"' in head:
         return "begins like a service account's key"
@@ -231,5 +237,5 @@ def _lone_token(head: bytes) -> str:
     lines = _content_lines(head)
     if len(lines) != 1:
         return ""
-    named = _NAMED.fullmatch(lines[0])
-    return "is nothing but a token" if named and _TOKENS.fullmatch(named[1]) else ""
+    named = re.fullmatch(_NAMED, lines[0])
+    return "is nothing but a token" if named and re.fullmatch(_TOKENS, named[1]) else ""

@@ -1,0 +1,34 @@
+"""Secrets and what git tracks, decided together."""
+
+from __future__ import annotations
+
+from mulligan.model.checkpoint import SECRET
+from mulligan.model.policy import CapturePolicy
+from mulligan.scan.ignore import Rules
+from mulligan.scan.scope import CAPTURE, Scope, Tracked
+
+
+def scope(*tracked: bytes, include: tuple[str, ...] = ()) -> Scope:
+    """A scope in which git tracks these paths."""
+    return Scope(CapturePolicy(include=include), Rules.base(), Tracked(lambda: set(tracked), b"key"))
+
+
+def decide(scope: Scope, path: bytes) -> str:
+    """The reason for which a file is left out."""
+    return scope.decide(path, path.rpartition(b"/")[2], scope.rules, is_dir=False)[0]
+
+
+def test_an_example_of_an_environment_file_is_captured_only_where_git_tracks_it() -> None:
+    """Untracked, it may be filled in already."""
+    assert decide(scope(), b"app/.env.example") == SECRET
+    assert decide(scope(b"app/.env.example"), b"app/.env.example") == CAPTURE[0]
+
+
+def test_a_tracked_environment_file_stays_a_secret() -> None:
+    """It should not have been committed; that is no reason to copy it again."""
+    assert decide(scope(b".env"), b".env") == SECRET
+
+
+def test_the_users_own_config_asks_for_a_secret() -> None:
+    """Nobody else can."""
+    assert decide(scope(include=(".env",)), b".env") == CAPTURE[0]
