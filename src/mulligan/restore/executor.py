@@ -16,17 +16,17 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mulligan.model.paths import parent_of, to_text
+from mulligan.model.paths import join, parent_of, to_text
 from mulligan.model.plan import Action, Keep
 from mulligan.restore.layout import Layout, temporary_name
-from mulligan.restore.place import Handles, stands
+from mulligan.restore.place import Handles, is_absence, stands
 from mulligan.restore.staging import Stage
-from mulligan.safefs.directory import Directory
+from mulligan.restore.unlocking import Locked, lock_again
+from mulligan.safefs.directory import NO_FLAGS, Directory
 from mulligan.safefs.durable import sync, sync_filesystem
 from mulligan.scan.record import Stat
 
 _SYNC_EACH = 16
-_NO_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _CHANGED = "changed during the restore"
 
 Seen = Callable[[bytes], Stat | None]
@@ -45,12 +45,14 @@ class Outcome:
 class Executor:
     """Applies the actions of one plan to one workspace."""
 
-    def __init__(self, root: Directory, handles: Handles, token: str, layout: Layout, *, seen: Seen) -> None:
+    def __init__(self, root: Directory, handles: Handles, token: str, layout: Layout, *, seen: Seen, locked: Locked = ()) -> None:
         self._root = root
         self._handles = handles
         self._token = token
         self._layout = layout
         self._seen = seen
+        self._locked = locked
+        self._stage = Stage({}, {}, {})
         self._outcome = Outcome()
         self._touched: set[bytes] = set()
 
@@ -70,54 +72,75 @@ class Executor:
     def _is_as_expected(self, action: Action) -> bool:
         try:
             directory = self._handles.get(parent_of(action.path))
-        except OSError:
+        except OSError as error:
+            if not is_absence(error):
+                raise
             return action.before is None  # no such directory: nothing stands there
         if action.before is None and action.after is not None and action.after.is_dir and stands(directory, _name(action), action.after):
             return True  # a directory that was not worth capturing is there already
         return stands(directory, _name(action), action.before, self._seen(action.path))
 
-    def tidy(self) -> None:
-        """After a crash: removes each temporary whose bytes are held elsewhere, and puts any other in sight."""
+    def tidy(self) -> set[int]:
+        """After a crash: removes each temporary whose bytes are held elsewhere, else puts it in sight; returns those that stay."""
+        stuck = set()
         for number, action in (*self._layout.removes, *self._layout.places):
-            try:
-                stage = self._handles.get(self._layout.stage_of(action.path))
-                self._drop_displaced(action, stage, temporary_name(self._token, number))
-            except OSError as error:
-                self._keep(action.path, _CHANGED, error.strerror or "")
+            if self._settle(number, action):
+                stuck.add(number)
+                self._keep(action.path, "left behind", f"its bytes are in {self._temporary_path(number, action)}")
+        return stuck
 
     # -- acting ---------------------------------------------------------------------------------
 
     def run(self, stage: Stage) -> Outcome:
         """Applies everything, syncs once, and returns what happened."""
-        layout, outcome = self._layout, self._outcome
-        for number, action in layout.removes:
-            self._guarded(action, lambda n=number, a=action: self._remove(n, a))  # type: ignore[misc]
-        for _, action in layout.rmdirs:
-            self._guarded(action, lambda a=action: self._rmdir(a))  # type: ignore[misc]
-        for _, action in layout.mkdirs:
-            self._guarded(action, lambda a=action: self._mkdir(a))  # type: ignore[misc]
-        for number, action in layout.places:
-            inode = stage.inodes.get(number, -1)
-            self._guarded(action, lambda n=number, a=action, i=inode: self._place(n, a, i))  # type: ignore[misc]
-        for _, action in layout.chmods:
-            self._guarded(action, lambda a=action: self._chmod(a))  # type: ignore[misc]
-        for action in reversed([a for _, a in layout.mkdirs]):
-            self._guarded(action, lambda a=action: self._set_directory_bits(a))  # type: ignore[misc]
+        layout, outcome, self._stage = self._layout, self._outcome, stage
+        for steps, step in (
+            (layout.removes, self._remove),
+            (layout.rmdirs, self._rmdir),
+            (layout.mkdirs, self._mkdir),
+            (layout.places, self._place),
+        ):
+            for number, action in steps:
+                self._guarded(number, action, step)
+        self._lock_again()
+        for number, action in (*layout.chmods, *reversed(layout.mkdirs)):
+            self._guarded(number, action, self._chmod if action.before is not None else self._set_directory_bits)
         for path, note in stage.notes.items():
             outcome.kept.append(Keep(to_text(path), "attributes", note))
         self._sync()
         return outcome
 
-    def _guarded(self, action: Action, step: Callable[[], None]) -> None:
+    def _guarded(self, number: int, action: Action, step: Callable[[int, Action], None]) -> None:
+        """Takes one step; what fails is listed, and its temporary is not left lying about."""
         try:
-            step()
+            step(number, action)
         except OSError as error:
-            if error.errno == errno.EBUSY:
-                self._keep(action.path, "a mount point")
-            elif isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno == errno.ELOOP:
-                self._keep(action.path, _CHANGED, "a directory above it is not what it was")
-            else:
-                self._keep(action.path, "not writable", error.strerror or "")
+            reason, detail = _reason(error)
+            if step in {self._remove, self._place}:
+                if self._settle(number, action):
+                    detail = f"its bytes are in {self._temporary_path(number, action)}"
+                elif self._is_done(action):
+                    self._done(action)
+                    return
+            self._keep(action.path, reason, detail)
+
+    def _settle(self, number: int, action: Action) -> bool:
+        """Sees to a temporary that a failure or a crash left; returns whether it is still there."""
+        try:
+            stage = self._handles.get(self._layout.stage_of(action.path))
+            self._drop_displaced(number, action, stage, temporary_name(self._token, number))
+        except OSError as error:
+            return not is_absence(error)
+        return False
+
+    def _temporary_path(self, number: int, action: Action) -> str:
+        return to_text(join(self._layout.stage_of(action.path), temporary_name(self._token, number)))
+
+    def _is_done(self, action: Action) -> bool:
+        try:
+            return stands(self._handles.get(parent_of(action.path)), _name(action), action.after)
+        except OSError:
+            return False  # not to be seen, so not to be claimed
 
     def _keep(self, path: bytes, reason: str, detail: str = "") -> None:
         self._outcome.kept.append(Keep(to_text(path), reason, detail, failed=True))
@@ -130,45 +153,68 @@ class Executor:
         return self._handles.get(parent_path), _name(action), stage, temporary_name(self._token, number)
 
     def _remove(self, number: int, action: Action) -> None:
+        if self._went_with_its_directory(action):
+            self._done(action)
+            return
         parent, name, stage, temporary = self._places_of(number, action)
         if not stands(parent, name, action.before, self._seen(action.path)):
-            if parent.exists(name):
+            if parent.exists(name) and not self._is_succeeded(parent, action):
                 self._keep(action.path, _CHANGED)
             else:
-                self._drop_displaced(action, stage, temporary)
-                self._outcome.deleted.append(to_text(action.path))
+                self._drop_displaced(number, action, stage, temporary)
+                self._done(action)
             return
-        parent.rename_new(name, temporary, to=stage)
+        parent.rename_away(name, temporary, to=stage)
         if not stands(stage, temporary, action.before, self._seen(action.path), moved=True):
-            self._put_back(action, parent, stage, temporary)
+            self._put_back(number, action, parent, stage)
             return
         stage.unlink(temporary)
-        self._outcome.deleted.append(to_text(action.path))
+        self._done(action)
 
-    def _put_back(self, action: Action, parent: Directory, stage: Directory, temporary: bytes) -> None:
-        """Returns unplanned bytes to their place; if that was taken meanwhile, beside it."""
-        name = _name(action)
+    def _went_with_its_directory(self, action: Action) -> bool:
+        """After a crash: whether the directory that held a removed path was removed already."""
+        above = parent_of(action.path)
+        if above not in self._layout.vanishing:
+            return False
         try:
-            stage.rename_new(temporary, name, to=parent)
+            self._handles.get(above)
+        except OSError as error:
+            if is_absence(error):
+                return True
+            raise
+        return False
+
+    def _is_succeeded(self, parent: Directory, action: Action) -> bool:
+        """After a crash: whether what the plan puts in the place of a removed path is there already."""
+        successor = self._layout.successors.get(action.path)
+        return successor is not None and stands(parent, _name(action), successor)
+
+    def _put_back(self, number: int, action: Action, parent: Directory, stage: Directory) -> None:
+        """Returns unplanned bytes to their place; if that was taken meanwhile, beside it."""
+        temporary = temporary_name(self._token, number)
+        try:
+            stage.rename_new(temporary, _name(action), to=parent)
             self._keep(action.path, _CHANGED)
         except FileExistsError:
-            self._set_aside(action, parent, stage, temporary)
+            self._set_aside(number, action, parent, stage)
 
-    def _set_aside(self, action: Action, parent: Directory, stage: Directory, temporary: bytes) -> None:
-        aside = _name(action)[:200] + b".kept-" + self._token.encode()
-        stage.rename_new(temporary, aside, to=parent)
+    def _set_aside(self, number: int, action: Action, parent: Directory, stage: Directory) -> None:
+        aside = b"%s.kept-%s-%d" % (_name(action)[:200], self._token.encode(), number)
+        stage.rename_new(temporary_name(self._token, number), aside, to=parent)
         self._keep(action.path, _CHANGED, f"the unplanned bytes are in {to_text(aside)}")
 
-    def _drop_displaced(self, action: Action, stage: Directory, temporary: bytes) -> None:
-        """After a crash: removes the displaced file if it is what the plan expected, else keeps it in sight."""
+    def _drop_displaced(self, number: int, action: Action, stage: Directory, temporary: bytes) -> None:
+        """Removes a temporary whose bytes are held elsewhere: old or new as planned; any other is kept in sight."""
         if not stage.exists(temporary):
             return
-        if stands(stage, temporary, action.before) or stands(stage, temporary, action.after):
+        if any(node is not None and stands(stage, temporary, node) for node in (action.before, action.after)):
             stage.unlink(temporary)
         else:
-            self._set_aside(action, stage, stage, temporary)
+            self._set_aside(number, action, stage, stage)
 
-    def _rmdir(self, action: Action) -> None:
+    def _rmdir(self, _: int, action: Action) -> None:
+        if self._went_with_its_directory(action):
+            return
         parent = self._handles.get(parent_of(action.path))
         self._touched.add(parent_of(action.path))
         self._handles.forget(action.path)
@@ -177,15 +223,18 @@ class Executor:
         except FileNotFoundError:
             pass  # gone already: that is what was wanted
         except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            if error.errno == errno.ENOTDIR and self._is_succeeded(parent, action):
+                pass  # and what comes in its place is there too
+            elif error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
+                self._keep(action.path, "not empty", "something new is in it")
+                return
+            else:
                 raise
-            self._keep(action.path, "not empty", "something new is in it")
-            return
         self._list(self._outcome.deleted, action)
 
-    def _mkdir(self, action: Action) -> None:
+    def _mkdir(self, _: int, action: Action) -> None:
         parent = self._handles.get(parent_of(action.path))
-        self._touched.add(parent_of(action.path))
+        self._touched |= {parent_of(action.path), action.path}
         if not stands(parent, _name(action), action.after):
             if parent.exists(_name(action)):
                 self._keep(action.path, _CHANGED, "something else stands where a directory should be")
@@ -198,16 +247,20 @@ class Executor:
         if action.path in self._layout.lone_directories:
             listed.append(to_text(action.path))
 
-    def _set_directory_bits(self, action: Action) -> None:
+    def _lock_again(self) -> None:
+        changing = {action.path for _, action in self._layout.chmods}
+        for path in lock_again(self._handles, tuple(row for row in self._locked if row[0] not in changing)):
+            self._keep(path, "left writable", "it was opened for the restore and could not be closed again")
+
+    def _set_directory_bits(self, _: int, action: Action) -> None:
         """Last, because a directory may be read-only for its owner."""
         parent = self._handles.get(parent_of(action.path))
         if action.after is not None and stands(parent, _name(action), action.after):
-            inherited = parent.stat(_name(action)).st_mode & 0o6000
-            parent.chmod(_name(action), action.after.perm | inherited, inode=parent.stat(_name(action)).st_ino)
+            status = parent.stat(_name(action))
+            parent.chmod(_name(action), action.after.perm | status.st_mode & 0o6000, inode=status.st_ino)
 
-    def _chmod(self, action: Action) -> None:
+    def _chmod(self, _: int, action: Action) -> None:
         parent, name = self._handles.get(parent_of(action.path)), _name(action)
-        self._touched.add(parent_of(action.path))
         if action.after is None:
             return
         if stands(parent, name, action.before, self._seen(action.path)):
@@ -219,79 +272,93 @@ class Executor:
             return
         self._outcome.modified.append(to_text(action.path))
 
-    def _place(self, number: int, action: Action, inode: int) -> None:
-        parent, name, stage, temporary = self._places_of(number, action)
-        if stage.exists(temporary) and stage.stat(temporary).st_ino != inode:
-            self._drop_displaced(action, stage, temporary)  # only after a crash
+    def _place(self, number: int, action: Action) -> None:
+        parent, name, stage, _ = self._places_of(number, action)
         if not stands(parent, name, action.before, self._seen(action.path)):
-            self._already(action, parent, stage, temporary)
+            self._already(number, action, parent, stage)
+        elif number not in self._stage.inodes:
+            self._keep(action.path, self._stage.skipped.get(number, _CHANGED))
         elif action.before is None:
-            self._put_new(action, parent, stage, temporary, inode)
+            self._put_new(number, action, parent, stage)
         else:
-            self._swap(action, parent, stage, temporary, inode)
+            self._swap(number, action, parent, stage)
 
-    def _already(self, action: Action, parent: Directory, stage: Directory, temporary: bytes) -> None:
+    def _already(self, number: int, action: Action, parent: Directory, stage: Directory) -> None:
         """The path is not in its old state: either the work is done, or somebody else was here."""
         done = stands(parent, _name(action), action.after)
-        self._drop_displaced(action, stage, temporary)
+        self._drop_displaced(number, action, stage, temporary_name(self._token, number))
         if done:
             self._done(action)
         else:
             self._keep(action.path, _CHANGED)
 
-    def _put_new(self, action: Action, parent: Directory, stage: Directory, temporary: bytes, inode: int) -> None:
+    def _put_new(self, number: int, action: Action, parent: Directory, stage: Directory) -> None:
+        temporary = temporary_name(self._token, number)
         try:
             stage.rename_new(temporary, _name(action), to=parent)
         except FileExistsError:
             stage.unlink(temporary)
             self._keep(action.path, _CHANGED, "something appeared there")
             return
-        self._verify(action, parent, inode)
+        self._verify(number, action, parent)
 
-    def _swap(self, action: Action, parent: Directory, stage: Directory, temporary: bytes, inode: int) -> None:
-        name = _name(action)
+    def _swap(self, number: int, action: Action, parent: Directory, stage: Directory) -> None:
+        name, temporary = _name(action), temporary_name(self._token, number)
         try:
             stage.exchange(temporary, name, to=parent)
         except OSError as error:
-            if error.errno not in _NO_EXCHANGE:
+            if error.errno not in NO_FLAGS:
                 raise
             # RACE: without an exchange, bytes written between the look above and this rename are lost.
             stage.rename(temporary, name, to=parent)
             self._outcome.kept.append(Keep(to_text(action.path), "no exchange", "this file system cannot swap names; written without that guard"))
-            self._verify(action, parent, inode)
+            self._verify(number, action, parent)
             return
         if stands(stage, temporary, action.before, self._seen(action.path), moved=True):
             stage.unlink(temporary)
-            self._verify(action, parent, inode)
+            self._verify(number, action, parent)
             return
         stage.exchange(temporary, name, to=parent)
         if stands(stage, temporary, action.after):
             stage.unlink(temporary)
             self._keep(action.path, _CHANGED)
         else:
-            self._set_aside(action, parent, stage, temporary)
+            self._set_aside(number, action, parent, stage)
 
-    def _verify(self, action: Action, parent: Directory, inode: int) -> None:
+    def _verify(self, number: int, action: Action, parent: Directory) -> None:
         """Reads back what was put in place."""
-        if parent.stat(_name(action)).st_ino != inode or not stands(parent, _name(action), action.after):
+        if parent.stat(_name(action)).st_ino != self._stage.inodes[number] or not stands(parent, _name(action), action.after):
             self._keep(action.path, _CHANGED, "written to right after it was restored")
         else:
             self._done(action)
 
     def _done(self, action: Action) -> None:
-        listed = self._outcome.created if action.before is None else self._outcome.modified
+        outcome = self._outcome
+        listed = outcome.deleted if action.after is None else outcome.created if action.before is None else outcome.modified
         listed.append(to_text(action.path))
 
     def _sync(self) -> None:
-        if len(self._touched) > _SYNC_EACH:
+        # Permission bits are in no directory: nothing less than the whole file system would make them durable.
+        if len(self._touched) > _SYNC_EACH or self._layout.chmods or self._locked:
             sync_filesystem(self._root, "the restore")
             return
         for path in self._touched:
             try:
                 directory = self._handles.get(path)
-            except OSError:
-                continue  # removed by this very restore; its parent is synced
+            except OSError as error:
+                if is_absence(error):
+                    continue  # removed by this very restore; its parent is synced
+                sync_filesystem(self._root, "the restore")  # there, and not to be opened: mode 000
+                return
             sync(directory.fd, "the restore")
+
+
+def _reason(error: OSError) -> tuple[str, str]:
+    if error.errno == errno.EBUSY:
+        return "a mount point", ""
+    if is_absence(error):
+        return _CHANGED, "a directory above it is not what it was"
+    return "not writable", error.strerror or ""
 
 
 def _name(action: Action) -> bytes:

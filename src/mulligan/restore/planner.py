@@ -9,25 +9,26 @@ kept too: it may have been there. A directory goes only when nothing uncaptured 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mulligan.diff.compare import compare_trees
 from mulligan.errors import UnknownPath
-from mulligan.model.checkpoint import NotCaptured
+from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
 from mulligan.model.objects import MODE_DIR, MODE_LINK, TreeEntry
-from mulligan.model.paths import ancestors, covers, to_text
+from mulligan.model.paths import ancestors, covers, parent_of, to_text
 from mulligan.model.plan import Action, Keep, Node
-from mulligan.timeline.sources import Permissions, Source
 from mulligan.scan.result import Cover, Defaults, Scan
 from mulligan.scan.scope import database_family
+from mulligan.timeline.sources import Permissions, Source
 
 _SET_ID = 0o6000
 
 
-Already = Callable[[bytes, Node], bool]
+# The second is a Node, or None for nothing.
+Stands = Callable[[bytes, Any], bool]
 
 
-def _unknown(_: bytes, __: Node) -> bool:
+def _unknown(_: bytes, __: Any) -> bool:
     return False
 
 
@@ -50,9 +51,10 @@ class Drawn(NamedTuple):
 class _Draft:
     """A plan being made."""
 
-    def __init__(self, source: Source, scan: Scan, target: Target, already: Already) -> None:
+    def __init__(self, source: Source, scan: Scan, target: Target, stands: Stands) -> None:
         self.source = source
-        self._already = already
+        self._stands = stands
+        self._made: set[bytes] = set()
         self.scan = scan
         self.target = target
         self.actions: list[Action] = []
@@ -84,8 +86,9 @@ class _Draft:
             if not wanted(change.path):
                 continue
             if before is not None and after is not None and before.is_dir != after.is_dir:
-                self._one(Action(change.path, before, None))
-                self._one(Action(change.path, None, after))
+                # What stood here then is known, so what stands here now is in its way, whatever was not captured around it.
+                self.actions.append(Action(change.path, before, None))
+                self._create(Action(change.path, None, after), clear=True)
             else:
                 self._one(Action(change.path, before, after))
 
@@ -96,16 +99,36 @@ class _Draft:
                 row = self._then_rows[hidden]
                 self.keeps[action.path] = Keep(to_text(action.path), row.reason, "it was not captured then, so it is not deleted now")
                 return
+            self.actions.append(action)
         elif action.before is None:
-            hidden = self._out_now.over(action.path)
-            if hidden is not None and self._already(action.path, action.after):
-                return
-            if hidden is not None:
+            self._create(action, clear=False)
+        else:
+            self.actions.append(action)
+
+    def _create(self, action: Action, *, clear: bool) -> None:
+        """Plans something new, unless something that is not captured stands there."""
+        hidden = self._out_now.over(action.path)
+        if hidden is not None and not clear and not self._is_free(action.path, hidden):
+            if not self._stands(action.path, action.after):
                 missed = self.scan.missed[hidden]
                 detail = "it is not captured now, so it is not overwritten"
                 self.keeps[action.path] = Keep(to_text(action.path), missed.reason, detail, failed=True)
-                return
+            return
+        if action.after is not None and action.after.is_dir:
+            self._made.add(action.path)
         self.actions.append(action)
+
+    def _is_free(self, path: bytes, hidden: bytes) -> bool:
+        """Whether nothing stands at a path inside a directory of which only some paths are captured."""
+        return path != hidden and (parent_of(path) in self._made or self._stands(path, None))
+
+    def unseen(self, wanted: Callable[[bytes], bool]) -> None:
+        """Lists what should not be there, and stays because it could not be read."""
+        for path, missed in self.scan.missed.items():
+            if missed.reason not in INCOMPLETE or not wanted(path) or path in self.keeps or self._out_then.over(path) is not None:
+                continue
+            if self.source.lookup(self.target.files_tree, path) is None:
+                self.keeps[path] = Keep(to_text(path), missed.reason, "it could not be saved, so it is not deleted", failed=True)
 
     def permissions(self, wanted: Callable[[bytes], bool]) -> None:
         """Plans what differs in permission bits alone."""
@@ -127,7 +150,7 @@ class _Draft:
 
     def settle_directories(self) -> None:
         """Keeps each directory that something stays in, and what should have stood in its place."""
-        staying = {above for path in (*self.scan.missed, *self.keeps) for above in ancestors(path)}
+        staying = {above for path in (*self.scan.missed, *self.keeps) for above in ancestors(path)} | self.scan.missed.keys()
         kept = {a.path for a in self.actions if a.after is None and a.before is not None and a.before.is_dir and a.path in staying}
         if not kept:
             return
@@ -143,16 +166,18 @@ class _Draft:
         self.actions = remaining
 
 
-def draw(source: Source, scan: Scan, target: Target, paths: tuple[bytes, ...] | None = None, *, already: Already = _unknown) -> Drawn:
+def draw(source: Source, scan: Scan, target: Target, paths: tuple[bytes, ...] | None = None, *, already: Stands = _unknown) -> Drawn:
     """
     Returns the actions that turn the scanned workspace into the target, and what is kept.
 
-    `already` says whether a path that the scan did not capture is what the target wants, so that nothing is missing.
+    `already` says of a path that the scan did not capture whether it is what the target wants, so that nothing is missing,
+    or whether nothing stands there at all (None).
     """
     draft = _Draft(source, scan, target, already)
     wanted = _selection(source, scan, target, paths)
     draft.contents(wanted)
     draft.permissions(wanted)
+    draft.unseen(wanted)
     draft.settle_directories()
     draft.actions.sort(key=lambda action: (action.path, action.after is not None))
     return Drawn(tuple(draft.actions), tuple(draft.keeps[path] for path in sorted(draft.keeps)))

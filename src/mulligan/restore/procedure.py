@@ -8,14 +8,17 @@ sync, and the transaction that closes the journal and moves the position. Whatev
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from mulligan.errors import PlanStale
 from mulligan.model.paths import to_text
+from mulligan.model.plan import Keep
 from mulligan.restore.executor import Executor, Outcome, Seen
 from mulligan.restore.layout import Layout
 from mulligan.restore.place import Handles
-from mulligan.restore.recovery import FINISHED, Recovered, recover
-from mulligan.restore.staging import Stager
+from mulligan.restore.recovery import FINISHED, TAKEN_BACK, Recovered, recover
+from mulligan.restore.staging import Stage, Stager
+from mulligan.restore.unlocking import find_locked, lock_again, unlock
 from mulligan.safefs.directory import Directory
 from mulligan.timeline.journal import APPLYING, Journal, close_journal, open_journal, read_journal, set_phase
 from mulligan.timeline.moves import Move
@@ -26,25 +29,16 @@ Progress = Callable[[int, int], None]
 
 def carry_out(vault: Vault, root: Directory, journal: Journal, *, seen: Seen, progress: Progress | None = None) -> Outcome:
     """Applies the journal's actions; raises PlanStale, NoRoom or StoreDamaged with nothing changed."""
-    database = vault.database
-    with database.transaction():
-        open_journal(database, journal)
     handles = Handles(root)
     try:
         layout = Layout(journal.actions)
+        journal = replace(journal, locked=find_locked(handles, layout))
+        with vault.database.transaction():
+            open_journal(vault.database, journal)
         stager = Stager(root, handles, vault.objects, journal.token, layout)
-        executor = Executor(root, handles, journal.token, layout, seen=seen)
-        try:
-            stage = stager.run(progress)
-            surprise = executor.first_surprise()
-            if surprise is not None:
-                stager.clear()
-                raise PlanStale(f"{to_text(surprise)!r} changed while the restore was prepared. Nothing was changed.", hint="Run the command again.")
-        except Exception:
-            with database.transaction():
-                close_journal(database)
-            raise
-        set_phase(database, APPLYING)
+        executor = Executor(root, handles, journal.token, layout, seen=seen, locked=journal.locked)
+        stage = _prepare(vault, handles, journal, stager, executor, progress)
+        set_phase(vault.database, APPLYING)
         try:
             outcome = executor.run(stage)
         except KeyboardInterrupt:
@@ -53,9 +47,27 @@ def carry_out(vault: Vault, root: Directory, journal: Journal, *, seen: Seen, pr
             raise
     finally:
         handles.close()
-    with database.transaction():
+    with vault.database.transaction():
         conclude(vault, journal)
     return outcome
+
+
+def _prepare(vault: Vault, handles: Handles, journal: Journal, stager: Stager, executor: Executor, progress: Progress | None) -> Stage:
+    """Stages everything and looks at every path once more; on failure nothing has changed and nothing is left."""
+    try:
+        unlock(handles, journal.locked)
+        stage = stager.run(progress)
+        surprise = executor.first_surprise()
+        if surprise is not None:
+            raise PlanStale(f"{to_text(surprise)!r} changed while the restore was prepared. Nothing was changed.", hint="Run the command again.")
+    except BaseException:
+        clean = stager.clear()
+        # Where something could not be put right now, the journal stays, and the next writing command tries again.
+        if clean and not lock_again(handles, journal.locked):
+            with vault.database.transaction():
+                close_journal(vault.database)
+        raise
+    return stage
 
 
 def conclude(vault: Vault, journal: Journal) -> None:
@@ -79,7 +91,11 @@ def end_interrupted(vault: Vault, root: Directory) -> tuple[Journal, Recovered] 
     journal = read_journal(vault.database)
     if journal is None:
         return None
-    recovered = recover(root, vault.objects, journal)
+    if vault.is_replaced():
+        # Another directory stands here now, perhaps another project: it was never part of that restore.
+        recovered = Recovered(TAKEN_BACK, Outcome(kept=[Keep(".", "another directory stands here", failed=True)]))
+    else:
+        recovered = recover(root, vault.objects, journal)
     with vault.database.transaction():
         if recovered.how == FINISHED:
             conclude(vault, journal)

@@ -11,21 +11,27 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, Protocol
 
-from mulligan.errors import NoRoom, PlanStale, UserError
+from mulligan.errors import NoRoom, PlanStale, StoreDamaged, UserError
 from mulligan.model.objects import BLOB
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action
 from mulligan.restore.layout import Layout, temporary_name
-from mulligan.restore.place import Handles
+from mulligan.restore.place import Handles, is_absence
+from mulligan.restore.unlocking import touched_directories
 from mulligan.safefs import seam
+from mulligan.safefs.attributes import attribute_names, copy_attribute, copy_owner, same_owner
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import sync, sync_filesystem
 
 _SYNC_EACH = 16
+
+Progress = Callable[[int, int], None]
+Places = Sequence[tuple[int, Action]]
 
 
 class BlobSource(Protocol):
@@ -42,10 +48,11 @@ class BlobSource(Protocol):
 
 
 class Stage(NamedTuple):
-    """What was staged: the inode of each temporary, and attributes that could not be kept."""
+    """What was staged: the inode of each temporary, attributes that could not be kept, and what was left out and why."""
 
     inodes: dict[int, int]
     notes: dict[bytes, str]
+    skipped: dict[int, str]
 
 
 class Stager:
@@ -59,38 +66,59 @@ class Stager:
         self._layout = layout
         self._notes: dict[bytes, str] = {}
 
-    def run(self, progress: Callable[[int, int], None] | None = None) -> Stage:
-        """Stages every file; on any failure removes what it staged and raises, with the workspace unchanged."""
-        self._check_room()
-        self._check_access()
-        inodes: dict[int, int] = {}
-        places = self._layout.places
+    def run(self, progress: Progress | None = None) -> Stage:
+        """Stages every file, once it is sure that every directory may be written; raises with the workspace unchanged."""
+        try:
+            self._check_access()
+        except OSError as error:
+            raise _refusal(error) from error
+        return self.stage(self._layout.places, progress=progress)
+
+    def stage(self, places: Places, *, skip_damaged: bool = False, progress: Progress | None = None) -> Stage:
+        """Stages some files; with `skip_damaged`, leaves out what the store has lost. On failure the caller calls `clear`."""
+        stage = Stage({}, self._notes, {})
         each = len(places) <= _SYNC_EACH
         try:
+            self._check_room(places, skip_damaged=skip_damaged)
             for done, (number, action) in enumerate(places):
-                inodes[number] = self._one(number, action, durable=each)
+                try:
+                    stage.inodes[number] = self._one(number, action, durable=each)
+                except StoreDamaged:
+                    if not skip_damaged:
+                        raise
+                    stage.skipped[number] = "damaged in the store"
+                    self._unlink(number, action)
                 if progress is not None and not done & 127:
                     progress(done, len(places))
             if places and not each:
                 sync_filesystem(self._root, "the restored files")
         except OSError as error:
-            self.clear()
             raise _refusal(error) from error
-        except BaseException:
-            self.clear()
-            raise
-        return Stage(inodes, self._notes)
+        return stage
 
-    def clear(self) -> None:
-        """Removes the temporaries of this plan."""
+    def clear(self) -> bool:
+        """Removes the temporaries of this plan; returns whether none is left."""
+        clean = True
         for number, action in self._layout.places:
-            with suppress(OSError):  # a stage directory that is gone holds no temporary
-                self._handles.get(self._layout.stage_of(action.path)).unlink(temporary_name(self._token, number))
+            try:
+                self._unlink(number, action)
+            except OSError as error:
+                clean = clean and is_absence(error)  # a stage directory that is gone holds no temporary
+        return clean
 
-    def _check_room(self) -> None:
-        sizes = [self._store.kind_and_size(a.after.oid)[1] for _, a in self._layout.places if a.after is not None]
+    def _unlink(self, number: int, action: Action) -> None:
+        stage = self._handles.get(self._layout.stage_of(action.path))
+        stage.unlink(temporary_name(self._token, number), missing_ok=True)
+
+    def _check_room(self, places: Places, *, skip_damaged: bool) -> None:
         free = os.fstatvfs(self._root.fd)
-        need = sum(size + free.f_frsize for size in sizes)
+        need = 0
+        for _, action in places:
+            try:
+                need += free.f_frsize + (self._store.kind_and_size(action.after.oid)[1] if action.after else 0)
+            except StoreDamaged:
+                if not skip_damaged:
+                    raise
         have = free.f_bavail * free.f_frsize
         if need > have:
             raise NoRoom(
@@ -99,9 +127,7 @@ class Stager:
             )
 
     def _check_access(self) -> None:
-        layout = self._layout
-        touched = {parent_of(a.path) for _, a in (*layout.removes, *layout.rmdirs)} | {layout.stage_of(a.path) for _, a in layout.places}
-        for path in sorted(touched):
+        for path in sorted(touched_directories(self._layout)):
             directory = self._reach(path)
             if not os.access(".", os.W_OK | os.X_OK, dir_fd=directory.fd, effective_ids=True):
                 raise UserError(
@@ -112,12 +138,10 @@ class Stager:
     def _reach(self, path: bytes) -> Directory:
         try:
             return self._handles.get(path)
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise PlanStale(f"The directory {to_text(path)!r} is not what it was. Nothing was changed.", hint="Plan again.") from error
         except OSError as error:
-            if error.errno == errno.ELOOP:
-                raise PlanStale(f"{to_text(path)!r} became a link. Nothing was changed.", hint="Plan again.") from error
-            raise
+            if not is_absence(error):
+                raise
+            raise PlanStale(f"The directory {to_text(path)!r} is not what it was. Nothing was changed.", hint="Plan again.") from error
 
     def _one(self, number: int, action: Action, *, durable: bool) -> int:
         node = action.after
@@ -145,34 +169,22 @@ class Stager:
     def _take_over(self, path: bytes, fd: int) -> None:
         """Gives the new file the owner and extended attributes of the one it replaces."""
         directory, name = self._reach(parent_of(path)), path.rpartition(b"/")[2]
-        try:
-            old = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory.fd)
-        except FileNotFoundError:
-            return
-        try:
-            st, mine = os.fstat(old), os.fstat(fd)
-            if not stat.S_ISREG(st.st_mode):
+        with suppress(FileNotFoundError), directory.looking_at(name) as old:
+            if not stat.S_ISREG(os.fstat(old).st_mode):
                 return
-            if (st.st_uid, st.st_gid) != (mine.st_uid, mine.st_gid):
-                self._noting(path, "its owner", lambda: seam.calls.fchown(fd, st.st_uid, st.st_gid))
-            self._copy_attributes(path, f"/proc/self/fd/{old}", fd)
-        finally:
-            seam.calls.close(old)
-
-    def _copy_attributes(self, path: bytes, old: str, fd: int) -> None:
-        try:
-            names = os.listxattr(old)
-        except OSError:
-            return  # the file system has none
-        for attribute in names:
-            value = os.getxattr(old, attribute)
-            self._noting(path, f"the attribute {attribute}", lambda a=attribute, v=value: os.setxattr(fd, a, v))  # type: ignore[misc]
+            if not same_owner(old, fd):
+                self._noting(path, "its owner", lambda: copy_owner(old, fd))
+            names: list[str] = []
+            self._noting(path, "its attributes", lambda: names.extend(attribute_names(old)))
+            for each in names:
+                self._noting(path, f"the attribute {each}", partial(copy_attribute, old, fd, each))
 
     def _noting(self, path: bytes, what: str, change: Callable[[], None]) -> None:
         try:
             change()
         except OSError as error:
-            self._notes[path] = f"{what} could not be kept ({error.strerror})"
+            note = f"{what} could not be kept ({error.strerror})"
+            self._notes[path] = f"{self._notes[path]}; {note}" if path in self._notes else note
 
 
 def _refusal(error: OSError) -> Exception:

@@ -9,12 +9,11 @@ crash leaves none of them open for longer than to the next writing command.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from contextlib import suppress
 
 from mulligan.model.paths import parent_of
 from mulligan.restore.layout import Layout
-from mulligan.restore.place import Handles
+from mulligan.restore.place import Handles, is_absence
 from mulligan.safefs import seam
 
 _WRITABLE = 0o200
@@ -52,9 +51,10 @@ def lock_again(handles: Handles, locked: Locked) -> list[bytes]:
     refused = []
     for path, perm in locked:
         try:
-            _lock_one(handles, path, perm)
-        except FileNotFoundError:
-            continue
-        except OSError:
-            refused.append(path)
+            fd = handles.get(path).fd
+            if os.fstat(fd).st_mode & 0o7777 == perm | _WRITABLE:
+                seam.calls.fchmod(fd, perm)
+        except OSError as error:
+            if not is_absence(error):
+                refused.append(path)
     return refused
