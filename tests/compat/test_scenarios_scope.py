@@ -204,16 +204,6 @@ def test_special_files_are_listed_left_alone_and_never_block(ws, project):
         assert {path: after[path] for path in ("fifo", "socket")} == {path: before[path] for path in ("fifo", "socket")}
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything: an unreadable file cannot be made")
-def test_an_unreadable_file_makes_the_checkpoint_partial_and_is_named(project, store):
-    """Reliability 16."""
-    put(project, "a", "1")
-    put(project, "closed", "1", perm=0)
-    done = cli("--store", store, "--json", "save", "one", cwd=project)
-    assert done.returncode == 3
-    assert "closed" in done.stdout
-
-
 # C. Ignore rules and limits
 
 

@@ -1,7 +1,7 @@
 """
 Kills `mulligan` at every system call that changes something, and asks the next command to work without help.
 
-    python tests/crash/kill_sweep.py [--trials N] [--seed N] [--verb save|restore|undo|gc]
+    python tests/crash/kill_sweep.py [--trials N] [--seed N] [--verb save|restore|undo|gc] [--call NAME ...]
 
 Each trial makes a fresh project and store, runs one command under strace with a SIGKILL injected at the k-th call of one
 kind, and then checks: every workspace file is old or new; the next commands work; the whole workspace is old or new after
@@ -221,21 +221,36 @@ def trial(folder: Path, verb: str, call: str, k: int) -> tuple[bool, list[str]]:
         return killed, [f"the next command failed: {type(error).__name__}: {error}"]
 
 
+def spread(chosen: list[tuple[str, int]], rng: random.Random) -> list[tuple[str, int]]:
+    """All points in an order that visits every kind of call early, since the rare ones are the telling ones."""
+    shuffled = rng.sample(chosen, len(chosen))
+    turn: collections.Counter[str] = collections.Counter()
+    ranked = []
+    for call, k in shuffled:
+        turn[call] += 1
+        ranked.append((turn[call], call, k))
+    return [(call, k) for _turn, call, k in sorted(ranked, key=lambda rank: rank[0])]
+
+
 def main() -> int:
     """Runs the sweep and prints one line per verb, and one per violation."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=0, help="kills per verb, spread at random; 0 for every one")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--verb", choices=VERBS, action="append")
+    parser.add_argument("--call", choices=CALLS, action="append", help="kill at these calls only")
     options = parser.parse_args()
     failures = 0
     with tempfile.TemporaryDirectory(prefix="kill-sweep-") as base:
+        os.environ["HOME"] = os.environ["XDG_STATE_HOME"] = os.environ["XDG_CONFIG_HOME"] = base
         for verb in options.verb or VERBS:
             began = time.monotonic()
-            chosen = points(Path(base, f"{verb}-count"), verb)
+            chosen = [
+                point for point in points(Path(base, f"{verb}-count"), verb) if point[0] in (options.call or CALLS)
+            ]
             total, hits = len(chosen), 0
             if options.trials:
-                chosen = random.Random(options.seed).sample(chosen, min(options.trials, total))
+                chosen = spread(chosen, random.Random(options.seed))[: options.trials]
             for call, k in chosen:
                 folder = Path(base, "trial")
                 hit, wrong = trial(folder, verb, call, k)

@@ -192,6 +192,7 @@ def main() -> int:
     shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="power-cut-", dir=shm) as base:
+        os.environ["HOME"] = os.environ["XDG_STATE_HOME"] = os.environ["XDG_CONFIG_HOME"] = base
         fresh, image, point = (Path(base, name) for name in ("fresh", "image", "point"))
         point.mkdir()
         prepare(fresh, point)

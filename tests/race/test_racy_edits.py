@@ -67,7 +67,7 @@ def test_no_edit_is_missed(project, store, private_home, edit):
     put(project, "d/still", "s")
     ws.save("start")
     place = os.fspath(project / "d/a")
-    for number in range(1, sweep(40) + 1):
+    for number in range(1, sweep(70) + 1):
         content = b"%08d" % number
         edit(place, content)
         cp = ws.save(if_changed=True, kind="step")
