@@ -97,6 +97,9 @@ class Workbench:
             look, base = self.look(writer), self.vault.checkpoints.current()
             state_changed = with_state and base is not None and base.checkpoint.state != draft.state
             if if_changed and not state_changed and saving.same_state(base, look.scan):
+                # The same trees, so every object is there: what was too young to be trusted last time can be now.
+                if look.scan.records:
+                    self.observer.remember(self.vault.directory, look.scan, look.note)
                 return None, []
             return self.keep(draft, look, writer, as_position=True)
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from memory import File, Memory
-from mulligan.diff.compare import compare_trees, find_renames
+from mulligan.diff.compare import compare_trees
 from mulligan.diff.patch import render_patch
+from mulligan.diff.renames import find_renames
 from mulligan.model.diff import Rendered
 from mulligan.model.objects import MODE_EXEC, MODE_FILE, MODE_LINK
 from tools import git, sweep

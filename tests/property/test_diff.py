@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory import Memory
-from mulligan.diff.compare import compare_trees, find_renames
+from mulligan.diff.compare import compare_trees
 from mulligan.diff.patch import make_diff
+from mulligan.diff.renames import find_renames
 from mulligan.model.objects import MODE_EXEC, MODE_FILE, MODE_LINK
 from mulligan.present.diff import render, render_stat
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import UserError
 from mulligan.model.checkpoint import GitState
@@ -19,8 +19,6 @@ from mulligan.model.paths import join
 from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
-from mulligan.scan.git.index_format import IndexEntry
-from mulligan.scan.git.repository import Repository
 from mulligan.scan.ignore import Rules
 from mulligan.scan.reading import HashOnly, Sink
 from mulligan.scan.record import Record
@@ -29,7 +27,9 @@ from mulligan.scan.scope import Scope, Tracked, nothing_tracked
 from mulligan.scan.trees import git_mode
 from mulligan.scan.walk import Options, Progress, Scanner
 
-Changes = Mapping[bytes, tuple[int, bytes] | None]
+if TYPE_CHECKING:
+    from mulligan.scan.git.index_format import IndexEntry
+    from mulligan.scan.git.repository import Repository
 
 
 class Observer:
@@ -80,7 +80,7 @@ class Observer:
         """Returns the workspace as it is, where its git repository stands, and what to remember about that."""
         note = self._note(cache)
         with _open_root(self._settings.workspace) as root:
-            repo = Repository.find(self._settings.workspace, home=self._settings.home)
+            repo = self._repository()
             try:
                 scope = self._scope(repo)
                 options = Options(
@@ -94,6 +94,18 @@ class Observer:
             finally:
                 if repo is not None:
                     repo.close()
+
+    def _repository(self) -> Repository | None:
+        """Returns the git repository around the workspace; its reader is only loaded where something looks like one."""
+        at = self._settings.workspace
+        while not os.path.lexists(os.path.join(at, ".git")):
+            above = os.path.dirname(at)
+            if above == at:
+                return None
+            at = above
+        from mulligan.scan.git.repository import Repository
+
+        return Repository.find(self._settings.workspace, home=self._settings.home)
 
     def _scope(self, repo: Repository | None) -> Scope:
         policy = self._settings.capture
@@ -119,7 +131,6 @@ class Observer:
     def _git(self, repo: Repository | None, scan: Scan, note: dict[str, Any]) -> tuple[GitState | None, dict[str, Any]]:
         if repo is None:
             return None, {}
-        # Only where there is a repository: half of the scan's import time.
         from mulligan.scan.git.status import dirty_files, update_dirty
 
         head, key, cover = repo.head(), repo.state_key().hex(), scan.cover()

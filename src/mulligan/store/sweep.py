@@ -9,7 +9,6 @@ from __future__ import annotations
 from contextlib import suppress
 
 from mulligan.safefs.directory import Directory
-from mulligan.store.verify import rebuild_index
 
 
 def sweep_temporaries(directory: Directory) -> None:
@@ -41,4 +40,6 @@ def settle_halves(directory: Directory) -> None:
     for name in names:
         stem, ending = name[:-5], name[-5:]
         if ending == b".pack" and name.startswith(b"pack-") and stem + b".idx" not in names:
+            from mulligan.store.verify import rebuild_index  # every save comes here, and hardly any has one to mend
+
             rebuild_index(directory, stem)

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from memory import File, Memory
-from mulligan.diff import compare
-from mulligan.diff.compare import Change, compare_trees, find_renames
+from mulligan.diff import renames
+from mulligan.diff.compare import Change, compare_trees
+from mulligan.diff.renames import find_renames
 from mulligan.errors import StoreDamaged
 from mulligan.model.objects import EMPTY_TREE, MODE_DIR, MODE_EXEC, MODE_FILE, MODE_LINK
 
@@ -203,7 +204,7 @@ def test_a_blob_that_cannot_be_read_is_no_rename(memory: Memory) -> None:
 
 def test_too_many_candidates_pair_by_name_and_content_alone(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Past the limit the search costs what its input costs."""
-    monkeypatch.setattr(compare, "MAX_PAIRS", 8)
+    monkeypatch.setattr(renames, "MAX_PAIRS", 8)
     old: dict[bytes, File] = {b"x/%d" % n: b"%d" % n + TEXT for n in range(3)} | {b"x/keep": b"k" + TEXT}
     new: dict[bytes, File] = {b"y/n%d" % n: b"%d" % n + TEXT + b"1\n" for n in range(3)} | {
         b"y/keep": b"k" + TEXT + b"\n"
@@ -216,9 +217,9 @@ def test_reading_and_comparing_have_a_bound(memory: Memory, monkeypatch: pytest.
     old: dict[bytes, File] = {b"a%d" % n: b"%d" % n + TEXT for n in range(5)}
     new: dict[bytes, File] = {b"b%d" % n: b"%d" % n + TEXT + b"1\n" for n in range(5)}
     assert len(renamed(memory, old, new)) == 5
-    monkeypatch.setattr(compare, "MAX_READ", 2 * compare.LEAST_READ)
+    monkeypatch.setattr(renames, "MAX_READ", 2 * renames.LEAST_READ)
     memory.blobs_read.clear()
     assert len(renamed(memory, old, new)) == 1
     assert len(memory.blobs_read) == 2
-    monkeypatch.setattr(compare, "MAX_STEPS", 0)
+    monkeypatch.setattr(renames, "MAX_STEPS", 0)
     assert renamed(memory, old, new) == []

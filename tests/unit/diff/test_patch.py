@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from memory import File, Memory
-from mulligan.diff.compare import Change, compare_trees, find_renames
+from mulligan.diff.compare import Change, compare_trees
 from mulligan.diff.patch import MAX_FILE, TooLarge, make_diff, render_patch
+from mulligan.diff.renames import find_renames
 from mulligan.errors import StoreDamaged
 from mulligan.model.diff import Diff, FileStat, Rendered
 from mulligan.model.objects import MODE_EXEC, MODE_FILE, MODE_LINK, TreeEntry

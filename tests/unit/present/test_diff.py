@@ -5,8 +5,9 @@ import re
 import pytest
 
 from memory import File, Memory
-from mulligan.diff.compare import compare_trees, find_renames
+from mulligan.diff.compare import compare_trees
 from mulligan.diff.patch import make_diff
+from mulligan.diff.renames import find_renames
 from mulligan.model.diff import Diff, FileStat, Rendered
 from mulligan.model.objects import MODE_EXEC, MODE_LINK
 from mulligan.present.diff import render, render_stat
