@@ -229,7 +229,7 @@ class Workspace:
         chosen = _parse_paths(paths, what)
         with self._writing("restore", needed=True):
             entry = self._bench.vault.checkpoints.resolve(ref)
-            report = self._bench.restore(entry, "restore", paths=chosen, what=what)
+            report = self._bench.restore(entry, paths=chosen, what=what)
         self._events.emit("restored", report)
         return report
 
@@ -238,7 +238,7 @@ class Workspace:
         chosen = tuple(parse_path(path) for path in plan.paths) if plan.paths is not None else None
         with self._writing("restore", needed=True):
             entry = self._bench.vault.checkpoints.resolve(plan.target)
-            report = self._bench.restore(entry, "restore", paths=chosen, what=plan.what, promised=plan)
+            report = self._bench.restore(entry, paths=chosen, what=plan.what, promised=plan)
         self._events.emit("restored", report)
         return report
 

@@ -156,37 +156,52 @@ class Workbench:
         except OSError:
             return False  # not reachable, so not the same
 
-    def restore(self, entry: Entry, verb: str, *, paths: tuple[bytes, ...] | None = None, what: str = "files", depth: int = 0, promised: RestorePlan | None = None) -> RestoreReport:
-        """Brings a checkpoint back: plan, safety checkpoint, journalled apply. With `promised`, exactly that plan."""
-        from mulligan.model.plan import RestoreReport
-        from mulligan.restore import procedure
-        from mulligan.timeline.journal import Journal
-
+    def restore(
+        self, entry: Entry, *, paths: tuple[bytes, ...] | None = None, what: str = "files", promised: RestorePlan | None = None
+    ) -> RestoreReport:
+        """Brings a checkpoint back. With `promised`, exactly that plan or PlanStale."""
         self._refuse_replaced()
-        state = entry.checkpoint.state if what != "files" else {}
-        staged = self.providers.stage(state)
         with self.vault.objects.writer() as writer:
             look = self.look(writer)
             plan = self.plan(entry, look.scan if what != "state" else None, paths, what)
             if promised is not None and promised.actions != plan.actions:
-                raise PlanStale("The workspace is no longer what the plan was made for. Nothing was changed.", hint="Plan again: mulligan restore REF --dry-run")
-            safety = self._safety(entry, look, writer, verb=verb, needed=not plan.is_noop, with_state=what != "files" and bool(self.providers))
-        position = entry.id if what != "state" and paths is None else ""
+                raise PlanStale(
+                    "The workspace is no longer what the plan was made for. Nothing was changed.",
+                    hint="Plan again: mulligan restore REF --dry-run",
+                )
+            return self._go(entry, plan, look, writer, verb="restore")
+
+    def step(self, verb: str, states: list[Move]) -> RestoreReport | None:
+        """Restores the first of some states that differs from the workspace; None when none does."""
+        self._refuse_replaced()
+        with self.vault.objects.writer() as writer:
+            look = self.look(writer)
+            for depth, move in enumerate(states):
+                entry = self.vault.checkpoints.by_id(move.id)
+                if entry is not None and self._differs(entry, move, look.scan):
+                    plan = self.plan(entry, look.scan if move.what != "state" else None, None, move.what)
+                    return self._go(entry, plan, look, writer, verb=verb, depth=depth + (verb == "redo"))
+        return None
+
+    def _go(self, entry: Entry, plan: RestorePlan, look: Look, writer: Any, *, verb: str, depth: int = 0) -> RestoreReport:
+        """Applies a plan: state staged, safety checkpoint, journalled changes, state made current."""
+        from mulligan.model.plan import RestoreReport
+        from mulligan.restore import procedure
+        from mulligan.timeline.journal import Journal
+
+        what = plan.what
+        state = entry.checkpoint.state if what != "files" else {}
+        staged = self.providers.stage(state)
+        with_state = what != "files" and bool(self.providers)
+        safety = self._safety(entry, look, writer, verb=verb, needed=not plan.is_noop, with_state=with_state)
+        position = entry.id if what != "state" and plan.paths is None else ""
         journal = Journal(random_name(6), entry.id, safety, what, position, verb, depth, actions=plan.actions)
         with Directory.open(self.settings.workspace) as root:
             outcome = procedure.carry_out(self.vault, root, journal, seen=look.scan.trusted_stat, progress=self.counted("restoring"))
         for make_current in staged:
             make_current()
-        return RestoreReport(entry.id, outcome.created, outcome.modified, outcome.deleted, [*plan.keeps, *outcome.kept], safety, state)
-
-    def step(self, verb: str, states: list[Move]) -> RestoreReport | None:
-        """Restores the first of some states that differs from the workspace; None when none does."""
-        scan = self.look().scan
-        for depth, move in enumerate(states):
-            entry = self.vault.checkpoints.by_id(move.id)
-            if entry is not None and self._differs(entry, move, scan):
-                return self.restore(entry, verb, what=move.what, depth=depth + (verb == "redo"))
-        return None
+        kept = [*plan.keeps, *outcome.kept]
+        return RestoreReport(entry.id, outcome.created, outcome.modified, outcome.deleted, kept, safety, state)
 
     def _differs(self, entry: Entry, move: Move, scan: Scan) -> bool:
         if move.what != "state" and not saving.same_state(entry, scan) and not self.plan(entry, scan, None, "files").is_noop:
