@@ -21,10 +21,9 @@ from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.ignore import Rules
 from mulligan.scan.reading import HashOnly, Sink
-from mulligan.scan.record import Record
+from mulligan.scan.record import git_mode
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import Scope, Tracked, nothing_tracked
-from mulligan.scan.trees import git_mode
 from mulligan.scan.walk import Options, Progress, Scanner
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ class Observer:
             dirty = update_dirty(repo, note.get("dirty", ()), _changed(scan), clean_by_stat=clean)
         else:
             hidden = lambda path: cover.over(path) is not None  # noqa: E731 - one use
-            dirty = dirty_files(repo, _captured(scan), not_captured=hidden, clean_by_stat=clean)
+            dirty = dirty_files(repo, scan.captured(), not_captured=hidden, clean_by_stat=clean)
         return GitState(head.commit, head.branch, dirty), {"git_key": key, "dirty": list(dirty)}
 
 
@@ -169,23 +168,6 @@ def _usual(root: Directory) -> Defaults:
     return Defaults(**{kind: (count.most_common(1) or [(usual, 0)])[0][0] for (kind, count), usual in zip(seen.items(), Defaults(), strict=True)})
 
 
-def _captured(scan: Scan) -> list[tuple[bytes, int, bytes]]:
-    found = []
-    for directory in {*scan.cache.paths(), *scan.records} - set(scan.gone):
-        record = scan.record(directory)
-        if record is not None:
-            found += [(join(directory, name), mode, oid) for name, mode, oid in _entries(scan, directory, record)]
-    return found
-
-
-def _entries(scan: Scan, directory: bytes, record: Record) -> list[tuple[bytes, int, bytes]]:
-    rows = []
-    for at, name in enumerate(record.names):
-        seen = scan.observed.get(join(directory, name)) or record.stat_at(at)
-        rows.append((name, git_mode(seen.mode), record.oid_at(at)))
-    return rows
-
-
 def _changed(scan: Scan) -> dict[bytes, tuple[int, bytes] | None]:
     """Returns what differs from the cached state, by comparing the records of the directories that changed."""
     changed: dict[bytes, tuple[int, bytes] | None] = {}
@@ -193,7 +175,7 @@ def _changed(scan: Scan) -> dict[bytes, tuple[int, bytes] | None]:
         old = scan.cache.get(directory)
         # A young entry's mode was not remembered (-1): it counts as changed, which costs one look-up.
         before = {name: (git_mode(max(old.stat_at(at).mode, 0)), old.oid_at(at)) for at, name in enumerate(old.names)} if old else {}
-        for name, mode, oid in _entries(scan, directory, record):
+        for name, mode, oid in scan.entries(directory, record):
             if before.pop(name, None) != (mode, oid):
                 changed[join(directory, name)] = (mode, oid)
         changed.update({join(directory, name): None for name in before})

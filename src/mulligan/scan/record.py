@@ -9,8 +9,11 @@ never a change.
 
 from __future__ import annotations
 
+import stat
 import struct
 from typing import NamedTuple
+
+from mulligan.model.objects import MODE_EXEC, MODE_FILE, MODE_LINK
 
 STAT = struct.Struct("<5q")
 _HEAD = struct.Struct("<3q16s20s20sHBIIIII")
@@ -113,3 +116,10 @@ def decode(data: bytes) -> Record:
     record.trusted, record.grouped = bool(flags & 1), bool(flags & 2)
     record.names, record.stats, record.oids, record.dirs, record.missed = names, stats, oids, dirs, missed
     return record
+
+
+def git_mode(mode: int) -> int:
+    """Returns git's mode for a file's own."""
+    if stat.S_ISLNK(mode):
+        return MODE_LINK
+    return MODE_EXEC if mode & 0o100 else MODE_FILE

@@ -7,13 +7,13 @@ checkpoint before anything is stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
-from mulligan.model.paths import ancestors, parent_of, to_text
+from mulligan.model.paths import ancestors, join, parent_of, to_text
 from mulligan.scan.cache import Cache
-from mulligan.scan.record import Missed, Record, Stat
+from mulligan.scan.record import Missed, Record, Stat, git_mode
 
 
 class Defaults(NamedTuple):
@@ -70,6 +70,19 @@ class Scan:
         if record is None or at < 0:
             return None
         return self.observed.get(path) or record.stat_at(at), record.oid_at(at)
+
+    def captured(self) -> Iterator[tuple[bytes, int, bytes]]:
+        """Yields path, git mode and object id of every captured file and link, in no promised order."""
+        for directory in {*self.cache.paths(), *self.records} - set(self.gone):
+            record = self.record(directory)
+            for name, mode, oid in self.entries(directory, record) if record is not None else ():
+                yield join(directory, name), mode, oid
+
+    def entries(self, directory: bytes, record: Record) -> Iterator[tuple[bytes, int, bytes]]:
+        """Yields name, git mode and object id of what is captured in one directory."""
+        for at, name in enumerate(record.names):
+            seen = self.observed.get(join(directory, name)) or record.stat_at(at)
+            yield name, git_mode(seen.mode), record.oid_at(at)
 
     def trusted_stat(self, path: bytes) -> Stat | None:
         """Returns stat fields that prove a file unchanged; None for one too young for that, whose bytes must be compared."""

@@ -14,15 +14,13 @@ from typing import NamedTuple
 from mulligan.model.objects import (
     BLOB,
     MODE_DIR,
-    MODE_EXEC,
     MODE_FILE,
-    MODE_LINK,
     TREE,
     TreeEntry,
     encode_tree,
     object_id,
 )
-from mulligan.scan.record import Record
+from mulligan.scan.record import Record, git_mode
 from mulligan.scan.result import Defaults
 
 NONE = bytes(20)
@@ -47,13 +45,6 @@ def seal(done: Sealed, defaults: Defaults, objects: Objects) -> None:
     entries += [TreeEntry(name, MODE_DIR, child.tree) for name, child in done.children]
     record.tree = _add(TREE, encode_tree(entries), objects)
     record.modes = _modes(done, defaults, objects)
-
-
-def git_mode(mode: int) -> int:
-    """Returns git's mode for a file's own."""
-    if stat.S_ISLNK(mode):
-        return MODE_LINK
-    return MODE_EXEC if mode & 0o100 else MODE_FILE
 
 
 def _modes(done: Sealed, defaults: Defaults, objects: Objects) -> bytes:

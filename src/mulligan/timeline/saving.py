@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from mulligan.diff.compare import Change, compare_trees
 from mulligan.model.checkpoint import IGNORED, NEWLY_IGNORED, Checkpoint, GitState, moment, pack_list
-from mulligan.model.objects import EMPTY_TREE
+from mulligan.model.objects import EMPTY_TREE, TreeEntry
 from mulligan.model.paths import covers, to_text
 from mulligan.scan.result import Cover, Scan
 from mulligan.timeline.commits import Entry, write_commit
@@ -42,9 +42,10 @@ def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change
 
     Paths that were captured before and are hidden by an ignore rule now get the reason that makes a checkpoint partial.
     """
-    found = compare_trees(source.read_tree, base.files_tree if base else EMPTY_TREE, scan.tree)
     if base is None:
-        return found
+        everything = (Change(path, None, TreeEntry(path.rpartition(b"/")[2], mode, oid)) for path, mode, oid in scan.captured())
+        return sorted(everything, key=lambda change: change.path)
+    found = compare_trees(source.read_tree, base.files_tree, scan.tree)
     cover, shown = scan.cover(), []
     for change in found:
         hidden = cover.over(change.path) if change.new is None else None
