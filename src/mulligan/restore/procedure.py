@@ -95,7 +95,7 @@ def end_interrupted(vault: Vault, root: Directory) -> tuple[Journal, Recovered] 
         # Another directory stands here now, perhaps another project: it was never part of that restore.
         recovered = Recovered(TAKEN_BACK, Outcome(kept=[Keep(".", "another directory stands here", failed=True)]))
     else:
-        recovered = recover(root, vault.objects, journal)
+        recovered = recover(root, vault.objects, journal, lambda phase: set_phase(vault.database, phase))
     with vault.database.transaction():
         if recovered.how == FINISHED:
             conclude(vault, journal)

@@ -10,6 +10,7 @@ meanwhile is left alone and listed.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from mulligan.restore.place import Handles, is_absence, stands
 from mulligan.restore.staging import BlobSource, Stager
 from mulligan.restore.unlocking import lock_again, unlock
 from mulligan.safefs.directory import Directory
-from mulligan.timeline.journal import STAGING, Journal
+from mulligan.timeline.journal import APPLYING, RESUMING, STAGING, Journal
 
 FINISHED, TAKEN_BACK = "finished", "taken back"
 
@@ -34,22 +35,29 @@ class Recovered(NamedTuple):
     outcome: Outcome
 
 
-def recover(root: Directory, store: BlobSource, journal: Journal) -> Recovered:
-    """Ends the restore that a journal describes; raises only if neither way is possible, with the journal still open."""
+def recover(root: Directory, store: BlobSource, journal: Journal, enter: Callable[[str], None]) -> Recovered:
+    """
+    Ends the restore that a journal describes; raises only if neither way is possible, with the journal still open.
+
+    `enter` writes the journal's next phase.
+    """
     handles = Handles(root)
     try:
         if journal.phase == STAGING:
             return Recovered(TAKEN_BACK, _unstage(root, handles, store, journal))
         with suppress(OSError):  # one that is gone or refuses shows when its paths are changed
             unlock(handles, journal.locked)
-        # A crash may have cut short the taking back itself.
-        Executor(root, handles, _backward(journal.token), Layout(_reversed(journal)), seen=_nothing).tidy()
+        forward, backward = (_Way(root, handles, store, journal, forward=forward) for forward in (True, False))
+        stuck = forward.tidy() | backward.tidy()
+        if not stuck:
+            enter(RESUMING)
         try:
-            return Recovered(FINISHED, _resume(root, handles, store, journal, forward=True))
+            return Recovered(FINISHED, forward.go(enter))
         except DurabilityLost:
             raise
         except MulliganError:
-            return Recovered(TAKEN_BACK, _resume(root, handles, store, journal, forward=False))
+            forward.unstage()
+            return Recovered(TAKEN_BACK, backward.go(enter))
     finally:
         handles.close()
 
@@ -63,19 +71,38 @@ def _unstage(root: Directory, handles: Handles, store: BlobSource, journal: Jour
     return outcome
 
 
-def _resume(root: Directory, handles: Handles, store: BlobSource, journal: Journal, *, forward: bool) -> Outcome:
-    """Goes all the way to the new state, or back to the old one from wherever things stand."""
-    actions = journal.actions if forward else _reversed(journal)
-    token = journal.token if forward else _backward(journal.token)
-    layout = Layout(actions)
-    if not forward:
-        Executor(root, handles, journal.token, Layout(journal.actions), seen=_nothing).tidy()
-    executor = Executor(root, handles, token, layout, seen=_nothing, locked=journal.locked)
-    stuck = executor.tidy()
-    stager = Stager(root, handles, store, token, layout)
-    pending = [(n, a) for n, a in layout.places if n not in stuck and _awaits(handles, layout, a)]
-    # What neither way can be had is left as it is and listed; a damaged object must not block the store for ever.
-    return executor.run(stager.stage(pending, skip_damaged=not forward))
+class _Way:
+    """One of the two ways out: on to the new state, or back to the old one, from wherever things stand."""
+
+    def __init__(self, root: Directory, handles: Handles, store: BlobSource, journal: Journal, *, forward: bool) -> None:
+        actions = journal.actions if forward else tuple(Action(a.path, a.after, a.before) for a in journal.actions)
+        # The way back has names of its own, so that no temporary is met twice.
+        token = journal.token if forward else journal.token + "b"
+        self._handles = handles
+        self._layout = Layout(actions)
+        self._restaging = journal.phase == RESUMING
+        self._forward = forward
+        self._stuck: set[int] = set()
+        self._stager = Stager(root, handles, store, token, self._layout)
+        self._executor = Executor(root, handles, token, self._layout, seen=_nothing, locked=journal.locked)
+
+    def tidy(self) -> set[int]:
+        """Sees to the temporaries of an earlier attempt; returns those that stay."""
+        if not self._restaging or not self._stager.clear():
+            self._stuck = self._executor.tidy()
+        return self._stuck
+
+    def unstage(self) -> None:
+        """Removes what was staged, and nothing that an earlier attempt left."""
+        self._stager.clear(sparing=self._stuck)
+
+    def go(self, enter: Callable[[str], None]) -> Outcome:
+        """Stages what is still to be put in place, and applies."""
+        pending = [(n, a) for n, a in self._layout.places if n not in self._stuck and _awaits(self._handles, self._layout, a)]
+        # What can be had neither way is left as it is and listed: a damaged object must not block the store for ever.
+        stage = self._stager.stage(pending, skip_damaged=not self._forward)
+        enter(APPLYING)
+        return self._executor.run(stage)
 
 
 def _awaits(handles: Handles, layout: Layout, action: Action) -> bool:
@@ -88,15 +115,6 @@ def _awaits(handles: Handles, layout: Layout, action: Action) -> bool:
         return not stands(directory, name, action.after) if action.before is None else stands(directory, name, action.before)
     except OSError as error:
         return is_absence(error) and action.before is None  # its directory is yet to be made
-
-
-def _reversed(journal: Journal) -> tuple[Action, ...]:
-    return tuple(Action(a.path, a.after, a.before) for a in journal.actions)
-
-
-def _backward(token: str) -> str:
-    """Returns the token of the way back, so that no temporary is met twice."""
-    return token + "b"
 
 
 def _nothing(_: bytes) -> None:

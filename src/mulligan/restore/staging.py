@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -96,10 +96,12 @@ class Stager:
             raise _refusal(error) from error
         return stage
 
-    def clear(self) -> bool:
-        """Removes the temporaries of this plan; returns whether none is left."""
+    def clear(self, *, sparing: Collection[int] = ()) -> bool:
+        """Removes the temporaries of this plan, but for those of some numbers; returns whether none is left."""
         clean = True
         for number, action in self._layout.places:
+            if number in sparing:
+                continue
             try:
                 self._unlink(number, action)
             except OSError as error:

@@ -17,7 +17,9 @@ from mulligan.model.paths import parse_path, to_text
 from mulligan.model.plan import Action, Node
 from mulligan.timeline.database import Database
 
-STAGING, APPLYING = "staging", "applying"
+# Staging: nothing has changed yet. Applying: some paths have, and a temporary may hold displaced bytes.
+# Resuming: some paths have, and every temporary is a new file being staged again.
+STAGING, APPLYING, RESUMING = "staging", "applying", "resuming"
 
 
 @dataclass(frozen=True)
