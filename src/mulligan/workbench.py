@@ -201,7 +201,24 @@ class Workbench:
         for make_current in staged:
             make_current()
         kept = [*plan.keeps, *outcome.kept]
+        if kept and position:
+            self._remember_landing(entry, verb)
         return RestoreReport(entry.id, outcome.created, outcome.modified, outcome.deleted, kept, safety, state)
+
+    def _remember_landing(self, entry: Entry, verb: str) -> None:
+        """
+        Saves what a restore left where it kept something: that, and not its target, is the state the next undo starts from.
+
+        Without it, a file that was kept because an ignore rule hid it would look like an edit made since.
+        """
+        with self.vault.objects.writer() as writer:
+            look = self.look(writer)
+            if saving.same_state(entry, look.scan) or self.plan(entry, look.scan, None, "files").is_noop:
+                return
+            about = f"after {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}, with what was kept"
+            landed, _ = self.keep(self.draft("", about, "safety"), look, writer, as_position=False)
+        with self.vault.database.transaction():
+            self.vault.moves.replace_top(Move(landed.id))
 
     def _differs(self, entry: Entry, move: Move, scan: Scan) -> bool:
         if move.what != "state" and not saving.same_state(entry, scan) and not self.plan(entry, scan, None, "files").is_noop:

@@ -63,7 +63,9 @@ class Checkpoints:
         self._db.run("DELETE FROM fresh_ref WHERE id=?", entry.id)
         self._db.run("INSERT OR REPLACE INTO dead_ref VALUES (?)", entry.id)
         if self.position() == entry.id:
-            self._db.set_meta(POSITION, entry.checkpoint.parent or "")
+            # Without a parent, the state the workspace was in before.
+            before = self._db.row("SELECT id FROM move ORDER BY seq DESC LIMIT 1")
+            self._db.set_meta(POSITION, entry.checkpoint.parent or (before[0] if before else ""))
         return children
 
     def replace_commit(self, entry: Entry) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mulligan.errors import Busy, DurabilityLost, MulliganError, NoRoom, StoreDamaged
+from mulligan.errors import Busy, DurabilityLost, MulliganError, NoRoom, StoreDamaged, StoreError
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
 
@@ -73,7 +73,7 @@ class Database:
         run = self._connection.execute
         version = run("PRAGMA user_version").fetchone()[0]
         if version > FORMAT:
-            raise StoreDamaged(
+            raise StoreError(
                 f"This store has format {version}; this mulligan reads up to {FORMAT}. Nothing was touched.",
                 hint="Upgrade: pip install -U mulligan",
             )

@@ -28,6 +28,7 @@ from mulligan.timeline.database import NAME, Database
 from mulligan.timeline.moves import Move
 from mulligan.timeline.vault import Vault
 
+_ASIDE = b"timeline.db.damaged"
 Progress = Callable[[int, int], None]
 
 
@@ -175,10 +176,27 @@ def _mend(vault: Vault, directory: Directory) -> list[str]:
         repository.create(directory, store_id=repository.store_id(directory) or random_name(16))
         done.append(f"Made the missing parts of the repository: {', '.join(missing)}.")
     done += _mend_indexes(directory)
+    if _set_aside_unreadable(vault, directory):
+        done.append(f"Put the unreadable timeline aside as {_ASIDE.decode()}.")
     if not directory.exists(NAME.encode()):
         done.append(_rebuild_timeline(vault, directory))
     cache.discard(directory)
     return done
+
+
+def _set_aside_unreadable(vault: Vault, directory: Directory) -> bool:
+    """Renames a timeline that SQLite cannot read, so that a new one can be built; it is kept."""
+    if not directory.exists(NAME.encode()):
+        return False
+    try:
+        database = Database(vault.path, create=False, directory=directory)
+        damaged = bool(database.integrity())
+        database.close()
+    except StoreDamaged:
+        damaged = True
+    if damaged:
+        directory.rename(NAME.encode(), _ASIDE)
+    return damaged
 
 
 def _mend_indexes(directory: Directory) -> list[str]:

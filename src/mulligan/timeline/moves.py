@@ -35,6 +35,11 @@ class Moves:
         if not keep_redo:
             self._db.run("DELETE FROM redo")
 
+    def replace_top(self, move: Move) -> None:
+        """Puts another state in place of the newest: what a restore left, where that is not quite its target."""
+        self._db.run("DELETE FROM move WHERE seq=(SELECT max(seq) FROM move)")
+        self.push(move, keep_redo=True)
+
     def top(self) -> Move | None:
         """Returns the newest state."""
         row = self._db.row("SELECT id, what FROM move ORDER BY seq DESC LIMIT 1")
