@@ -109,8 +109,10 @@ class _Draft:
         """Plans something new, unless something that is not captured stands there."""
         hidden = self._out_now.over(action.path)
         if hidden is not None and not clear and not self._is_free(action.path, hidden):
-            if not self._stands(action.path, action.after):
-                missed = self.scan.missed[hidden]
+            missed = self.scan.missed[hidden]
+            # Of a directory that cannot be read nothing can be said, not even when what was in it seems right.
+            unread = hidden == action.path and missed.reason in INCOMPLETE and action.after is not None and action.after.is_dir
+            if unread or not self._stands(action.path, action.after):
                 detail = "it is not captured now, so it is not overwritten"
                 self.keeps[action.path] = Keep(to_text(action.path), missed.reason, detail, failed=True)
             return

@@ -192,4 +192,6 @@ class Stager:
 def _refusal(error: OSError) -> Exception:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return NoRoom("The disk is full. Nothing was changed.", hint="Free space, then run the same command again.")
+    if is_absence(error):
+        return PlanStale("A directory went away while the restore was prepared. Nothing was changed.", hint="Run the command again.")
     return UserError(f"The restored files could not be staged ({error.strerror}). Nothing was changed.", hint="mulligan status")

@@ -255,18 +255,6 @@ def append_at(directory: Directory, name: bytes, offset: int, data: bytes) -> No
         seam.calls.close(fd)
 
 
-def make_private(path: str) -> None:
-    """Makes a directory for its owner alone, and what is missing above it."""
-    missing: list[str] = []
-    while not os.path.isdir(path):
-        missing.append(path)
-        path = os.path.dirname(path)
-    for each in reversed(missing):
-        with Directory.open(os.path.dirname(each)) as parent, suppress(FileExistsError):
-            parent.mkdir(os.fsencode(os.path.basename(each)), 0o700)
-            seam.calls.fsync(parent.fd)
-
-
 def random_name(size: int) -> str:
     """Returns hexadecimal text from the system's random bytes (the `secrets` module costs 8 ms to import)."""
     return os.urandom(size).hex()

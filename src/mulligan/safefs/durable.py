@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 
 from mulligan.errors import DurabilityLost
 from mulligan.safefs import seam
@@ -81,3 +82,15 @@ def write_durably(
         way.unlink(temporary, missing_ok=True)
         raise
     sync(directory.fd, what)
+
+
+def make_private(path: str) -> None:
+    """Makes a directory for its owner alone, and what is missing above it, durably."""
+    missing: list[str] = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for each in reversed(missing):
+        with Directory.open(os.path.dirname(each)) as parent, suppress(FileExistsError):
+            parent.mkdir(os.fsencode(os.path.basename(each)), 0o700)
+            sync(parent.fd, "a directory of the store")

@@ -9,6 +9,7 @@ known, and one that will not hold still is listed as `moving`.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -42,6 +43,7 @@ _ROUNDS = 3
 _OPEN_LEVELS = 128
 _IGNORES_LIMIT = 4 << 20
 _STATIC = frozenset({IGNORED, EXCLUDED, SPECIAL})
+_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 Progress = Callable[[int], None]
 
@@ -153,8 +155,8 @@ class Scanner:
         except OSError as error:
             if error.errno in FATAL:
                 raise
-            # Gone or swapped meanwhile: the second look at the parent notices. Not ours to read: a finding.
-            if isinstance(error, PermissionError):
+            # Gone or swapped meanwhile: the second look at the parent notices. There, and not to be read: a finding.
+            if error.errno not in _GONE:
                 self._miss_directory(parent, name, UNREADABLE, os.strerror(error.errno or 0))
             parent.changed = True
             return None

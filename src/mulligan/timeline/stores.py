@@ -14,7 +14,8 @@ from typing import Any
 
 from mulligan.errors import MulliganError, Unprotectable, UserError
 from mulligan.model.policy import Settings
-from mulligan.safefs.directory import Directory, make_private
+from mulligan.safefs.directory import Directory
+from mulligan.safefs.durable import make_private
 from mulligan.safefs.lock import exclusive
 from mulligan.timeline.database import NAME, Database
 

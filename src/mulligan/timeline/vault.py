@@ -15,7 +15,8 @@ from typing import Any
 
 from mulligan.errors import StoreDamaged, Unprotectable, UserError
 from mulligan.model.policy import Settings
-from mulligan.safefs.directory import Directory, make_private, random_name
+from mulligan.safefs.directory import Directory, random_name
+from mulligan.safefs.durable import make_private
 from mulligan.safefs.lock import exclusive
 from mulligan.store import refs, repository
 from mulligan.store.objects import ObjectStore
