@@ -41,7 +41,7 @@ class Events:
         for handler in tuple(self._handlers.get(event, ())):
             try:
                 handler(value)
-            except Exception:  # noqa: BLE001 - somebody else's code; the work it is told about is done
-                import logging  # noqa: PLC0415 - seldom needed, and every command pays for an import
+            except Exception:
+                import logging
 
                 logging.getLogger("mulligan").debug("a handler of %r failed", event, exc_info=True)

@@ -77,7 +77,7 @@ def places(environ: Environ | None = None) -> Places:
 
 
 def _home_from_passwd() -> str:
-    import pwd  # noqa: PLC0415 - only where HOME is missing
+    import pwd
 
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
@@ -128,6 +128,7 @@ def resolve(
         capture=_capture(user, project, _global_excludes(where)),
         retention=Retention(**_section(user, "retention")),
         loop=LoopPolicy(**{**_section(user, "checkpoints"), **_section(project, "checkpoints")}),
+        temporary=env.get("TMPDIR") or "/tmp",  # noqa: S108 - not used, only recognised
         wait=DEFAULT_WAIT if wait is None else wait,
         warnings=tuple(warnings),
     )
@@ -218,7 +219,7 @@ SECTIONS = tuple(dict.fromkeys(key.partition(".")[0] for key in KEYS))
 
 
 def _parse(data: bytes) -> Values:
-    import tomllib  # noqa: PLC0415 - only where there is a file to parse
+    import tomllib
 
     try:
         return tomllib.loads(data.decode("utf-8-sig"))

@@ -79,7 +79,10 @@ class Workbench:
         exists = vault.exists()
         if fresh:
             self.observer.forget()
-        cache = self.observer.load(vault.directory if exists and not fresh else None, vault.epoch() if exists else 0, lambda oid: vault.objects.has(oid))
+        if exists and not fresh:
+            cache = self.observer.load(vault.directory, vault.epoch(), vault.objects.has)
+        else:
+            cache = self.observer.load(None, vault.epoch() if exists else 0, lambda _: False)
         report = self.counted("reading")
         return Look(*self.observer.scan(cache, sink, None if report is None else lambda done: report(done, None)))
 

@@ -79,5 +79,6 @@ class Settings(NamedTuple):
     capture: CapturePolicy = CapturePolicy()
     retention: Retention = Retention()
     loop: LoopPolicy = LoopPolicy()
+    temporary: str = "/tmp"  # noqa: S108 - the name of a directory that is refused as a workspace
     wait: float = 2.0
     warnings: tuple[str, ...] = ()

@@ -152,7 +152,7 @@ class _Draft:
 
     def settle_directories(self) -> None:
         """Keeps each directory that something stays in, and what should have stood in its place."""
-        staying = {above for path in (*self.scan.missed, *self.keeps) for above in ancestors(path)} | self.scan.missed.keys()
+        staying = {above for path in (*self.scan.missed, *self.keeps) for above in ancestors(path)}
         kept = {a.path for a in self.actions if a.after is None and a.before is not None and a.before.is_dir and a.path in staying}
         if not kept:
             return

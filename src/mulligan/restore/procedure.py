@@ -29,15 +29,21 @@ Progress = Callable[[int, int], None]
 
 def carry_out(vault: Vault, root: Directory, journal: Journal, *, seen: Seen, progress: Progress | None = None) -> Outcome:
     """Applies the journal's actions; raises PlanStale, NoRoom or StoreDamaged with nothing changed."""
-    handles = Handles(root)
+    # Two sets of open directories: the last look before acting goes by name again, and notices one that was moved away.
+    staged, handles = Handles(root), Handles(root)
     try:
         layout = Layout(journal.actions)
-        journal = replace(journal, locked=find_locked(handles, layout))
+        journal = replace(journal, locked=find_locked(staged, layout))
         with vault.database.transaction():
             open_journal(vault.database, journal)
-        stager = Stager(root, handles, vault.objects, journal.token, layout)
+        stager = Stager(root, staged, vault.objects, journal.token, layout)
         executor = Executor(root, handles, journal.token, layout, seen=seen, locked=journal.locked)
-        stage = _prepare(vault, handles, journal, stager, executor, progress)
+        try:
+            unlock(staged, journal.locked)
+            stage = _prepare(stager, executor, progress)
+        except BaseException:
+            _abandon(vault, staged, journal, stager)
+            raise
         set_phase(vault.database, APPLYING)
         try:
             outcome = executor.run(stage)
@@ -46,28 +52,28 @@ def carry_out(vault: Vault, root: Directory, journal: Journal, *, seen: Seen, pr
             end_interrupted(vault, root)
             raise
     finally:
+        staged.close()
         handles.close()
     with vault.database.transaction():
         conclude(vault, journal)
     return outcome
 
 
-def _prepare(vault: Vault, handles: Handles, journal: Journal, stager: Stager, executor: Executor, progress: Progress | None) -> Stage:
-    """Stages everything and looks at every path once more; on failure nothing has changed and nothing is left."""
-    try:
-        unlock(handles, journal.locked)
-        stage = stager.run(progress)
-        surprise = executor.first_surprise()
-        if surprise is not None:
-            raise PlanStale(f"{to_text(surprise)!r} changed while the restore was prepared. Nothing was changed.", hint="Run the command again.")
-    except BaseException:
-        clean = stager.clear()
-        # Where something could not be put right now, the journal stays, and the next writing command tries again.
-        if clean and not lock_again(handles, journal.locked):
-            with vault.database.transaction():
-                close_journal(vault.database)
-        raise
+def _prepare(stager: Stager, executor: Executor, progress: Progress | None) -> Stage:
+    """Stages everything and looks at every path once more."""
+    stage = stager.run(progress)
+    surprise = executor.first_surprise()
+    if surprise is not None:
+        raise PlanStale(f"{to_text(surprise)!r} changed while the restore was prepared. Nothing was changed.", hint="Run the command again.")
     return stage
+
+
+def _abandon(vault: Vault, handles: Handles, journal: Journal, stager: Stager) -> None:
+    """Removes what was staged; where that fails, the journal stays, and the next writing command tries again."""
+    clean = stager.clear()
+    if not lock_again(handles, journal.locked) and clean:
+        with vault.database.transaction():
+            close_journal(vault.database)
 
 
 def conclude(vault: Vault, journal: Journal) -> None:

@@ -24,7 +24,7 @@ def sync(fd: int, what: str) -> None:
     """Makes an open file or directory durable."""
     try:
         if sys.platform == "darwin":  # plain fsync there leaves the drive's cache unwritten
-            import fcntl  # noqa: PLC0415 - one platform only
+            import fcntl
 
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
         else:

@@ -59,7 +59,7 @@ class Calls:
 
     @cached_property
     def _libc(self) -> Any:
-        import ctypes  # noqa: PLC0415 - 10 ms that only a restore needs
+        import ctypes
 
         return ctypes.CDLL(None, use_errno=True)
 
@@ -73,7 +73,7 @@ class Calls:
     @staticmethod
     def _check(result: int) -> None:
         if result != 0:
-            import ctypes  # noqa: PLC0415 - already loaded by _libc
+            import ctypes
 
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))

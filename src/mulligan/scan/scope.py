@@ -70,7 +70,7 @@ class Scope:
         policy_key = b"\0".join((self._include.key, self._exclude.key, b"%d" % policy.max_file_size))
         self._policy_key = blake2b(policy_key, digest_size=16).digest()
 
-    def key(self, rules: Rules, only_tracked: bool) -> bytes:
+    def key(self, rules: Rules, *, only_tracked: bool) -> bytes:
         """Returns what a directory's decisions depend on, so that they can be remembered."""
         # The number grows when the rules for secrets change, so that decisions of an older release do not stand.
         parts = b"1" + self._policy_key + rules.key + (b"tracked" + self.tracked.key if only_tracked else b"")

@@ -152,8 +152,7 @@ def repair(vault: Vault) -> list[str]:
     """Repairs what keeps the store from being opened; returns a sentence for each repair."""
     vault.close()
     with Directory.open(vault.path) as directory, exclusive(directory, wait=vault.settings.wait, purpose="doctor"):
-        done = _mend(vault, directory)
-    return done
+        return _mend(vault, directory)
 
 
 def lost_objects(vault: Vault) -> set[bytes]:
@@ -200,13 +199,10 @@ def _set_aside_unreadable(vault: Vault, directory: Directory) -> bool:
 
 
 def _mend_indexes(directory: Directory) -> list[str]:
-    done = []
     with directory.descend(b"objects/pack") as packs:
         names = set(packs.names())
-    for name in sorted(names):
-        if name.endswith(b".pack") and name[:-5] + b".idx" not in names and rebuild_index(directory, name[:-5]):
-            done.append(f"Rebuilt the index of {name.decode()}.")
-    return done
+    halves = [name for name in sorted(names) if name.endswith(b".pack") and name[:-5] + b".idx" not in names]
+    return [f"Rebuilt the index of {name.decode()}." for name in halves if rebuild_index(directory, name[:-5])]
 
 
 def mend_damaged_indexes(vault: Vault) -> list[str]:

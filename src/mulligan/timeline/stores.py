@@ -8,7 +8,6 @@ is long gone. A workspace that only cannot be seen (a volume that is not mounted
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from typing import Any
 
@@ -20,7 +19,7 @@ from mulligan.safefs.lock import exclusive
 from mulligan.timeline.database import NAME, Database
 
 # Not /mnt, /opt or /srv: a container may have its one project there.
-_SYSTEM = frozenset("/" + name for name in "bin boot dev etc home lib lib32 lib64 proc root run sbin sys usr var Users".split())
+_SYSTEM = frozenset("/" + name for name in ["bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "proc", "root", "run", "sbin", "sys", "usr", "var", "Users"])
 _USER_DIRECTORIES = ("Desktop", "Documents", "Downloads")
 _DAY = 86_400
 _VOLATILE = {"tmpfs": "it is gone at the next boot", "ramfs": "it is gone at the next boot", "overlay": "it is gone with its container"}
@@ -42,7 +41,7 @@ def refuse_unprotectable(settings: Settings) -> None:
         why = "your home directory is inside it"
     elif os.path.dirname(root) == home and os.path.basename(root) in _USER_DIRECTORIES:
         why = "it holds more than one project"
-    elif root in ("/tmp", "/var/tmp", os.path.realpath(tempfile.gettempdir())):  # noqa: S108 - refused, not used
+    elif root in ("/tmp", "/var/tmp", os.path.realpath(settings.temporary)):  # noqa: S108 - refused, not used
         why = "it is everybody's directory for temporary files"
     elif _within(root, os.path.realpath(settings.store)) or _within(root, os.path.realpath(settings.stores)):
         why = "it is inside a store of mulligan"
@@ -79,9 +78,8 @@ def _filesystem(path: str) -> str:
         return ""
     for line in table.splitlines():
         _, mount, found, *_ = line.split(" ")
-        if _within(path, mount.rstrip("/") or "/") or mount == "/":
-            if len(mount) >= len(best):
-                best, kind = mount, found
+        if (mount == "/" or _within(path, mount)) and len(mount) >= len(best):
+            best, kind = mount, found
     return kind
 
 
