@@ -34,8 +34,9 @@ def find_locked(handles: Handles, layout: Layout) -> Locked:
     for path in sorted(touched_directories(layout)):
         # What cannot be reached is for the checks of the restore itself to complain about.
         with suppress(OSError):
-            status = os.fstat(handles.get(path).fd)
-            if status.st_uid == os.geteuid() != 0 and not status.st_mode & _WRITABLE:
+            fd = handles.get(path).fd
+            status = os.fstat(fd)
+            if status.st_uid == os.geteuid() and not os.access(".", os.W_OK, dir_fd=fd, effective_ids=True):
                 found.append((path, status.st_mode & 0o7777))
     return tuple(found)
 

@@ -135,6 +135,7 @@ class Directory:
             seam.calls.fchmod(fd, mode)
         except BaseException:
             seam.calls.close(fd)
+            self.unlink(name, missing_ok=True)
             raise
         return fd
 

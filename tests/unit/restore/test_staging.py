@@ -1,0 +1,169 @@
+"""While files are staged nothing has changed: whatever fails then fails for free."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+import mulligan
+from faults import Counting, FailsAlways
+from mulligan.safefs import seam
+from scenes import OLD, Scene, left_lying, state_of
+from tree import put
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def test_a_damaged_object_is_found_before_anything_changes(scene):
+    ws = scene.reset()
+    largest = max((scene.store / "objects/pack").glob("*.pack"), key=lambda path: path.stat().st_size)
+    ws.save("keeps its own copies")
+    data = bytearray(largest.read_bytes())
+    for at in range(12, len(data) - 20):
+        data[at] ^= 0x55
+    largest.write_bytes(data)
+    with pytest.raises(mulligan.StoreDamaged):
+        ws.restore("new")
+    assert state_of(scene.project) == OLD
+    assert ws.pending() is None
+    ws.close()
+
+
+@pytest.mark.parametrize(("code", "refusal"), [(errno.ENOSPC, mulligan.NoRoom), (errno.EDQUOT, mulligan.NoRoom)])
+def test_a_full_disk_is_found_before_anything_changes(scene, code, refusal):
+    ws = scene.reset()
+    ws.save("so that only the restore writes")
+
+    class Full(Counting):
+        def write(self, fd, data):
+            if ".mulligan-" in os.readlink(f"/proc/self/fd/{fd}"):
+                raise OSError(code, os.strerror(code))
+            return super().write(fd, data)
+
+    with pytest.raises(refusal), seam.using(Full()):
+        ws.restore("new")
+    assert state_of(scene.project) == OLD
+    assert ws.pending() is None
+    ws.close()
+
+
+def test_room_is_counted_before_anything_is_written(scene, monkeypatch):
+    ws = scene.reset()
+    ws.save("so that only the restore writes")
+    real = os.fstatvfs
+
+    def nearly_full(fd):
+        found = list(real(fd))
+        found[4] = 1
+        return os.statvfs_result(found)
+
+    monkeypatch.setattr(os, "fstatvfs", nearly_full)
+    with pytest.raises(mulligan.NoRoom, match="needs") as refusal, seam.using(Counting()) as calls:
+        ws.restore("new")
+    assert "symlink" not in calls.seen
+    assert refusal.value.hint
+    assert state_of(scene.project) == OLD
+    ws.close()
+
+
+def test_what_cannot_be_cleared_now_is_cleared_by_the_next_command(scene):
+    ws = scene.reset()
+
+    class Stuck(Counting):
+        def meet(self, name: str) -> None:
+            super().meet(name)
+            if (name == "symlink" and self.seen.count(name) == 2) or (name == "unlink" and "symlink" in self.seen):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with pytest.raises(mulligan.MulliganError), seam.using(Stuck()):
+        ws.restore("new")
+    assert ws.pending()["phase"] == "staging"
+    ws.save("after")
+    assert "taken back" in ws.last_recovery
+    assert state_of(scene.project) == OLD
+    ws.close()
+
+
+def test_a_path_that_changes_while_files_are_staged_makes_the_plan_stale(ws, project):
+    for path in ("a", "b"):
+        put(project, path, "1")
+    ws.save("one")
+    for path in ("a", "b"):
+        put(project, path, "2")
+
+    class Meanwhile(Counting):
+        def fchmod(self, fd, mode):
+            if ".mulligan-" in os.readlink(f"/proc/self/fd/{fd}"):
+                put(project, "a", "3")
+            return super().fchmod(fd, mode)
+
+    with pytest.raises(mulligan.PlanStale), seam.using(Meanwhile()):
+        ws.restore("one")
+    assert [(project / path).read_text() for path in ("a", "b")] == ["3", "2"]
+    assert left_lying(project) == []
+
+
+def test_owner_and_attributes_of_a_replaced_file_are_taken_over(ws, project):
+    place = put(project, "a", "1", perm=0o640)
+    ws.save("one")
+    put(project, "a", "2")
+    try:
+        os.setxattr(place, "user.note", b"kept")
+    except OSError:
+        pytest.skip("no extended attributes here")
+    if os.geteuid() == 0:
+        os.chown(place, 1234, 4321)
+    before = place.stat()
+    report = ws.restore("one")
+    after = place.stat()
+    assert place.read_text() == "1"
+    assert os.getxattr(place, "user.note") == b"kept"
+    assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
+    assert report.kept == []
+
+
+@pytest.mark.parametrize(("call", "word"), [("setxattr", "user.note"), ("fchown", "owner")])
+def test_what_cannot_be_taken_over_is_listed(ws, project, call, word):
+    place = put(project, "a", "1")
+    ws.save("one")
+    put(project, "a", "2")
+    try:
+        os.setxattr(place, "user.note", b"1")
+        os.setxattr(place, "user.other", b"1")
+        os.chown(place, 1234, 4321)
+    except OSError:
+        pytest.skip("attributes or owners cannot be set here")
+    with seam.using(FailsAlways(errno.EPERM, call)):
+        report = ws.restore("one")
+    assert place.read_text() == "1"
+    assert [(kept.path, kept.reason) for kept in report.kept] == [("a", "attributes")]
+    assert word in report.kept[0].detail
+    assert report.complete
+    assert call != "setxattr" or "user.other" in report.kept[0].detail
+
+
+def test_few_descriptors_are_enough_for_many_directories(ws, project):
+    """Each directory is opened as it is needed; no more than a few stay open."""
+    for number in range(60):
+        put(project, f"d{number}/e/f", "1")
+    ws.save("one")
+    for number in range(60):
+        put(project, f"d{number}/e/f", "2")
+    most = 0
+
+    class Watching(Counting):
+        def meet(self, name: str) -> None:
+            nonlocal most
+            if name in {"exchange", "fchmod"}:
+                most = max(most, len(os.listdir("/proc/self/fd")))
+
+    at_rest = len(os.listdir("/proc/self/fd"))
+    with seam.using(Watching()):
+        ws.restore("one")
+    assert most - at_rest < 50
