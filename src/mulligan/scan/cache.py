@@ -18,7 +18,7 @@ from mulligan.scan.record import Record, decode
 
 NAME = b"cache"
 _TEMPORARY = b"cache.new"
-_MAGIC = b"mulligan-cache-2\n"
+_MAGIC = b"mulligan-cache-3\n"
 _FRAME = struct.Struct("<IIII")
 _ROOT_PATH = b"\0root"  # no directory has this name
 _GONE = b"\0"
@@ -53,7 +53,9 @@ class Cache:
 
     def update(self, records: Iterable[tuple[bytes, Record]], gone: Iterable[bytes], root_tree: bytes, note: bytes) -> list[tuple[bytes, bytes]]:
         """Takes over what a checkpoint saw; returns the frames that changed."""
-        frames = [(path, record.encode()) for path, record in records]
+        # Records may be of another tree than the one named before them, so a log that ends among them must name none.
+        frames = [(_ROOT_PATH, b"")]
+        frames += [(path, record.encode()) for path, record in records]
         frames += [(path, _GONE) for path in gone]
         frames.append((_ROOT_PATH, root_tree + note))
         for path, packed in frames:
@@ -112,7 +114,7 @@ class Cache:
 
     def _rewrite(self, store: Directory) -> None:
         frames = [_frame(path, data) for path, data in self._packed.items()]
-        whole = b"".join((_MAGIC, *frames, _frame(_ROOT_PATH, self.root_tree + self.note)))
+        whole = b"".join((_MAGIC, _frame(_ROOT_PATH, b""), *frames, _frame(_ROOT_PATH, self.root_tree + self.note)))
         store.unlink(_TEMPORARY, missing_ok=True)
         fd = store.create(_TEMPORARY)
         try:

@@ -20,7 +20,7 @@ from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.ignore import Rules
-from mulligan.scan.reading import HashOnly, Sink
+from mulligan.scan.reading import HashOnly, Sink, Unreadable
 from mulligan.scan.record import git_mode
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import Scope, Tracked, nothing_tracked
@@ -48,7 +48,7 @@ class Observer:
             self._cache, self._epoch = Cache(), epoch
             if store is not None:
                 self._cache.load(store)
-                if self._cache.root_tree and not has_tree(self._cache.root_tree):
+                if not self._cache.root_tree or not has_tree(self._cache.root_tree):
                     self._cache = Cache()
         return self._cache
 
@@ -87,7 +87,7 @@ class Observer:
                     index_changed=scope.tracked.key.hex() != note.get("index", ""),
                 )  # fmt: skip
                 defaults = Defaults(*note["defaults"]) if "defaults" in note else _usual(root)
-                scan = Scanner(root, scope, cache, defaults, self._now_ns, options).run()
+                scan = _run(Scanner(root, scope, cache, defaults, self._now_ns, options), self._settings.workspace)
                 git, remembered = self._git(repo, scan, note)
                 return scan, git, {"index": scope.tracked.key.hex(), **remembered}
             finally:
@@ -153,6 +153,13 @@ def _open_root(path: str) -> Directory:
         return Directory.open(path)
     except OSError as error:
         raise UserError(f"The workspace {path} cannot be opened ({error.strerror}). Nothing was changed.", hint="mulligan -C DIR …") from error
+
+
+def _run(scanner: Scanner, path: str) -> Scan:
+    try:
+        return scanner.run()
+    except Unreadable as finding:  # of all its directories, the one that has none above to list it
+        raise UserError(f"The workspace {path} cannot be read ({finding.detail}). Nothing was changed.", hint="mulligan -C DIR …") from None
 
 
 def _usual(root: Directory) -> Defaults:

@@ -19,7 +19,7 @@ from typing import Protocol
 from mulligan.model.checkpoint import MOVING, SECRET, UNREADABLE
 from mulligan.model.objects import BLOB, object_id
 from mulligan.safefs import seam
-from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory
+from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, read_all
 from mulligan.scan.record import Stat
 from mulligan.scan.secrets import secret_content
 
@@ -107,6 +107,8 @@ def _small(directory: Directory, name: bytes, st: os.stat_result, sink: Sink, *,
         return None
     try:
         data = seam.calls.read(fd, st.st_size + 1)
+        if len(data) < st.st_size:  # a network file system may answer in pieces
+            data += read_all(fd, st.st_size + 1 - len(data))
         after = os.fstat(fd)
     except OSError as error:
         if error.errno in FATAL:
@@ -128,7 +130,7 @@ def _large(directory: Directory, name: bytes, st: os.stat_result, sink: Sink, *,
     if fd is None:
         return None
     try:
-        if check_secrets and (secret := secret_content(os.pread(fd, _HEAD, 0))):
+        if check_secrets and (secret := secret_content(_head(fd))):
             raise Unreadable(SECRET, secret)
         oid = sink.add_stream(st.st_size, _chunks(fd, st.st_size))
         return oid if _same(st, os.fstat(fd)) else None
@@ -136,6 +138,13 @@ def _large(directory: Directory, name: bytes, st: os.stat_result, sink: Sink, *,
         return None  # grew or shrank while it was read
     finally:
         seam.calls.close(fd)
+
+
+def _head(fd: int) -> bytes:
+    try:
+        return os.pread(fd, _HEAD, 0)
+    except OSError as error:
+        raise Unreadable(UNREADABLE, os.strerror(error.errno or 0)) from None
 
 
 def _chunks(fd: int, size: int) -> Iterator[bytes]:

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import stat
 import struct
+from bisect import bisect_left
 from typing import NamedTuple
 
 from mulligan.model.objects import MODE_EXEC, MODE_FILE, MODE_LINK
 
-STAT = struct.Struct("<5q")
-_HEAD = struct.Struct("<3q16s20s20sHBIIIII")
-NEVER = STAT.pack(-1, -1, -1, -1, -1)
-NO_DIRECTORY = (-1, -1, -1)
+STAT = struct.Struct("<Q4q")
+_HEAD = struct.Struct("<Q2q16s20s20sHBIIIII")
+NEVER = STAT.pack(0, -1, -1, -1, -1)
+NO_DIRECTORY = (0, -1, -1)
+_FARTHEST = 1 << 63
 
 
 class Stat(NamedTuple):
@@ -31,6 +33,11 @@ class Stat(NamedTuple):
     ctime_ns: int
 
 
+def can_be_remembered(mtime_ns: int) -> bool:
+    """Returns whether a record has room for a time: a file may claim one before 1678 or after 2262."""
+    return -_FARTHEST <= mtime_ns < _FARTHEST
+
+
 class Missed(NamedTuple):
     """A name that is not captured, and why."""
 
@@ -40,9 +47,16 @@ class Missed(NamedTuple):
 
 
 class Record:
-    """One directory as a checkpoint saw it; `names`, `stats` and `oids` run in parallel, sorted by name."""
+    """
+    One directory as a checkpoint saw it; `names`, `stats` and `oids` run in parallel, sorted by name.
 
-    __slots__ = ("dirs", "grouped", "has_ignores", "key", "missed", "modes", "names", "oids", "perm", "stat", "stats", "tree", "trusted")
+    It `leans` on the git index when something is captured only because that tracks it.
+    """
+
+    __slots__ = (
+        *("dirs", "grouped", "has_ignores", "key", "leans", "missed", "modes", "names", "oids", "perm", "stat", "stats"),
+        *("tree", "trusted"),
+    )
 
     def __init__(self, *, has_ignores: bool = False) -> None:
         self.stat: tuple[int, int, int] = NO_DIRECTORY
@@ -53,6 +67,7 @@ class Record:
         self.trusted = True
         self.grouped = False
         self.has_ignores = has_ignores
+        self.leans = False
         self.names: list[bytes] = []
         self.stats = b""
         self.oids = b""
@@ -69,10 +84,8 @@ class Record:
 
     def find(self, name: bytes) -> int:
         """Returns the position of a captured name, -1 if it is none."""
-        try:
-            return self.names.index(name)
-        except ValueError:
-            return -1
+        at = bisect_left(self.names, name)
+        return at if at < len(self.names) and self.names[at] == name else -1
 
     def stat_at(self, at: int) -> Stat:
         """Returns the remembered stat fields of an entry."""
@@ -86,7 +99,7 @@ class Record:
         """Returns the record as bytes."""
         names, dirs = b"\0".join(self.names), b"\0".join(self.dirs)
         missed = b"\0".join([b"\0".join((m.name, m.reason.encode(), m.detail.encode("utf-8", "surrogateescape"))) for m in self.missed])
-        flags = self.trusted | self.grouped << 1 | self.has_ignores << 2
+        flags = self.trusted | self.grouped << 1 | self.has_ignores << 2 | self.leans << 3
         head = _HEAD.pack(
             *self.stat, self.key, self.tree, self.modes, self.perm, flags,
             len(names), len(dirs), len(missed), len(self.names), len(self.dirs),
@@ -113,7 +126,7 @@ def decode(data: bytes) -> Record:
     ]
     record = Record(has_ignores=bool(flags & 4))
     record.stat, record.key, record.tree, record.modes, record.perm = (ino, mtime, ctime), key, tree, modes, perm
-    record.trusted, record.grouped = bool(flags & 1), bool(flags & 2)
+    record.trusted, record.grouped, record.leans = bool(flags & 1), bool(flags & 2), bool(flags & 8)
     record.names, record.stats, record.oids, record.dirs, record.missed = names, stats, oids, dirs, missed
     return record
 

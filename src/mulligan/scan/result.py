@@ -58,10 +58,17 @@ class Scan:
         self.missed: dict[bytes, Missed] = {}
         self.observed: dict[bytes, Stat] = {}
         self.files = 0
+        self._last: tuple[bytes, Record | None] = (b"", None)
 
     def record(self, directory: bytes) -> Record | None:
         """Returns what was seen of a directory."""
-        return self.records.get(directory) or self.cache.get(directory)
+        found = self.records.get(directory)
+        if found is not None:
+            return found
+        if self._last[1] is None or self._last[0] != directory:
+            # Decoding a directory of 100,000 names for each of them would take hours.
+            self._last = (directory, self.cache.get(directory))
+        return self._last[1]
 
     def entry(self, path: bytes) -> tuple[Stat, bytes] | None:
         """Returns the stat fields and object id of a captured file or link."""

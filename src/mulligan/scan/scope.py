@@ -25,6 +25,7 @@ _DATABASE_SIBLINGS = (b"-wal", b"-shm", b"-journal")
 _TEMPORARY = re.compile(rb"\.mulligan-[0-9a-f]{12}b?-\d+")
 
 CAPTURE = ("", "")
+TRACKED = ("", "only because the git index tracks it")
 Decision = tuple[str, str]
 
 
@@ -77,7 +78,7 @@ class Scope:
         return blake2b(parts, digest_size=16).digest()
 
     def decide(self, path: bytes, name: bytes, rules: Rules, *, is_dir: bool) -> Decision:
-        """Returns CAPTURE, or the reason and detail why a path is out of scope."""
+        """Returns CAPTURE, or TRACKED, or the reason and detail why a path is out of scope."""
         if is_dot_git(name):
             return EXCLUDED, "git's own files are never captured or touched"
         if path == self._own:
@@ -86,27 +87,25 @@ class Scope:
             return EXCLUDED, "a temporary of a restore"
         if self._include and self._include.match(path, is_dir=is_dir):
             return CAPTURE
+        found = CAPTURE
         if not is_dir:
-            secret = secret_name(path)
-            if secret and not self._is_tracked_sample(path, name):
-                return SECRET, secret
-        elif name in self._built_in and not self.tracked.below(path):
-            return EXCLUDED, "rebuilt by a tool; capture it with capture.include in your own config"
+            if secret := secret_name(path):
+                if not (is_sample(name) and path in self.tracked):
+                    return SECRET, secret
+                found = TRACKED
+        elif name in self._built_in:
+            if not self.tracked.below(path):
+                return EXCLUDED, "rebuilt by a tool; capture it with capture.include in your own config"
+            found = TRACKED
         if self._exclude and self._exclude.match(path, is_dir=is_dir):
             return EXCLUDED, "capture.exclude"
-        if rules.verdict(path, is_dir) and not self._spared(path, name, is_dir=is_dir):
-            return IGNORED, ""
-        return CAPTURE
-
-    def _is_tracked_sample(self, path: bytes, name: bytes) -> bool:
-        return is_sample(name) and path in self.tracked
+        if (is_dir or name != IGNORE_FILE) and rules.verdict(path, is_dir):
+            found = TRACKED if not is_dir and path in self.tracked else (IGNORED, "")
+        return found
 
     def included(self, path: bytes) -> bool:
         """Returns whether the user's own config asks for a file, secret or not."""
         return bool(self._include) and self._include.match(path, is_dir=False)
-
-    def _spared(self, path: bytes, name: bytes, *, is_dir: bool) -> bool:
-        return not is_dir and (name == IGNORE_FILE or path in self.tracked)
 
     def enters(self, path: bytes) -> bool:
         """Returns whether a directory that is out of scope holds paths that are in scope all the same."""

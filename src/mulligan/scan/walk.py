@@ -22,17 +22,17 @@ from mulligan.model.checkpoint import (
     OTHER_FILESYSTEM,
     SECRET,
     SPECIAL,
-    TOO_LARGE,
     UNREADABLE,
 )
-from mulligan.model.paths import is_dot_git, join
+from mulligan.model.paths import join
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.ignore import Rules
+from mulligan.scan.listing import Listing
 from mulligan.scan.reading import FATAL, HashOnly, Sink, Unreadable, capture, fields
-from mulligan.scan.record import NEVER, NO_DIRECTORY, STAT, Missed, Record, Stat
+from mulligan.scan.record import NEVER, NO_DIRECTORY, STAT, Missed, Record, Stat, can_be_remembered
 from mulligan.scan.result import Defaults, Scan
-from mulligan.scan.scope import CAPTURE, IGNORE_FILE, Scope, database_groups
+from mulligan.scan.scope import IGNORE_FILE, Scope, database_groups
 from mulligan.scan.trees import Sealed, seal
 
 # A file younger than this when it was looked at is read again next time: a second edit within the same tick of the
@@ -43,6 +43,7 @@ _ROUNDS = 3
 _OPEN_LEVELS = 128
 _IGNORES_LIMIT = 4 << 20
 _STATIC = frozenset({IGNORED, EXCLUDED, SPECIAL})
+# Opening a directory fails so when it was removed, or swapped for something else.
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 Progress = Callable[[int], None]
@@ -63,7 +64,7 @@ LOOK = Options(HashOnly(), settle=False)
 class _Frame:
     """A directory that is being walked."""
 
-    __slots__ = ("changed", "children", "directory", "key", "modes", "next", "old", "only", "path", "perm", "record", "rules")
+    __slots__ = ("changed", "children", "directory", "key", "modes", "next", "old", "only", "out", "path", "perm", "record", "rules")
 
     def __init__(self, path: bytes, directory: Directory, rules: Rules, key: bytes, *, only: bool) -> None:
         self.path = path
@@ -71,6 +72,7 @@ class _Frame:
         self.rules = rules
         self.key = key
         self.only = only
+        self.out: frozenset[bytes] = frozenset()
         self.next = 0
         self.perm = 0o755
         self.changed = True
@@ -129,9 +131,7 @@ class Scanner:
         if frame.next < len(frame.record.dirs):
             name = frame.record.dirs[frame.next]
             frame.next += 1
-            if frame.directory.fd < 0:
-                frame.directory = self._root.descend(frame.path)
-            child = self._enter(frame, name)
+            child = self._enter(frame, name) if self._reopened(frame) else None
             if child is not None:
                 stack.append(child)
                 if len(stack) > _OPEN_LEVELS + 1:
@@ -144,7 +144,22 @@ class Scanner:
             stack[-1].children.append((frame.path.rpartition(b"/")[2], frame.record))
             stack[-1].changed |= frame.changed
         elif stack:
+            # Nothing in it today; what is wanted may come back without a trace in the directory above.
             stack[-1].changed = True
+            stack[-1].record.trusted = False
+
+    def _reopened(self, frame: _Frame) -> bool:
+        """Opens a directory again that was closed because too many were open; returns whether it is still there."""
+        if frame.directory.fd >= 0:
+            return True
+        try:
+            frame.directory = self._root.descend(frame.path)
+        except OSError as error:
+            if error.errno not in _GONE:
+                raise
+            frame.changed = True  # the second look at its parent notices
+            return False
+        return True
 
     # -- one directory ----------------------------------------------------------------------------
 
@@ -160,7 +175,7 @@ class Scanner:
                 self._miss_directory(parent, name, UNREADABLE, os.strerror(error.errno or 0))
             parent.changed = True
             return None
-        only = parent.only or any(m.name == name for m in parent.record.missed)
+        only = parent.only or name in parent.out
         frame = _Frame(path, directory, parent.rules, parent.key, only=only)
         if only != parent.only:
             frame.key = self._scope.key(frame.rules, only_tracked=True)
@@ -170,6 +185,10 @@ class Scanner:
                 self._miss_directory(parent, name, OTHER_FILESYSTEM, "another file system is mounted here")
                 return None
             self._fill(frame)
+        except Unreadable as finding:
+            directory.close()
+            self._miss_directory(parent, name, finding.reason, finding.detail)
+            return None
         except BaseException:
             directory.close()
             raise
@@ -189,31 +208,36 @@ class Scanner:
         frame.perm = st.st_mode & 0o7777
         frame.old = old = self._earlier.get(frame.path) or self._cache.get(frame.path)
         known = old is not None and old.stat == own
-        names = None if known else sorted(frame.directory.names())
+        names = None if known else _names(frame.directory)
         if old.has_ignores if known and old else IGNORE_FILE in (names or ()):
             frame.rules = frame.rules.enter(frame.path, self._ignore_file(frame.directory))
             frame.key = self._scope.key(frame.rules, only_tracked=frame.only)
         if known and old and old.key == frame.key and old.trusted and old.perm == frame.perm and self._still_out(frame, old):
             record = self._verify(frame, old)
             if record is not None:
-                frame.record = record
+                frame.record, frame.out = record, frozenset(m.name for m in record.missed)
                 return
-        frame.record = self._evaluate(frame, sorted(frame.directory.names()) if names is None else names)
-        frame.record.key, frame.record.perm = frame.key, frame.perm
-        frame.record.stat = NO_DIRECTORY if self._is_young(st.st_ctime_ns) else own
+        record = frame.record = self._evaluate(frame, _names(frame.directory) if names is None else names)
+        frame.out = frozenset(m.name for m in record.missed)
+        record.key, record.perm = frame.key, frame.perm
+        record.stat = own if can_be_remembered(st.st_mtime_ns) and not self._is_young(st.st_ctime_ns) else NO_DIRECTORY
 
     def _ignore_file(self, directory: Directory) -> bytes:
         try:
             return directory.read(IGNORE_FILE, limit=_IGNORES_LIMIT)
-        except OSError:
+        except OSError as error:
+            if error.errno in FATAL:
+                raise
             return b""  # a link, a directory or unreadable: git does not read it either
 
     def _still_out(self, frame: _Frame, old: Record) -> bool:
-        """Whether what was ignored still is, now that the git index changed."""
+        """Whether what is in and what is out still is, now that the git index changed."""
         if not self._options.index_changed:
             return True
+        if old.leans:
+            return False
         tracked = self._scope.tracked
-        paths = [join(frame.path, m.name) for m in old.missed if m.reason in _STATIC]
+        paths = [join(frame.path, m.name) for m in old.missed]
         return not any(path in tracked or tracked.below(path) for path in paths)
 
     def _is_young(self, ctime_ns: int) -> bool:
@@ -231,14 +255,15 @@ class Scanner:
         except OSError:
             return None  # something vanished: list the directory
         if not changed:
-            frame.changed = False
+            # What an earlier round saw is in no checkpoint yet: its trees must be made once more.
+            frame.changed = frame.path in self._earlier
             return old
         return None if old.grouped or len(changed) > len(old.names) // 2 + 8 else self._patch(frame, old, changed)
 
     def _patch(self, frame: _Frame, old: Record, changed: list[tuple[bytes, os.stat_result]]) -> Record | None:
         record = old.copy()
         stats, oids = bytearray(old.stats), bytearray(old.oids)
-        frame.modes = [mode for _, mode, _, _, _ in STAT.iter_unpack(old.stats)]
+        modes = [mode for _, mode, _, _, _ in STAT.iter_unpack(old.stats)]
         for name, st in changed:
             if not (stat.S_ISREG(st.st_mode) or stat.S_ISLNK(st.st_mode)) or st.st_size > self._scope.max_file_size:
                 return None
@@ -249,15 +274,14 @@ class Scanner:
             at = old.find(name)
             stats[at * STAT.size : (at + 1) * STAT.size] = self._remember(join(frame.path, name), seen)
             oids[at * 20 : at * 20 + 20] = oid
-            frame.modes[at] = seen.mode
-        record.stats, record.oids = bytes(stats), bytes(oids)
+            modes[at] = seen.mode
+        frame.modes, record.stats, record.oids = modes, bytes(stats), bytes(oids)
         return record
 
     # -- the long way: list, decide, read -----------------------------------------------------------
 
     def _evaluate(self, frame: _Frame, names: list[bytes]) -> Record:
-        record = Record(has_ignores=IGNORE_FILE in names)
-        files: dict[bytes, os.stat_result] = {}
+        listing = Listing(frame.path, self._scope, frame.rules, only=frame.only)
         for name in names:
             try:
                 st = frame.directory.stat(name)
@@ -266,53 +290,16 @@ class Scanner:
             except OSError as error:
                 if error.errno in FATAL:
                     raise
-                record.missed.append(Missed(name, UNREADABLE, os.strerror(error.errno or 0)))
+                listing.missed.append(Missed(name, UNREADABLE, os.strerror(error.errno or 0)))
                 continue
-            self._decide(frame, record, files, name, st)
-        self._group_databases(frame, record, files)
-        record.missed.sort()
-        self._read_files(frame, record, files)
-        record.trusted = all(m.reason in _STATIC or (m.reason == SECRET and m.name not in files) for m in record.missed)
+            listing.add(name, st)
+        listing.group_databases()
+        record = Record(has_ignores=IGNORE_FILE in names)
+        record.grouped, record.leans = listing.grouped, listing.leans
+        record.dirs, record.missed = listing.dirs, sorted(listing.missed)
+        self._read_files(frame, record, listing.files)
+        record.trusted = all(m.reason in _STATIC or (m.reason == SECRET and m.name not in listing.files) for m in record.missed)
         return record
-
-    def _decide(self, frame: _Frame, record: Record, files: dict[bytes, os.stat_result], name: bytes, st: os.stat_result) -> None:
-        path, is_dir, scope = join(frame.path, name), stat.S_ISDIR(st.st_mode), self._scope
-        if frame.only:
-            if is_dot_git(name) or not scope.wanted_inside(path, is_dir=is_dir):
-                return
-        else:
-            decision = scope.decide(path, name, frame.rules, is_dir=is_dir)
-            if decision != CAPTURE:
-                if path != b".git":
-                    record.missed.append(Missed(name, *decision))
-                if is_dir and not is_dot_git(name) and scope.enters(path):
-                    record.dirs.append(name)
-                return
-        if is_dir:
-            record.dirs.append(name)
-        elif not (stat.S_ISREG(st.st_mode) or stat.S_ISLNK(st.st_mode)):
-            record.missed.append(Missed(name, SPECIAL, _kind(st.st_mode)))
-        elif st.st_size > scope.max_file_size:
-            record.missed.append(Missed(name, TOO_LARGE, f"{st.st_size} bytes, the limit is {scope.max_file_size}"))
-        else:
-            files[name] = st
-
-    def _group_databases(self, frame: _Frame, record: Record, files: dict[bytes, os.stat_result]) -> None:
-        """A database and its journals: all of them, or none."""
-        missed = {m.name: m for m in record.missed}
-        for main, siblings in database_groups([*files, *missed]).items():
-            family = [main, *siblings]
-            for name in siblings:
-                if main in files and name in missed and missed[name].reason == IGNORED:
-                    files[name] = frame.directory.stat(name)
-                    record.missed.remove(missed.pop(name))
-            barred = next((missed[name] for name in family if name in missed), None)
-            if barred is not None:
-                for name in family:
-                    if files.pop(name, None) is not None:
-                        record.missed.append(Missed(name, barred.reason, "belongs with " + os.fsdecode(barred.name)))
-            elif all(name in files for name in family):
-                record.grouped = True
 
     def _read_files(self, frame: _Frame, record: Record, files: dict[bytes, os.stat_result]) -> None:
         old, stats, oids = frame.old, [], []
@@ -329,7 +316,7 @@ class Scanner:
                 if name not in found:
                     continue
                 oid, seen = found[name]
-            elif old is not None and at >= 0 and old.stats[at * STAT.size : (at + 1) * STAT.size] == STAT.pack(*seen):
+            elif old is not None and at >= 0 and old.stat_at(at) == seen:
                 oid = old.oid_at(at)
             else:
                 result = self._try(frame, record, name, files[name])
@@ -376,7 +363,7 @@ class Scanner:
         return capture(frame.directory, name, st, self._options.sink, check_secrets=not wanted)
 
     def _remember(self, path: bytes, seen: Stat) -> bytes:
-        if self._is_young(seen.ctime_ns):
+        if self._is_young(seen.ctime_ns) or not can_be_remembered(seen.mtime_ns):
             self._scan.observed[path] = seen
             return NEVER
         return STAT.pack(*seen)
@@ -411,8 +398,10 @@ class Scanner:
         return restless
 
 
-def _kind(mode: int) -> str:
-    for test, kind in ((stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device")):
-        if test(mode):
-            return kind
-    return "not a file"
+def _names(directory: Directory) -> list[bytes]:
+    try:
+        return sorted(directory.names())
+    except OSError as error:
+        if error.errno in FATAL:
+            raise
+        raise Unreadable(UNREADABLE, os.strerror(error.errno or 0)) from None

@@ -1,0 +1,52 @@
+"""Scans for tests: settings of a workspace, one look at it, with or without a memory."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from mulligan.model.policy import CapturePolicy, Settings
+from mulligan.scan.cache import Cache
+from mulligan.scan.observer import Observer
+from mulligan.scan.reading import HashOnly
+from mulligan.scan.result import Scan
+
+
+def later() -> int:
+    """A clock by which nothing is too young to be remembered."""
+    return time.time_ns() + 5_000_000_000
+
+
+def settings_for(project: Path, policy: CapturePolicy | None = None, **more: object) -> Settings:
+    """Settings of a workspace whose store lies beside it."""
+    beside = project.parent
+    places = (str(project), str(beside / "store"), str(beside / "stores"), str(beside / "home"))
+    return Settings(*places, capture=policy or CapturePolicy(), **more)  # type: ignore[arg-type]
+
+
+class Looking:
+    """One observer and what it remembers."""
+
+    def __init__(self, project: Path, policy: CapturePolicy | None = None, now_ns: Callable[[], int] = later) -> None:
+        self.observer = Observer(settings_for(project, policy), now_ns)
+        self.cache = Cache()
+
+    def look(self, *, settle: bool = True, remember: bool = True) -> Scan:
+        """Scans as a save does, and remembers what it saw as one does."""
+        scan, _, note = self.observer.scan(self.cache, HashOnly() if settle else None)
+        if remember:
+            text = json.dumps({"defaults": list(scan.defaults), **note}).encode()
+            self.cache.update(scan.records.items(), scan.gone, scan.tree, text)
+        return scan
+
+
+def reasons(scan: Scan) -> dict[str, str]:
+    """What is not captured, and why."""
+    return {row.path: row.reason for row in scan.not_captured()}
+
+
+def names(scan: Scan) -> set[str]:
+    """The files and links that are captured."""
+    return {path.decode("utf-8", "surrogateescape") for path, _, _ in scan.captured()}

@@ -1,0 +1,107 @@
+"""The stat cache: what was remembered comes back, and a log that is cut anywhere never claims what it cannot show."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from mulligan.safefs.directory import Directory
+from mulligan.scan import cache as caching
+from mulligan.scan.cache import Cache, discard, root_tree_of
+from mulligan.scan.observer import Observer
+from mulligan.scan.record import Record
+from scans import later, settings_for
+
+ONE, TWO = b"1" * 20, b"2" * 20
+
+
+@pytest.fixture
+def place(tmp_path):
+    with Directory.open(tmp_path) as directory:
+        yield directory
+
+
+def record(name: bytes) -> Record:
+    made = Record()
+    made.dirs = [name]
+    return made
+
+
+def save(
+    cache: Cache, place: Directory, records: dict[bytes, Record], tree: bytes, gone: tuple[bytes, ...] = ()
+) -> None:
+    cache.save(place, cache.update(records.items(), gone, tree, b"{}"))
+
+
+def loaded(place: Directory) -> Cache:
+    cache = Cache()
+    cache.load(place)
+    return cache
+
+
+def test_what_was_saved_is_loaded(place):
+    cache = Cache()
+    save(cache, place, {b"": record(b"x"), b"a": record(b"y")}, ONE)
+    save(cache, place, {b"": record(b"z")}, TWO, gone=(b"a",))
+    again = loaded(place)
+    assert (again.root_tree, again.paths()) == (TWO, [b""])
+    assert again.get(b"").dirs == [b"z"] and again.get(b"a") is None
+    assert root_tree_of(place) == TWO
+
+
+def test_a_log_that_is_cut_anywhere_names_a_tree_only_with_all_its_records(place, tmp_path):
+    """A record of the second checkpoint under the tree of the first would outlive the objects it names."""
+    cache = Cache()
+    save(cache, place, {b"": record(b"old"), b"a": record(b"old")}, ONE)
+    first = (tmp_path / "cache").stat().st_size
+    save(cache, place, {b"": record(b"new"), b"a": record(b"new")}, TWO)
+    whole = (tmp_path / "cache").read_bytes()
+    for end in range(len(whole) + 1):
+        (tmp_path / "cache").write_bytes(whole[:end])
+        found = loaded(place)
+        wanted = {ONE: [b"old"], TWO: [b"new"]}.get(found.root_tree)
+        if wanted is not None:
+            assert [found.get(path).dirs for path in (b"", b"a")] == [wanted, wanted], end
+    assert first < len(whole)
+
+
+def test_a_log_that_names_no_tree_is_not_used(project, place, tmp_path):
+    save(Cache(), place, {b"": record(b"x")}, ONE)
+    os.truncate(tmp_path / "cache", (tmp_path / "cache").stat().st_size - 1)
+    assert len(loaded(place)) == 1
+    assert len(Observer(settings_for(project), later).load(place, 7, lambda _: True)) == 0
+
+
+def test_a_log_whose_tree_is_gone_is_not_used(project, place):
+    cache = Cache()
+    save(cache, place, {b"": record(b"x")}, ONE)
+    observer = Observer(settings_for(project), later)
+    assert len(observer.load(place, 7, lambda oid: oid == ONE)) == 1
+    assert len(observer.load(place, 8, lambda _: False)) == 0
+
+
+def test_the_log_of_another_process_is_not_appended_to(place):
+    mine, other = Cache(), Cache()
+    save(mine, place, {b"": record(b"mine")}, ONE)
+    save(other, place, {b"": record(b"other")}, TWO)
+    save(mine, place, {b"a": record(b"mine")}, ONE)
+    assert {path: loaded(place).get(path).dirs for path in (b"", b"a")} == {b"": [b"mine"], b"a": [b"mine"]}
+
+
+def test_the_log_does_not_grow_without_bound(place, tmp_path):
+    cache = Cache()
+    big = Record()
+    big.dirs = [b"x" * 200] * 500
+    for _ in range(30):
+        save(cache, place, {b"": big}, ONE)
+    assert (tmp_path / "cache").stat().st_size < 3 * len(big.encode()) + (1 << 20)
+
+
+def test_garbage_is_no_cache(place, tmp_path):
+    for content in (b"", b"mulligan-cache-0\n", caching._MAGIC + b"\xff" * 100, b"\0" * 50):
+        (tmp_path / "cache").write_bytes(content)
+        assert len(loaded(place)) == 0
+    discard(place)
+    discard(place)
+    assert root_tree_of(place) == b""

@@ -1,0 +1,58 @@
+"""What is remembered of a directory survives being written down, and nothing else is taken for it."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from mulligan.scan.record import NEVER, NO_DIRECTORY, STAT, Missed, Record, Stat, can_be_remembered, decode
+
+
+def filled() -> Record:
+    record = Record(has_ignores=True)
+    record.stat, record.perm = (2**64 - 1, -5, 2**62), 0o2775
+    record.trusted, record.grouped, record.leans = False, True, True
+    record.names = [b"\xff", b"a b", b"new\nline"]
+    record.stats = STAT.pack(2**64 - 1, 0o100644, 3, -(10**9), 5) + NEVER + STAT.pack(1, 2, 3, 4, 5)
+    record.oids = bytes(range(60))
+    record.dirs, record.missed = [b"d"], [Missed(b"x\xfe", "secret", "a\udcff detail"), Missed(b"y", "ignored", "")]
+    return record
+
+
+@pytest.mark.parametrize("record", [filled(), Record()])
+def test_a_record_comes_back_whole(record):
+    again = decode(record.encode())
+    assert [getattr(again, name) for name in Record.__slots__] == [getattr(record, name) for name in Record.__slots__]
+
+
+def test_a_cut_record_is_no_record():
+    whole = filled().encode()
+    for end in range(len(whole)):
+        with pytest.raises((ValueError, struct.error)):
+            decode(whole[:end])
+
+
+def test_a_name_is_found_where_it_is():
+    record = filled()
+    record.names.sort()
+    assert [record.find(name) for name in (*record.names, b"", b"zz", b"a")] == [0, 1, 2, -1, -1, -1]
+
+
+def test_an_entry_that_was_too_young_matches_no_file():
+    record = filled()
+    assert record.stat_at(1) != Stat(0, 0o100644, 0, 0, 0) and record.stat_at(1).mode < 0
+    assert NO_DIRECTORY[1] < 0
+
+
+def test_a_copy_is_its_own():
+    record = filled()
+    other = record.copy()
+    other.names.append(b"new")
+    other.missed.clear()
+    assert len(record.names) == 3 and len(record.missed) == 2
+
+
+def test_times_that_no_record_can_hold_are_not_remembered():
+    assert can_be_remembered(0) and can_be_remembered(-(2**63)) and can_be_remembered(2**63 - 1)
+    assert not can_be_remembered(2**63) and not can_be_remembered(-(2**63) - 1)
