@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import mulligan
-from faults import Killed, KilledAt
+from faults import ActsAt, Killed, KilledAt
 from mulligan.safefs import seam
 from scenes import NEW, OLD, Scene, left_lying, state_of
 from tree import put
@@ -217,4 +217,20 @@ def test_paths_of_the_journal_cannot_leave_the_workspace(scene):
     with pytest.raises(mulligan.MulliganError):
         ws.save("after")
     assert not os.path.lexists(scene.project.parent / "outside")
+    ws.close()
+
+
+@pytest.mark.parametrize(("call", "state"), [("symlink", OLD), ("rename_new", NEW), ("exchange", NEW), ("chmod", NEW)])
+def test_an_interrupt_leaves_nothing_half_done(scene, call, state):
+    """Control-C while files are staged takes back; while they are put in place, it waits for the end."""
+    ws = scene.reset()
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), seam.using(ActsAt(call, 1, interrupt)):
+        ws.restore("new")
+    assert state_of(scene.project) == state
+    assert left_lying(scene.project) == []
+    assert ws.pending() is None
     ws.close()
