@@ -26,7 +26,7 @@ from mulligan.state.providers import Provider
 from mulligan.timeline import budget, saving
 from mulligan.timeline import stores as all_stores
 from mulligan.timeline.commits import Entry
-from mulligan.timeline.sources import NO_STORE, Source
+from mulligan.timeline.sources import Source
 from mulligan.timeline.vault import Vault
 from mulligan.workbench import Progress, Workbench
 
@@ -186,8 +186,7 @@ class Workspace:
         with self._reading() as vault:
             look = self._bench.look()
             base = vault.checkpoints.current() if vault is not None else None
-            source = Source(vault.objects if vault is not None else NO_STORE, look.scan.objects)
-            changes = saving.changes_since(base, look.scan, source)
+            changes = saving.changes_since(base, look.scan, look.source)
             replaced = vault.is_replaced() if vault is not None else False
         return {
             **self.stats(),
@@ -222,7 +221,7 @@ class Workspace:
         chosen = _parse_paths(paths, what)
         with self._needing() as vault:
             entry = vault.checkpoints.resolve(ref)
-            return self._bench.plan(entry, self._bench.look().scan if what != "state" else None, chosen, what)
+            return self._bench.plan(entry, self._bench.look() if what != "state" else None, chosen, what)
 
     def restore(self, ref: Ref, *, paths: Paths | None = None, what: str = "files") -> RestoreReport:
         """Takes the workspace (or some paths) back to a checkpoint; one `undo` takes that back."""

@@ -22,7 +22,7 @@ from mulligan.state.providers import Providers
 from mulligan.timeline import budget, saving
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.moves import Move
-from mulligan.timeline.sources import Source
+from mulligan.timeline.sources import NO_STORE, Reader, Source
 from mulligan.timeline.stores import is_alive
 from mulligan.timeline.vault import Vault
 
@@ -34,12 +34,13 @@ _MANY_PACKS = 48
 
 
 class Look:
-    """A scan, where git stood, and what to remember of both."""
+    """A scan, where git stood, what to remember of both, and where to read the trees of the scan and of the store."""
 
-    __slots__ = ("git", "note", "scan")
+    __slots__ = ("git", "note", "scan", "source")
 
-    def __init__(self, scan: Scan, git: GitState | None, note: dict[str, Any]) -> None:
+    def __init__(self, scan: Scan, git: GitState | None, note: dict[str, Any], store: Reader) -> None:
         self.scan = scan
+        self.source = Source(store, scan.objects)
         self.git = git
         self.note = note
 
@@ -84,7 +85,8 @@ class Workbench:
         else:
             cache = self.observer.load(None, vault.epoch() if exists else 0, lambda _: False)
         report = self.counted("reading")
-        return Look(*self.observer.scan(cache, sink, None if report is None else lambda done: report(done, None)))
+        scanned = self.observer.scan(cache, sink, None if report is None else lambda done: report(done, None))
+        return Look(*scanned, vault.objects if exists else NO_STORE)
 
     # -- keeping --------------------------------------------------------------------------------
 
@@ -109,8 +111,7 @@ class Workbench:
     def keep(self, draft: saving.Draft, look: Look, writer: Any, *, as_position: bool) -> tuple[Entry, list[Entry]]:
         """Writes a checkpoint of what was seen; returns it and what retention or the budget let go for it."""
         vault, scan, base = self.vault, look.scan, self.vault.checkpoints.current()
-        source = Source(vault.objects, scan.objects)
-        changes = saving.changes_since(base, scan, source)
+        changes = saving.changes_since(base, scan, look.source)
         entry = saving.write_objects(saving.draft_entry(draft, scan, look.git, base, changes), scan, writer)
         pinned = self._pinned()
         gone = self._within_budget(writer.pending_bytes, pinned, scan)
@@ -137,16 +138,16 @@ class Workbench:
 
     # -- going back -----------------------------------------------------------------------------
 
-    def plan(self, entry: Entry, scan: Scan | None, paths: tuple[bytes, ...] | None, what: str) -> RestorePlan:
-        """Returns what would bring the scanned workspace to a checkpoint; without a scan, nothing (state only)."""
+    def plan(self, entry: Entry, look: Look | None, paths: tuple[bytes, ...] | None, what: str) -> RestorePlan:
+        """Returns what would bring the workspace to a checkpoint; without a look at it, nothing (state only)."""
         from mulligan.model.plan import RestorePlan
         from mulligan.restore.planner import Target, draw
 
         shown = tuple(to_text(path) for path in paths) if paths is not None else None
-        if scan is None:
+        if look is None:
             return RestorePlan(entry.id, what, shown)
         target = Target(entry.files_tree, entry.modes_tree, Defaults(*entry.defaults), entry.checkpoint.not_captured)
-        drawn = draw(Source(self.vault.objects, scan.objects), scan, target, paths, already=self._already)
+        drawn = draw(look.source, look.scan, target, paths, already=self._already)
         return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps)
 
     def _already(self, path: bytes, node: Node) -> bool:
@@ -166,7 +167,7 @@ class Workbench:
         self._refuse_replaced()
         with self.vault.objects.writer() as writer:
             look = self.look(writer)
-            plan = self.plan(entry, look.scan if what != "state" else None, paths, what)
+            plan = self.plan(entry, look if what != "state" else None, paths, what)
             if promised is not None and promised.actions != plan.actions:
                 raise PlanStale(
                     "The workspace is no longer what the plan was made for. Nothing was changed.",
@@ -181,8 +182,8 @@ class Workbench:
             look = self.look(writer)
             for depth, move in enumerate(states):
                 entry = self.vault.checkpoints.by_id(move.id)
-                if entry is not None and self._differs(entry, move, look.scan):
-                    plan = self.plan(entry, look.scan if move.what != "state" else None, None, move.what)
+                if entry is not None and self._differs(entry, move, look):
+                    plan = self.plan(entry, look if move.what != "state" else None, None, move.what)
                     return self._go(entry, plan, look, writer, verb=verb, depth=depth + (verb == "redo"))
         return None
 
@@ -200,7 +201,7 @@ class Workbench:
         position = entry.id if what != "state" and plan.paths is None else ""
         journal = Journal(random_name(6), entry.id, safety, what, position, verb, depth, actions=plan.actions)
         with Directory.open(self.settings.workspace) as root:
-            outcome = procedure.carry_out(self.vault, root, journal, seen=look.scan.trusted_stat, progress=self.counted("restoring"))
+            outcome = procedure.carry_out(self.vault, root, journal, seen=look.scan, progress=self.counted("restoring"))
         for make_current in staged:
             make_current()
         kept = [*plan.keeps, *outcome.kept]
@@ -216,15 +217,15 @@ class Workbench:
         """
         with self.vault.objects.writer() as writer:
             look = self.look(writer)
-            if saving.same_state(entry, look.scan) or self.plan(entry, look.scan, None, "files").is_noop:
+            if saving.same_state(entry, look.scan) or self.plan(entry, look, None, "files").is_noop:
                 return
             about = f"after {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}, with what was kept"
             landed, _ = self.keep(self.draft("", about, "safety"), look, writer, as_position=False)
         with self.vault.database.transaction():
             self.vault.moves.replace_top(Move(landed.id))
 
-    def _differs(self, entry: Entry, move: Move, scan: Scan) -> bool:
-        if move.what != "state" and not saving.same_state(entry, scan) and not self.plan(entry, scan, None, "files").is_noop:
+    def _differs(self, entry: Entry, move: Move, look: Look) -> bool:
+        if move.what != "state" and not saving.same_state(entry, look.scan) and not self.plan(entry, look, None, "files").is_noop:
             return True
         return move.what != "files" and bool(self.providers) and self.providers.capture() != entry.checkpoint.state
 

@@ -15,6 +15,7 @@ import errno
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from mulligan.model.paths import join, parent_of, to_text
 from mulligan.model.plan import Action, Keep
@@ -29,7 +30,16 @@ from mulligan.scan.record import Stat
 _SYNC_EACH = 16
 _CHANGED = "changed during the restore"
 
-Seen = Callable[[bytes], Stat | None]
+
+class Seen(Protocol):
+    """What a scan remembers of a path."""
+
+    def glance(self, path: bytes) -> Stat | None:
+        """Returns the stat fields it had: enough to go on, where the displaced file is looked at afterwards."""
+
+    def trusted_stat(self, path: bytes) -> Stat | None:
+        """Returns stat fields that prove a file unchanged; None for one whose bytes must be compared."""
+
 
 
 @dataclass
@@ -78,7 +88,7 @@ class Executor:
             return action.before is None  # no such directory: nothing stands there
         if action.before is None and action.after is not None and action.after.is_dir and stands(directory, _name(action), action.after):
             return True  # a directory that was not worth capturing is there already
-        return stands(directory, _name(action), action.before, self._seen(action.path))
+        return stands(directory, _name(action), action.before, self._seen.glance(action.path))
 
     def tidy(self) -> set[int]:
         """After a crash: removes each temporary whose bytes are held elsewhere, else puts it in sight; returns those that stay."""
@@ -157,7 +167,7 @@ class Executor:
             self._done(action)
             return
         parent, name, stage, temporary = self._places_of(number, action)
-        if not stands(parent, name, action.before, self._seen(action.path)):
+        if not stands(parent, name, action.before, self._seen.glance(action.path)):
             if parent.exists(name) and not self._is_succeeded(parent, action):
                 self._keep(action.path, _CHANGED)
             else:
@@ -165,7 +175,7 @@ class Executor:
                 self._done(action)
             return
         parent.rename_away(name, temporary, to=stage)
-        if not stands(stage, temporary, action.before, self._seen(action.path), moved=True):
+        if not stands(stage, temporary, action.before, self._seen.trusted_stat(action.path), moved=True):
             self._put_back(number, action, parent, stage)
             return
         stage.unlink(temporary)
@@ -263,7 +273,7 @@ class Executor:
         parent, name = self._handles.get(parent_of(action.path)), _name(action)
         if action.after is None:
             return
-        if stands(parent, name, action.before, self._seen(action.path)):
+        if stands(parent, name, action.before, self._seen.trusted_stat(action.path)):
             if not parent.chmod(name, action.after.perm, inode=parent.stat(name).st_ino):
                 self._keep(action.path, _CHANGED)
                 return
@@ -274,7 +284,7 @@ class Executor:
 
     def _place(self, number: int, action: Action) -> None:
         parent, name, stage, _ = self._places_of(number, action)
-        if not stands(parent, name, action.before, self._seen(action.path)):
+        if not stands(parent, name, action.before, self._seen.glance(action.path)):
             self._already(number, action, parent, stage)
         elif number not in self._stage.inodes:
             self._keep(action.path, self._stage.skipped.get(number, _CHANGED))
@@ -314,7 +324,7 @@ class Executor:
             self._outcome.kept.append(Keep(to_text(action.path), "no exchange", "this file system cannot swap names; written without that guard"))
             self._verify(number, action, parent)
             return
-        if stands(stage, temporary, action.before, self._seen(action.path), moved=True):
+        if stands(stage, temporary, action.before, self._seen.trusted_stat(action.path), moved=True):
             stage.unlink(temporary)
             self._verify(number, action, parent)
             return

@@ -14,6 +14,7 @@ import stat
 from collections import OrderedDict
 
 from mulligan.model.objects import BLOB, object_id
+from mulligan.model.paths import parent_of
 from mulligan.model.plan import Node
 from mulligan.safefs import seam
 from mulligan.safefs.directory import CHUNK, Directory, NotRegular
@@ -36,7 +37,17 @@ class Handles:
         if path in self._open:
             self._open.move_to_end(path)
             return self._open[path]
-        directory = self._root.descend(path)
+        above = parent_of(path)
+        if path and above in self._open:
+            # The usual case of a sorted plan: a sibling of the last one.
+            self._open.move_to_end(above)
+            return self._add(path, self._open[above].child(os.path.basename(path)))
+        if above:
+            self._add(above, self._root.descend(above))
+            return self._add(path, self._open[above].child(os.path.basename(path)))
+        return self._add(path, self._root.descend(path))
+
+    def _add(self, path: bytes, directory: Directory) -> Directory:
         self._open[path] = directory
         if len(self._open) > _OPEN:
             self._open.popitem(last=False)[1].close()

@@ -84,7 +84,7 @@ class _Way:
         self._forward = forward
         self._stuck: set[int] = set()
         self._stager = Stager(root, handles, store, token, self._layout)
-        self._executor = Executor(root, handles, token, self._layout, seen=_nothing, locked=journal.locked)
+        self._executor = Executor(root, handles, token, self._layout, seen=_Unseen(), locked=journal.locked)
 
     def tidy(self) -> set[int]:
         """Sees to the temporaries of an earlier attempt; returns those that stay."""
@@ -117,5 +117,11 @@ def _awaits(handles: Handles, layout: Layout, action: Action) -> bool:
         return is_absence(error) and action.before is None  # its directory is yet to be made
 
 
-def _nothing(_: bytes) -> None:
-    """Trusts no stat fields: after a crash only bytes count."""
+class _Unseen:
+    """After a crash nothing is remembered: every path is compared by its bytes."""
+
+    def glance(self, _: bytes) -> None:
+        """Knows nothing."""
+
+    def trusted_stat(self, _: bytes) -> None:
+        """Knows nothing."""

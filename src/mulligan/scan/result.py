@@ -91,6 +91,11 @@ class Scan:
             seen = self.observed.get(join(directory, name)) or record.stat_at(at)
             yield name, git_mode(seen.mode), record.oid_at(at)
 
+    def glance(self, path: bytes) -> Stat | None:
+        """Returns the stat fields that a captured file had."""
+        found = self.entry(path)
+        return found[0] if found is not None else None
+
     def trusted_stat(self, path: bytes) -> Stat | None:
         """Returns stat fields that prove a file unchanged; None for one too young for that, whose bytes must be compared."""
         found = None if path in self.observed else self.entry(path)
