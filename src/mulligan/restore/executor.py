@@ -319,6 +319,9 @@ class Executor:
         except OSError as error:
             if error.errno not in NO_FLAGS:
                 raise
+            if not stands(parent, name, action.before, self._seen.trusted_stat(action.path)):
+                self._already(number, action, parent, stage)  # nobody looks at it afterwards, so a glance is not enough
+                return
             # RACE: without an exchange, bytes written between the look above and this rename are lost.
             stage.rename(temporary, name, to=parent)
             self._outcome.kept.append(Keep(to_text(action.path), "no exchange", "this file system cannot swap names; written without that guard"))

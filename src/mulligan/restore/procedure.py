@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from mulligan.errors import PlanStale
+from mulligan.model.objects import MODE_DIR
 from mulligan.model.paths import to_text
 from mulligan.model.plan import Keep
 from mulligan.restore.executor import Executor, Outcome, Seen
@@ -18,10 +19,12 @@ from mulligan.restore.layout import Layout
 from mulligan.restore.place import Handles
 from mulligan.restore.recovery import FINISHED, TAKEN_BACK, Recovered, recover
 from mulligan.restore.staging import Stage, Stager
-from mulligan.restore.unlocking import find_locked, lock_again, unlock
+from mulligan.restore.unlocking import Locked, find_locked, lock_again, unlock
 from mulligan.safefs.directory import Directory
+from mulligan.scan.result import Defaults
 from mulligan.timeline.journal import APPLYING, Journal, close_journal, open_journal, read_journal, set_phase
 from mulligan.timeline.moves import Move
+from mulligan.timeline.sources import Permissions, Source
 from mulligan.timeline.vault import Vault
 
 Progress = Callable[[int, int], None]
@@ -33,7 +36,7 @@ def carry_out(vault: Vault, root: Directory, journal: Journal, *, seen: Seen, pr
     staged, handles = Handles(root), Handles(root)
     try:
         layout = Layout(journal.actions)
-        journal = replace(journal, locked=find_locked(staged, layout))
+        journal = replace(journal, locked=_to_open(vault, journal, find_locked(staged, layout)))
         with vault.database.transaction():
             open_journal(vault.database, journal)
         stager = Stager(root, staged, vault.objects, journal.token, layout)
@@ -57,6 +60,21 @@ def carry_out(vault: Vault, root: Directory, journal: Journal, *, seen: Seen, pr
     with vault.database.transaction():
         conclude(vault, journal)
     return outcome
+
+
+def _to_open(vault: Vault, journal: Journal, locked: Locked) -> Locked:
+    """
+    Returns which read-only directories are opened; the others stop the restore before it begins.
+
+    An undo must always be possible. A restore passes only those that were read-only at the position already: one that
+    somebody closed since then is meant to stay as it is.
+    """
+    here = vault.checkpoints.current()
+    if not locked or journal.verb != "restore" or here is None:
+        return locked
+    source = Source(vault.objects)
+    then = Permissions(source, here.modes_tree, Defaults(*here.defaults))
+    return tuple((path, perm) for path, perm in locked if source.lookup(here.files_tree, path) and then.of(path, MODE_DIR) == perm)
 
 
 def _prepare(stager: Stager, executor: Executor, progress: Progress | None) -> Stage:

@@ -89,11 +89,36 @@ def test_a_restore_and_its_undo_go_through_read_only_directories(scene, project)
         scene.redo()
 
 
-def test_a_read_only_workspace_stays_one(scene, project):
-    project.chmod(0o555)
+def test_an_undo_leaves_a_read_only_workspace_one(scene, project):
     scene.restore("empty")
-    assert state_of(project) == EMPTY
+    project.chmod(0o555)
+    scene.undo()
+    assert state_of(project) == LOCKED
     assert project.stat().st_mode & 0o7777 == 0o555
+
+
+def test_some_paths_below_a_read_only_directory_are_restored_and_undone(scene, project):
+    scene.restore("changed", paths=["locked/deep"])
+    assert state_of(project) == LOCKED | {"locked/deep/b": CHANGED["locked/deep/b"]}
+    scene.undo()
+    assert state_of(project) == LOCKED
+
+
+def test_a_directory_closed_since_the_position_stops_a_restore_with_nothing_changed(scene, project):
+    """Somebody meant it; the error says how to go on, and an undo is not stopped."""
+    scene.restore("empty")
+    (project / "d").mkdir()
+    (project / "d/f").write_text("1")
+    scene.save("open")
+    (project / "d/f").write_text("2")
+    (project / "d").chmod(0o555)
+    before = state_of(project)
+    with pytest.raises(mulligan.UserError, match="may not be written") as refusal:
+        scene.restore("open")
+    assert "chmod" in refusal.value.hint
+    assert state_of(project) == before
+    scene.undo()
+    assert (project / "d/f").read_text() == "1"
 
 
 @pytest.mark.parametrize("lie", [KilledAt, FailsAt])
