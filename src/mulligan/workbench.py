@@ -108,12 +108,12 @@ class Workbench:
                 return None, []
             return self.keep(draft, look, writer, as_position=True)
 
-    def keep(self, draft: saving.Draft, look: Look, writer: Any, *, as_position: bool) -> tuple[Entry, list[Entry]]:
-        """Writes a checkpoint of what was seen; returns it and what retention or the budget let go for it."""
+    def keep(self, draft: saving.Draft, look: Look, writer: Any, *, as_position: bool, sparing: str = "") -> tuple[Entry, list[Entry]]:
+        """Writes a checkpoint of what was seen; returns it and what retention or the budget let go for it, never `sparing`."""
         vault, scan, base = self.vault, look.scan, self.vault.checkpoints.current()
         changes = saving.changes_since(base, scan, look.source)
         entry = saving.write_objects(saving.draft_entry(draft, scan, look.git, base, changes), scan, writer)
-        pinned = self._pinned()
+        pinned = self._pinned() | {sparing}
         gone = self._within_budget(writer.pending_bytes, pinned, scan)
         writer.finish()
         gone += saving.record(vault, entry, now_ns=self.now_ns(), pinned=pinned, as_position=as_position)
@@ -245,7 +245,8 @@ class Workbench:
             return here.id
         about = f"before {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}"
         draft = self.draft("", about, "safety", state=self.providers.capture())
-        return self.keep(draft, look, writer, as_position=False)[0].id
+        # The target itself may be the next to go.
+        return self.keep(draft, look, writer, as_position=False, sparing=entry.id)[0].id
 
     def recover(self) -> str:
         """Ends a restore that was cut short; returns a sentence about it, empty when there was none."""

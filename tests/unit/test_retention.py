@@ -236,3 +236,17 @@ def test_undo_is_not_lost_to_retention(ws, project):
     ws.undo()
     assert (project / "a").read_text() == "unsaved 24"
     assert len(ws.log(kind="safety")) <= 21
+
+
+def test_the_safety_checkpoint_of_a_restore_never_evicts_the_target(ws, project):
+    """The oldest safety checkpoint is restored to when there are as many as may be."""
+    put(project, "a", "base")
+    ws.save("base")
+    safeties = []
+    for number in range(ws.settings.retention.safety):
+        put(project, "a", str(number))
+        safeties.append(ws.restore("base").undo)
+    put(project, "a", "last")
+    ws.restore(safeties[0])
+    assert (project / "a").read_text() == "0"
+    assert ws.get("@").id == safeties[0]
