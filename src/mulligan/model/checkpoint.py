@@ -186,7 +186,7 @@ def as_json_object(value: Mapping[str, Any] | None, what: str) -> dict[str, Any]
     """Returns a plain dict that JSON can hold; raises TypeError or ValueError naming the culprit otherwise."""
     plain = dict(value or {})
     try:
-        copied: dict[str, Any] = json.loads(json.dumps(plain))
+        copied: dict[str, Any] = json.loads(json.dumps(plain, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise type(error)(f"{what} must be JSON: {error}") from None
     return copied

@@ -17,7 +17,7 @@ from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
 from mulligan.model.objects import MODE_DIR, MODE_LINK, TreeEntry
 from mulligan.model.paths import ancestors, covers, parent_of, to_text
 from mulligan.model.plan import Action, Keep, Node
-from mulligan.scan.result import Cover, Defaults, Scan
+from mulligan.scan.result import Cover, Defaults, Scan, cover_of
 from mulligan.scan.scope import database_family
 from mulligan.timeline.sources import Permissions, Source
 
@@ -63,7 +63,7 @@ class _Draft:
         self._then = Permissions(source, target.modes_tree, target.defaults)
         self._out_now = scan.cover()
         self._then_rows = {_parsed(row.path): row for row in target.not_captured}
-        self._out_then = Cover(self._then_rows)
+        self._out_then = cover_of(target.not_captured)
 
     def node_now(self, path: bytes, entry: TreeEntry | None) -> Node | None:
         """Returns what stands there now."""

@@ -7,10 +7,11 @@ checkpoint before anything is stored.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
+from mulligan.model.checkpoint import INCOMPLETE, MOVING, NotCaptured
 from mulligan.model.paths import ancestors, join, parent_of, to_text
 from mulligan.scan.cache import Cache
 from mulligan.scan.record import Missed, Record, Stat, git_mode
@@ -25,23 +26,36 @@ class Defaults(NamedTuple):
 
 
 class Cover:
-    """A set of paths that stand for all below them."""
+    """
+    A set of paths that stand for all below them, and of directories that stand for what is directly in them alone.
 
-    def __init__(self, paths: Iterable[bytes]) -> None:
+    A directory that would not hold still is of the second kind: the directories in it were seen all the same.
+    """
+
+    def __init__(self, paths: Iterable[bytes], shallow: Iterable[bytes] = ()) -> None:
         self._paths = set(paths)
+        self._shallow = set(shallow)
 
     def __bool__(self) -> bool:
-        return bool(self._paths)
+        return bool(self._paths or self._shallow)
 
     def over(self, path: bytes) -> bytes | None:
         """Returns the listed path that is this one or stands above it; None when there is none."""
-        if not self._paths:
+        if not self:
             return None
-        if path in self._paths:
+        if path in self._paths or path in self._shallow:
             return path
         if b"" in self._paths:
             return b""
+        if self._shallow and parent_of(path) in self._shallow:
+            return parent_of(path)
         return next((above for above in ancestors(path) if above in self._paths), None)
+
+
+def cover_of(rows: Iterable[NotCaptured]) -> Cover:
+    """Returns the paths that a checkpoint lists as not captured, to ask what they stand over."""
+    listed = {os.fsencode(row.path) if row.path != "." else b"": row.reason for row in rows}
+    return Cover([p for p, reason in listed.items() if reason != MOVING], [p for p, reason in listed.items() if reason == MOVING])
 
 
 class Scan:
@@ -112,4 +126,5 @@ class Scan:
 
     def cover(self) -> Cover:
         """Returns the paths that are not captured, to ask what they stand over."""
-        return Cover(self.missed)
+        moving = [path for path, m in self.missed.items() if m.reason == MOVING]
+        return Cover(self.missed.keys() - moving, moving)

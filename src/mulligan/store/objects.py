@@ -49,6 +49,7 @@ class ObjectStore:
         self._open: OrderedDict[bytes, Pack] = OrderedDict()
         self._trees: OrderedDict[bytes, list[TreeEntry]] = OrderedDict()
         self._listed: tuple[int, ...] | None = None
+        self._relied: set[bytes] = set()
 
     def close(self) -> None:
         """Closes every file; the next use opens them again."""
@@ -139,7 +140,18 @@ class ObjectStore:
     def writer(self, *, anew: Container[bytes] = ()) -> PackWriter:
         """Returns a writer; objects in `anew` are written even if the store seems to hold them (it is damaged)."""
         self._refresh_if_changed()
-        return PackWriter(self.directory, knows=self._knows, finished=self._outdate, anew=anew)
+        self._relied = set()
+        return PackWriter(self.directory, knows=self._rely, finished=self._outdate, anew=anew)
+
+    def relied_on(self) -> set[bytes]:
+        """Returns what the newest writer left out because it is here; whoever collects before it is done must keep that."""
+        return self._relied
+
+    def _rely(self, oid: bytes) -> bool:
+        known = self._knows(oid)
+        if known:
+            self._relied.add(oid)
+        return known
 
     def _outdate(self) -> None:
         """Makes the next miss look again: what is durable must not fail for want of a listing."""

@@ -1,15 +1,15 @@
 """
 What commits and trees reach.
 
-Blobs are counted, never read; each tree is read once (for `exclusive_bytes`, twice at the most). A tree that cannot be
-read raises StoreDamaged: what lies below it is unknown, and nobody may take the unknown for dead.
+Blobs are counted, never read; each tree is read once. A tree that cannot be read raises StoreDamaged: what lies below it is
+unknown, and nobody may take the unknown for dead.
 Nothing here recurses, so a tree of any depth is walked.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from mulligan.model.objects import COMMIT, TREE, parse_commit
 from mulligan.store.objects import ObjectStore
@@ -23,48 +23,26 @@ def reachable(store: ObjectStore, roots: Iterable[bytes]) -> set[bytes]:
     """Returns the ids of everything that commits or trees reach, themselves included."""
     seen: set[bytes] = set()
     for root in roots:
-        if root in seen:
-            continue
-        seen.add(root)
-        waiting = _root_trees(store, root)
-        while waiting:
-            tree = waiting.pop()
-            if tree in seen and tree != root:
-                continue
-            seen.add(tree)
-            trees, blobs = _children(store, tree)
-            seen.update(blobs)
-            waiting += [below for below in trees if below not in seen]
+        reach(store, root, seen)
     return seen
 
 
-def exclusive_bytes(store: ObjectStore, roots: Mapping[str, bytes]) -> dict[str, int]:
-    """Returns for each root the packed bytes of the objects that no other root reaches."""
-    owner: dict[bytes, str | None] = {}
-    for name, root in roots.items():
-        _claim(store, owner, name, root)
-    held = dict.fromkeys(roots, 0)
-    for oid, only in owner.items():
-        if only is not None and store.has(oid):  # what is missing takes no room; `check` tells of it
-            held[only] += store.packed_size(oid)
-    return held
-
-
-def _claim(store: ObjectStore, owner: dict[bytes, str | None], name: str, root: bytes) -> None:
-    """Walks one root: what nobody had is its own, what another had is shared from now on, with all below."""
-    waiting: list[tuple[bytes, bool, bool]] = [(root, True, False)]
+def reach(store: ObjectStore, root: bytes, seen: set[bytes]) -> list[bytes]:
+    """Adds to `seen` what a commit or tree reaches and returns what is new; what was there before came with all below it."""
+    if root in seen:
+        return []
+    found, waiting = [root], _root_trees(store, root)
+    seen.add(root)
     while waiting:
-        oid, walk, shared = waiting.pop()
-        before = owner.get(oid, "")
-        if before is None or (before == name and not shared and oid in owner):
+        tree = waiting.pop()
+        if tree in seen and tree != root:
             continue
-        now_shared = shared or oid in owner
-        owner[oid] = None if now_shared else name
-        if not walk:
-            continue
-        trees, blobs = _children_of_any(store, oid) if oid == root else _children(store, oid)
-        waiting += [(tree, True, now_shared) for tree in trees]
-        waiting += [(blob, False, now_shared) for blob in blobs]
+        trees, blobs = _children(store, tree)
+        new = [oid for oid in dict.fromkeys((tree, *blobs)) if oid not in seen]
+        seen.update(new)
+        found += new
+        waiting += [below for below in trees if below not in seen]
+    return found
 
 
 def _root_trees(store: ObjectStore, root: bytes) -> list[bytes]:
@@ -72,13 +50,6 @@ def _root_trees(store: ObjectStore, root: bytes) -> list[bytes]:
     if kind == COMMIT:
         return [parse_commit(store.read(root, COMMIT)).tree]
     return [root] if kind == TREE else []
-
-
-def _children_of_any(store: ObjectStore, oid: bytes) -> tuple[list[bytes], list[bytes]]:
-    kind, _ = store.kind_and_size(oid)
-    if kind == COMMIT:
-        return [parse_commit(store.read(oid, COMMIT)).tree], []
-    return _children(store, oid) if kind == TREE else ([], [])
 
 
 def _children(store: ObjectStore, tree: bytes) -> tuple[list[bytes], list[bytes]]:

@@ -2,8 +2,8 @@
 Disk: freeing it for real, and staying within the budget.
 
 Pruning drops objects that no checkpoint reaches and consolidates packs, with little room of its own. The budget evicts
-steps, automatic, session and old safety checkpoints, in that order, by the bytes only they hold; manual and feature
-checkpoints are never deleted for it: the save is refused instead.
+steps, automatic, session and old safety checkpoints, in that order, by the bytes only they hold, and none of them in vain;
+manual and feature checkpoints are never deleted for it: the save is refused instead.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from mulligan.errors import NoRoom
 from mulligan.model.sizes import format_size
 from mulligan.scan import cache
-from mulligan.store.reach import exclusive_bytes, reachable
+from mulligan.store.reach import reach, reachable
 from mulligan.store.refs import pack_refs
 from mulligan.store.repository import PERMANENT
 from mulligan.timeline.commits import Entry
@@ -25,20 +25,21 @@ Progress = Callable[[int, int], None]
 _MANY_REFS = 256
 
 
-def prune(vault: Vault, *, extra: Iterable[bytes] = (), progress: Progress | None = None) -> int:
-    """Frees what no checkpoint needs and packs the rest; returns the bytes freed."""
+def prune(vault: Vault, *, extra: Iterable[bytes] = (), relied: Iterable[bytes] = (), progress: Progress | None = None) -> int:
+    """Frees what no checkpoint needs and packs the rest; keeps also what `extra` reaches and `relied` names; returns the bytes freed."""
     # Every save imports this module, and few prune.
     from mulligan.diff.history import version_chains
     from mulligan.store.collect import collect
 
-    live = reachable(vault.objects, [*vault.checkpoints.roots().values(), *extra]) | PERMANENT
-    trees = [entry.files_tree for entry in vault.checkpoints.oldest()]
-    freed = collect(vault.objects, live, chains=version_chains(vault.objects.read_tree, trees), progress=progress)
+    # First of all: whoever dies below must leave nobody trusting what was remembered of the objects.
+    vault.next_epoch()
     if cache.root_tree_of(vault.directory) not in vault.checkpoints.files_trees():
         cache.discard(vault.directory)
+    live = reachable(vault.objects, [*vault.checkpoints.roots().values(), *extra]).union(PERMANENT, relied)
+    trees = [entry.files_tree for entry in vault.checkpoints.oldest()]
+    freed = collect(vault.objects, live, chains=version_chains(vault.objects.read_tree, trees), progress=progress)
     if vault.checkpoints.count() > _MANY_REFS:
         pack_refs(vault.directory)
-    vault.next_epoch()
     return freed
 
 
@@ -55,12 +56,14 @@ def used(vault: Vault) -> int:
 
 def make_room(vault: Vault, need: int, *, pinned: set[str], extra: Iterable[bytes]) -> list[Entry]:
     """Brings the store within its budget with `need` bytes to come; returns what was evicted, raises NoRoom if it cannot."""
-    budget, gone = vault.settings.retention.budget, []
+    budget, extra = vault.settings.retention.budget, list(extra)
     if need > budget:
         raise _refusal(vault, need)
-    prune(vault, extra=extra)
-    while used(vault) + need > budget:
-        batch = _next_to_go(vault, used(vault) + need - budget, pinned)
+    relied = vault.objects.relied_on()
+    prune(vault, extra=extra, relied=relied)
+    gone: list[Entry] = []
+    while (over := used(vault) + need - budget) > 0:
+        batch = _next_to_go(vault, over, pinned=pinned, held=[*extra, *relied])
         if not batch:
             raise _refusal(vault, need)
         with vault.database.transaction():
@@ -68,19 +71,27 @@ def make_room(vault: Vault, need: int, *, pinned: set[str], extra: Iterable[byte
                 remove(vault, entry)
         vault.settle()
         gone += batch
-        prune(vault, extra=extra)
+        prune(vault, extra=extra, relied=relied)
     return gone
 
 
-def _next_to_go(vault: Vault, over: int, pinned: set[str]) -> list[Entry]:
-    """Returns the next checkpoints to evict: in order, until the bytes that only they hold are enough."""
-    held = exclusive_bytes(vault.objects, vault.checkpoints.roots())
-    batch: list[Entry] = []
-    for entry in eviction_order(vault.checkpoints.oldest(), pinned=pinned):
+def _next_to_go(vault: Vault, over: int, *, pinned: set[str], held: Iterable[bytes]) -> list[Entry]:
+    """Returns the fewest checkpoints, in order, whose going frees enough; none when that of all of them would not."""
+    store, order = vault.objects, eviction_order(vault.checkpoints.oldest(), pinned=pinned)
+    going = {entry.id for entry in order}
+    staying = [commit for name, commit in vault.checkpoints.roots().items() if name not in going]
+    seen = reachable(store, [*staying, *held])
+    # From the last to go: what only it and those before it reach is there until it goes.
+    held_by = [reach(store, entry.commit_id, seen) for entry in reversed(order)]
+    freed = [sum(store.packed_size(oid) for oid in oids if store.has(oid)) for oids in held_by]
+    if sum(freed) < over:
+        return []
+    batch = []
+    for entry, size in zip(order, reversed(freed), strict=True):
         if over <= 0:
             break
         batch.append(entry)
-        over -= held.get(entry.id, 0)
+        over -= size
     return batch
 
 

@@ -72,8 +72,9 @@ class Checkpoints:
         """Points a checkpoint to a rewritten commit."""
         cp = entry.checkpoint
         self._db.run(
-            "UPDATE checkpoint SET commit_id=?, files_tree=?, modes_tree=?, changes=?, not_captured=? WHERE id=?",
-            cp.commit, entry.files_tree, entry.modes_tree, cp.packed_changes, cp.packed_not_captured, cp.id,
+            "UPDATE checkpoint SET commit_id=?, files_tree=?, modes_tree=?, changes=?, not_captured=?, git=? WHERE id=?",
+            cp.commit, entry.files_tree, entry.modes_tree, cp.packed_changes, cp.packed_not_captured,
+            json.dumps(cp.git.to_dict() if cp.git else None), cp.id,
         )  # fmt: skip
         self._db.run("INSERT OR REPLACE INTO fresh_ref VALUES (?, ?)", cp.id, cp.commit)
 

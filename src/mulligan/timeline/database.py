@@ -7,6 +7,7 @@ instant. SQLite's files are SQLite's: nothing else in the process opens or close
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from mulligan.safefs.directory import Directory
 
 NAME = "timeline.db"
 FORMAT = 1
+# Not the file's fault: a store that may not be written, a process that may open no more files.
+_REFUSED = frozenset({sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM})
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE checkpoint (
@@ -65,9 +68,15 @@ class Database:
         if fresh:
             # SQLite would create it with the umask's mode; its -wal and -shm take over the mode found here.
             seam.calls.close(directory.create(NAME.encode()))
+        self.inode = directory.stat(NAME.encode()).st_ino
+        self.read_only = not create and not os.access(store_path, os.W_OK | os.X_OK, effective_ids=True)
         with translated():
-            self._connection = _connect(f"{store_path}/{NAME}")
-            self._initialise()
+            self._connection = _connect_to_read(f"{store_path}/{NAME}") if self.read_only else _connect(f"{store_path}/{NAME}")
+            try:
+                self._initialise()
+            except BaseException:
+                self._connection.close()
+                raise
 
     def _initialise(self) -> None:
         run = self._connection.execute
@@ -77,6 +86,8 @@ class Database:
                 f"This store has format {version}; this mulligan reads up to {FORMAT}. Nothing was touched.",
                 hint="Upgrade: pip install -U mulligan",
             )
+        if self.read_only:
+            return
         run("PRAGMA synchronous=FULL")
         run("PRAGMA secure_delete=ON")
         if version == 0:
@@ -139,9 +150,23 @@ class Database:
         self.run("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def _connect(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+def _connect(path: str, *, uri: bool = False) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0, uri=uri)
     connection.row_factory = sqlite3.Row
+    return connection
+
+
+def _connect_to_read(path: str) -> sqlite3.Connection:
+    """Opens the timeline of a store that nobody can write to here; SQLite would want to put files beside it."""
+    place = "file:" + path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    connection = _connect(f"{place}?mode=ro", uri=True)
+    try:
+        connection.execute("SELECT count(*) FROM meta").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        if os.path.lexists(path + "-wal"):
+            raise  # the newest checkpoints may be there alone: an answer without them would be wrong
+        connection = _connect(f"{place}?immutable=1", uri=True)
     return connection
 
 
@@ -162,6 +187,11 @@ def _translate(error: sqlite3.Error) -> MulliganError:
         return NoRoom("The disk is full. Nothing was changed; every earlier checkpoint is untouched.", hint="Free space, then: mulligan gc")
     if "I/O" in text:
         return DurabilityLost(f"The disk failed the timeline ({text}). Nothing was acknowledged.", hint="Check the disk, then: mulligan check")
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSED:
+        return StoreError(
+            f"The system does not let the timeline be used ({text}). Nothing was changed.",
+            hint="Check the permissions of the store and the limit on open files",
+        )
     return StoreDamaged(f"The timeline cannot be read ({text}). Your workspace is untouched.", hint="Rebuild it: mulligan doctor")
 
 

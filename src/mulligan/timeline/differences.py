@@ -17,7 +17,7 @@ from mulligan.model.diff import Diff
 from mulligan.model.objects import BLOB, MODE_LINK, TreeEntry
 from mulligan.model.paths import parent_of
 from mulligan.safefs.directory import Directory
-from mulligan.scan.result import Cover, Scan
+from mulligan.scan.result import Cover, Scan, cover_of
 from mulligan.store.objects import ObjectStore
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.saving import changes_since, compare_entries
@@ -65,7 +65,7 @@ def _chosen(
 
 
 def _cover(entry: Entry) -> Cover:
-    return Cover(os.fsencode(row.path) if row.path != "." else b"" for row in entry.checkpoint.not_captured)
+    return cover_of(entry.checkpoint.not_captured)
 
 
 def _only_hidden(change: Change, then: Cover, now: Cover) -> bool:

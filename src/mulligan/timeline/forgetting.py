@@ -13,7 +13,7 @@ from typing import Any
 
 from mulligan.errors import StoreDamaged, UnknownPath
 from mulligan.model.checkpoint import EXCLUDED, pack_list
-from mulligan.model.objects import EMPTY_TREE, MODE_DIR, TREE, TreeEntry, encode_tree
+from mulligan.model.objects import MODE_DIR, TREE, TreeEntry, encode_tree
 from mulligan.model.paths import covers, join, to_text
 from mulligan.scan import cache
 from mulligan.timeline.budget import prune
@@ -103,12 +103,14 @@ def _without(entry: Entry, path: bytes, read: ReadTree, writer: Any) -> Entry:
 
 def _cut(tree: bytes, names: list[bytes], read: ReadTree, writer: Any) -> bytes:
     """Returns a tree without one path; a directory emptied by it stays, as it does on disk."""
-    entries, name = read(tree), names[0]
-    kept = [e for e in entries if e.name != name]
-    if len(names) > 1:
-        kept += [TreeEntry(name, MODE_DIR, _cut(e.oid, names[1:], read, writer)) for e in entries if e.name == name]
-    oid: bytes = writer.add(TREE, encode_tree(kept)) if kept else writer.add(TREE, b"")
-    return oid if kept else EMPTY_TREE
+    levels = []
+    for name in names:  # down, and up again: a path may be deeper than Python recurses
+        levels.append((name, [entry for entry in read(tree) if entry.name != name]))
+        tree = next((entry.oid for entry in read(tree) if entry.name == name), b"")
+    made = b""
+    for name, kept in reversed(levels):
+        made = writer.add(TREE, encode_tree([*kept, TreeEntry(name, MODE_DIR, made)] if made else kept))
+    return made
 
 
 def _elsewhere(vault: Vault, wanted: set[bytes]) -> dict[bytes, str]:

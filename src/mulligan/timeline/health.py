@@ -7,28 +7,27 @@ timeline, the timeline from the repository. It never deletes data that can be re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
-from mulligan.diff.compare import compare_trees
 from mulligan.errors import MulliganError, StoreDamaged
-from mulligan.model.checkpoint import pack_list
 from mulligan.model.objects import BLOB, COMMIT, EMPTY_TREE, TREE, parse_commit
-from mulligan.model.paths import to_text
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.lock import exclusive
 from mulligan.scan import cache
 from mulligan.store import refs, repository
 from mulligan.store.objects import ObjectStore
 from mulligan.store.verify import DAMAGED_INDEX, rebuild_index, verify_packs
-from mulligan.timeline.checkpoints import POSITION
 from mulligan.timeline.commits import Entry, read_commit
 from mulligan.timeline.database import NAME, Database
 from mulligan.timeline.moves import Move
+from mulligan.timeline.saving import pack_changes
+from mulligan.timeline.sources import Source
 from mulligan.timeline.vault import Vault
 
-_ASIDE = b"timeline.db.damaged"
+_ASIDE = b"timeline.db.damaged-%d"
 Progress = Callable[[int, int], None]
 
 
@@ -175,27 +174,31 @@ def _mend(vault: Vault, directory: Directory) -> list[str]:
         repository.create(directory, store_id=repository.store_id(directory) or random_name(16))
         done.append(f"Made the missing parts of the repository: {', '.join(missing)}.")
     done += _mend_indexes(directory)
-    if _set_aside_unreadable(vault, directory):
-        done.append(f"Put the unreadable timeline aside as {_ASIDE.decode()}.")
+    if aside := _set_aside_unreadable(vault, directory):
+        done.append(f"Put the unreadable timeline aside as {aside}.")
     if not directory.exists(NAME.encode()):
         done.append(_rebuild_timeline(vault, directory))
     cache.discard(directory)
     return done
 
 
-def _set_aside_unreadable(vault: Vault, directory: Directory) -> bool:
-    """Renames a timeline that SQLite cannot read, so that a new one can be built; it is kept."""
+def _set_aside_unreadable(vault: Vault, directory: Directory) -> str:
+    """Renames a timeline that SQLite cannot read, so that a new one can be built; returns the name under which it is kept."""
     if not directory.exists(NAME.encode()):
-        return False
+        return ""
     try:
         database = Database(vault.path, create=False, directory=directory)
-        damaged = bool(database.integrity())
+        damaged = bool(database.integrity()) or (not database.meta("store_id") and bool(refs.read_refs(directory)))
         database.close()
     except StoreDamaged:
         damaged = True
-    if damaged:
-        directory.rename(NAME.encode(), _ASIDE)
-    return damaged
+    if not damaged:
+        return ""
+    number = next(number for number in count(1) if not directory.exists(_ASIDE % number))
+    for ending in (b"-wal", b"-shm", b""):  # the timeline itself last: while it is there, the next doctor begins again
+        if directory.exists(NAME.encode() + ending):
+            directory.rename(NAME.encode() + ending, _ASIDE % number + ending)
+    return (_ASIDE % number).decode()
 
 
 def _mend_indexes(directory: Directory) -> list[str]:
@@ -224,16 +227,16 @@ def mend_refs(vault: Vault) -> list[str]:
     for name in wrong:
         refs.write_ref(vault.directory, name, want[name])
     done = [f"Wrote {len(wrong)} refs anew."] if wrong else []
-    adopted = 0
+    found = []
     for name in have.keys() - want.keys():
         try:
-            entry = read_commit(vault.objects, have[name])
+            found.append(read_commit(vault.objects, have[name]))
         except MulliganError:
             continue  # not readable: it stays as it is, and check goes on naming it
-        with vault.database.transaction():
+    with vault.database.transaction():
+        for entry in _linked(vault.objects, found, entries):
             vault.checkpoints.add(entry)
-        adopted += 1
-    return done + ([f"Took {adopted} checkpoints into the timeline that only the repository knew."] if adopted else [])
+    return done + ([f"Took {len(found)} checkpoints into the timeline that only the repository knew."] if found else [])
 
 
 def _rebuild_timeline(vault: Vault, directory: Directory) -> str:
@@ -249,25 +252,46 @@ def _rebuild_timeline(vault: Vault, directory: Directory) -> str:
             continue  # named by the check that follows
         except MulliganError as error:
             raise StoreDamaged(f"Checkpoint {name} cannot be trusted: {error.message}", hint="mulligan check") from error
-    entries.sort(key=lambda entry: entry.created_ns)
-    vault.adopt_database(database)
-    known = {entry.id: entry for entry in entries}
+    entries = _linked(store, entries)
+    vault.take_over(directory, database)
     with database.transaction():
-        database.set_meta("store_id", repository.store_id(directory) or "")
-        vault.record_workspace()
+        vault.introduce()
         for entry in entries:
-            vault.checkpoints.add(_with_changes(store, entry, known))
-        for entry in entries:
+            vault.checkpoints.add(entry)
             vault.moves.push(Move(entry.id))
-        if entries:
-            database.set_meta(POSITION, entries[-1].id)
+        for entry in [entry for entry in entries if entry.checkpoint.kind != "safety"][-1:] or entries[-1:]:
+            vault.checkpoints.set_position(entry.id)
     store.close()
     return f"Rebuilt the timeline from the repository: {len(entries)} checkpoints."
 
 
-def _with_changes(store: ObjectStore, entry: Entry, known: dict[str, Entry]) -> Entry:
-    parent = known.get(entry.checkpoint.parent or "")
-    changes = compare_trees(store.read_tree, parent.files_tree if parent else EMPTY_TREE, entry.files_tree)
-    packed = pack_list(to_text(change.path) for change in changes)
-    checkpoint = entry.checkpoint.replace(parent=parent.id if parent else None, packed_changes=packed)
-    return entry._replace(checkpoint=checkpoint)
+def _linked(store: ObjectStore, found: list[Entry], before: Sequence[Entry] = ()) -> list[Entry]:
+    """
+    Returns entries as the timeline had them: in order, each with its parent and what it changed against it.
+
+    A commit names the parent that it was saved from. Where that was deleted since, the one saved last before stands in.
+    """
+    known = {entry.id: entry for entry in before}
+    last = next((entry for entry in reversed(before) if entry.checkpoint.kind != "safety"), None)
+    linked = []
+    for entry in _in_order(found):
+        parent = known.get(entry.checkpoint.parent or "", last) if entry.checkpoint.parent else None
+        packed = pack_changes(Source(store), parent, entry)
+        checkpoint = entry.checkpoint.replace(parent=parent.id if parent else None, packed_changes=packed)
+        known[entry.id] = entry._replace(checkpoint=checkpoint)
+        linked.append(known[entry.id])
+        last = last if entry.checkpoint.kind == "safety" else entry
+    return linked
+
+
+def _in_order(entries: list[Entry]) -> list[Entry]:
+    """Returns entries by their times, but never before their parents: a clock may have been set back."""
+    waiting = {entry.id: entry for entry in sorted(entries, key=lambda entry: entry.created_ns)}
+    ordered: list[Entry] = []
+    while waiting:
+        line = [next(iter(waiting.values()))]
+        del waiting[line[0].id]
+        while (parent := waiting.pop(line[-1].checkpoint.parent or "", None)) is not None:
+            line.append(parent)
+        ordered += reversed(line)
+    return ordered

@@ -15,7 +15,7 @@ from mulligan.diff.compare import Change, compare_trees
 from mulligan.model.checkpoint import IGNORED, NEWLY_IGNORED, Checkpoint, GitState, moment, pack_list
 from mulligan.model.objects import EMPTY_TREE, TreeEntry
 from mulligan.model.paths import covers, to_text
-from mulligan.scan.result import Cover, Scan
+from mulligan.scan.result import Scan, cover_of
 from mulligan.timeline.commits import Entry, write_commit
 from mulligan.timeline.moves import Move
 from mulligan.timeline.retention import expired
@@ -115,10 +115,14 @@ def remove(vault: Vault, entry: Entry) -> None:
     """Deletes a checkpoint inside a transaction and tells its children what they changed against their new parent."""
     parent = vault.checkpoints.by_id(entry.checkpoint.parent or "")
     for child in vault.checkpoints.remove(entry):
-        changes = compare_entries(Source(vault.objects), parent, child)
-        hidden = Cover(row.path.encode("utf-8", "surrogateescape") for row in child.checkpoint.not_captured)
-        shown = [to_text(c.path) for c in changes if c.new is not None or hidden.over(c.path) is None]
-        vault.checkpoints.set_changes(child.id, pack_list(shown))
+        vault.checkpoints.set_changes(child.id, pack_changes(Source(vault.objects), parent, child))
+
+
+def pack_changes(source: Source, parent: Entry | None, child: Entry) -> bytes:
+    """Returns the list of files that a checkpoint changed, as it is kept; what it did not capture is not taken for deleted."""
+    hidden = cover_of(child.checkpoint.not_captured)
+    changes = compare_entries(source, parent, child)
+    return pack_list(to_text(change.path) for change in changes if change.new is not None or hidden.over(change.path) is None)
 
 
 def compare_entries(source: Source, a: Entry | None, b: Entry) -> list[Change]:

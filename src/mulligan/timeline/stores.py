@@ -102,7 +102,7 @@ def stores(settings: Settings) -> list[dict[str, Any]]:
     try:
         with Directory.open(settings.stores) as home:
             names = sorted(home.names())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     found = [_describe(os.path.join(settings.stores, os.fsdecode(name))) for name in names]
     return sorted((row for row in found if row), key=lambda row: -row["bytes"])
@@ -114,19 +114,28 @@ def _describe(path: str) -> dict[str, Any]:
     row: dict[str, Any] = {"path": path, "workspace": "", "checkpoints": 0, "bytes": _size(path), "exists": False, "gone": False}
     row["last_used"] = _last_used(path)
     try:
-        with Directory.open(path) as directory:
-            database = Database(path, create=False, directory=directory)
-        row["workspace"] = database.meta("workspace")
-        count = database.row("SELECT count(*) FROM checkpoint")
-        row["checkpoints"] = count[0] if count else 0
-        database.close()
+        row["workspace"], row["checkpoints"] = _contents(path)
     except MulliganError as error:
         row["problem"] = error.message
+        return row
+    except OSError as error:
+        row["problem"] = f"It cannot be opened ({error.strerror})."
         return row
     workspace = row["workspace"]
     row["exists"] = os.path.isdir(workspace)
     row["gone"] = not row["exists"] and os.path.isdir(os.path.dirname(workspace))
     return row
+
+
+def _contents(path: str) -> tuple[str, int]:
+    """Returns the workspace that a store is of, and how many checkpoints it holds."""
+    with Directory.open(path) as directory:
+        database = Database(path, create=False, directory=directory)
+    try:
+        count = database.row("SELECT count(*) FROM checkpoint")
+        return database.meta("workspace"), count[0] if count else 0
+    finally:
+        database.close()
 
 
 def _size(path: str) -> int:
@@ -193,10 +202,18 @@ def _store_of(settings: Settings, old: str) -> dict[str, Any] | None:
 
 def _move(path: str, settings: Settings) -> None:
     target = settings.store
+    if os.path.lexists(target) and (not os.path.isdir(target) or set(os.listdir(target)) - {"lock"}):
+        raise UserError(f"{target}, where the history would go, is not empty. Nothing was changed.", hint="Name another place: --store DIR")
     make_private(os.path.dirname(target))
     with Directory.open(os.path.dirname(path)) as before, Directory.open(os.path.dirname(target)) as after:
         name, new = os.fsencode(os.path.basename(path)), os.fsencode(os.path.basename(target))
         with before.child(name) as store, exclusive(store, wait=settings.wait, purpose="adopt"):
             if after.exists(new):
-                after.remove_tree(new)  # an empty one: it has no timeline, which was checked
-            before.rename(name, new, to=after)
+                after.remove_tree(new)  # an empty one, which was checked
+            try:
+                before.rename(name, new, to=after)
+            except OSError as error:
+                raise UserError(
+                    f"The history in {path} cannot be moved to {target} ({error.strerror}). Nothing was changed.",
+                    hint=f"Use it where it is: mulligan --store {path} …",
+                ) from error

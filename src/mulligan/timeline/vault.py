@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mulligan.errors import StoreDamaged, Unprotectable, UserError
+from mulligan.model.paths import to_text
 from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.durable import make_private
@@ -27,6 +28,8 @@ from mulligan.timeline.database import NAME, Database
 from mulligan.timeline.moves import Moves
 
 _STORE_ID, _WORKSPACE, _INODE, _EPOCH = "store_id", "workspace", "workspace_inode", "epoch"
+# What a store whose making was cut short may hold before it has a name; the configuration, which names it, comes last.
+_BEGINNINGS = frozenset({b"objects", b"refs", b"tmp", b"HEAD", b"lock"})
 
 
 class Vault:
@@ -38,6 +41,7 @@ class Vault:
         self._directory: Directory | None = None
         self._objects: ObjectStore | None = None
         self._database: Database | None = None
+        self._held = False
 
     # -- parts ----------------------------------------------------------------------------------
 
@@ -84,6 +88,7 @@ class Vault:
 
     def exists(self) -> bool:
         """Returns whether there is a store with a timeline; raises StoreDamaged when only one of the two is there."""
+        self._let_go_of_replaced()
         if self._directory is None:
             try:
                 self._directory = self._open()
@@ -97,6 +102,21 @@ class Vault:
                 hint="Rebuild the timeline from the repository: mulligan doctor",
             )
         return False
+
+    def _let_go_of_replaced(self) -> None:
+        """Closes a store that was removed, moved or put in another's place since it was opened."""
+        if self._directory is None or self._held:
+            return
+        mine = os.fstat(self._directory.fd)
+        try:
+            there = os.stat(self.path, follow_symlinks=False)
+            same = (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
+            if same and self._database is not None:
+                same = self._directory.stat(NAME.encode()).st_ino == self._database.inode
+        except OSError:
+            same = False
+        if not same:
+            self.close()
 
     def _open(self) -> Directory:
         try:
@@ -116,18 +136,33 @@ class Vault:
 
     def create(self) -> None:
         """Makes the store if there is none; completes one whose making was cut short."""
-        if self._database is not None:
+        if self._database is not None and self._database.meta(_STORE_ID):
             return
-        make_private(self.path)
-        if self._directory is None:
-            self._directory = self._open()
         fresh = not self.exists()
-        repository.create(self._directory, store_id=repository.store_id(self._directory) or random_name(16))
+        repository.create(self.directory, store_id=repository.store_id(self.directory) or random_name(16))
         if fresh:
-            self._database = Database(self.path, create=True, directory=self._directory)
-            with self._database.transaction():
-                self._database.set_meta(_STORE_ID, repository.store_id(self._directory) or "")
-                self.record_workspace()
+            self._database = Database(self.path, create=True, directory=self.directory)
+        if not self.database.meta(_STORE_ID):
+            with self.database.transaction():
+                self.introduce()
+
+    def _refuse_foreign(self) -> None:
+        """Raises Unprotectable for a directory that holds something else: a store is pruned, and that would go too."""
+        if self.directory.exists(NAME.encode()) or repository.store_id(self.directory):
+            return
+        strange = sorted(set(self.directory.names()) - _BEGINNINGS)
+        if strange:
+            raise Unprotectable(
+                f"{self.path} is not empty and is no store of mulligan (it holds {to_text(strange[0])!r}); it is not used. Nothing was changed.",
+                hint="Name a directory that is empty or does not exist yet: --store DIR",
+            )
+
+    def introduce(self) -> None:
+        """Writes into a new timeline which store and which directory it belongs to (inside a transaction)."""
+        self.database.set_meta(_STORE_ID, repository.store_id(self.directory) or "")
+        # Not from nought: what a process remembers of a store that was deleted must not pass for this one's.
+        self.database.set_meta(_EPOCH, str(int(random_name(6), 16)))
+        self.record_workspace()
 
     def record_workspace(self) -> None:
         """Notes which directory this history belongs to (inside a transaction)."""
@@ -155,6 +190,12 @@ class Vault:
                 f"The timeline in {self.path} belongs to another store; it was copied there. Nothing was changed.",
                 hint="Put the right timeline.db back, or move it away and run: mulligan doctor",
             )
+        if not recorded and refs.read_refs(self.directory):
+            self._database = None
+            raise StoreDamaged(
+                f"The timeline in {self.path} is empty, and there are checkpoints. They are untouched.",
+                hint="Rebuild the timeline from the repository: mulligan doctor",
+            )
         owner = self.database.meta(_WORKSPACE)
         if owner and owner != self.settings.workspace:
             self._database = None
@@ -168,15 +209,18 @@ class Vault:
         recorded = self.database.meta(_INODE)
         return bool(recorded) and recorded != "0" and recorded != str(self._workspace_inode())
 
-    def adopt_database(self, database: Database) -> None:
-        """Takes over a timeline that was just rebuilt."""
-        self._database = database
+    def take_over(self, directory: Directory, database: Database) -> None:
+        """Takes over a timeline that was just rebuilt in an open directory."""
+        self._directory, self._database = Directory(os.dup(directory.fd)), database
 
     # -- writing --------------------------------------------------------------------------------
 
     @contextmanager
     def writing(self, purpose: str, *, create: bool = False) -> Iterator[None]:
         """Holds the store for one writing operation."""
+        self._let_go_of_replaced()
+        if self._database is not None and self._database.read_only:
+            self.close()
         if create:
             make_private(self.path)
         if self._directory is None:
@@ -184,13 +228,23 @@ class Vault:
                 self._directory = self._open()
             except FileNotFoundError:
                 raise UserError("No checkpoint was saved here yet.", hint="mulligan save") from None
-        with exclusive(self._directory, wait=self.settings.wait, purpose=purpose):
+        if create:
+            self._refuse_foreign()
+        with exclusive(self._directory, wait=self.settings.wait, purpose=purpose), self._holding():
             if create:
                 self.create()
-            sweep_temporaries(self._directory)
+            sweep_temporaries(self.directory)
             self.objects.refresh()
             self._heal_refs()
             yield
+
+    @contextmanager
+    def _holding(self) -> Iterator[None]:
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
 
     def _heal_refs(self) -> None:
         """Ends what a process began that died between its transaction and its refs."""
