@@ -66,6 +66,7 @@ class Scope:
         self.tracked = tracked
         self.max_file_size = policy.max_file_size
         self._include = Patterns(policy.include)
+        self.has_includes = bool(self._include)
         self._exclude = Patterns(policy.exclude)
         self._built_in = frozenset(name.encode() for name in DEFAULT_EXCLUDED_DIRECTORIES)
         policy_key = b"\0".join((self._include.key, self._exclude.key, b"%d" % policy.max_file_size))
@@ -105,7 +106,7 @@ class Scope:
 
     def included(self, path: bytes) -> bool:
         """Returns whether the user's own config asks for a file, secret or not."""
-        return bool(self._include) and self._include.match(path, is_dir=False)
+        return self.has_includes and self._include.match(path, is_dir=False)
 
     def enters(self, path: bytes) -> bool:
         """Returns whether a directory that is out of scope holds paths that are in scope all the same."""

@@ -272,7 +272,7 @@ class Scanner:
             except (Unreadable, FileNotFoundError):
                 return None
             at = old.find(name)
-            stats[at * STAT.size : (at + 1) * STAT.size] = self._remember(join(frame.path, name), seen)
+            stats[at * STAT.size : (at + 1) * STAT.size] = self._remember(frame, name, seen)
             oids[at * 20 : at * 20 + 20] = oid
             modes[at] = seen.mode
         frame.modes, record.stats, record.oids = modes, bytes(stats), bytes(oids)
@@ -325,7 +325,7 @@ class Scanner:
                 oid, seen = result
             record.names.append(name)
             frame.modes.append(seen.mode)
-            stats.append(self._remember(join(frame.path, name), seen))
+            stats.append(self._remember(frame, name, seen))
             oids.append(oid)
         record.stats, record.oids = b"".join(stats), b"".join(oids)
 
@@ -359,12 +359,12 @@ class Scanner:
         self._read += 1
         if self._options.progress is not None and not self._read & 255:
             self._options.progress(self._read)
-        wanted = self._scope.included(join(frame.path, name))
+        wanted = self._scope.has_includes and self._scope.included(join(frame.path, name))
         return capture(frame.directory, name, st, self._options.sink, check_secrets=not wanted)
 
-    def _remember(self, path: bytes, seen: Stat) -> bytes:
+    def _remember(self, frame: _Frame, name: bytes, seen: Stat) -> bytes:
         if self._is_young(seen.ctime_ns) or not can_be_remembered(seen.mtime_ns):
-            self._scan.observed[path] = seen
+            self._scan.observed[join(frame.path, name)] = seen
             return NEVER
         return STAT.pack(*seen)
 

@@ -34,7 +34,7 @@ _MAX_RATIO = 1032
 # The longest record header: nine bytes of size, and twenty of a base's id or ten of a distance.
 LONGEST_HEADER = 32
 
-LEVEL = 1
+LEVEL = 0
 compress = isal_zlib.compress
 crc32 = isal_zlib.crc32
 # Its stub says that this class is an instance.
