@@ -40,7 +40,7 @@ class Look:
 
     def __init__(self, scan: Scan, git: GitState | None, note: dict[str, Any], store: Reader) -> None:
         self.scan = scan
-        self.source = Source(store, scan.objects)
+        self.source = Source(store, scan)
         self.git = git
         self.note = note
 

@@ -29,6 +29,7 @@ from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import sync, sync_filesystem
 
 _SYNC_EACH = 16
+_AT_ONCE = 1 << 20
 
 Progress = Callable[[int, int], None]
 Places = Sequence[tuple[int, Action]]
@@ -65,6 +66,7 @@ class Stager:
         self._token = token
         self._layout = layout
         self._notes: dict[bytes, str] = {}
+        self._small: set[bytes] = set()
 
     def run(self, progress: Progress | None = None) -> Stage:
         """Stages every file, once it is sure that every directory may be written; raises with the workspace unchanged."""
@@ -117,7 +119,10 @@ class Stager:
         need = 0
         for _, action in places:
             try:
-                need += free.f_frsize + (self._store.kind_and_size(action.after.oid)[1] if action.after else 0)
+                size = self._store.kind_and_size(action.after.oid)[1] if action.after else 0
+                need += free.f_frsize + size
+                if action.after is not None and size <= _AT_ONCE:
+                    self._small.add(action.after.oid)
             except StoreDamaged:
                 if not skip_damaged:
                     raise
@@ -157,8 +162,11 @@ class Stager:
             return directory.stat(name).st_ino
         fd = directory.create(name)
         try:
-            for chunk in self._store.stream(node.oid):
-                write_all(fd, chunk)
+            if node.oid in self._small:
+                write_all(fd, self._store.read(node.oid, BLOB))
+            else:
+                for chunk in self._store.stream(node.oid):
+                    write_all(fd, chunk)
             if action.before is not None and not action.before.is_link:
                 self._take_over(action.path, fd)
             seam.calls.fchmod(fd, node.perm)

@@ -14,11 +14,11 @@ from collections.abc import Iterable
 
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, append_at, write_all
-from mulligan.scan.record import Record, decode
+from mulligan.scan.record import Record, decode, tree_in
 
 NAME = b"cache"
 _TEMPORARY = b"cache.new"
-_MAGIC = b"mulligan-cache-3\n"
+_MAGIC = b"mulligan-cache-4\n"
 _FRAME = struct.Struct("<IIII")
 _ROOT_PATH = b"\0root"  # no directory has this name
 _GONE = b"\0"
@@ -46,6 +46,11 @@ class Cache:
             return decode(packed)
         except (ValueError, struct.error, UnicodeDecodeError):
             return None  # a format of another version: read the directory again
+
+    def tree_of(self, path: bytes) -> bytes | None:
+        """Returns the tree that a directory had, None if it was never seen."""
+        packed = self._packed.get(path)
+        return tree_in(packed) if packed is not None else None
 
     def paths(self) -> list[bytes]:
         """Returns every directory that has a record."""

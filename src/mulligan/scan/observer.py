@@ -56,6 +56,7 @@ class Observer:
         """Keeps what an acknowledged checkpoint saw."""
         note = {"defaults": list(scan.defaults), **git}
         cache = scan.cache
+        scan.forget_trees()
         frames = cache.update(scan.records.items(), scan.gone, scan.tree, json.dumps(note).encode("ascii"))
         try:
             cache.save(store, frames)

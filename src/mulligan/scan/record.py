@@ -18,7 +18,7 @@ from mulligan.model.objects import MODE_EXEC, MODE_FILE, MODE_LINK
 
 STAT = struct.Struct("<Q4q")
 _HEAD = struct.Struct("<Q2q16s20s20sHBIIIII")
-NEVER = STAT.pack(0, -1, -1, -1, -1)
+_TREE_AT = 40
 NO_DIRECTORY = (0, -1, -1)
 _FARTHEST = 1 << 63
 
@@ -31,6 +31,19 @@ class Stat(NamedTuple):
     size: int
     mtime_ns: int
     ctime_ns: int
+
+
+def unproven(mode: int) -> bytes:
+    """Returns stat fields that never match, with the mode kept."""
+    return STAT.pack(0, mode, -1, -1, -1)
+
+
+NEVER = unproven(0)
+
+
+def tree_in(packed: bytes) -> bytes:
+    """Returns the tree of an encoded record without decoding the rest."""
+    return packed[_TREE_AT : _TREE_AT + 20]
 
 
 def can_be_remembered(mtime_ns: int) -> bool:

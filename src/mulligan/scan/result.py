@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mulligan.model.checkpoint import INCOMPLETE, MOVING, NotCaptured
+from mulligan.model.objects import MODE_DIR, TREE, TreeEntry, encode_tree, object_id
 from mulligan.model.paths import ancestors, join, parent_of, to_text
 from mulligan.scan.cache import Cache
-from mulligan.scan.record import Missed, Record, Stat, git_mode
+from mulligan.scan.record import STAT, Missed, Record, Stat, git_mode
 
 
 class Defaults(NamedTuple):
@@ -72,6 +73,7 @@ class Scan:
         self.missed: dict[bytes, Missed] = {}
         self.observed: dict[bytes, Stat] = {}
         self.files = 0
+        self._seen_trees: dict[bytes, tuple[bytes, Record, bool]] = {}
         self._last: tuple[bytes, Record | None] = (b"", None)
 
     def record(self, directory: bytes) -> Record | None:
@@ -104,6 +106,36 @@ class Scan:
         for at, name in enumerate(record.names):
             seen = self.observed.get(join(directory, name)) or record.stat_at(at)
             yield name, git_mode(seen.mode), record.oid_at(at)
+
+    # -- trees without reading them: what a directory held is known, before and now ---------------------
+
+    def remember_trees(self, path: bytes, old: Record, new: Record) -> None:
+        """Notes that a directory's records can stand for its trees."""
+        self._seen_trees[old.tree] = (path, old, False)
+        self._seen_trees[new.tree] = (path, new, True)
+
+    def forget_trees(self) -> None:
+        """Drops what `remember_trees` noted, because the cache moves on."""
+        self._seen_trees.clear()
+
+    def tree_entries(self, oid: bytes) -> list[TreeEntry] | None:
+        """Returns the entries of a tree that this scan, or the cache it started from, knows by its record."""
+        found = self._seen_trees.get(oid)
+        if found is None:
+            return None
+        path, record, is_new = found
+        entries = []
+        for at, (name, fields) in enumerate(zip(record.names, STAT.iter_unpack(record.stats), strict=True)):
+            entries.append(TreeEntry(name, git_mode(fields[1]), record.oid_at(at)))
+        for name in record.dirs:
+            below = join(path, name)
+            fresh = self.records.get(below) if is_new else None
+            tree = fresh.tree if fresh is not None else self.cache.tree_of(below)
+            if tree is None:
+                return None
+            entries.append(TreeEntry(name, MODE_DIR, tree))
+        # What a plan is made from must be what the checkpoint holds: a record that is not, is not used.
+        return entries if is_new or object_id(TREE, encode_tree(entries)) == oid else None
 
     def glance(self, path: bytes) -> Stat | None:
         """Returns the stat fields that a captured file had."""

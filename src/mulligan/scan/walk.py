@@ -30,7 +30,7 @@ from mulligan.scan.cache import Cache
 from mulligan.scan.ignore import Rules
 from mulligan.scan.listing import Listing
 from mulligan.scan.reading import FATAL, HashOnly, Sink, Unreadable, capture, fields
-from mulligan.scan.record import NEVER, NO_DIRECTORY, STAT, Missed, Record, Stat, can_be_remembered
+from mulligan.scan.record import NO_DIRECTORY, STAT, Missed, Record, Stat, can_be_remembered, unproven
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import IGNORE_FILE, Scope, database_groups
 from mulligan.scan.trees import Sealed, seal
@@ -365,7 +365,7 @@ class Scanner:
     def _remember(self, frame: _Frame, name: bytes, seen: Stat) -> bytes:
         if self._is_young(seen.ctime_ns) or not can_be_remembered(seen.mtime_ns):
             self._scan.observed[join(frame.path, name)] = seen
-            return NEVER
+            return unproven(seen.mode)
         return STAT.pack(*seen)
 
     # -- after the directory ------------------------------------------------------------------------
@@ -380,6 +380,8 @@ class Scanner:
             record.dirs = [name for name, _ in frame.children]
             seal(Sealed(record, frame.modes, frame.children), self._defaults, scan.objects)
             scan.records[frame.path] = record
+            if frame.old is not None:
+                scan.remember_trees(frame.path, frame.old, record)
         scan.files += len(record.names)
         for m in record.missed:
             scan.missed[join(frame.path, m.name)] = m

@@ -30,8 +30,8 @@ from mulligan.store.packfile import (
     SIGNATURE,
     TRAILER_SIZE,
     TYPE_OF_KIND,
-    compress,
     crc32,
+    deflate,
     encode_header,
 )
 
@@ -185,7 +185,7 @@ class _Streamed:
 
     def run(self, chunks: Iterable[bytes]) -> bytes:
         digest = _sha1(b"blob %d\0" % self._size, usedforsecurity=False)
-        deflate: Any = isal_zlib.compressobj(LEVEL)
+        deflater: Any = isal_zlib.compressobj(LEVEL)
         self._write(SIGNATURE + (1).to_bytes(4, "big"))
         self.crc = 0
         self._write(encode_header(TYPE_OF_KIND[BLOB], self._size))
@@ -195,10 +195,10 @@ class _Streamed:
             if total > self._size:
                 break
             digest.update(chunk)
-            self._write(deflate.compress(chunk))
+            self._write(deflater.compress(chunk))
         if total != self._size:
             raise ValueError(f"{self._size} bytes were announced, and {total} or more came")
-        self._write(deflate.flush())
+        self._write(deflater.flush())
         self.checksum = self._pack.digest()
         write_all(self._fd, self.checksum)
         self.written += TRAILER_SIZE
@@ -264,7 +264,7 @@ class PackWriter:
             header = encode_header(TYPE_OF_KIND[kind], len(data))
             if len(_headers) < 4096:
                 _headers[key] = header
-        self._append(oid, header + compress(data, LEVEL))
+        self._append(oid, header + deflate(data))
 
     def add_record(self, oid: bytes, record: bytes) -> None:
         """Adds an object that `packfile.encode_record` has deflated elsewhere, unless it is there already."""

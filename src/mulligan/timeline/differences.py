@@ -38,7 +38,7 @@ def between(vault: Vault, a: Entry, b: Entry, paths: Iterable[bytes] | None = No
 def since(vault: Vault, a: Entry, scan: Scan, root: str, paths: Iterable[bytes] | None = None) -> Diff:
     """Returns what differs from a checkpoint to the workspace a scan saw, at or below some paths (None: everywhere)."""
     hidden = _cover(a)
-    found = changes_since(a, scan, Source(vault.objects, scan.objects))
+    found = changes_since(a, scan, Source(vault.objects, scan))
     shown = [c for c in found if c.old is not None or hidden.over(c.path) is None]
     old, new = _Blobs(vault.objects), _Files(root)
     places = {change.new.oid: change.path for change in shown if change.new is not None}

@@ -6,14 +6,14 @@ Permission bits are resolved here too: a checkpoint writes down only those that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from mulligan.diff.compare import Change
 from mulligan.errors import UserError
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, MODE_FILE, TREE, TreeEntry, parse_tree
 from mulligan.model.paths import join
-from mulligan.scan.result import Defaults
+from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.trees import NONE, parse_odd
 
 
@@ -45,9 +45,10 @@ NO_STORE: Reader = _NoStore()
 class Source:
     """The store's objects, with those of a scan in front."""
 
-    def __init__(self, store: Reader, overlay: Mapping[bytes, tuple[bytes, bytes]] | None = None) -> None:
+    def __init__(self, store: Reader, scan: Scan | None = None) -> None:
         self._store = store
-        self._overlay = overlay or {}
+        self._scan = scan
+        self._overlay = scan.objects if scan is not None else {}
         self._parsed: dict[bytes, list[TreeEntry]] = {}
 
     def read(self, oid: bytes, kind: bytes) -> bytes:
@@ -59,9 +60,11 @@ class Source:
         """Returns a tree's entries."""
         known = self._parsed.get(oid)
         if known is None:
+            known = self._scan.tree_entries(oid) if self._scan is not None else None
+        if known is None:
             found = self._overlay.get(oid)
             known = parse_tree(found[1]) if found is not None and found[0] == TREE else self._store.read_tree(oid)
-            self._parsed[oid] = known
+        self._parsed[oid] = known
         return known
 
     def lookup(self, tree: bytes, path: bytes) -> TreeEntry | None:

@@ -93,7 +93,7 @@ def test_the_same_object_is_stored_once(tmp_path):
 def test_an_object_that_is_damaged_can_be_written_anew(tmp_path):
     with opened(tmp_path / "store") as store:
         (oid,) = add_all(store, [b"precious" * 30])
-        broken = next(p for p in pack_files(tmp_path / "store") if p.stat().st_size < 100)
+        broken = min(pack_files(tmp_path / "store"), key=lambda path: path.stat().st_size)
         data = bytearray(broken.read_bytes())
         data[20] ^= 0xFF
         broken.write_bytes(data)
