@@ -8,7 +8,7 @@ checkpoint before anything is stored.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import NamedTuple
 
 from mulligan.model.checkpoint import INCOMPLETE, MOVING, NotCaptured
@@ -30,12 +30,14 @@ class Cover:
     """
     A set of paths that stand for all below them, and of directories that stand for what is directly in them alone.
 
-    A directory that would not hold still is of the second kind: the directories in it were seen all the same.
+    A directory that would not hold still is of the second kind: the directories in it were seen all the same. Nothing stands
+    for a path that was looked for below it.
     """
 
-    def __init__(self, paths: Iterable[bytes], shallow: Iterable[bytes] = ()) -> None:
+    def __init__(self, paths: Iterable[bytes], shallow: Iterable[bytes] = (), looked_for: Callable[[bytes], bool] | None = None) -> None:
         self._paths = set(paths)
         self._shallow = set(shallow)
+        self._looked_for = looked_for
 
     def __bool__(self) -> bool:
         return bool(self._paths or self._shallow)
@@ -50,7 +52,8 @@ class Cover:
             return b""
         if self._shallow and parent_of(path) in self._shallow:
             return parent_of(path)
-        return next((above for above in ancestors(path) if above in self._paths), None)
+        above = next((above for above in ancestors(path) if above in self._paths), None)
+        return None if above is not None and self._looked_for is not None and self._looked_for(path) else above
 
 
 def cover_of(rows: Iterable[NotCaptured]) -> Cover:
@@ -74,6 +77,8 @@ class Scan:
         self.observed: dict[bytes, Stat] = {}
         self.files = 0
         self._seen_trees: dict[bytes, tuple[bytes, Record, bool]] = {}
+        self.visited: Container[bytes] = ()
+        self.is_wanted: Callable[[bytes], bool] = lambda _: False
         self._last: tuple[bytes, Record | None] = (b"", None)
 
     def record(self, directory: bytes) -> Record | None:
@@ -159,4 +164,8 @@ class Scan:
     def cover(self) -> Cover:
         """Returns the paths that are not captured, to ask what they stand over."""
         moving = [path for path, m in self.missed.items() if m.reason == MOVING]
-        return Cover(self.missed.keys() - moving, moving)
+        return Cover(self.missed.keys() - moving, moving, self._looked_for)
+
+    def _looked_for(self, path: bytes) -> bool:
+        """Whether a path would be captured if it were there, although a directory above it is not."""
+        return self.is_wanted(path) and all(above in self.visited for above in ancestors(path) if above in self.missed)

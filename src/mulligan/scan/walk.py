@@ -123,6 +123,7 @@ class Scanner:
             for frame in stack:
                 frame.directory.close()
         self._scan.tree, self._scan.modes = root.record.tree, root.record.modes
+        self._scan.visited, self._scan.is_wanted = self._seen, lambda path: self._scope.wanted_inside(path, is_dir=False)
         self._scan.gone = [path for path in self._cache.paths() if path not in self._seen]
         return self._scan
 
@@ -187,6 +188,7 @@ class Scanner:
             self._fill(frame)
         except Unreadable as finding:
             directory.close()
+            del self._seen[path]
             self._miss_directory(parent, name, finding.reason, finding.detail)
             return None
         except BaseException:

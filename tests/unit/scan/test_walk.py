@@ -167,3 +167,22 @@ def test_a_directory_that_never_holds_still_makes_the_checkpoint_partial(project
     cp = ws.save("busy")
     assert not cp.complete
     assert [(row.path, row.reason) for row in cp.not_captured] == [("d", "moving")]
+
+
+def test_a_tracked_file_deleted_in_an_ignored_directory_is_a_deletion(project, ws):
+    """It is not hidden by the rule, and a restore brings it back beside what is ignored."""
+    git("init", "-q", project)
+    put(project, ".gitignore", "dist/\n")
+    for path in ("dist/kept", "dist/sub/kept", "dist/other"):
+        put(project, path, "x")
+    git("add", "-f", "dist/kept", "dist/sub/kept", cwd=project)
+    before = ws.save("one")
+    (project / "dist/kept").unlink()
+    (project / "dist/sub/kept").unlink()
+    (project / "dist/sub").rmdir()
+    assert ws.diff().deleted == ["dist/kept", "dist/sub/kept"]
+    cp = ws.save("two")
+    assert cp.complete and cp.files_changed == ("dist/kept", "dist/sub/kept")
+    assert ws.restore(before).created == ["dist/kept", "dist/sub/kept"]
+    git("rm", "-q", "--cached", "dist/kept", cwd=project)
+    assert [row.reason for row in ws.save("three").not_captured] == ["newly ignored"]

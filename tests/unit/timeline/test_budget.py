@@ -9,6 +9,7 @@ import pytest
 import mulligan
 from checker import judge
 from mulligan.model.policy import Retention
+from mulligan.store.packfile import LEVEL, compress
 from mulligan.timeline import budget
 from scans import settings_for
 from tree import put
@@ -18,7 +19,9 @@ chance = random.Random(7)
 
 
 def within(project, kilobytes: int) -> mulligan.Workspace:
-    return mulligan.Workspace(settings_for(project, retention=Retention(budget=kilobytes * KB)))
+    """A workspace with room for so much noise, whatever deflating makes of it."""
+    room = kilobytes * len(compress(noise(100), LEVEL)) // 100
+    return mulligan.Workspace(settings_for(project, retention=Retention(budget=room)))
 
 
 def noise(kilobytes: int) -> bytes:
