@@ -25,7 +25,13 @@ from bench.contest import HISTORY_FILE, HISTORY_FILES, Arena, Rules  # noqa: E40
 from bench.contestants import Contestant, NotAvailable  # noqa: E402
 from bench.contestants.mulligan import MulliganCommand, MulliganLibrary  # noqa: E402
 from bench.contestants.praisonai import Praisonai  # noqa: E402
-from bench.contestants.shadow_git import FastImport, ShadowGit, ShadowGitPlumbing, ShadowGitSeeded  # noqa: E402
+from bench.contestants.shadow_git import (  # noqa: E402
+    FastImport,
+    ShadowGit,
+    ShadowGitPlumbing,
+    ShadowGitSafe,
+    ShadowGitSeeded,
+)
 from bench.contestants.stepback import Stepback  # noqa: E402
 from bench.report import DOES_NOT_APPLY, Report, Section, as_json, markdown, text  # noqa: E402
 
@@ -34,6 +40,7 @@ KINDS: tuple[type[Contestant], ...] = (
     MulliganCommand,
     ShadowGit,
     ShadowGitPlumbing,
+    ShadowGitSafe,
     ShadowGitSeeded,
     FastImport,
     Stepback,

@@ -97,6 +97,18 @@ class ShadowGit:
         return done
 
 
+class ShadowGitSafe(ShadowGit):
+    """The same, with what mulligan does at every restore: the present state is committed first, so that nothing is lost."""
+
+    key: ClassVar[str] = "shadow-git-safe"
+    title: ClassVar[str] = "shadow git, saving first"
+    about: ClassVar[str] = "restore is `add -A` + `commit`, then `reset --hard`: it keeps a copy of what it replaces"
+
+    def restore(self, ref: str) -> None:
+        self.save_unchanged()
+        super().restore(ref)
+
+
 class ShadowGitPlumbing(ShadowGit):
     """`git add -A`, `write-tree`, `commit-tree`, `update-ref`: no commit machinery; nothing at all when the tree is the same."""
 

@@ -50,10 +50,14 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     """Plans, asks, applies."""
     workspace = context.saved
     paths = context.paths(args.paths)
+    asks = context.interactive and not args.yes
+    if not asks and not args.dry_run:
+        # Nobody is shown the plan first, so the workspace is looked at once.
+        return finished(workspace, workspace.restore(args.ref, paths=paths, what=args.what), paths)
     plan = workspace.plan(args.ref, paths=paths, what=args.what)
     if args.dry_run:
         return Result(plan, lambda: {"plan": plan.to_dict()})
-    if context.interactive and not args.yes and not plan.is_noop:
+    if not plan.is_noop:
         context.err.lines(plan_lines(plan, context.err.style))
         if not context.ask("Restore this?"):
             raise UserError("Not confirmed. Nothing was changed.")
