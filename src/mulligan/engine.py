@@ -107,7 +107,9 @@ class Workspace:
         parts = {"context": as_json_object(context, "context"), "metadata": as_json_object(metadata, "metadata")}
         given = as_json_object(state, "state")
         with self._writing("save", create=True):
-            draft = self._bench.draft(name or "", description, kind, state={**self._bench.providers.capture(), **given}, **parts)
+            draft = self._bench.draft(
+                name or "", description, kind, state={**self._bench.providers.capture(), **given}, **parts
+            )
             entry, gone = self._bench.save(draft, if_changed=if_changed, with_state=bool(draft.state))
         if entry is None:
             return None
@@ -123,7 +125,9 @@ class Workspace:
 
     # -- seeing ---------------------------------------------------------------------------------
 
-    def log(self, *, limit: int | None = None, kind: str | None = None, path: str | os.PathLike[str] | None = None) -> list[Checkpoint]:
+    def log(
+        self, *, limit: int | None = None, kind: str | None = None, path: str | os.PathLike[str] | None = None
+    ) -> list[Checkpoint]:
         """Returns the checkpoints, newest first; with `path`, those that changed it or something below it."""
         wanted = parse_path(path) if path is not None else None
         with self._reading() as vault:
@@ -246,7 +250,9 @@ class Workspace:
         with self._writing("undo", needed=True):
             report = self._bench.step("undo", self._bench.vault.moves.down())
         if report is None:
-            raise NothingToUndo("There is no earlier state that differs from the workspace. Nothing was changed.", hint="mulligan log")
+            raise NothingToUndo(
+                "There is no earlier state that differs from the workspace. Nothing was changed.", hint="mulligan log"
+            )
         self._events.emit("restored", report)
         return report
 
@@ -255,7 +261,9 @@ class Workspace:
         with self._writing("redo", needed=True):
             report = self._bench.step("redo", self._bench.vault.moves.redoable())
         if report is None:
-            raise NothingToRedo("Nothing was undone since the last save or restore. Nothing was changed.", hint="mulligan log")
+            raise NothingToRedo(
+                "Nothing was undone since the last save or restore. Nothing was changed.", hint="mulligan log"
+            )
         self._events.emit("restored", report)
         return report
 
@@ -288,7 +296,9 @@ class Workspace:
 
         wanted = parse_path(path)
         if not wanted:
-            raise UserError("The whole workspace cannot be forgotten. Nothing was changed.", hint="mulligan stores --purge")
+            raise UserError(
+                "The whole workspace cannot be forgotten. Nothing was changed.", hint="mulligan stores --purge"
+            )
         with self._writing("forget", needed=True):
             report = forgetting.forget(self._bench.vault, wanted)
         self._events.emit("pruned", report.freed_bytes)
@@ -301,7 +311,11 @@ class Workspace:
         from mulligan.timeline import health
 
         with self._reading() as vault:
-            return health.check(vault, progress or self._bench.counted("checking")) if vault is not None else health.CheckReport()
+            return (
+                health.check(vault, progress or self._bench.counted("checking"))
+                if vault is not None
+                else health.CheckReport()
+            )
 
     def doctor(self) -> DoctorReport:
         """Ends what was cut short and repairs what can be repaired."""

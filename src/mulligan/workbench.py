@@ -108,7 +108,9 @@ class Workbench:
                 return None, []
             return self.keep(draft, look, writer, as_position=True)
 
-    def keep(self, draft: saving.Draft, look: Look, writer: Any, *, as_position: bool, sparing: str = "") -> tuple[Entry, list[Entry]]:
+    def keep(
+        self, draft: saving.Draft, look: Look, writer: Any, *, as_position: bool, sparing: str = ""
+    ) -> tuple[Entry, list[Entry]]:
         """Writes a checkpoint of what was seen; returns it and what retention or the budget let go for it, never `sparing`."""
         vault, scan, base = self.vault, look.scan, self.vault.checkpoints.current()
         changes = saving.changes_since(base, scan, look.source)
@@ -161,7 +163,12 @@ class Workbench:
             return False  # not reachable, so not the same
 
     def restore(
-        self, entry: Entry, *, paths: tuple[bytes, ...] | None = None, what: str = "files", promised: RestorePlan | None = None
+        self,
+        entry: Entry,
+        *,
+        paths: tuple[bytes, ...] | None = None,
+        what: str = "files",
+        promised: RestorePlan | None = None,
     ) -> RestoreReport:
         """Brings a checkpoint back. With `promised`, exactly that plan or PlanStale."""
         self._refuse_replaced()
@@ -187,7 +194,9 @@ class Workbench:
                     return self._go(entry, plan, look, writer, verb=verb, depth=depth + (verb == "redo"))
         return None
 
-    def _go(self, entry: Entry, plan: RestorePlan, look: Look, writer: Any, *, verb: str, depth: int = 0) -> RestoreReport:
+    def _go(
+        self, entry: Entry, plan: RestorePlan, look: Look, writer: Any, *, verb: str, depth: int = 0
+    ) -> RestoreReport:
         """Applies a plan: state staged, safety checkpoint, journalled changes, state made current."""
         from mulligan.model.plan import RestoreReport
         from mulligan.restore import procedure
@@ -225,7 +234,11 @@ class Workbench:
             self.vault.moves.replace_top(Move(landed.id))
 
     def _differs(self, entry: Entry, move: Move, look: Look) -> bool:
-        if move.what != "state" and not saving.same_state(entry, look.scan) and not self.plan(entry, look, None, "files").is_noop:
+        if (
+            move.what != "state"
+            and not saving.same_state(entry, look.scan)
+            and not self.plan(entry, look, None, "files").is_noop
+        ):
             return True
         return move.what != "files" and bool(self.providers) and self.providers.capture() != entry.checkpoint.state
 

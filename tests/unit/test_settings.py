@@ -177,9 +177,7 @@ def test_a_user_configuration_may_be_a_link_and_must_be_a_file(machine, tmp_path
 
 def test_a_workspace_narrows_and_switches_the_loop(machine):
     machine.user("[capture]\nexclude = ['a']\n[checkpoints]\nevery_n_steps = 9")
-    machine.project(
-        "[capture]\nexclude = ['b']\nmax_file_size = '1 MiB'\n[checkpoints]\nenabled = true"
-    )
+    machine.project("[capture]\nexclude = ['b']\nmax_file_size = '1 MiB'\n[checkpoints]\nenabled = true")
     found = machine.resolve()
     assert found.capture == CapturePolicy(exclude=("a", "b"), max_file_size=MIB)
     assert (found.loop.enabled, found.loop.every_n_steps, found.warnings) == (True, 9, ())

@@ -61,7 +61,9 @@ def parse_tree(data: bytes) -> list[TreeEntry]:
         text, _, name = data[at:nul].partition(b" ")
         mode = modes.get(text)
         if nul < 0 or nul + 21 > end or mode is None:
-            raise StoreDamaged("A tree in the store is malformed, or has a mode mulligan never writes.", hint="mulligan check")
+            raise StoreDamaged(
+                "A tree in the store is malformed, or has a mode mulligan never writes.", hint="mulligan check"
+            )
         if not name or name[0] in _SUSPECT or b"/" in name or len(name) > _LONGEST:
             _check_entry(name)
         at = nul + 21

@@ -41,7 +41,6 @@ class Seen(Protocol):
         """Returns stat fields that prove a file unchanged; None for one whose bytes must be compared."""
 
 
-
 @dataclass
 class Outcome:
     """What became of a plan."""
@@ -55,7 +54,9 @@ class Outcome:
 class Executor:
     """Applies the actions of one plan to one workspace."""
 
-    def __init__(self, root: Directory, handles: Handles, token: str, layout: Layout, *, seen: Seen, locked: Locked = ()) -> None:
+    def __init__(
+        self, root: Directory, handles: Handles, token: str, layout: Layout, *, seen: Seen, locked: Locked = ()
+    ) -> None:
         self._root = root
         self._handles = handles
         self._token = token
@@ -86,7 +87,12 @@ class Executor:
             if not is_absence(error):
                 raise
             return action.before is None  # no such directory: nothing stands there
-        if action.before is None and action.after is not None and action.after.is_dir and stands(directory, _name(action), action.after):
+        if (
+            action.before is None
+            and action.after is not None
+            and action.after.is_dir
+            and stands(directory, _name(action), action.after)
+        ):
             return True  # a directory that was not worth capturing is there already
         return stands(directory, _name(action), action.before, self._seen.glance(action.path))
 
@@ -324,7 +330,13 @@ class Executor:
                 return
             # RACE: without an exchange, bytes written between the look above and this rename are lost.
             stage.rename(temporary, name, to=parent)
-            self._outcome.kept.append(Keep(to_text(action.path), "no exchange", "this file system cannot swap names; written without that guard"))
+            self._outcome.kept.append(
+                Keep(
+                    to_text(action.path),
+                    "no exchange",
+                    "this file system cannot swap names; written without that guard",
+                )
+            )
             self._verify(number, action, parent)
             return
         if stands(stage, temporary, action.before, self._seen.trusted_stat(action.path), moved=True):
@@ -340,14 +352,18 @@ class Executor:
 
     def _verify(self, number: int, action: Action, parent: Directory) -> None:
         """Reads back what was put in place."""
-        if parent.stat(_name(action)).st_ino != self._stage.inodes[number] or not stands(parent, _name(action), action.after):
+        if parent.stat(_name(action)).st_ino != self._stage.inodes[number] or not stands(
+            parent, _name(action), action.after
+        ):
             self._keep(action.path, _CHANGED, "written to right after it was restored")
         else:
             self._done(action)
 
     def _done(self, action: Action) -> None:
         outcome = self._outcome
-        listed = outcome.deleted if action.after is None else outcome.created if action.before is None else outcome.modified
+        listed = (
+            outcome.deleted if action.after is None else outcome.created if action.before is None else outcome.modified
+        )
         listed.append(to_text(action.path))
 
     def _sync(self) -> None:

@@ -48,7 +48,9 @@ class Layout:
         self.mkdirs = [(n, a) for n, a in numbered if a.before is None and is_dir[n]]
         self.places = [(n, a) for n, a in numbered if is_content(a)]
         self.chmods = sorted(((n, a) for n, a in numbered if is_chmod(a)), key=lambda row: row[1].path, reverse=True)
-        self.lone_directories = {a.path for group in (self._made(numbered), [a for _, a in gone]) for a in for_themselves(group) if a.path}
+        self.lone_directories = {
+            a.path for group in (self._made(numbered), [a for _, a in gone]) for a in for_themselves(group) if a.path
+        }
         self.vanishing = {a.path for _, a in self.rmdirs}
         self.successors = {a.path: a.after for _, a in (*self.mkdirs, *self.places) if a.before is None}
         self._unsteady = self.vanishing | {a.path for _, a in self.mkdirs}

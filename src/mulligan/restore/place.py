@@ -69,7 +69,9 @@ def is_absence(error: OSError) -> bool:
     return error.errno in _ABSENT
 
 
-def stands(directory: Directory, name: bytes, node: Node | None, seen: Stat | None = None, *, moved: bool = False) -> bool:
+def stands(
+    directory: Directory, name: bytes, node: Node | None, seen: Stat | None = None, *, moved: bool = False
+) -> bool:
     """
     Returns whether a name is in a state.
 

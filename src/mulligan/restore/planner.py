@@ -97,7 +97,9 @@ class _Draft:
             hidden = self._out_then.over(action.path)
             if hidden is not None:
                 row = self._then_rows[hidden]
-                self.keeps[action.path] = Keep(to_text(action.path), row.reason, "it was not captured then, so it is not deleted now")
+                self.keeps[action.path] = Keep(
+                    to_text(action.path), row.reason, "it was not captured then, so it is not deleted now"
+                )
                 return
             self.actions.append(action)
         elif action.before is None:
@@ -111,7 +113,12 @@ class _Draft:
         if hidden is not None and not clear and not self._is_free(action.path, hidden):
             missed = self.scan.missed[hidden]
             # Of a directory that cannot be read nothing can be said, not even when what was in it seems right.
-            unread = hidden == action.path and missed.reason in INCOMPLETE and action.after is not None and action.after.is_dir
+            unread = (
+                hidden == action.path
+                and missed.reason in INCOMPLETE
+                and action.after is not None
+                and action.after.is_dir
+            )
             if unread or not self._stands(action.path, action.after):
                 detail = "it is not captured now, so it is not overwritten"
                 self.keeps[action.path] = Keep(to_text(action.path), missed.reason, detail, failed=True)
@@ -127,10 +134,17 @@ class _Draft:
     def unseen(self, wanted: Callable[[bytes], bool]) -> None:
         """Lists what should not be there, and stays because it could not be read."""
         for path, missed in self.scan.missed.items():
-            if missed.reason not in INCOMPLETE or not wanted(path) or path in self.keeps or self._out_then.over(path) is not None:
+            if (
+                missed.reason not in INCOMPLETE
+                or not wanted(path)
+                or path in self.keeps
+                or self._out_then.over(path) is not None
+            ):
                 continue
             if self.source.lookup(self.target.files_tree, path) is None:
-                self.keeps[path] = Keep(to_text(path), missed.reason, "it could not be saved, so it is not deleted", failed=True)
+                self.keeps[path] = Keep(
+                    to_text(path), missed.reason, "it could not be saved, so it is not deleted", failed=True
+                )
 
     def permissions(self, wanted: Callable[[bytes], bool]) -> None:
         """Plans what differs in permission bits alone."""
@@ -141,7 +155,13 @@ class _Draft:
             now, then = self.source.lookup(self.scan.tree, path), self.source.lookup(self.target.files_tree, path)
             before = self.node_now(path, now)
             after = self.node_then(path, then, before)
-            if before is not None and after is not None and before.is_dir == after.is_dir and before != after and not after.is_link:
+            if (
+                before is not None
+                and after is not None
+                and before.is_dir == after.is_dir
+                and before != after
+                and not after.is_link
+            ):
                 self.actions.append(Action(path, before, after))
 
     def _odd_paths(self) -> Iterable[bytes]:
@@ -153,22 +173,32 @@ class _Draft:
     def settle_directories(self) -> None:
         """Keeps each directory that something stays in, and what should have stood in its place."""
         staying = {above for path in (*self.scan.missed, *self.keeps) for above in ancestors(path)}
-        kept = {a.path for a in self.actions if a.after is None and a.before is not None and a.before.is_dir and a.path in staying}
+        kept = {
+            a.path
+            for a in self.actions
+            if a.after is None and a.before is not None and a.before.is_dir and a.path in staying
+        }
         if not kept:
             return
         remaining = []
         for action in self.actions:
             over = Cover(kept).over(action.path) if action.after is not None and action.before is None else None
             if action.path in kept and action.after is None:
-                self.keeps[action.path] = Keep(to_text(action.path), "not empty", "it holds something that is not captured")
+                self.keeps[action.path] = Keep(
+                    to_text(action.path), "not empty", "it holds something that is not captured"
+                )
             elif over is not None and not action.after.is_dir and over == action.path:  # type: ignore[union-attr]
-                self.keeps[action.path] = Keep(to_text(action.path), "not empty", "a directory that must stay is in its place", failed=True)
+                self.keeps[action.path] = Keep(
+                    to_text(action.path), "not empty", "a directory that must stay is in its place", failed=True
+                )
             else:
                 remaining.append(action)
         self.actions = remaining
 
 
-def draw(source: Source, scan: Scan, target: Target, paths: tuple[bytes, ...] | None = None, *, already: Stands = _unknown) -> Drawn:
+def draw(
+    source: Source, scan: Scan, target: Target, paths: tuple[bytes, ...] | None = None, *, already: Stands = _unknown
+) -> Drawn:
     """
     Returns the actions that turn the scanned workspace into the target, and what is kept.
 
@@ -193,7 +223,10 @@ def _selection(source: Source, scan: Scan, target: Target, paths: tuple[bytes, .
     for path in paths:
         then = source.lookup(target.files_tree, path)
         if then is None and source.lookup(scan.tree, path) is None:
-            raise UnknownPath(f"{to_text(path)!r} is neither in the checkpoint nor captured in the workspace. Nothing was changed.", hint="mulligan show REF")
+            raise UnknownPath(
+                f"{to_text(path)!r} is neither in the checkpoint nor captured in the workspace. Nothing was changed.",
+                hint="mulligan show REF",
+            )
         chosen.update(database_family(path))
         if then is not None:
             above.update(ancestors(path))

@@ -30,7 +30,9 @@ from mulligan.timeline.vault import Vault
 Progress = Callable[[int, int], None]
 
 
-def carry_out(vault: Vault, root: Directory, journal: Journal, *, seen: Seen, progress: Progress | None = None) -> Outcome:
+def carry_out(
+    vault: Vault, root: Directory, journal: Journal, *, seen: Seen, progress: Progress | None = None
+) -> Outcome:
     """Applies the journal's actions; raises PlanStale, NoRoom or StoreDamaged with nothing changed."""
     # Two sets of open directories: the last look before acting goes by name again, and notices one that was moved away.
     staged, handles = Handles(root), Handles(root)
@@ -74,7 +76,11 @@ def _to_open(vault: Vault, journal: Journal, locked: Locked) -> Locked:
         return locked
     source = Source(vault.objects)
     then = Permissions(source, here.modes_tree, Defaults(*here.defaults))
-    return tuple((path, perm) for path, perm in locked if source.lookup(here.files_tree, path) and then.of(path, MODE_DIR) == perm)
+    return tuple(
+        (path, perm)
+        for path, perm in locked
+        if source.lookup(here.files_tree, path) and then.of(path, MODE_DIR) == perm
+    )
 
 
 def _prepare(stager: Stager, executor: Executor, progress: Progress | None) -> Stage:
@@ -82,7 +88,10 @@ def _prepare(stager: Stager, executor: Executor, progress: Progress | None) -> S
     stage = stager.run(progress)
     surprise = executor.first_surprise()
     if surprise is not None:
-        raise PlanStale(f"{to_text(surprise)!r} changed while the restore was prepared. Nothing was changed.", hint="Run the command again.")
+        raise PlanStale(
+            f"{to_text(surprise)!r} changed while the restore was prepared. Nothing was changed.",
+            hint="Run the command again.",
+        )
     return stage
 
 

@@ -65,7 +65,9 @@ def recover(root: Directory, store: BlobSource, journal: Journal, enter: Callabl
 def _unstage(root: Directory, handles: Handles, store: BlobSource, journal: Journal) -> Outcome:
     outcome = Outcome()
     if not Stager(root, handles, store, journal.token, Layout(journal.actions)).clear():
-        outcome.kept.append(Keep(".", "left behind", f"a temporary (.mulligan-{journal.token}-…) could not be removed", failed=True))
+        outcome.kept.append(
+            Keep(".", "left behind", f"a temporary (.mulligan-{journal.token}-…) could not be removed", failed=True)
+        )
     for path in lock_again(handles, journal.locked):
         outcome.kept.append(Keep(to_text(path), "left writable", "it could not be closed again", failed=True))
     return outcome
@@ -74,7 +76,9 @@ def _unstage(root: Directory, handles: Handles, store: BlobSource, journal: Jour
 class _Way:
     """One of the two ways out: on to the new state, or back to the old one, from wherever things stand."""
 
-    def __init__(self, root: Directory, handles: Handles, store: BlobSource, journal: Journal, *, forward: bool) -> None:
+    def __init__(
+        self, root: Directory, handles: Handles, store: BlobSource, journal: Journal, *, forward: bool
+    ) -> None:
         actions = journal.actions if forward else tuple(Action(a.path, a.after, a.before) for a in journal.actions)
         # The way back has names of its own, so that no temporary is met twice.
         token = journal.token if forward else journal.token + "b"
@@ -98,7 +102,9 @@ class _Way:
 
     def go(self, enter: Callable[[str], None]) -> Outcome:
         """Stages what is still to be put in place, and applies."""
-        pending = [(n, a) for n, a in self._layout.places if n not in self._stuck and _awaits(self._handles, self._layout, a)]
+        pending = [
+            (n, a) for n, a in self._layout.places if n not in self._stuck and _awaits(self._handles, self._layout, a)
+        ]
         # What can be had neither way is left as it is and listed: a damaged object must not block the store for ever.
         stage = self._stager.stage(pending, skip_damaged=not self._forward)
         enter(APPLYING)
@@ -112,7 +118,11 @@ def _awaits(handles: Handles, layout: Layout, action: Action) -> bool:
         if not os.access(".", os.W_OK | os.X_OK, dir_fd=stage.fd, effective_ids=True):
             return False
         directory, name = handles.get(parent_of(action.path)), os.path.basename(action.path)
-        return not stands(directory, name, action.after) if action.before is None else stands(directory, name, action.before)
+        return (
+            not stands(directory, name, action.after)
+            if action.before is None
+            else stands(directory, name, action.before)
+        )
     except OSError as error:
         return is_absence(error) and action.before is None  # its directory is yet to be made
 

@@ -148,7 +148,9 @@ class Stager:
         except OSError as error:
             if not is_absence(error):
                 raise
-            raise PlanStale(f"The directory {to_text(path)!r} is not what it was. Nothing was changed.", hint="Plan again.") from error
+            raise PlanStale(
+                f"The directory {to_text(path)!r} is not what it was. Nothing was changed.", hint="Plan again."
+            ) from error
 
     def _one(self, number: int, action: Action, *, durable: bool) -> int:
         node = action.after
@@ -201,5 +203,9 @@ def _refusal(error: OSError) -> Exception:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return NoRoom("The disk is full. Nothing was changed.", hint="Free space, then run the same command again.")
     if is_absence(error):
-        return PlanStale("A directory went away while the restore was prepared. Nothing was changed.", hint="Run the command again.")
-    return UserError(f"The restored files could not be staged ({error.strerror}). Nothing was changed.", hint="mulligan status")
+        return PlanStale(
+            "A directory went away while the restore was prepared. Nothing was changed.", hint="Run the command again."
+        )
+    return UserError(
+        f"The restored files could not be staged ({error.strerror}). Nothing was changed.", hint="mulligan status"
+    )

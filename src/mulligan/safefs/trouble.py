@@ -20,11 +20,24 @@ def typed(error: OSError) -> MulliganError:
     """Returns the error a verb raises for what the system refused."""
     why = error.strerror or str(error)
     if error.errno in _FULL:
-        return NoRoom(f"There is no room on the disk ({why}). Nothing was acknowledged; what was saved before is untouched.", hint="Free space, then: mulligan gc")
+        return NoRoom(
+            f"There is no room on the disk ({why}). Nothing was acknowledged; what was saved before is untouched.",
+            hint="Free space, then: mulligan gc",
+        )
     if error.errno in _FORBIDDEN:
-        return UserError(f"The store or the workspace may not be written ({why}). Nothing was acknowledged.", hint="mulligan status")
+        return UserError(
+            f"The store or the workspace may not be written ({why}). Nothing was acknowledged.", hint="mulligan status"
+        )
     if error.errno in _EXHAUSTED:
-        return UserError(f"The system is out of files or memory for this process ({why}). Nothing was acknowledged.", hint="ulimit -n 4096")
+        return UserError(
+            f"The system is out of files or memory for this process ({why}). Nothing was acknowledged.",
+            hint="ulimit -n 4096",
+        )
     if error.errno == errno.EIO:
-        return DurabilityLost(f"The disk failed ({why}). Nothing was acknowledged.", hint="Check the disk, then: mulligan check")
-    return StoreError(f"The system refused a step ({why}). Nothing was acknowledged; what was saved before is untouched.", hint="mulligan check")
+        return DurabilityLost(
+            f"The disk failed ({why}). Nothing was acknowledged.", hint="Check the disk, then: mulligan check"
+        )
+    return StoreError(
+        f"The system refused a step ({why}). Nothing was acknowledged; what was saved before is untouched.",
+        hint="mulligan check",
+    )

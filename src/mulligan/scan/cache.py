@@ -56,7 +56,9 @@ class Cache:
         """Returns every directory that has a record."""
         return list(self._packed)
 
-    def update(self, records: Iterable[tuple[bytes, Record]], gone: Iterable[bytes], root_tree: bytes, note: bytes) -> list[tuple[bytes, bytes]]:
+    def update(
+        self, records: Iterable[tuple[bytes, Record]], gone: Iterable[bytes], root_tree: bytes, note: bytes
+    ) -> list[tuple[bytes, bytes]]:
         """Takes over what a checkpoint saw; returns the frames that changed."""
         # Records may be of another tree than the one named before them, so a log that ends among them must name none.
         frames = [(_ROOT_PATH, b"")]

@@ -73,7 +73,9 @@ class Listing:
         """Makes it all or none for each database and its journals; call it when every name was added."""
         names = {*self.files, *self._spare, *(m.name for m in self.missed)} - self._no_files
         groups = database_groups(sorted(names))
-        asked = {name for main, others in groups.items() if main in self.files for name in others if name in self._spare}
+        asked = {
+            name for main, others in groups.items() if main in self.files for name in others if name in self._spare
+        }
         if asked:
             self.missed = [m for m in self.missed if m.name not in asked]
             for name in sorted(asked):
@@ -85,11 +87,18 @@ class Listing:
             self.grouped |= not out
             for name in family if out else ():
                 if self.files.pop(name, None) is not None:
-                    self.missed.append(Missed(name, reasons.get(out[0], IGNORED), "belongs with " + os.fsdecode(out[0])))
+                    self.missed.append(
+                        Missed(name, reasons.get(out[0], IGNORED), "belongs with " + os.fsdecode(out[0]))
+                    )
 
 
 def _kind(mode: int) -> str:
-    for test, kind in ((stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device")):
+    for test, kind in (
+        (stat.S_ISFIFO, "a FIFO"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a device"),
+        (stat.S_ISBLK, "a device"),
+    ):
         if test(mode):
             return kind
     return "not a file"

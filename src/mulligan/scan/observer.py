@@ -76,7 +76,9 @@ class Observer:
 
     # -- looking ------------------------------------------------------------------------------------
 
-    def scan(self, cache: Cache, sink: Sink | None = None, progress: Progress | None = None) -> tuple[Scan, GitState | None, dict[str, Any]]:
+    def scan(
+        self, cache: Cache, sink: Sink | None = None, progress: Progress | None = None
+    ) -> tuple[Scan, GitState | None, dict[str, Any]]:
         """Returns the workspace as it is, where its git repository stands, and what to remember about that."""
         note = self._note(cache)
         with _open_root(self._settings.workspace) as root:
@@ -139,7 +141,11 @@ class Observer:
         def clean(path: bytes, entry: IndexEntry) -> bool:
             """Whether git itself would not read the file again: the bytes differ from the blob only through a filter."""
             found = scan.entry(path)
-            return found is not None and (entry.size, entry.mtime_ns) == (found[0].size, found[0].mtime_ns) and entry.mtime_ns < index_key[2]
+            return (
+                found is not None
+                and (entry.size, entry.mtime_ns) == (found[0].size, found[0].mtime_ns)
+                and entry.mtime_ns < index_key[2]
+            )
 
         if note.get("git_key") == key and scan.cache.root_tree:
             dirty = update_dirty(repo, note.get("dirty", ()), _changed(scan), clean_by_stat=clean)
@@ -153,14 +159,18 @@ def _open_root(path: str) -> Directory:
     try:
         return Directory.open(path)
     except OSError as error:
-        raise UserError(f"The workspace {path} cannot be opened ({error.strerror}). Nothing was changed.", hint="mulligan -C DIR …") from error
+        raise UserError(
+            f"The workspace {path} cannot be opened ({error.strerror}). Nothing was changed.", hint="mulligan -C DIR …"
+        ) from error
 
 
 def _run(scanner: Scanner, path: str) -> Scan:
     try:
         return scanner.run()
     except Unreadable as finding:  # of all its directories, the one that has none above to list it
-        raise UserError(f"The workspace {path} cannot be read ({finding.detail}). Nothing was changed.", hint="mulligan -C DIR …") from None
+        raise UserError(
+            f"The workspace {path} cannot be read ({finding.detail}). Nothing was changed.", hint="mulligan -C DIR …"
+        ) from None
 
 
 def _usual(root: Directory) -> Defaults:
@@ -173,7 +183,12 @@ def _usual(root: Directory) -> Defaults:
             continue  # gone meanwhile; a sample needs no exactness
         kind = "directory" if mode & 0o170000 == MODE_DIR else "executable" if mode & 0o100 else "file"
         seen[kind][mode & 0o777] += 1
-    return Defaults(**{kind: (count.most_common(1) or [(usual, 0)])[0][0] for (kind, count), usual in zip(seen.items(), Defaults(), strict=True)})
+    return Defaults(
+        **{
+            kind: (count.most_common(1) or [(usual, 0)])[0][0]
+            for (kind, count), usual in zip(seen.items(), Defaults(), strict=True)
+        }
+    )
 
 
 def _changed(scan: Scan) -> dict[bytes, tuple[int, bytes] | None]:
@@ -182,7 +197,11 @@ def _changed(scan: Scan) -> dict[bytes, tuple[int, bytes] | None]:
     for directory, record in scan.records.items():
         old = scan.cache.get(directory)
         # A young entry's mode was not remembered (-1): it counts as changed, which costs one look-up.
-        before = {name: (git_mode(max(old.stat_at(at).mode, 0)), old.oid_at(at)) for at, name in enumerate(old.names)} if old else {}
+        before = (
+            {name: (git_mode(max(old.stat_at(at).mode, 0)), old.oid_at(at)) for at, name in enumerate(old.names)}
+            if old
+            else {}
+        )
         for name, mode, oid in scan.entries(directory, record):
             if before.pop(name, None) != (mode, oid):
                 changed[join(directory, name)] = (mode, oid)

@@ -71,7 +71,9 @@ def fields(st: os.stat_result) -> Stat:
     return Stat(st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
 
 
-def capture(directory: Directory, name: bytes, st: os.stat_result, sink: Sink, *, check_secrets: bool) -> tuple[bytes, Stat]:
+def capture(
+    directory: Directory, name: bytes, st: os.stat_result, sink: Sink, *, check_secrets: bool
+) -> tuple[bytes, Stat]:
     """Returns the id and stat fields of a file or link; FileNotFoundError if it is gone, Unreadable with the reason."""
     for _ in range(_ROUNDS):
         if stat.S_ISLNK(st.st_mode):

@@ -67,7 +67,20 @@ class Record:
     """
 
     __slots__ = (
-        *("dirs", "grouped", "has_ignores", "key", "leans", "missed", "modes", "names", "oids", "perm", "stat", "stats"),
+        *(
+            "dirs",
+            "grouped",
+            "has_ignores",
+            "key",
+            "leans",
+            "missed",
+            "modes",
+            "names",
+            "oids",
+            "perm",
+            "stat",
+            "stats",
+        ),
         *("tree", "trusted"),
     )
 
@@ -111,7 +124,9 @@ class Record:
     def encode(self) -> bytes:
         """Returns the record as bytes."""
         names, dirs = b"\0".join(self.names), b"\0".join(self.dirs)
-        missed = b"\0".join([b"\0".join((m.name, m.reason.encode(), m.detail.encode("utf-8", "surrogateescape"))) for m in self.missed])
+        missed = b"\0".join(
+            [b"\0".join((m.name, m.reason.encode(), m.detail.encode("utf-8", "surrogateescape"))) for m in self.missed]
+        )
         flags = self.trusted | self.grouped << 1 | self.has_ignores << 2 | self.leans << 3
         head = _HEAD.pack(
             *self.stat, self.key, self.tree, self.modes, self.perm, flags,
@@ -122,7 +137,9 @@ class Record:
 
 def decode(data: bytes) -> Record:
     """Returns the record that `encode` wrote; raises ValueError or struct.error on anything else."""
-    ino, mtime, ctime, key, tree, modes, perm, flags, n_names, n_dirs, n_missed, count, dir_count = _HEAD.unpack_from(data)
+    ino, mtime, ctime, key, tree, modes, perm, flags, n_names, n_dirs, n_missed, count, dir_count = _HEAD.unpack_from(
+        data
+    )
     at = _HEAD.size
     names = data[at : at + n_names].split(b"\0") if count else []
     at += n_names
@@ -135,7 +152,8 @@ def decode(data: bytes) -> Record:
     if len(names) != count or len(dirs) != dir_count or len(oids) != count * 20 or len(rows) % 3:
         raise ValueError("not a directory record")
     missed = [
-        Missed(rows[i], rows[i + 1].decode(), rows[i + 2].decode("utf-8", "surrogateescape")) for i in range(0, len(rows), 3)
+        Missed(rows[i], rows[i + 1].decode(), rows[i + 2].decode("utf-8", "surrogateescape"))
+        for i in range(0, len(rows), 3)
     ]
     record = Record(has_ignores=bool(flags & 4))
     record.stat, record.key, record.tree, record.modes, record.perm = (ino, mtime, ctime), key, tree, modes, perm

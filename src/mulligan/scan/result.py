@@ -34,7 +34,9 @@ class Cover:
     for a path that was looked for below it.
     """
 
-    def __init__(self, paths: Iterable[bytes], shallow: Iterable[bytes] = (), looked_for: Callable[[bytes], bool] | None = None) -> None:
+    def __init__(
+        self, paths: Iterable[bytes], shallow: Iterable[bytes] = (), looked_for: Callable[[bytes], bool] | None = None
+    ) -> None:
         self._paths = set(paths)
         self._shallow = set(shallow)
         self._looked_for = looked_for
@@ -59,7 +61,9 @@ class Cover:
 def cover_of(rows: Iterable[NotCaptured]) -> Cover:
     """Returns the paths that a checkpoint lists as not captured, to ask what they stand over."""
     listed = {os.fsencode(row.path) if row.path != "." else b"": row.reason for row in rows}
-    return Cover([p for p, reason in listed.items() if reason != MOVING], [p for p, reason in listed.items() if reason == MOVING])
+    return Cover(
+        [p for p, reason in listed.items() if reason != MOVING], [p for p, reason in listed.items() if reason == MOVING]
+    )
 
 
 class Scan:

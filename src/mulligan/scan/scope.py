@@ -116,7 +116,9 @@ class Scope:
         """Returns whether a path below such a directory is in scope."""
         if is_dir:
             return self.enters(path) or self._include.match(path, is_dir=is_dir)
-        return self.included(path) or (path in self.tracked and (not secret_name(path) or is_sample(os.path.basename(path))))
+        return self.included(path) or (
+            path in self.tracked and (not secret_name(path) or is_sample(os.path.basename(path)))
+        )
 
 
 def database_groups(names: Collection[bytes]) -> dict[bytes, list[bytes]]:

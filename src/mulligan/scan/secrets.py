@@ -181,9 +181,7 @@ _REACH = dict.fromkeys((b"-", b"B"), 4096) | dict.fromkeys(
 )
 _KEY_LINE = rb"^-----?-? ?BEGIN [A-Z0-9 ]*PRIVATE KEY"
 _BAG = b"Bag Attributes"
-_NAMED = (
-    rb"""(?:export\s+)?(?:[A-Za-z_][\w.-]*\s*(?:=|:(?!//))\s*)?(?:Bearer\s+)?["']?([^\s"',;]+)["']?[,;]?"""
-)
+_NAMED = rb"""(?:export\s+)?(?:[A-Za-z_][\w.-]*\s*(?:=|:(?!//))\s*)?(?:Bearer\s+)?["']?([^\s"',;]+)["']?[,;]?"""
 _TOKENS = (
     rb"gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_\w{22,255}|glpat-[\w.-]{20,}|xox[abeoprs]-[\w-]{10,}|xapp-[\w-]{10,}"
     rb"|AIza[\w-]{35}|ya29\.[\w.-]{20,}|GOCSPX-[\w-]{20,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/=]{24,}"
@@ -226,7 +224,9 @@ def _private_key(head: bytes) -> str:
     lines = _content_lines(head)
     first = lines[0] if lines else b""
     # A certificate or parameters in front of the key, as servers want them, is still a key file.
-    if first.startswith((b"-----BEGIN ", b"---- BEGIN ", _BAG)) and re.search(_KEY_LINE, b"\n".join(lines), re.MULTILINE):
+    if first.startswith((b"-----BEGIN ", b"---- BEGIN ", _BAG)) and re.search(
+        _KEY_LINE, b"\n".join(lines), re.MULTILINE
+    ):
         return "begins like a private key"
     if first.startswith(b"{") and b'"service_account"' in head and b'"private_key"' in head:
         return "begins like a service account's key"

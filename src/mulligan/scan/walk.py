@@ -64,7 +64,21 @@ LOOK = Options(HashOnly(), settle=False)
 class _Frame:
     """A directory that is being walked."""
 
-    __slots__ = ("changed", "children", "directory", "key", "modes", "next", "old", "only", "out", "path", "perm", "record", "rules")
+    __slots__ = (
+        "changed",
+        "children",
+        "directory",
+        "key",
+        "modes",
+        "next",
+        "old",
+        "only",
+        "out",
+        "path",
+        "perm",
+        "record",
+        "rules",
+    )
 
     def __init__(self, path: bytes, directory: Directory, rules: Rules, key: bytes, *, only: bool) -> None:
         self.path = path
@@ -85,7 +99,15 @@ class _Frame:
 class Scanner:
     """One scan of one workspace; make a new one for each."""
 
-    def __init__(self, root: Directory, scope: Scope, cache: Cache, defaults: Defaults, now_ns: Callable[[], int], options: Options) -> None:
+    def __init__(
+        self,
+        root: Directory,
+        scope: Scope,
+        cache: Cache,
+        defaults: Defaults,
+        now_ns: Callable[[], int],
+        options: Options,
+    ) -> None:
         self._root = root
         self._scope = scope
         self._cache = cache
@@ -123,7 +145,10 @@ class Scanner:
             for frame in stack:
                 frame.directory.close()
         self._scan.tree, self._scan.modes = root.record.tree, root.record.modes
-        self._scan.visited, self._scan.is_wanted = self._seen, lambda path: self._scope.wanted_inside(path, is_dir=False)
+        self._scan.visited, self._scan.is_wanted = (
+            self._seen,
+            lambda path: self._scope.wanted_inside(path, is_dir=False),
+        )
         self._scan.gone = [path for path in self._cache.paths() if path not in self._seen]
         return self._scan
 
@@ -214,7 +239,14 @@ class Scanner:
         if old.has_ignores if known and old else IGNORE_FILE in (names or ()):
             frame.rules = frame.rules.enter(frame.path, self._ignore_file(frame.directory))
             frame.key = self._scope.key(frame.rules, only_tracked=frame.only)
-        if known and old and old.key == frame.key and old.trusted and old.perm == frame.perm and self._still_out(frame, old):
+        if (
+            known
+            and old
+            and old.key == frame.key
+            and old.trusted
+            and old.perm == frame.perm
+            and self._still_out(frame, old)
+        ):
             record = self._verify(frame, old)
             if record is not None:
                 frame.record, frame.out = record, frozenset(m.name for m in record.missed)
@@ -300,7 +332,9 @@ class Scanner:
         record.grouped, record.leans = listing.grouped, listing.leans
         record.dirs, record.missed = listing.dirs, sorted(listing.missed)
         self._read_files(frame, record, listing.files)
-        record.trusted = all(m.reason in _STATIC or (m.reason == SECRET and m.name not in listing.files) for m in record.missed)
+        record.trusted = all(
+            m.reason in _STATIC or (m.reason == SECRET and m.name not in listing.files) for m in record.missed
+        )
         return record
 
     def _read_files(self, frame: _Frame, record: Record, files: dict[bytes, os.stat_result]) -> None:
@@ -340,7 +374,9 @@ class Scanner:
             record.missed.append(Missed(name, finding.reason, finding.detail))
             return None
 
-    def _read_group(self, frame: _Frame, record: Record, names: list[bytes], found: dict[bytes, tuple[bytes, Stat]]) -> None:
+    def _read_group(
+        self, frame: _Frame, record: Record, names: list[bytes], found: dict[bytes, tuple[bytes, Stat]]
+    ) -> None:
         """Reads a database and its journals until all of them held still together."""
         for _ in range(_ROUNDS):
             group: dict[bytes, tuple[bytes, Stat]] = {}

@@ -25,7 +25,9 @@ Progress = Callable[[int, int], None]
 _MANY_REFS = 256
 
 
-def prune(vault: Vault, *, extra: Iterable[bytes] = (), relied: Iterable[bytes] = (), progress: Progress | None = None) -> int:
+def prune(
+    vault: Vault, *, extra: Iterable[bytes] = (), relied: Iterable[bytes] = (), progress: Progress | None = None
+) -> int:
     """Frees what no checkpoint needs and packs the rest; keeps also what `extra` reaches and `relied` names; returns the bytes freed."""
     # Every save imports this module, and few prune.
     from mulligan.diff.history import version_chains
@@ -46,7 +48,9 @@ def prune(vault: Vault, *, extra: Iterable[bytes] = (), relied: Iterable[bytes] 
 def prunable(vault: Vault) -> int:
     """Returns the bytes that pruning would drop (packing may free more)."""
     live = reachable(vault.objects, vault.checkpoints.roots().values()) | PERMANENT
-    return sum(vault.objects.packed_size(oid) for pack in vault.objects.packs() for oid in pack.index.oids() if oid not in live)
+    return sum(
+        vault.objects.packed_size(oid) for pack in vault.objects.packs() for oid in pack.index.oids() if oid not in live
+    )
 
 
 def used(vault: Vault) -> int:

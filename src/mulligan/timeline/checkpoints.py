@@ -111,7 +111,9 @@ class Checkpoints:
             return found
         if not self.count():
             raise NothingSaved("No checkpoint was saved here yet.", hint="mulligan save")
-        raise UnknownCheckpoint(f"No checkpoint is called {text!r}. Nothing was changed.", hint="List them: mulligan log")
+        raise UnknownCheckpoint(
+            f"No checkpoint is called {text!r}. Nothing was changed.", hint="List them: mulligan log"
+        )
 
     def _reserved(self, text: str) -> Entry | None:
         if text == "@":
@@ -132,7 +134,9 @@ class Checkpoints:
         found = self._select("WHERE id>=? AND id<? ORDER BY seq DESC LIMIT 3", text, text + "g")
         if len(found) > 1:
             ids = ", ".join(entry.id[: len(text) + 4] for entry in found)
-            raise AmbiguousCheckpoint(f"{text!r} could be {ids} …; nothing was changed.", hint="Type more of the id: mulligan log")
+            raise AmbiguousCheckpoint(
+                f"{text!r} could be {ids} …; nothing was changed.", hint="Type more of the id: mulligan log"
+            )
         return found[0] if found else None
 
     # -- listing --------------------------------------------------------------------------------

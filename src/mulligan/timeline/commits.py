@@ -101,14 +101,21 @@ def _write_state(state: Mapping[str, Any], writer: Writer) -> bytes:
     """One file per key, so that an unchanged conversation is stored once; odd keys share one file."""
     plain = {key: value for key, value in state.items() if _is_file_name(key)}
     odd = {key: value for key, value in state.items() if key not in plain}
-    entries = [TreeEntry(f"{key}.json".encode(), MODE_FILE, writer.add(BLOB, _json(value))) for key, value in plain.items()]
+    entries = [
+        TreeEntry(f"{key}.json".encode(), MODE_FILE, writer.add(BLOB, _json(value))) for key, value in plain.items()
+    ]
     if odd:
         entries.append(TreeEntry(b"+.json", MODE_FILE, writer.add(BLOB, _json(odd))))
     return writer.add(TREE, encode_tree(entries))
 
 
 def _is_file_name(key: str) -> bool:
-    return key.isascii() and key.replace("-", "").replace("_", "").isalnum() and len(key) < 200 and not is_dot_git(key.encode())
+    return (
+        key.isascii()
+        and key.replace("-", "").replace("_", "").isalnum()
+        and len(key) < 200
+        and not is_dot_git(key.encode())
+    )
 
 
 def read_state(reader: Reader, commit_id: bytes) -> dict[str, Any]:
@@ -134,10 +141,18 @@ def read_commit(reader: Reader, commit_id: bytes) -> Entry:
         rows = json.loads(reader.read(parts[b"not-captured.json"].oid, BLOB)) if b"not-captured.json" in parts else []
         return _entry(about, rows, parts, commit_id, lambda: read_state(reader, commit_id))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StoreDamaged(f"The metadata of commit {commit_id.hex()} cannot be read ({error}).", hint="mulligan check") from None
+        raise StoreDamaged(
+            f"The metadata of commit {commit_id.hex()} cannot be read ({error}).", hint="mulligan check"
+        ) from None
 
 
-def _entry(about: dict[str, Any], rows: list[Any], parts: dict[bytes, TreeEntry], commit_id: bytes, state: Callable[[], dict[str, Any]]) -> Entry:
+def _entry(
+    about: dict[str, Any],
+    rows: list[Any],
+    parts: dict[bytes, TreeEntry],
+    commit_id: bytes,
+    state: Callable[[], dict[str, Any]],
+) -> Entry:
     git = about["git"]
     missed = [NotCaptured(row["path"], row["reason"], row["detail"]) for row in rows]
     checkpoint = Checkpoint(
@@ -149,4 +164,10 @@ def _entry(about: dict[str, Any], rows: list[Any], parts: dict[bytes, TreeEntry]
     )  # fmt: skip
     file_perm, exec_perm, dir_perm = about["defaults"]
     modes = parts[b"modes"].oid if b"modes" in parts else NO_TREE
-    return Entry(checkpoint, int(about["created_ns"]), parts[b"files"].oid, modes, (int(file_perm), int(exec_perm), int(dir_perm)))
+    return Entry(
+        checkpoint,
+        int(about["created_ns"]),
+        parts[b"files"].oid,
+        modes,
+        (int(file_perm), int(exec_perm), int(dir_perm)),
+    )

@@ -71,7 +71,9 @@ class Database:
         self.inode = directory.stat(NAME.encode()).st_ino
         self.read_only = not create and not os.access(store_path, os.W_OK | os.X_OK, effective_ids=True)
         with translated():
-            self._connection = _connect_to_read(f"{store_path}/{NAME}") if self.read_only else _connect(f"{store_path}/{NAME}")
+            self._connection = (
+                _connect_to_read(f"{store_path}/{NAME}") if self.read_only else _connect(f"{store_path}/{NAME}")
+            )
             try:
                 self._initialise()
             except BaseException:
@@ -184,15 +186,23 @@ def _translate(error: sqlite3.Error) -> MulliganError:
     if "locked" in text or "busy" in text:
         return Busy("The timeline is in use by another process. Nothing was changed.", hint="Try again.")
     if "full" in text:
-        return NoRoom("The disk is full. Nothing was changed; every earlier checkpoint is untouched.", hint="Free space, then: mulligan gc")
+        return NoRoom(
+            "The disk is full. Nothing was changed; every earlier checkpoint is untouched.",
+            hint="Free space, then: mulligan gc",
+        )
     if "I/O" in text:
-        return DurabilityLost(f"The disk failed the timeline ({text}). Nothing was acknowledged.", hint="Check the disk, then: mulligan check")
+        return DurabilityLost(
+            f"The disk failed the timeline ({text}). Nothing was acknowledged.",
+            hint="Check the disk, then: mulligan check",
+        )
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSED:
         return StoreError(
             f"The system does not let the timeline be used ({text}). Nothing was changed.",
             hint="Check the permissions of the store and the limit on open files",
         )
-    return StoreDamaged(f"The timeline cannot be read ({text}). Your workspace is untouched.", hint="Rebuild it: mulligan doctor")
+    return StoreDamaged(
+        f"The timeline cannot be read ({text}). Your workspace is untouched.", hint="Rebuild it: mulligan doctor"
+    )
 
 
 def as_column(text: str) -> str | bytes:

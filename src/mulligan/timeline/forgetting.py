@@ -35,7 +35,12 @@ class ForgetReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
-        return {"path": self.path, "checkpoints": self.checkpoints, "freed_bytes": self.freed_bytes, "also_at": self.also_at}
+        return {
+            "path": self.path,
+            "checkpoints": self.checkpoints,
+            "freed_bytes": self.freed_bytes,
+            "also_at": self.also_at,
+        }
 
 
 def forget(vault: Vault, path: bytes) -> ForgetReport:
@@ -89,13 +94,26 @@ def _files(read: ReadTree, path: bytes, entry: TreeEntry) -> Iterator[tuple[byte
 
 def _without(entry: Entry, path: bytes, read: ReadTree, writer: Any) -> Entry:
     cp, text = entry.checkpoint, to_text(path)
-    rows = [[m.path, m.reason, m.detail] for m in cp.not_captured if not covers(path, m.path.encode("utf-8", "surrogateescape"))]
+    rows = [
+        [m.path, m.reason, m.detail]
+        for m in cp.not_captured
+        if not covers(path, m.path.encode("utf-8", "surrogateescape"))
+    ]
     rows.append([text, EXCLUDED, _DETAIL])
     changed = [name for name in cp.files_changed if not covers(path, name.encode("utf-8", "surrogateescape"))]
-    git = cp.git._replace(dirty_files=tuple(n for n in cp.git.dirty_files if not covers(path, n.encode("utf-8", "surrogateescape")))) if cp.git else None
+    git = (
+        cp.git._replace(
+            dirty_files=tuple(n for n in cp.git.dirty_files if not covers(path, n.encode("utf-8", "surrogateescape")))
+        )
+        if cp.git
+        else None
+    )
     state = cp.state
     checkpoint = cp.replace(
-        git=git, packed_changes=pack_list(changed), packed_not_captured=pack_list(sorted(rows)), state_source=lambda: state
+        git=git,
+        packed_changes=pack_list(changed),
+        packed_not_captured=pack_list(sorted(rows)),
+        state_source=lambda: state,
     )
     tree = _cut(entry.files_tree, path.split(b"/"), read, writer)
     return write_commit(entry._replace(checkpoint=checkpoint, files_tree=tree), writer)

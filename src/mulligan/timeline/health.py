@@ -42,7 +42,12 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
-        return {"kind": self.kind, "subject": self.subject, "detail": self.detail, "checkpoints": list(self.checkpoints)}
+        return {
+            "kind": self.kind,
+            "subject": self.subject,
+            "detail": self.detail,
+            "checkpoints": list(self.checkpoints),
+        }
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,11 @@ def _refs(vault: Vault, entries: list[Entry]) -> list[Finding]:
     have = refs.read_refs(vault.directory)
     want = {entry.id: entry.commit_id for entry in entries}
     found = [Finding("ref", name, "its ref is missing", (name,)) for name in want.keys() - have.keys()]
-    found += [Finding("ref", name, "its ref names another commit", (name,)) for name in want.keys() & have.keys() if want[name] != have[name]]
+    found += [
+        Finding("ref", name, "its ref names another commit", (name,))
+        for name in want.keys() & have.keys()
+        if want[name] != have[name]
+    ]
     found += [Finding("ref", name, "no checkpoint of the timeline has this ref") for name in have.keys() - want.keys()]
     return found + [Finding("ref", name, "it holds no commit id") for name in refs.bad_refs(vault.directory)]
 
@@ -213,7 +222,9 @@ def mend_damaged_indexes(vault: Vault) -> list[str]:
     done = []
     for problem in verify_packs(vault.objects):
         name = problem.subject.encode()
-        if problem.kind == DAMAGED_INDEX and rebuild_index(vault.directory, name.removesuffix(b".idx").removesuffix(b".pack")):
+        if problem.kind == DAMAGED_INDEX and rebuild_index(
+            vault.directory, name.removesuffix(b".idx").removesuffix(b".pack")
+        ):
             done.append(f"Rebuilt the index of {problem.subject}.")
     vault.objects.refresh()
     return done
@@ -251,7 +262,9 @@ def _rebuild_timeline(vault: Vault, directory: Directory) -> str:
         except StoreDamaged:
             continue  # named by the check that follows
         except MulliganError as error:
-            raise StoreDamaged(f"Checkpoint {name} cannot be trusted: {error.message}", hint="mulligan check") from error
+            raise StoreDamaged(
+                f"Checkpoint {name} cannot be trusted: {error.message}", hint="mulligan check"
+            ) from error
     entries = _linked(store, entries)
     vault.take_over(directory, database)
     with database.transaction():

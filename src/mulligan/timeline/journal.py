@@ -78,7 +78,9 @@ def read_journal(database: Database) -> Journal | None:
         return None
     try:
         plain = json.loads(zlib.decompress(row["plan"]))
-        actions = tuple(Action(parse_path(path), _parse_node(old), _parse_node(new)) for path, old, new in plain.pop("actions"))
+        actions = tuple(
+            Action(parse_path(path), _parse_node(old), _parse_node(new)) for path, old, new in plain.pop("actions")
+        )
         locked = tuple((parse_path(path), int(perm)) for path, perm in plain.pop("locked", ()))
         return Journal(**plain, phase=row["phase"], actions=actions, locked=locked)
     except (ValueError, TypeError, KeyError, zlib.error) as error:

@@ -17,7 +17,9 @@ EVICTION_ORDER = ("step", "automatic", "session", "safety")
 _DAY_NS = 86_400_000_000_000
 
 
-def expired(entries: Sequence[Entry], kind: str, retention: Retention, *, now_ns: int, pinned: Collection[str]) -> list[Entry]:
+def expired(
+    entries: Sequence[Entry], kind: str, retention: Retention, *, now_ns: int, pinned: Collection[str]
+) -> list[Entry]:
     """Returns which of one kind (newest first) are over their count or age."""
     limit = retention.limit(kind)
     if limit is None:

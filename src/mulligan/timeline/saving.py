@@ -43,7 +43,9 @@ def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change
     Paths that were captured before and are hidden by an ignore rule now get the reason that makes a checkpoint partial.
     """
     if base is None:
-        everything = (Change(path, None, TreeEntry(path.rpartition(b"/")[2], mode, oid)) for path, mode, oid in scan.captured())
+        everything = (
+            Change(path, None, TreeEntry(path.rpartition(b"/")[2], mode, oid)) for path, mode, oid in scan.captured()
+        )
         return sorted(everything, key=lambda change: change.path)
     found = compare_trees(source.read_tree, base.files_tree, scan.tree)
     cover, shown = scan.cover(), []
@@ -52,7 +54,9 @@ def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change
         if hidden is None:
             shown.append(change)
         elif scan.missed[hidden].reason == IGNORED:
-            scan.missed[hidden] = scan.missed[hidden]._replace(reason=NEWLY_IGNORED, detail="captured until now; an ignore rule hides it")
+            scan.missed[hidden] = scan.missed[hidden]._replace(
+                reason=NEWLY_IGNORED, detail="captured until now; an ignore rule hides it"
+            )
     shown += permission_changes(source, base.trees, State(scan.tree, scan.modes, scan.defaults))
     shown.sort(key=lambda change: change.path)
     return shown
@@ -60,7 +64,11 @@ def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change
 
 def same_state(entry: Entry | None, scan: Scan) -> bool:
     """Returns whether a checkpoint holds exactly what a scan found."""
-    return entry is not None and (entry.files_tree, entry.modes_tree, entry.defaults) == (scan.tree, scan.modes, (scan.defaults.file, scan.defaults.executable, scan.defaults.directory))
+    return entry is not None and (entry.files_tree, entry.modes_tree, entry.defaults) == (
+        scan.tree,
+        scan.modes,
+        (scan.defaults.file, scan.defaults.executable, scan.defaults.directory),
+    )
 
 
 def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | None, changes: Sequence[Change]) -> Entry:
@@ -72,7 +80,13 @@ def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | No
         metadata=draft.metadata, state_source=lambda: draft.state,
         packed_changes=pack_list(to_text(change.path) for change in changes), packed_not_captured=pack_list(rows) if rows else b"",
     )  # fmt: skip
-    return Entry(checkpoint, draft.created_ns, scan.tree, scan.modes, (scan.defaults.file, scan.defaults.executable, scan.defaults.directory))
+    return Entry(
+        checkpoint,
+        draft.created_ns,
+        scan.tree,
+        scan.modes,
+        (scan.defaults.file, scan.defaults.executable, scan.defaults.directory),
+    )
 
 
 def write_objects(entry: Entry, scan: Scan, writer: Any) -> Entry:
@@ -122,7 +136,9 @@ def pack_changes(source: Source, parent: Entry | None, child: Entry) -> bytes:
     """Returns the list of files that a checkpoint changed, as it is kept; what it did not capture is not taken for deleted."""
     hidden = cover_of(child.checkpoint.not_captured)
     changes = compare_entries(source, parent, child)
-    return pack_list(to_text(change.path) for change in changes if change.new is not None or hidden.over(change.path) is None)
+    return pack_list(
+        to_text(change.path) for change in changes if change.new is not None or hidden.over(change.path) is None
+    )
 
 
 def compare_entries(source: Source, a: Entry | None, b: Entry) -> list[Change]:

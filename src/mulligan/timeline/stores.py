@@ -19,10 +19,34 @@ from mulligan.safefs.lock import exclusive
 from mulligan.timeline.database import NAME, Database
 
 # Not /mnt, /opt or /srv: a container may have its one project there.
-_SYSTEM = frozenset("/" + name for name in ["bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "proc", "root", "run", "sbin", "sys", "usr", "var", "Users"])
+_SYSTEM = frozenset(
+    "/" + name
+    for name in [
+        "bin",
+        "boot",
+        "dev",
+        "etc",
+        "home",
+        "lib",
+        "lib32",
+        "lib64",
+        "proc",
+        "root",
+        "run",
+        "sbin",
+        "sys",
+        "usr",
+        "var",
+        "Users",
+    ]
+)
 _USER_DIRECTORIES = ("Desktop", "Documents", "Downloads")
 _DAY = 86_400
-_VOLATILE = {"tmpfs": "it is gone at the next boot", "ramfs": "it is gone at the next boot", "overlay": "it is gone with its container"}
+_VOLATILE = {
+    "tmpfs": "it is gone at the next boot",
+    "ramfs": "it is gone at the next boot",
+    "overlay": "it is gone with its container",
+}
 
 
 def refuse_unprotectable(settings: Settings) -> None:
@@ -46,7 +70,10 @@ def refuse_unprotectable(settings: Settings) -> None:
     elif _within(root, os.path.realpath(settings.store)) or _within(root, os.path.realpath(settings.stores)):
         why = "it is inside a store of mulligan"
     if why:
-        raise Unprotectable(f"mulligan does not protect {root}: {why}. Nothing was changed.", hint="Go to your project's directory first: cd PROJECT")
+        raise Unprotectable(
+            f"mulligan does not protect {root}: {why}. Nothing was changed.",
+            hint="Go to your project's directory first: cd PROJECT",
+        )
 
 
 def _within(path: str, directory: str) -> bool:
@@ -111,7 +138,14 @@ def stores(settings: Settings) -> list[dict[str, Any]]:
 def _describe(path: str) -> dict[str, Any]:
     if not os.path.isdir(path) or os.path.islink(path):
         return {}
-    row: dict[str, Any] = {"path": path, "workspace": "", "checkpoints": 0, "bytes": _size(path), "exists": False, "gone": False}
+    row: dict[str, Any] = {
+        "path": path,
+        "workspace": "",
+        "checkpoints": 0,
+        "bytes": _size(path),
+        "exists": False,
+        "gone": False,
+    }
     row["last_used"] = _last_used(path)
     try:
         row["workspace"], row["checkpoints"] = _contents(path)
@@ -170,7 +204,11 @@ def purge(settings: Settings, older_than_days: float = 30) -> list[dict[str, Any
 
 
 def _stamp(path: str) -> float:
-    times = [os.lstat(os.path.join(path, name)).st_mtime for name in (NAME, "lock") if os.path.lexists(os.path.join(path, name))]
+    times = [
+        os.lstat(os.path.join(path, name)).st_mtime
+        for name in (NAME, "lock")
+        if os.path.lexists(os.path.join(path, name))
+    ]
     return max(times, default=0.0)
 
 
@@ -180,9 +218,14 @@ def adopt(settings: Settings, old: str) -> dict[str, Any]:
     if source is None:
         raise UserError(f"There is no history for {old}. Nothing was changed.", hint="See every store: mulligan stores")
     if source["path"] != settings.store and os.path.lexists(os.path.join(settings.store, NAME)):
-        raise UserError(f"{settings.workspace} already has a history of its own. Nothing was changed.", hint="mulligan log")
+        raise UserError(
+            f"{settings.workspace} already has a history of its own. Nothing was changed.", hint="mulligan log"
+        )
     if source["exists"] and source["workspace"] != settings.workspace:
-        raise UserError(f"{source['workspace']} still exists and this is its history. Nothing was changed.", hint="Move the project first.")
+        raise UserError(
+            f"{source['workspace']} still exists and this is its history. Nothing was changed.",
+            hint="Move the project first.",
+        )
     if source["path"] != settings.store:
         _move(source["path"], settings)
     with Directory.open(settings.store) as directory:
@@ -203,7 +246,10 @@ def _store_of(settings: Settings, old: str) -> dict[str, Any] | None:
 def _move(path: str, settings: Settings) -> None:
     target = settings.store
     if os.path.lexists(target) and (not os.path.isdir(target) or set(os.listdir(target)) - {"lock"}):
-        raise UserError(f"{target}, where the history would go, is not empty. Nothing was changed.", hint="Name another place: --store DIR")
+        raise UserError(
+            f"{target}, where the history would go, is not empty. Nothing was changed.",
+            hint="Name another place: --store DIR",
+        )
     make_private(os.path.dirname(target))
     with Directory.open(os.path.dirname(path)) as before, Directory.open(os.path.dirname(target)) as after:
         name, new = os.fsencode(os.path.basename(path)), os.fsencode(os.path.basename(target))

@@ -124,7 +124,10 @@ class Vault:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise StoreDamaged(f"The store {self.path} cannot be opened ({error.strerror}); a link is not followed.", hint="mulligan status") from error
+            raise StoreDamaged(
+                f"The store {self.path} cannot be opened ({error.strerror}); a link is not followed.",
+                hint="mulligan status",
+            ) from error
         st = os.fstat(directory.fd)
         if st.st_uid != os.geteuid() or stat.S_IMODE(st.st_mode) & 0o022:
             directory.close()

@@ -213,9 +213,7 @@ def test_undo_and_redo_walk_back_and_forward(saved):
     assert cli_json("undo", cwd=saved)["report"]["modified"] == ["a.txt"] and (saved / "a.txt").read_text() == "1\n"
     done = cli("redo", cwd=saved)
     assert (
-        done.returncode == 0
-        and "take it back: mulligan undo" in done.stdout
-        and (saved / "a.txt").read_text() == "2\n"
+        done.returncode == 0 and "take it back: mulligan undo" in done.stdout and (saved / "a.txt").read_text() == "2\n"
     )
     assert cli("redo", cwd=saved).returncode == 1
 
