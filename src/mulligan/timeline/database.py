@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from mulligan.errors import Busy, DurabilityLost, MulliganError, NoRoom, StoreDamaged, StoreError
@@ -99,6 +99,11 @@ class Database:
                     for statement in _SCHEMA.split(";\n"):
                         run(statement)
                 run(f"PRAGMA user_version={FORMAT}")
+
+    def __del__(self) -> None:
+        # One that failed to open, or was dropped, gives its descriptors back; before 3.13 SQLite did that in silence.
+        with suppress(AttributeError, sqlite3.Error):
+            self._connection.close()
 
     def close(self) -> None:
         """Closes the connection."""

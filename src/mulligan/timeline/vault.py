@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from mulligan.errors import StoreDamaged, Unprotectable, UserError
@@ -83,6 +83,11 @@ class Vault:
             if part is not None:
                 part.close()
         self._database = self._objects = self._directory = None
+
+    def __del__(self) -> None:
+        # A workspace that was dropped without `close` gives its descriptors back all the same.
+        with suppress(Exception):
+            self.close()
 
     # -- opening --------------------------------------------------------------------------------
 
