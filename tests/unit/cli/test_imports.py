@@ -38,6 +38,24 @@ def test_everyday_commands_load_little(project, words):
     }
 
 
+@pytest.mark.parametrize("words", [["save", "x"], ["save", "--if-changed"], ["log"]])
+def test_a_save_loads_no_restore_no_diff_and_none_of_the_slow_modules(project, words):
+    """Where there is no repository, no reader of repositories either."""
+    (project / "a").write_text("1")
+    modules = loaded(project, *words)
+    assert (
+        modules & {"dataclasses", "inspect", "logging", "tempfile", "random", "secrets", "traceback", "urllib"} == set()
+    )
+    unneeded = (
+        "mulligan.restore",
+        "mulligan.diff.patch",
+        "mulligan.diff.renames",
+        "mulligan.scan.git",
+        "mulligan.store.collect",
+    )
+    assert [name for name in modules if name.startswith(unneeded)] == []
+
+
 def test_help_loads_no_command_and_no_engine(project):
     modules = loaded(project, "-h")
     assert not [
