@@ -143,7 +143,10 @@ class Tree:
 
     def ignore(self) -> None:
         lines = self.rng.sample(RULES, self.rng.randrange(1, 4))
-        (self.rng.choice(self.folders()) / ".gitignore").write_text("\n".join(lines))
+        path = self.rng.choice(self.folders()) / ".gitignore"
+        if path.is_fifo():
+            path.unlink()  # writing to one would wait for a reader
+        path.write_text("\n".join(lines))
 
     def unignore(self) -> None:
         (self.rng.choice(self.folders()) / ".gitignore").unlink()
