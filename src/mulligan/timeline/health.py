@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from mulligan.errors import MulliganError, StoreDamaged
+from mulligan.errors import MulliganError, StoreDamaged, StoreError
 from mulligan.model.objects import BLOB, COMMIT, EMPTY_TREE, TREE, parse_commit
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.lock import exclusive
@@ -159,8 +159,14 @@ def _refs(vault: Vault, entries: list[Entry]) -> list[Finding]:
 def repair(vault: Vault) -> list[str]:
     """Repairs what keeps the store from being opened; returns a sentence for each repair."""
     vault.close()
-    with Directory.open(vault.path) as directory, exclusive(directory, wait=vault.settings.wait, purpose="doctor"):
-        return _mend(vault, directory)
+    try:
+        with Directory.open(vault.path) as directory, exclusive(directory, wait=vault.settings.wait, purpose="doctor"):
+            return _mend(vault, directory)
+    except OSError as error:
+        raise StoreError(
+            f"The store {vault.path} cannot be repaired: the system refused a step ({error.strerror}). What can be read still can be.",
+            hint=f"Check the permissions of the store and the room on its disk: ls -la {vault.path}",
+        ) from error
 
 
 def lost_objects(vault: Vault) -> set[bytes]:

@@ -1,0 +1,155 @@
+"""What check finds and doctor mends: nothing that can be read is lost for it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import mulligan
+from checker import judge
+from scans import settings_for
+from tree import put
+
+
+def lines(ws: mulligan.Workspace) -> list[tuple[object, ...]]:
+    """Everything the log says of each checkpoint."""
+    return [(cp.to_dict(), cp.files_changed, cp.not_captured) for cp in ws.log()]
+
+
+@pytest.fixture
+def history(ws, project):
+    """Checkpoints of several kinds, with a deleted one in between, permission bits, state and odd names."""
+    put(project, ".env", "secret")
+    for number, kind in enumerate(["manual", "step", "step", "session", "manual"]):
+        put(project, f"f{number}", str(number))
+        ws.save(
+            f"n{number}\udcff\n",
+            kind=kind,
+            description="d",
+            context={"k": number},
+            state={"s": "x" * 20_000},
+            metadata={"m": 1},
+        )
+    (project / "f1").chmod(0o600)
+    ws.save("mode")
+    (project / "f2").unlink()
+    ws.restore("mode")
+    ws.delete(ws.log()[3].id)
+    return ws
+
+
+def test_a_lost_timeline_is_rebuilt_as_it_was(history, project, store):
+    before, position = lines(history), history.position()
+    history.close()
+    (store / "timeline.db").unlink()
+    with pytest.raises(mulligan.StoreDamaged):
+        history.log()
+    assert history.doctor().ok
+    assert (lines(history), history.position()) == (before, position)
+    history.close()
+    assert judge(store, project) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage" * 999])
+def test_a_timeline_that_cannot_be_read_is_rebuilt_and_kept_aside(history, store, content):
+    before = lines(history)
+    history.close()
+    for number in (1, 2):
+        (store / "timeline.db").write_bytes(content)
+        assert history.doctor().ok
+        assert lines(history) == before
+        history.close()
+        assert (store / f"timeline.db.damaged-{number}").exists()
+    assert judge(store) == []
+
+
+def test_a_clock_that_was_set_back_does_not_put_children_before_their_parents(project, store):
+    times = iter([5, 9, 2, 3, 1, 8])
+    settings = settings_for(project)
+    ws = mulligan.Workspace(settings, now_ns=lambda: now)
+    for now in (seconds * 10**9 for seconds in times):
+        put(project, "f", str(now))
+        ws.save(str(now))
+    before = lines(ws)
+    ws.close()
+    (store / "timeline.db").unlink()
+    ws.doctor()
+    assert lines(ws) == before
+
+
+def test_the_position_after_a_rebuild_is_no_safety_checkpoint(ws, project, store):
+    put(project, "f", "1")
+    ws.save("one")
+    put(project, "f", "2")
+    ws.save("two")
+    put(project, "f", "3")
+    ws.restore("one")
+    ws.close()
+    (store / "timeline.db").unlink()
+    ws.doctor()
+    assert ws.get("@").name == "two" and ws.log()[0].kind == "safety"
+
+
+def test_checkpoints_that_only_the_repository_knows_are_taken_in_with_their_changes(ws, project, store, tmp_path):
+    """As after a timeline was put back from an older copy."""
+    put(project, "f", "1")
+    ws.save("one")
+    ws.close()
+    old = (store / "timeline.db").read_bytes()
+    for number in (2, 3):
+        put(project, f"f{number}", str(number))
+        ws.save(str(number))
+    before = lines(ws)
+    ws.close()
+    (store / "timeline.db").write_bytes(old)
+    assert len(ws.log()) == 1 and not ws.check().ok
+    assert ws.doctor().ok
+    assert lines(ws) == before
+
+
+@pytest.mark.parametrize("what", ["ref", "index", "cache"])
+def test_what_can_be_derived_is_made_anew(ws, project, store, what):
+    put(project, "f", "1")
+    cp = ws.save("one")
+    ws.close()
+    if what == "ref":
+        (store / "refs/checkpoints" / cp.id).write_text("garbage\n")
+    elif what == "index":
+        next((store / "objects/pack").glob("*.idx")).unlink()
+    else:
+        (store / "cache").write_bytes(b"\xff" * 100)
+    assert ws.doctor().ok
+    put(project, "g", "2")
+    ws.save("two")
+    assert ws.cat("one", "f") == b"1"
+    ws.close()
+    assert judge(store) == []
+
+
+def test_a_lost_object_is_named_with_its_checkpoint_and_comes_back_from_the_workspace(ws, project, store):
+    put(project, "f", "1")
+    cp = ws.save("one")
+    ws.close()
+    for pack in (store / "objects/pack").iterdir():
+        pack.unlink()
+    report = ws.check()
+    assert not report.ok and any(cp.id in problem.checkpoints for problem in report.problems)
+    ws.close()
+    assert not ws.doctor().ok
+    put(project, "f", "1")
+    assert ws.save("two").complete and ws.cat("two", "f") == b"1"
+
+
+def test_a_doctor_who_may_not_write_says_so(ws, project, store):
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    put(project, "f", "1")
+    ws.save("one")
+    ws.close()
+    store.chmod(0o500)
+    try:
+        with pytest.raises(mulligan.StoreError, match="refused"):
+            ws.doctor()
+    finally:
+        store.chmod(0o700)
