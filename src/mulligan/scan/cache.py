@@ -22,6 +22,7 @@ _MAGIC = b"mulligan-cache-4\n"
 _FRAME = struct.Struct("<IIII")
 _ROOT_PATH = b"\0root"  # no directory has this name
 _GONE = b"\0"
+NO_TREE = bytes(20)
 
 
 class Cache:
@@ -138,8 +139,13 @@ def _frame(path: bytes, data: bytes) -> bytes:
 
 
 def discard(store: Directory) -> None:
-    """Throws the log away, because its objects may be gone."""
+    """Throws the records away, because their objects may be gone; what was noted beside them stays true."""
+    old, empty = Cache(), Cache()
+    old.load(store)
     store.unlink(NAME, missing_ok=True)
+    if old.note:
+        empty.root_tree, empty.note = NO_TREE, old.note
+        empty.save(store, [])
 
 
 def root_tree_of(store: Directory) -> bytes:

@@ -49,7 +49,9 @@ class Observer:
             if store is not None:
                 self._cache.load(store)
                 if not self._cache.root_tree or not has_tree(self._cache.root_tree):
-                    self._cache = Cache()
+                    # The usual permission bits stay those of earlier checkpoints: otherwise nothing would equal them.
+                    note, self._cache = self._cache.note, Cache()
+                    self._cache.note = note
         return self._cache
 
     def remember(self, store: Directory, scan: Scan, git: dict[str, Any]) -> None:

@@ -71,3 +71,16 @@ def test_a_process_that_dies_before_its_ref_is_completed_by_the_next(ws, project
     other.save("three")
     other.close()
     assert len(refs(store)) == 3 and judge(store, project) == []
+
+
+def test_nothing_changed_where_the_cache_was_lost_although_other_permissions_became_usual(ws, project):
+    put(project, "f", "x")
+    put(project, "secret", "y")
+    ws.save("one")
+    for number in range(9):
+        put(project, f"p{number}", "x", perm=0o600)
+    ws.save("two")
+    ws.forget("secret")
+    (project / "secret").unlink()
+    ws.close()
+    assert ws.save(if_changed=True) is None
