@@ -42,6 +42,7 @@ def prune(
     freed = collect(vault.objects, live, chains=version_chains(vault.objects.read_tree, trees), progress=progress)
     if vault.checkpoints.count() > _MANY_REFS:
         pack_refs(vault.directory)
+    vault.database.compact()
     return freed
 
 

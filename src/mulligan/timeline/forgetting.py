@@ -47,7 +47,7 @@ def forget(vault: Vault, path: bytes) -> ForgetReport:
     """Removes a path from every checkpoint and proves that its bytes are gone."""
     read = vault.objects.read_tree
     holders = [entry for entry in vault.checkpoints.oldest() if _find(read, entry.files_tree, path) is not None]
-    if not holders:
+    if not holders and not _was_cut_short(vault, path):
         raise UnknownPath(f"No checkpoint holds {to_text(path)!r}. Nothing was changed.", hint="mulligan log -- PATH")
     wanted = {oid for entry in holders for oid in _blobs(read, entry.files_tree, path)}
     with vault.objects.writer() as writer:
@@ -59,12 +59,18 @@ def forget(vault: Vault, path: bytes) -> ForgetReport:
     vault.settle()
     cache.discard(vault.directory)
     freed = prune(vault)
-    vault.database.compact()
     also = _elsewhere(vault, wanted)
     left = [oid for oid in wanted if vault.objects.has(oid) and oid not in also]
     if left:
         raise StoreDamaged(f"{len(left)} objects of {to_text(path)!r} could not be removed.", hint="mulligan check")
     return ForgetReport(to_text(path), [entry.id for entry in rewritten], freed, sorted(set(also.values())))
+
+
+def _was_cut_short(vault: Vault, path: bytes) -> bool:
+    """Whether a path was forgotten already, perhaps by a process that died before it had freed the bytes."""
+    text = to_text(path)
+    entries = vault.checkpoints.oldest()
+    return any(row.path == text and row.detail == _DETAIL for entry in entries for row in entry.checkpoint.not_captured)
 
 
 def _find(read: ReadTree, tree: bytes, path: bytes) -> TreeEntry | None:

@@ -94,3 +94,13 @@ def test_what_was_forgotten_survives_the_loss_of_the_timeline(captured, store):
     (store / "timeline.db").unlink()
     captured.doctor()
     assert [cp.to_dict() for cp in captured.log()] == before
+
+
+def test_a_forgetting_that_was_cut_short_is_finished_by_repeating_it(project, store):
+    """The second time there is nothing left to rewrite, and the bytes go all the same."""
+    put(project, "secret", "precious")
+    ws = mulligan.open(project, store=store)
+    ws.save("one")
+    assert ws.forget("secret").checkpoints
+    again = ws.forget("secret")
+    assert again.checkpoints == [] and again.also_at == []
