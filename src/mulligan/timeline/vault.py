@@ -31,6 +31,9 @@ _STORE_ID, _WORKSPACE, _INODE, _EPOCH = "store_id", "workspace", "workspace_inod
 # What a store whose making was cut short may hold before it has a name; the configuration, which names it, comes last.
 _BEGINNINGS = frozenset({b"objects", b"refs", b"tmp", b"HEAD", b"lock"})
 
+# What a forked process inherited, kept from being closed by it.
+_PARENTS: list[tuple[Database | None, ObjectStore | None, Directory | None]] = []
+
 
 class Vault:
     """One store, opened when first needed."""
@@ -42,6 +45,7 @@ class Vault:
         self._objects: ObjectStore | None = None
         self._database: Database | None = None
         self._held = False
+        self._process = os.getpid()
 
     # -- parts ----------------------------------------------------------------------------------
 
@@ -87,7 +91,16 @@ class Vault:
     def __del__(self) -> None:
         # A workspace that was dropped without `close` gives its descriptors back all the same.
         with suppress(Exception):
+            self._leave_to_parent()
             self.close()
+
+    def _leave_to_parent(self) -> None:
+        """In a forked process: SQLite's connection belongs to the parent; it is neither used nor closed here."""
+        if self._process == os.getpid():
+            return
+        _PARENTS.append((self._database, self._objects, self._directory))
+        self._database = self._objects = self._directory = None
+        self._held, self._process = False, os.getpid()
 
     # -- opening --------------------------------------------------------------------------------
 
@@ -110,6 +123,7 @@ class Vault:
 
     def _let_go_of_replaced(self) -> None:
         """Closes a store that was removed, moved or put in another's place since it was opened."""
+        self._leave_to_parent()
         if self._directory is None or self._held:
             return
         mine = os.fstat(self._directory.fd)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -153,3 +154,26 @@ def test_a_store_that_may_not_be_written_can_be_read(ws, tmp_path, project, stor
             reader.save("two")
         reader.close()
     assert reader.save("two").name == "two"
+
+
+def test_a_forked_process_opens_the_store_anew_and_leaves_the_parents_alone(project, store):
+    """SQLite forbids a connection to cross a fork."""
+    put(project, "a", "1")
+    ws = mulligan.open(project, store=store)
+    ws.save("parent")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the test runner has threads; the child touches none
+        child = os.fork()
+    if not child:
+        code = 1
+        try:
+            put(project, "a", "2")
+            ws.save("child")
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    put(project, "a", "3")
+    ws.save("parent again")
+    assert [cp.name for cp in ws.log()] == ["parent again", "child", "parent"]
+    assert judge(store) == []
