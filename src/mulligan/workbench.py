@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import PlanStale, WorkspaceReplaced
@@ -123,7 +124,9 @@ class Workbench:
         if len(vault.objects.packs()) > _MANY_PACKS:
             from mulligan.store.collect import merge_small
 
-            merge_small(vault.objects)
+            # The checkpoint is acknowledged already: joining packs has time until the disk has room.
+            with suppress(OSError):
+                merge_small(vault.objects)
         return entry, gone
 
     def _within_budget(self, need: int, pinned: set[str], scan: Scan) -> list[Entry]:

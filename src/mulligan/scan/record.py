@@ -38,9 +38,6 @@ def unproven(mode: int) -> bytes:
     return STAT.pack(0, mode, -1, -1, -1)
 
 
-NEVER = unproven(0)
-
-
 def tree_in(packed: bytes) -> bytes:
     """Returns the tree of an encoded record without decoding the rest."""
     return packed[_TREE_AT : _TREE_AT + 20]

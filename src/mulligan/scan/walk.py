@@ -29,7 +29,7 @@ from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.ignore import Rules
 from mulligan.scan.listing import Listing
-from mulligan.scan.reading import FATAL, HashOnly, Sink, Unreadable, capture, fields
+from mulligan.scan.reading import FATAL, Sink, Unreadable, capture, fields
 from mulligan.scan.record import NO_DIRECTORY, STAT, Missed, Record, Stat, can_be_remembered, unproven
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import IGNORE_FILE, Scope, database_groups
@@ -56,9 +56,6 @@ class Options(NamedTuple):
     settle: bool = True
     index_changed: bool = False
     progress: Progress | None = None
-
-
-LOOK = Options(HashOnly(), settle=False)
 
 
 class _Frame:

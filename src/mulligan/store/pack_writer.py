@@ -266,11 +266,6 @@ class PackWriter:
                 _headers[key] = header
         self._append(oid, header + deflate(data))
 
-    def add_record(self, oid: bytes, record: bytes) -> None:
-        """Adds an object that `packfile.encode_record` has deflated elsewhere, unless it is there already."""
-        if oid not in self._offsets and not self._known(oid):
-            self._append(oid, record)
-
     def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
         """Adds a large blob as it comes and returns its id; ValueError, and nothing remains, if its size is not `size`."""
         if size >= _STREAM_LEAST:

@@ -102,7 +102,7 @@ def deflate(data: bytes) -> bytes:
 
 
 def encode_record(kind: bytes, data: bytes) -> bytes:
-    """Returns an object as it stands in a pack, whole; pure, so that threads and processes may do it ahead."""
+    """Returns an object as it stands in a pack, whole."""
     return encode_header(TYPE_OF_KIND[kind], len(data)) + deflate(data)
 
 

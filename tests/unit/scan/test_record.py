@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from mulligan.scan.record import NEVER, NO_DIRECTORY, STAT, Missed, Record, Stat, can_be_remembered, decode
+from mulligan.scan.record import NO_DIRECTORY, STAT, Missed, Record, Stat, can_be_remembered, decode, unproven
 
 
 def filled() -> Record:
@@ -14,7 +14,7 @@ def filled() -> Record:
     record.stat, record.perm = (2**64 - 1, -5, 2**62), 0o2775
     record.trusted, record.grouped, record.leans = False, True, True
     record.names = [b"\xff", b"a b", b"new\nline"]
-    record.stats = STAT.pack(2**64 - 1, 0o100644, 3, -(10**9), 5) + NEVER + STAT.pack(1, 2, 3, 4, 5)
+    record.stats = STAT.pack(2**64 - 1, 0o100644, 3, -(10**9), 5) + unproven(0o100644) + STAT.pack(1, 2, 3, 4, 5)
     record.oids = bytes(range(60))
     record.dirs, record.missed = [b"d"], [Missed(b"x\xfe", "secret", "a\udcff detail"), Missed(b"y", "ignored", "")]
     return record

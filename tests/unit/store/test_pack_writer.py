@@ -12,7 +12,6 @@ from mulligan.errors import DurabilityLost
 from mulligan.model.objects import BLOB, TREE, object_id
 from mulligan.safefs import seam
 from mulligan.store import pack_writer
-from mulligan.store.packfile import encode_record
 from stores import add_all, opened, pack_files
 from tools import git
 
@@ -78,12 +77,12 @@ def test_the_same_object_is_stored_once(tmp_path):
         add_all(store, [b"twice", b"twice"])
         with store.writer() as writer:
             writer.add(BLOB, b"twice")
-            writer.add_record(object_id(BLOB, b"twice"), encode_record(BLOB, b"twice"))
+            writer.add_hashed(object_id(BLOB, b"twice"), BLOB, b"twice")
             writer.add_stream(5, [b"tw", b"ice"])
             assert writer.pending_bytes == 0
             assert writer.finish() == []
         with store.writer() as writer:
-            writer.add_record(object_id(TREE, b""), encode_record(TREE, b""))
+            writer.add_hashed(object_id(TREE, b""), TREE, b"")
             writer.add(TREE, b"")
             writer.finish()
         assert store.read(object_id(TREE, b""), TREE) == b""

@@ -105,17 +105,6 @@ class Repository:
         self._git_dir.close()
         self._common.close()
 
-    def is_current(self) -> bool:
-        """Returns whether the repository is still where it was opened; a long-lived process finds it again if not."""
-        found = status(self._git_dir, b"HEAD")
-        try:
-            pointer = os.stat(os.path.join(self._top, b".git"))
-        except OSError:
-            return False
-        here = os.fstat(self._git_dir.fd)
-        same = not stat.S_ISDIR(pointer.st_mode) or (pointer.st_dev, pointer.st_ino) == (here.st_dev, here.st_ino)
-        return found is not None and same
-
     # -- HEAD and excludes ----------------------------------------------------------------------
 
     def head(self) -> Head:

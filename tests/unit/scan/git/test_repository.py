@@ -35,7 +35,6 @@ def everything(workspace: Path) -> Repository | None:
             repo.index_key()
             repo.index()
             repo.raw_index()
-            repo.is_current()
             first = dirty_files(repo, [(b"a", 0o100644, bytes(20))], not_captured=lambda _: False)
             with Repository.find(str(workspace)) as again:
                 update_dirty(again, first, {b"a": None, b"b/c": (0o100644, bytes(20))})
@@ -245,18 +244,6 @@ def test_the_index_is_read_again_when_it_changed(tmp_path: Path) -> None:
             assert repo.raw_index() is None
 
 
-def test_a_repository_that_was_replaced_is_noticed(tmp_path: Path) -> None:
-    """A long-lived process asks before it trusts its descriptors."""
-    git("init", "-q", ".", cwd=tmp_path)
-    with Repository.find(str(tmp_path)) as repo:
-        assert repo.is_current()
-        (tmp_path / ".git").rename(tmp_path / "moved")
-        assert not repo.is_current()
-        git("init", "-q", ".", cwd=tmp_path)
-        assert not repo.is_current()
-    repo.close()
-
-
 def test_a_git_directory_behind_a_link(tmp_path: Path) -> None:
     """`.git` itself may be a link, as some tools make it."""
     bones = bare_bones(tmp_path / "elsewhere")
@@ -264,7 +251,6 @@ def test_a_git_directory_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "project" / ".git").symlink_to(bones)
     with Repository.find(str(tmp_path / "project")) as repo:
         assert repo.head() == ("", "main", "refs/heads/main", True)
-        assert repo.is_current()
 
 
 def test_a_bare_repository_in_the_workspace_is_only_files(tmp_path: Path) -> None:
