@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import MulliganError, NothingSaved, NothingToRedo, NothingToUndo, UnknownPath, UserError
@@ -364,12 +364,13 @@ class Workspace:
                     error.add_note(f"mulligan could not restore {checkpoint.short_id}: {trouble}")
             raise
         finally:
-            self._pin("DELETE FROM pin WHERE id=? AND pid=?", checkpoint.id)
+            # A pin that stays ends with this process; the caller's own exception must not be hidden by it.
+            with suppress(MulliganError):
+                self._pin("DELETE FROM pin WHERE id=? AND pid=?", checkpoint.id)
 
     def _pin(self, statement: str, checkpoint_id: str) -> None:
-        database = self._bench.vault.database
-        with self._mutex, database.transaction():
-            database.run(statement, checkpoint_id, os.getpid())
+        with self._needing() as vault, vault.database.transaction():
+            vault.database.run(statement, checkpoint_id, os.getpid())
 
     def on(self, event: str, handler: Handler) -> None:
         """Calls a handler after each such event: saved, restored, deleted, pruned, partial, error."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 import mulligan
@@ -127,3 +129,17 @@ def test_a_partial_checkpoint_is_announced(ws, project):
     assert not cp.complete
     assert [(entry.path, entry.reason) for entry in cp.not_captured] == [("hidden", "newly ignored")]
     assert len(heard) == 1
+
+
+def test_a_guard_never_hides_the_exception_of_its_body(ws, project):
+    """Not even where the workspace was closed, or the store removed, in between."""
+    put(project, "a", "1")
+    with pytest.raises(ZeroDivisionError), ws.guard("closed"):
+        put(project, "a", "2")
+        ws.close()
+        raise ZeroDivisionError
+    assert (project / "a").read_text() == "1"
+    with pytest.raises(ZeroDivisionError) as caught, ws.guard("removed"):
+        shutil.rmtree(ws.store_path)
+        raise ZeroDivisionError
+    assert "could not restore" in caught.value.__notes__[0]
