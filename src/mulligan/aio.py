@@ -24,8 +24,8 @@ from mulligan.model.checkpoint import Checkpoint
 __all__ = ["Workspace", "open"]
 
 _VERBS = (
-    "save", "log", "get", "position", "diff", "cat", "plan", "restore", "apply", "undo", "redo", "delete", "prune", "forget",
-    "check", "doctor", "stats", "status", "pending", "adopt", "close",
+    "save", "log", "get", "position", "diff", "cat", "plan", "restore", "apply", "undo", "redo", "delete", "trim", "prune",
+    "forget", "check", "doctor", "stats", "status", "pending", "adopt", "close",
 )  # fmt: skip
 
 

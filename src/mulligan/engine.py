@@ -126,17 +126,28 @@ class Workspace:
     # -- seeing ---------------------------------------------------------------------------------
 
     def log(
-        self, *, limit: int | None = None, kind: str | None = None, path: str | os.PathLike[str] | None = None
+        self,
+        *,
+        limit: int | None = None,
+        kind: str | None = None,
+        path: str | os.PathLike[str] | None = None,
+        match: Mapping[str, Any] | None = None,
     ) -> list[Checkpoint]:
-        """Returns the checkpoints, newest first; with `path`, those that changed it or something below it."""
+        """
+        Returns the checkpoints, newest first.
+
+        With `path`, those that changed it or something below it; with `match`, those whose metadata hold these pairs.
+        """
         wanted = parse_path(path) if path is not None else None
         with self._reading() as vault:
             if vault is None:
                 return []
-            entries = vault.checkpoints.newest(kind=kind, limit=limit if wanted is None else None)
+            entries = vault.checkpoints.newest(kind=kind, limit=limit if wanted is None and match is None else None)
+            if match is not None:
+                entries = [entry for entry in entries if entry.checkpoint.has(match)]
             if wanted is not None:
-                entries = [entry for entry in entries if saving.touches(entry, wanted)][:limit]
-            return [entry.checkpoint for entry in entries]
+                entries = [entry for entry in entries if saving.touches(entry, wanted)]
+            return [entry.checkpoint for entry in entries[:limit]]
 
     def get(self, ref: Ref) -> Checkpoint:
         """Returns the checkpoint a reference means; raises UnknownCheckpoint."""
@@ -279,6 +290,22 @@ class Workspace:
             vault.settle()
         self._events.emit("deleted", entry.checkpoint)
         return entry.checkpoint
+
+    def trim(self, keep: int, *, match: Mapping[str, Any]) -> list[Checkpoint]:
+        """
+        Deletes all but the newest `keep` checkpoints whose metadata hold these pairs; returns what went.
+
+        The position, what the next undos need and what a guard holds stay; the disk is freed by the next `prune`.
+        """
+        if keep < 0 or not match:
+            raise UserError(
+                "trim keeps a number from 0 on, of the checkpoints that match something. Nothing was deleted."
+            )
+        with self._writing("trim", needed=True):
+            gone = self._bench.trim(keep, match)
+        for entry in gone:
+            self._events.emit("pruned", entry.checkpoint)
+        return [entry.checkpoint for entry in gone]
 
     def prune(self, *, dry_run: bool = False) -> int:
         """Frees the disk that no checkpoint needs and packs the rest; returns the bytes freed."""

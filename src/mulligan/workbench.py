@@ -8,7 +8,7 @@ others about it afterwards.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -136,6 +136,18 @@ class Workbench:
         keep = pinned | vault.moves.needed() | {vault.checkpoints.position()}
         reused = [scan.cache.root_tree] if scan.cache.root_tree else []
         return budget.make_room(vault, need, pinned=keep, extra=reused)
+
+    def trim(self, keep: int, match: Mapping[str, Any]) -> list[Entry]:
+        """Deletes all but the newest `keep` checkpoints with these metadata, except what is in use; returns what went."""
+        vault = self.vault
+        with vault.database.transaction():
+            found = [entry for entry in vault.checkpoints.newest() if entry.checkpoint.has(match)]
+            used = self._pinned() | vault.moves.needed() | {vault.checkpoints.position()}
+            gone = [entry for entry in found[keep:] if entry.id not in used]
+            for entry in gone:
+                saving.remove(vault, entry)
+        vault.settle()
+        return gone
 
     def _pinned(self) -> set[str]:
         rows = self.vault.database.rows("SELECT id, pid FROM pin")

@@ -250,3 +250,22 @@ def test_the_safety_checkpoint_of_a_restore_never_evicts_the_target(ws, project)
     ws.restore(safeties[0])
     assert (project / "a").read_text() == "0"
     assert ws.get("@").id == safeties[0]
+
+
+def test_trim_keeps_the_newest_of_those_that_match_and_nothing_else_goes(ws, project):
+    ids = []
+    for number in range(6):
+        put(project, "a", str(number))
+        ids.append(ws.save(metadata={"by": "service" if number % 2 else "person"}).id)
+    gone = ws.trim(1, match={"by": "service"})
+    assert [cp.id for cp in gone] == [ids[3], ids[1]]
+    assert {cp.id for cp in ws.log()} == set(ids) - {ids[1], ids[3]}
+    assert [cp.id for cp in ws.log(match={"by": "person"}, limit=2)] == [ids[4], ids[2]]
+
+
+def test_trim_of_nothing_in_particular_is_refused(ws, project):
+    put(project, "a", "1")
+    ws.save()
+    with pytest.raises(mulligan.errors.UserError):
+        ws.trim(0, match={})
+    assert len(ws.log()) == 1

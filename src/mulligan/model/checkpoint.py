@@ -156,6 +156,10 @@ class Checkpoint:
         """The first eight characters of the id."""
         return self.id[:8]
 
+    def has(self, pairs: Mapping[str, Any]) -> bool:
+        """Returns whether the metadata hold these pairs."""
+        return all(key in self.metadata and self.metadata[key] == value for key, value in pairs.items())
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
         return {
