@@ -28,7 +28,7 @@ from mulligan.timeline import stores as all_stores
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.sources import Source
 from mulligan.timeline.vault import Vault
-from mulligan.workbench import Progress, Workbench
+from mulligan.workbench import Progress, Workbench, collector_paused
 
 if TYPE_CHECKING:
     from mulligan.model.diff import Diff
@@ -433,7 +433,7 @@ class Workspace:
                 if needed:
                     with self._needing():
                         pass
-                with self._bench.vault.writing(purpose, create=create):
+                with self._bench.vault.writing(purpose, create=create), collector_paused():
                     self.last_recovery = self._bench.recover()
                     yield
         except OSError as error:

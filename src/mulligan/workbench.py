@@ -7,9 +7,10 @@ others about it afterwards.
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import PlanStale, WorkspaceReplaced
@@ -31,6 +32,24 @@ if TYPE_CHECKING:
     from mulligan.model.plan import Node, RestorePlan, RestoreReport
 
 Progress = Callable[[str, int, int | None], None]
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """
+    Keeps Python's cycle collector from running.
+
+    A scan makes objects by the hundred thousand and no cycles; looking for some among them took a tenth of its time.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 _MANY_PACKS = 48
 
 

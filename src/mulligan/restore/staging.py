@@ -158,11 +158,15 @@ class Stager:
             raise ValueError(action)
         directory = self._reach(self._layout.stage_of(action.path))
         name = temporary_name(self._token, number)
-        directory.unlink(name, missing_ok=True)
         if node.is_link:
+            directory.unlink(name, missing_ok=True)
             directory.symlink(self._store.read(node.oid, BLOB), name)
             return directory.stat(name).st_ino
-        fd = directory.create(name)
+        try:
+            fd = directory.create(name)
+        except FileExistsError:  # an earlier attempt of this very restore
+            directory.unlink(name)
+            fd = directory.create(name)
         try:
             if node.oid in self._small:
                 write_all(fd, self._store.read(node.oid, BLOB))

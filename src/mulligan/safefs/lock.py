@@ -19,6 +19,7 @@ from mulligan.safefs.directory import Directory
 
 NAME = b"lock"
 DEFAULT_WAIT = 2.0
+_held: set[int] = set()
 
 
 @contextmanager
@@ -27,13 +28,21 @@ def exclusive(directory: Directory, *, wait: float = DEFAULT_WAIT, purpose: str 
     fd = seam.calls.open(NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory.fd)
     try:
         _acquire(fd, wait)
+        _held.add(fd)
         note = f"{os.getpid()} {purpose}\n".encode()
         # Only a courtesy to whoever waits: a full disk must not stop the work for it.
         with suppress(OSError):
             os.pwrite(fd, note.ljust(64), 0)
         yield
     finally:
+        _held.discard(fd)
         seam.calls.close(fd)
+
+
+def let_go() -> None:
+    """In a forked process: gives up its share of the locks that the parent holds. The parent keeps them."""
+    while _held:
+        seam.calls.close(_held.pop())
 
 
 def _acquire(fd: int, wait: float) -> None:

@@ -14,7 +14,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from mulligan.model.checkpoint import MOVING, SECRET, UNREADABLE
 from mulligan.model.objects import BLOB, object_id
@@ -39,6 +39,18 @@ class Sink(Protocol):
     def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
         """Takes a large blob piece by piece and returns its id; ValueError if the pieces do not add up."""
 
+    def part(self) -> None:
+        """In a forked process: goes on with a share of its own."""
+
+    def hand_over(self) -> Any:
+        """In a forked process: returns what its maker needs to take the share over."""
+
+    def take_over(self, share: Any) -> None:
+        """Takes what a forked process handed over."""
+
+    def drop_share(self, process: int) -> None:
+        """Removes the share of a forked process that failed."""
+
 
 class HashOnly:
     """A sink for looking without saving."""
@@ -55,6 +67,18 @@ class HashOnly:
         if seen != size:
             raise ValueError("the file changed while it was read")
         return digest.digest()
+
+    def part(self) -> None:
+        """Needs nothing."""
+
+    def hand_over(self) -> None:
+        """Hands over nothing."""
+
+    def take_over(self, share: None) -> None:
+        """Takes nothing."""
+
+    def drop_share(self, process: int) -> None:
+        """There is nothing to remove."""
 
 
 class Unreadable(Exception):

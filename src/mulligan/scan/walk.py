@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from mulligan.model.checkpoint import (
@@ -26,13 +26,15 @@ from mulligan.model.checkpoint import (
 )
 from mulligan.model.paths import join
 from mulligan.safefs.directory import Directory
+from mulligan.safefs.twin import MOST_TASKS, Twin, can_twin
 from mulligan.scan.cache import Cache
-from mulligan.scan.ignore import Rules
+from mulligan.scan.frame import Frame, attach
 from mulligan.scan.listing import Listing
 from mulligan.scan.reading import FATAL, Sink, Unreadable, capture, fields
 from mulligan.scan.record import NO_DIRECTORY, STAT, Missed, Record, Stat, can_be_remembered, unproven
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import IGNORE_FILE, Scope, database_groups
+from mulligan.scan.sharing import Part, Subtree, encode, merge
 from mulligan.scan.trees import Sealed, seal
 
 # A file younger than this when it was looked at is read again next time: a second edit within the same tick of the
@@ -42,6 +44,11 @@ _YOUNG_COARSE = 2_100_000_000
 _ROUNDS = 3
 _OPEN_LEVELS = 128
 _IGNORES_LIMIT = 4 << 20
+# A twin costs a few milliseconds: it is made when so much was read, or so many directories were looked at, and the walk
+# is not over, with at least so many directories still to enter.
+_SHARE_READ = 1500
+_SHARE_DIRECTORIES = 150
+_SHARE_LEAST = 4
 _STATIC = frozenset({IGNORED, EXCLUDED, SPECIAL})
 # Opening a directory fails so when it was removed, or swapped for something else.
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
@@ -56,41 +63,6 @@ class Options(NamedTuple):
     settle: bool = True
     index_changed: bool = False
     progress: Progress | None = None
-
-
-class _Frame:
-    """A directory that is being walked."""
-
-    __slots__ = (
-        "changed",
-        "children",
-        "directory",
-        "key",
-        "modes",
-        "next",
-        "old",
-        "only",
-        "out",
-        "path",
-        "perm",
-        "record",
-        "rules",
-    )
-
-    def __init__(self, path: bytes, directory: Directory, rules: Rules, key: bytes, *, only: bool) -> None:
-        self.path = path
-        self.directory = directory
-        self.rules = rules
-        self.key = key
-        self.only = only
-        self.out: frozenset[bytes] = frozenset()
-        self.next = 0
-        self.perm = 0o755
-        self.changed = True
-        self.record = Record()
-        self.old: Record | None = None
-        self.modes: list[int] = []
-        self.children: list[tuple[bytes, Record]] = []
 
 
 class Scanner:
@@ -131,13 +103,16 @@ class Scanner:
         self._scan = Scan(self._defaults, self._cache)
         self._seen: dict[bytes, tuple[int, int, int]] = {}
         self._read = 0
+        self._alone_until = (_SHARE_READ, _SHARE_DIRECTORIES)
         rules, scope = self._scope.rules, self._scope
-        root = _Frame(b"", Directory(os.dup(self._root.fd)), rules, scope.key(rules, only_tracked=False), only=False)
+        root = Frame(b"", Directory(os.dup(self._root.fd)), rules, scope.key(rules, only_tracked=False), only=False)
         stack = [root]
         try:
             self._fill(root)
             while stack:
                 self._step(stack)
+                if self._read >= self._alone_until[0] or len(self._seen) >= self._alone_until[1]:
+                    self._share(stack)
         finally:
             for frame in stack:
                 frame.directory.close()
@@ -149,7 +124,7 @@ class Scanner:
         self._scan.gone = [path for path in self._cache.paths() if path not in self._seen]
         return self._scan
 
-    def _step(self, stack: list[_Frame]) -> None:
+    def _step(self, stack: list[Frame]) -> None:
         frame = stack[-1]
         if frame.next < len(frame.record.dirs):
             name = frame.record.dirs[frame.next]
@@ -163,15 +138,78 @@ class Scanner:
         stack.pop()
         frame.directory.close()
         self._finish(frame)
-        if stack and (frame.record.names or frame.record.dirs or not frame.only):
-            stack[-1].children.append((frame.path.rpartition(b"/")[2], frame.record))
-            stack[-1].changed |= frame.changed
-        elif stack:
-            # Nothing in it today; what is wanted may come back without a trace in the directory above.
-            stack[-1].changed = True
-            stack[-1].record.trusted = False
+        if stack:
+            name = frame.path.rpartition(b"/")[2]
+            attach(stack[-1], name, Subtree(0, frame.record, frame.changed, frame.only))
 
-    def _reopened(self, frame: _Frame) -> bool:
+    # -- two processes ------------------------------------------------------------------------------
+
+    def _share(self, stack: list[Frame]) -> None:
+        """Walks what is left of the open directories together with a twin, where there can be one and it pays."""
+        tasks = [(frame, name) for frame in stack for name in frame.record.dirs[frame.next :]][:MOST_TASKS]
+        if len(tasks) < _SHARE_LEAST or not can_twin():
+            again = 2 if len(tasks) < _SHARE_LEAST else 1 << 60
+            self._alone_until = (self._alone_until[0] * again, self._alone_until[1] * again)
+            return
+        self._alone_until = (1 << 60, 1 << 60)
+        for frame, _ in tasks:
+            frame.next += 1
+        sink, taken, twin = self._options.sink, False, Twin(len(tasks), lambda numbers: self._part(tasks, numbers))
+        process, todo = twin.pid, dict(enumerate(tasks))
+        try:
+            with twin:
+                for number in twin.tasks():
+                    self._take(*todo.pop(number))
+                answer = twin.answer()
+            if answer is not None:
+                part = merge(answer, self._scan, self._before)
+                sink.take_over(part.share)
+                taken = True
+                self._seen.update(part.seen)
+                self._read += part.read
+                for subtree in part.subtrees:
+                    attach(*todo.pop(subtree.task), subtree)
+        finally:
+            if not taken:
+                sink.drop_share(process)
+        for parent, name in todo.values():  # what the twin could not enter, or all that it took when it failed
+            self._take(parent, name)
+
+    def _part(self, tasks: list[tuple[Frame, bytes]], numbers: Iterator[int]) -> bytes:
+        """The twin's part: walks the tasks it gets and returns what it found."""
+        self._scan, self._seen, self._read = Scan(self._defaults, self._cache), {}, 0
+        self._options = self._options._replace(progress=None)
+        self._options.sink.part()
+        done = []
+        for number in numbers:
+            frame = self._subtree(*tasks[number])
+            if frame is not None:
+                done.append(Subtree(number, frame.record, frame.changed, frame.only))
+        return encode(Part(done, self._options.sink.hand_over(), self._seen, self._read), self._scan)
+
+    def _take(self, parent: Frame, name: bytes) -> None:
+        frame = self._subtree(parent, name)
+        if frame is not None:
+            attach(parent, name, Subtree(0, frame.record, frame.changed, frame.only))
+
+    def _subtree(self, parent: Frame, name: bytes) -> Frame | None:
+        """Walks one directory to its end."""
+        child = self._enter(parent, name) if self._reopened(parent) else None
+        if child is None:
+            return None
+        stack = [child]
+        try:
+            while stack:
+                self._step(stack)
+        finally:
+            for frame in stack:
+                frame.directory.close()
+        return child
+
+    def _before(self, path: bytes) -> Record | None:
+        return self._earlier.get(path) or self._cache.get(path)
+
+    def _reopened(self, frame: Frame) -> bool:
         """Opens a directory again that was closed because too many were open; returns whether it is still there."""
         if frame.directory.fd >= 0:
             return True
@@ -186,7 +224,7 @@ class Scanner:
 
     # -- one directory ----------------------------------------------------------------------------
 
-    def _enter(self, parent: _Frame, name: bytes) -> _Frame | None:
+    def _enter(self, parent: Frame, name: bytes) -> Frame | None:
         path = join(parent.path, name)
         try:
             directory = parent.directory.child(name)
@@ -199,7 +237,7 @@ class Scanner:
             parent.changed = True
             return None
         only = parent.only or name in parent.out
-        frame = _Frame(path, directory, parent.rules, parent.key, only=only)
+        frame = Frame(path, directory, parent.rules, parent.key, only=only)
         if only != parent.only:
             frame.key = self._scope.key(frame.rules, only_tracked=True)
         try:
@@ -218,19 +256,19 @@ class Scanner:
             raise
         return frame
 
-    def _miss_directory(self, parent: _Frame, name: bytes, reason: str, detail: str) -> None:
+    def _miss_directory(self, parent: Frame, name: bytes, reason: str, detail: str) -> None:
         if parent.record is parent.old:
             parent.record = parent.record.copy()
         parent.record.missed.append(Missed(name, reason, detail))
         parent.record.trusted = False
         parent.changed = True
 
-    def _fill(self, frame: _Frame) -> None:
+    def _fill(self, frame: Frame) -> None:
         st = os.fstat(frame.directory.fd)
         own = (st.st_ino, st.st_mtime_ns, st.st_ctime_ns)
         self._seen[frame.path] = own
         frame.perm = st.st_mode & 0o7777
-        frame.old = old = self._earlier.get(frame.path) or self._cache.get(frame.path)
+        frame.old = old = self._before(frame.path)
         known = old is not None and old.stat == own
         names = None if known else _names(frame.directory)
         if old.has_ignores if known and old else IGNORE_FILE in (names or ()):
@@ -261,7 +299,7 @@ class Scanner:
                 raise
             return b""  # a link, a directory or unreadable: git does not read it either
 
-    def _still_out(self, frame: _Frame, old: Record) -> bool:
+    def _still_out(self, frame: Frame, old: Record) -> bool:
         """Whether what is in and what is out still is, now that the git index changed."""
         if not self._options.index_changed:
             return True
@@ -276,7 +314,7 @@ class Scanner:
 
     # -- the quick way: everything as remembered, or nearly ---------------------------------------
 
-    def _verify(self, frame: _Frame, old: Record) -> Record | None:
+    def _verify(self, frame: Frame, old: Record) -> Record | None:
         look, fd, changed = os.stat, frame.directory.fd, []
         try:
             for name, want in zip(old.names, STAT.iter_unpack(old.stats), strict=True):
@@ -291,7 +329,7 @@ class Scanner:
             return old
         return None if old.grouped or len(changed) > len(old.names) // 2 + 8 else self._patch(frame, old, changed)
 
-    def _patch(self, frame: _Frame, old: Record, changed: list[tuple[bytes, os.stat_result]]) -> Record | None:
+    def _patch(self, frame: Frame, old: Record, changed: list[tuple[bytes, os.stat_result]]) -> Record | None:
         record = old.copy()
         stats, oids = bytearray(old.stats), bytearray(old.oids)
         modes = [mode for _, mode, _, _, _ in STAT.iter_unpack(old.stats)]
@@ -311,7 +349,7 @@ class Scanner:
 
     # -- the long way: list, decide, read -----------------------------------------------------------
 
-    def _evaluate(self, frame: _Frame, names: list[bytes]) -> Record:
+    def _evaluate(self, frame: Frame, names: list[bytes]) -> Record:
         listing = Listing(frame.path, self._scope, frame.rules, only=frame.only)
         for name in names:
             try:
@@ -334,7 +372,7 @@ class Scanner:
         )
         return record
 
-    def _read_files(self, frame: _Frame, record: Record, files: dict[bytes, os.stat_result]) -> None:
+    def _read_files(self, frame: Frame, record: Record, files: dict[bytes, os.stat_result]) -> None:
         old, stats, oids = frame.old, [], []
         known = {name: at for at, name in enumerate(old.names)} if old else {}
         groups = database_groups(files) if record.grouped else {}
@@ -362,7 +400,7 @@ class Scanner:
             oids.append(oid)
         record.stats, record.oids = b"".join(stats), b"".join(oids)
 
-    def _try(self, frame: _Frame, record: Record, name: bytes, st: os.stat_result) -> tuple[bytes, Stat] | None:
+    def _try(self, frame: Frame, record: Record, name: bytes, st: os.stat_result) -> tuple[bytes, Stat] | None:
         try:
             return self._capture(frame, name, st)
         except FileNotFoundError:
@@ -372,7 +410,7 @@ class Scanner:
             return None
 
     def _read_group(
-        self, frame: _Frame, record: Record, names: list[bytes], found: dict[bytes, tuple[bytes, Stat]]
+        self, frame: Frame, record: Record, names: list[bytes], found: dict[bytes, tuple[bytes, Stat]]
     ) -> None:
         """Reads a database and its journals until all of them held still together."""
         for _ in range(_ROUNDS):
@@ -390,14 +428,14 @@ class Scanner:
                 return
         record.missed += [Missed(name, MOVING, "the database was written to each time it was read") for name in names]
 
-    def _capture(self, frame: _Frame, name: bytes, st: os.stat_result) -> tuple[bytes, Stat]:
+    def _capture(self, frame: Frame, name: bytes, st: os.stat_result) -> tuple[bytes, Stat]:
         self._read += 1
         if self._options.progress is not None and not self._read & 255:
             self._options.progress(self._read)
         wanted = self._scope.has_includes and self._scope.included(join(frame.path, name))
         return capture(frame.directory, name, st, self._options.sink, check_secrets=not wanted)
 
-    def _remember(self, frame: _Frame, name: bytes, seen: Stat) -> bytes:
+    def _remember(self, frame: Frame, name: bytes, seen: Stat) -> bytes:
         if self._is_young(seen.ctime_ns) or not can_be_remembered(seen.mtime_ns):
             self._scan.observed[join(frame.path, name)] = seen
             return unproven(seen.mode)
@@ -405,13 +443,14 @@ class Scanner:
 
     # -- after the directory ------------------------------------------------------------------------
 
-    def _finish(self, frame: _Frame) -> None:
+    def _finish(self, frame: Frame) -> None:
         record, scan = frame.record, self._scan
         if frame.changed:
             if record is frame.old:
                 record = frame.record = record.copy()
             if len(frame.modes) != len(record.names):
                 frame.modes = [mode for _, mode, _, _, _ in STAT.iter_unpack(record.stats)]
+            frame.children.sort()
             record.dirs = [name for name, _ in frame.children]
             seal(Sealed(record, frame.modes, frame.children), self._defaults, scan.objects)
             scan.records[frame.path] = record

@@ -49,7 +49,7 @@ class ObjectStore:
         self._open: OrderedDict[bytes, Pack] = OrderedDict()
         self._trees: OrderedDict[bytes, list[TreeEntry]] = OrderedDict()
         self._listed: tuple[int, ...] | None = None
-        self._relied: set[bytes] = set()
+        self._writer: PackWriter | None = None
 
     def close(self) -> None:
         """Closes every file; the next use opens them again."""
@@ -140,18 +140,12 @@ class ObjectStore:
     def writer(self, *, anew: Container[bytes] = ()) -> PackWriter:
         """Returns a writer; objects in `anew` are written even if the store seems to hold them (it is damaged)."""
         self._refresh_if_changed()
-        self._relied = set()
-        return PackWriter(self.directory, knows=self._rely, finished=self._outdate, anew=anew)
+        self._writer = PackWriter(self.directory, knows=self._knows, finished=self._outdate, anew=anew)
+        return self._writer
 
     def relied_on(self) -> set[bytes]:
         """Returns what the newest writer left out because it is here; whoever collects before it is done must keep that."""
-        return self._relied
-
-    def _rely(self, oid: bytes) -> bool:
-        known = self._knows(oid)
-        if known:
-            self._relied.add(oid)
-        return known
+        return self._writer.relied if self._writer is not None else set()
 
     def _outdate(self) -> None:
         """Makes the next miss look again: what is durable must not fail for want of a listing."""
@@ -256,13 +250,20 @@ class ObjectStore:
         found = self._small.get(oid)
         if found is not None:
             return found
-        return next((pack for pack in self._large if pack.index.find(oid) >= 0), None)
+        for at, pack in enumerate(self._large):
+            if pack.index.find(oid) >= 0:
+                # Neighbours are asked for together: the pack that had this one probably has the next.
+                self._large[at], self._large[0] = self._large[0], pack
+                return pack
+        return None
 
     def _each(self, oid: bytes, use: Callable[[Pack, int], T]) -> T:
         """Uses the first copy of an object that can be used, looking again at the directory if none can."""
         if (pack := self._first(oid)) is not None:
-            with suppress(Damaged, FileNotFoundError):
+            try:
                 return use(self.opened(pack), pack.index.offset(pack.index.find(oid)))
+            except (Damaged, FileNotFoundError):
+                pass  # another copy may do, and if none does, the loop below says why
         self.refresh()
         reason = "it is missing"
         for pack in self.locations(oid):

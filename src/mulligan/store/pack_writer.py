@@ -40,6 +40,8 @@ _CHUNK = 1 << 20
 _FRAME = 1072 + HEADER_SIZE + TRAILER_SIZE
 # A streamed object below this size joins the others: a pack of its own would cost more than it saves.
 _STREAM_LEAST = 1 << 20
+# What one process hands to another: packs in tmp/ with the names they will have, their bytes, and what they lean on.
+Share = tuple[list[tuple[bytes, bytes]], int, list[bytes]]
 _serial = count()
 _sha1 = hashlib.sha1
 _headers: dict[tuple[bytes, int], bytes] = {}
@@ -81,15 +83,15 @@ class PlacedPacks:
     """Packs that are written and synced in tmp/, and the step that puts them in place together."""
 
     def __init__(self, root: Directory) -> None:
-        self._root = root
-        self._written: list[tuple[bytes, bytes]] = []
+        self.root = root
+        self.written: list[tuple[bytes, bytes]] = []
         self.bytes = 0
 
     def write(self, rows: Iterable[tuple[bytes, int, int]], chunks: Iterable[bytes]) -> bytes:
         """Writes a pack and its index to tmp/, durably, and returns the name it will have."""
         stem = _temporary_stem()
         digest = _sha1(usedforsecurity=False)
-        with self._root.child(b"tmp") as tmp:
+        with self.root.child(b"tmp") as tmp:
             written = 0
 
             def hashed() -> Iterator[bytes]:
@@ -113,14 +115,14 @@ class PlacedPacks:
             tmp.unlink(stem + b".pack", missing_ok=True)
             raise
         name = b"pack-" + checksum.hex().encode()
-        self._written.append((stem, name))
+        self.written.append((stem, name))
         self.bytes += size + len(index)
         return name
 
     def write_streamed(self, size: int, chunks: Iterable[bytes], known: Callable[[bytes], bool]) -> bytes:
         """Hashes and deflates one blob into a pack of its own and returns its id; keeps nothing if it is known."""
         stem = _temporary_stem()
-        with self._root.child(b"tmp") as tmp:
+        with self.root.child(b"tmp") as tmp:
             fd = tmp.create(stem + b".pack")
             try:
                 try:
@@ -143,9 +145,9 @@ class PlacedPacks:
     def place(self) -> list[bytes]:
         """Puts every pack in place, durably, and returns their names; on failure none of them is left."""
         fresh: list[bytes] = []
-        with self._root.child(b"tmp") as tmp, self._root.descend(b"objects/pack") as packs:
+        with self.root.child(b"tmp") as tmp, self.root.descend(b"objects/pack") as packs:
             try:
-                for stem, name in self._written:
+                for stem, name in self.written:
                     if not packs.exists(name + b".idx"):
                         fresh.append(name)
                     tmp.rename(stem + b".pack", name + b".pack", to=packs)
@@ -155,20 +157,20 @@ class PlacedPacks:
                 for name in fresh:
                     remove_pack(packs, name)
                 raise
-        names = [name for _, name in self._written]
-        self._written.clear()
+        names = [name for _, name in self.written]
+        self.written.clear()
         self.bytes = 0
         return names
 
     def discard(self) -> None:
         """Removes what was written and not placed."""
-        if not self._written:
+        if not self.written:
             return
-        with self._root.child(b"tmp") as tmp:
-            for stem, _ in self._written:
+        with self.root.child(b"tmp") as tmp:
+            for stem, _ in self.written:
                 tmp.unlink(stem + b".idx", missing_ok=True)
                 tmp.unlink(stem + b".pack", missing_ok=True)
-        self._written.clear()
+        self.written.clear()
         self.bytes = 0
 
 
@@ -223,6 +225,7 @@ class PackWriter:
         finished: Callable[[], None],
         anew: Container[bytes] = (),
     ) -> None:
+        self.relied: set[bytes] = set()
         self._placed = PlacedPacks(root)
         self._buffer = PackBuffer()
         self._offsets = self._buffer.offsets
@@ -291,6 +294,31 @@ class PackWriter:
         self._finished()
         return names
 
+    def part(self) -> None:
+        """In a forked process: goes on with a share of its own; what was added so far is the parent's to write."""
+        self._flushed.update(self._offsets)
+        self._placed = PlacedPacks(self._placed.root)
+        self._reset()
+
+    def hand_over(self) -> Share:
+        """In a forked process: writes its share to tmp/, durably, and returns what the parent needs to know of it."""
+        self._flush()
+        return self._placed.written, self._placed.bytes, list(self.relied)
+
+    def take_over(self, share: Share) -> None:
+        """Makes what a forked process handed over part of this writer."""
+        written, size, relied = share
+        self._placed.written += written
+        self._placed.bytes += size
+        self.relied.update(relied)
+
+    def drop_share(self, process: int) -> None:
+        """Removes what a forked process wrote that never handed it over."""
+        with self._placed.root.child(b"tmp") as tmp:
+            for name in tmp.names():
+                if name.startswith(b"pack-%d-" % process):
+                    tmp.unlink(name, missing_ok=True)
+
     def abort(self) -> None:
         """Drops what was not finished; nothing of it remains on the disk."""
         self._reset()
@@ -299,7 +327,12 @@ class PackWriter:
             self._placed.discard()
 
     def _known(self, oid: bytes) -> bool:
-        return oid in self._flushed or (oid not in self._anew and self._store_knows(oid))
+        if oid in self._flushed:
+            return True
+        if oid in self._anew or not self._store_knows(oid):
+            return False
+        self.relied.add(oid)
+        return True
 
     def _append(self, oid: bytes, record: bytes) -> None:
         if self._buffer.size + len(record) > PACK_LIMIT - TRAILER_SIZE:

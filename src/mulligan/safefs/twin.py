@@ -1,0 +1,98 @@
+"""
+A second process of our own, for work that Python's threads cannot share.
+
+A twin is a fork of this process that takes tasks from the same list and sends one answer back. It starts no program. It is
+made only where forking is safe: when this process has a single thread, native ones included, and a processor to spare.
+The twin lets go of every lock at once, so locks still die with the process that took them; whatever goes wrong in it
+shows as no answer, and the caller does that part of the work itself.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from mulligan.safefs import lock, seam
+from mulligan.safefs.directory import write_all
+
+# Task numbers wait in a pipe, which holds 64 KiB before a writer has to wait.
+MOST_TASKS = 8192
+_NUMBER = 4
+_CHUNK = 1 << 20
+_WHOLE = b"\1"
+
+
+def can_twin() -> bool:
+    """Returns whether forking is safe here and worth it."""
+    try:
+        alone = len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        return False
+    return alone and len(os.sched_getaffinity(0)) > 1
+
+
+class Twin:
+    """One fork and the list of tasks it shares with its maker; use it with `with`."""
+
+    def __init__(self, count: int, work: Callable[[Iterator[int]], bytes]) -> None:
+        self._tasks, full = os.pipe()
+        write_all(full, b"".join(number.to_bytes(_NUMBER, "little") for number in range(min(count, MOST_TASKS))))
+        os.close(full)
+        self._answer, answer = os.pipe()
+        maker = os.getpid()
+        self.pid = os.fork()
+        if not self.pid:
+            self._live(work, answer, maker)
+        os.close(answer)
+
+    def __enter__(self) -> Twin:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.pid:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            self._wait()
+        os.close(self._tasks)
+        os.close(self._answer)
+
+    def tasks(self) -> Iterator[int]:
+        """Yields the numbers of tasks that nobody has taken yet."""
+        while number := os.read(self._tasks, _NUMBER):
+            yield int.from_bytes(number, "little")
+
+    def answer(self) -> bytes | None:
+        """Waits for the twin and returns what it sent; None when it failed."""
+        parts = []
+        while part := os.read(self._answer, _CHUNK):
+            parts.append(part)
+        self._wait()
+        whole = b"".join(parts)
+        return whole[:-1] if whole.endswith(_WHOLE) else None
+
+    def _wait(self) -> None:
+        # A program around us may collect every child of its own accord.
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+        self.pid = 0
+
+    def _live(self, work: Callable[[Iterator[int]], bytes], answer: int, maker: int) -> None:
+        """The life of the twin: it ends here, without the clean-up that belongs to its maker."""
+        code = 1
+        try:
+            lock.let_go()
+            seam.calls.close(self._answer)
+            write_all(answer, work(self._while_needed(maker)) + _WHOLE)
+            code = 0
+        except BaseException:  # noqa: BLE001, S110 - no answer says it; the maker meets the same trouble and tells
+            pass
+        finally:
+            os._exit(code)
+
+    def _while_needed(self, maker: int) -> Iterator[int]:
+        for number in self.tasks():
+            if os.getppid() != maker:
+                return
+            yield number
