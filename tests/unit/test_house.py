@@ -47,9 +47,10 @@ ALLOWED = {
     "engine": _HISTORY | {"restore", "state", "settings", "events", "workbench"},
     "aio": _HISTORY | {"restore", "state", "settings", "events", "engine", "mulligan"},
     "environments": _ALL | {"usergit"},
+    "loop": _ALL,
     "__init__": _ALL,
     "__main__": {"cli"},
-    "cli": _ALL,
+    "cli": _ALL | {"loop"},
 }
 # Doors: they print, exit and read the environment. Everything else is the core.
 DOORS = {"cli", "__main__"}
@@ -75,6 +76,8 @@ HARMLESS_OS = {
     *("cpu_count", "sched_getaffinity", "process_cpu_count", "read", "pread", "lseek", "dup", "close"),
     *("register_at_fork", "posix_fadvise", "getxattr", "listxattr", "access"),
 }
+# What a layer that runs the commands of agents needs beyond that: to end all of them.
+ENDS_PROCESSES = {"loop": {"killpg"}}
 # Modules that write files by path, start processes or reach the network, and the layers that may use them.
 FENCED_MODULES: dict[str, set[str]] = {
     "shutil": set(),
@@ -85,14 +88,14 @@ FENCED_MODULES: dict[str, set[str]] = {
     "mmap": {"safefs"},
     "fcntl": {"safefs"},
     "ctypes": {"safefs"},
-    "subprocess": {"environments"},
+    "subprocess": {"environments", "loop"},
     "multiprocessing": set(),
     "pty": set(),
     "socket": set(),
     "http": set(),
     "urllib": set(),
     "ssl": set(),
-    "asyncio": {"aio"},
+    "asyncio": {"aio", "loop"},
 }
 PATH_METHODS = {"write_text", "write_bytes", "read_text", "read_bytes", "touch", "symlink_to", "hardlink_to"}
 HOME_AND_ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv", "expanduser", "expandvars"}
@@ -212,6 +215,7 @@ def _imports_layers_only(node: ast.ImportFrom) -> bool:
 def disk_findings(module: Module) -> Iterator[str]:
     """Yields every place where a module outside safefs opens or changes a file."""
     allowed = HARMLESS_OS | (HOME_AND_ENVIRONMENT if module.layer == "settings" else set())
+    allowed |= ENDS_PROCESSES.get(module.layer, set())
     for node, name in module.uses():
         first, _, rest = name.partition(".")
         attribute = rest.partition(".")[0]
