@@ -48,12 +48,15 @@ ALLOWED = {
     "aio": _HISTORY | {"restore", "state", "settings", "events", "engine", "mulligan"},
     "environments": _ALL | {"usergit"},
     "loop": _ALL,
+    "dialects": _ALL | {"loop", "environments", "usergit"},
+    "install": _DISK,
+    "skills": {"dialects", "errors"},
     "__init__": _ALL,
     "__main__": {"cli"},
-    "cli": _ALL | {"loop"},
+    "cli": _ALL | {"loop", "install"},
 }
 # Doors: they print, exit and read the environment. Everything else is the core.
-DOORS = {"cli", "__main__"}
+DOORS = {"cli", "__main__", "skills"}
 
 # What the core may take from `os` outside safefs: looking, never changing. Constants (O_…, SEEK_…) are free.
 HARMLESS_OS = {
@@ -82,7 +85,7 @@ ENDS_PROCESSES = {"loop": {"killpg"}}
 FENCED_MODULES: dict[str, set[str]] = {
     "shutil": set(),
     "tempfile": set(),
-    "pathlib": {"settings"},
+    "pathlib": {"settings", "dialects"},
     "fileinput": set(),
     "io": {"present"},
     "mmap": {"safefs"},
@@ -95,7 +98,7 @@ FENCED_MODULES: dict[str, set[str]] = {
     "http": set(),
     "urllib": set(),
     "ssl": set(),
-    "asyncio": {"aio", "loop"},
+    "asyncio": {"aio", "loop", "dialects"},
 }
 PATH_METHODS = {"write_text", "write_bytes", "read_text", "read_bytes", "touch", "symlink_to", "hardlink_to"}
 HOME_AND_ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv", "expanduser", "expandvars"}
