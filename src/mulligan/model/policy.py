@@ -38,12 +38,14 @@ class CapturePolicy(NamedTuple):
     Which paths are in scope. Patterns are in gitignore syntax, relative to the workspace.
 
     `include` wins over everything, secrets and the built-in exclusions too, and comes from the user's own config only.
+    `keep_new_in` names directories, at any depth, in which a restore brings back what was captured and removes nothing.
     """
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     max_file_size: int = 50 * MIB
     global_excludes: bytes = b""
+    keep_new_in: tuple[str, ...] = ()
 
 
 class Retention(NamedTuple):

@@ -8,6 +8,7 @@ kept too: it may have been there. A directory goes only when nothing uncaptured 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -51,7 +52,8 @@ class Drawn(NamedTuple):
 class _Draft:
     """A plan being made."""
 
-    def __init__(self, source: Source, scan: Scan, target: Target, stands: Stands) -> None:
+    def __init__(self, source: Source, scan: Scan, target: Target, stands: Stands, spared: Iterable[str] = ()) -> None:
+        self._spared = {os.fsencode(name) for name in spared}
         self.source = source
         self._stands = stands
         self._made: set[bytes] = set()
@@ -100,6 +102,10 @@ class _Draft:
                 self.keeps[action.path] = Keep(
                     to_text(action.path), row.reason, "it was not captured then, so it is not deleted now"
                 )
+                return
+            if self._spared and not self._spared.isdisjoint(parent_of(action.path).split(b"/")):
+                detail = "it is new in a directory of which nothing is removed"
+                self.keeps[action.path] = Keep(to_text(action.path), "spared", detail)
                 return
             self.actions.append(action)
         elif action.before is None:
@@ -197,15 +203,21 @@ class _Draft:
 
 
 def draw(
-    source: Source, scan: Scan, target: Target, paths: tuple[bytes, ...] | None = None, *, already: Stands = _unknown
+    source: Source,
+    scan: Scan,
+    target: Target,
+    paths: tuple[bytes, ...] | None = None,
+    *,
+    already: Stands = _unknown,
+    spared: Iterable[str] = (),
 ) -> Drawn:
     """
     Returns the actions that turn the scanned workspace into the target, and what is kept.
 
     `already` says of a path that the scan did not capture whether it is what the target wants, so that nothing is missing,
-    or whether nothing stands there at all (None).
+    or whether nothing stands there at all (None). `spared` names directories in which nothing is removed.
     """
-    draft = _Draft(source, scan, target, already)
+    draft = _Draft(source, scan, target, already, spared)
     wanted = _selection(source, scan, target, paths)
     draft.contents(wanted)
     draft.permissions(wanted)
