@@ -76,6 +76,20 @@ def places(environ: Environ | None = None) -> Places:
     )
 
 
+class Tools(NamedTuple):
+    """What a program that is started needs to know of the environment."""
+
+    path: str
+    home: str
+    config: str
+
+
+def tools(environ: Environ | None = None) -> Tools:
+    """Returns where programs are looked for, and the home that their own configuration is in."""
+    env = os.environ if environ is None else environ
+    return Tools(env.get("PATH") or "/usr/bin:/bin", places(env).home, env.get("XDG_CONFIG_HOME", ""))
+
+
 def _home_from_passwd() -> str:
     import pwd
 

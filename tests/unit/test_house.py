@@ -46,6 +46,7 @@ ALLOWED = {
     "workbench": _HISTORY | {"restore", "state"},
     "engine": _HISTORY | {"restore", "state", "settings", "events", "workbench"},
     "aio": _HISTORY | {"restore", "state", "settings", "events", "engine", "mulligan"},
+    "usergit": _DISK | {"scan", "settings"},
     "environments": _ALL | {"usergit"},
     "loop": _ALL,
     "dialects": _ALL | {"loop", "environments", "usergit"},
@@ -91,7 +92,7 @@ FENCED_MODULES: dict[str, set[str]] = {
     "mmap": {"safefs"},
     "fcntl": {"safefs"},
     "ctypes": {"safefs"},
-    "subprocess": {"environments", "loop"},
+    "subprocess": {"environments", "loop", "usergit"},
     "multiprocessing": set(),
     "pty": set(),
     "socket": set(),
@@ -254,8 +255,10 @@ def environment_findings(module: Module) -> Iterator[str]:
 
 def output_findings(module: Module) -> Iterator[str]:
     """Yields every place where a module prints, asks or exits."""
+    # `input` is also what subprocess calls the bytes for a program.
+    given = {node.arg for node in ast.walk(module.tree) if isinstance(node, ast.arg)} & {"input"}
     for node, name in module.uses():
-        if name in SPOKEN or name.startswith(("sys.stdout.", "sys.stderr.", "sys.stdin.")):
+        if name in SPOKEN - given or name.startswith(("sys.stdout.", "sys.stderr.", "sys.stdin.")):
             yield module.at(node, name)
 
 
