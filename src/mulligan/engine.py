@@ -412,6 +412,17 @@ class Workspace:
         """Registers a provider of agent state, captured at each save and handed back by a restore of state."""
         self._bench.providers.add(name, provider)
 
+    def state_owed(self, *, forgive: bool = False) -> str | None:
+        """Returns the checkpoint whose files came back and whose state was cut off; with `forgive`, nobody waits for it."""
+        from mulligan.timeline.journal import state_given, state_owed
+
+        with self._reading() as vault:
+            owed = state_owed(vault.database) if vault is not None else ""
+        if owed and forgive:
+            with self._writing("settle"):
+                state_given(self._bench.vault.database)
+        return owed or None
+
     # -- for those who build on it --------------------------------------------------------------
 
     def note(self, key: str, default: Any = None) -> Any:

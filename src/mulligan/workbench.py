@@ -236,7 +236,7 @@ class Workbench:
         """Applies a plan: state staged, safety checkpoint, journalled changes, state made current."""
         from mulligan.model.plan import RestoreReport
         from mulligan.restore import procedure
-        from mulligan.timeline.journal import Journal
+        from mulligan.timeline.journal import Journal, state_given
 
         what = plan.what
         state = entry.checkpoint.state if what != "files" else {}
@@ -249,6 +249,7 @@ class Workbench:
             outcome = procedure.carry_out(self.vault, root, journal, seen=look.scan, progress=self.counted("restoring"))
         for make_current in staged:
             make_current()
+        state_given(self.vault.database)
         kept = [*plan.keeps, *outcome.kept]
         if kept and position:
             self._remember_landing(entry, verb)
