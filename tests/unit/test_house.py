@@ -86,7 +86,7 @@ ENDS_PROCESSES = {"loop": {"killpg"}}
 FENCED_MODULES: dict[str, set[str]] = {
     "shutil": set(),
     "tempfile": set(),
-    "pathlib": {"settings", "dialects"},
+    "pathlib": {"settings", "dialects", "environments"},
     "fileinput": set(),
     "io": {"present"},
     "mmap": {"safefs"},

@@ -17,7 +17,7 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 DEFAULT_TEST_COMMAND = "python -m pytest"
 DEFAULT_COMMAND_TIMEOUT = 120
@@ -97,12 +97,33 @@ class Environment(ABC):
     def restore(self, checkpoint_id: str) -> None:
         """Brings a state back exactly; an id that names none is a ValueError, and nothing is changed."""
 
+    def checkpoint_as(self, name: str, description: str = "", kind: str = "manual") -> str:
+        """Saves the state under a name, where the environment can show one; otherwise as `checkpoint` does."""
+        del name, description, kind
+        return self.checkpoint()
+
+    def checkpoint_ids(self) -> list[str] | None:
+        """Returns the ids that can be restored, oldest first; None where the environment cannot tell."""
+        return None
+
+    def records(self) -> list[dict[str, Any]]:
+        """Returns what `add_record` kept, oldest first."""
+        return list(self.__dict__.get("_records", ()))
+
+    def add_record(self, record: dict[str, Any]) -> None:
+        """Keeps a record about a checkpoint; in memory only, unless the environment has a better place."""
+        self.__dict__.setdefault("_records", []).append(dict(record))
+
+    def clear_records(self) -> None:
+        """Forgets every record; checkpoints stay."""
+        self.__dict__.pop("_records", None)
+
     def run_tests(self) -> TestResult:
         """Runs the test command and counts what it reports."""
         return count_tests(self.run_command(self.test_cmd, timeout=self.test_timeout, shell_name="tests"))
 
     def clone(self) -> Environment:
-        """Returns an independent copy of the environment in its present state."""
+        """Returns an independent copy of the environment, where it can make one."""
         raise NotImplementedError(f"{type(self).__name__} cannot be cloned")
 
     def __enter__(self) -> Self:
