@@ -57,6 +57,11 @@ class Places(NamedTuple):
         return os.path.join(self.state, "mulligan", "reports")
 
     @property
+    def environments(self) -> str:
+        """The directory that holds one record per container environment."""
+        return os.path.join(self.state, "mulligan", "environments")
+
+    @property
     def user_config(self) -> str:
         """The user's own configuration file."""
         return os.path.join(self.config, "mulligan", "config.toml")
@@ -97,6 +102,16 @@ def _home_from_passwd() -> str:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
         return "/"
+
+
+def container_engines(environ: Environ | None = None) -> tuple[str, ...]:
+    """Returns where a container engine may answer: what `DOCKER_HOST` says, else Docker's and podman's own sockets."""
+    env = os.environ if environ is None else environ
+    if env.get("DOCKER_HOST"):
+        return (env["DOCKER_HOST"],)
+    own = env.get("XDG_RUNTIME_DIR", "")
+    mine = (f"unix://{own}/docker.sock", f"unix://{own}/podman/podman.sock") if os.path.isabs(own) else ()
+    return ("unix:///var/run/docker.sock", *mine, "unix:///run/podman/podman.sock")
 
 
 def store_for(workspace: str, where: Places) -> str:
