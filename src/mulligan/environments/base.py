@@ -16,6 +16,7 @@ import posixpath
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
@@ -194,3 +195,12 @@ def real_path_below(workdir: str, path: str | os.PathLike[str]) -> bytes:
     if not whole.startswith(prefix):
         raise escaping(path)
     return os.fsencode(whole[len(prefix) :])
+
+
+def matches(path: list[str], pattern: list[str]) -> bool:
+    """Returns whether a path matches, part by part; `**` stands for any number of directories, at the end for all below."""
+    if not pattern:
+        return not path
+    if pattern[0] == "**":
+        return (len(pattern) == 1 and bool(path)) or any(matches(path[at:], pattern[1:]) for at in range(len(path)))
+    return bool(path) and fnmatchcase(path[0], pattern[0]) and matches(path[1:], pattern[1:])

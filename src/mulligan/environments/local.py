@@ -16,7 +16,6 @@ import stat
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from mulligan.environments.base import (
     DEFAULT_TEST_TIMEOUT,
     CommandResult,
     Environment,
+    matches,
     real_path_below,
     unknown_checkpoint,
 )
@@ -140,7 +140,7 @@ class LocalEnvironment(Environment):
     def list_files(self, pattern: str = "**/*") -> list[str]:
         """Returns the files whose path matches a pattern, sorted; git's own files and Chimera's copies are left out."""
         wanted = [part for part in pattern.split("/") if part not in ("", ".")]
-        return sorted(path for path in self._files() if _matches(path.split("/"), wanted))
+        return sorted(path for path in self._files() if matches(path.split("/"), wanted))
 
     def _files(self) -> Iterator[str]:
         root = self._root()
@@ -307,12 +307,3 @@ def _with_rules(settings: Settings) -> Settings:
     excluded = tuple(f"{name}/" for name in EXCLUDED_DIRECTORIES if name != ".git")
     capture = settings.capture._replace(exclude=(*settings.capture.exclude, *excluded), keep_new_in=OUTPUT_DIRECTORIES)
     return settings._replace(capture=capture)
-
-
-def _matches(path: list[str], pattern: list[str]) -> bool:
-    """Returns whether a path matches, part by part; `**` stands for any number of directories, at the end for all below."""
-    if not pattern:
-        return not path
-    if pattern[0] == "**":
-        return (len(pattern) == 1 and bool(path)) or any(_matches(path[at:], pattern[1:]) for at in range(len(path)))
-    return bool(path) and fnmatchcase(path[0], pattern[0]) and _matches(path[1:], pattern[1:])
