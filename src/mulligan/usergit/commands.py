@@ -96,6 +96,9 @@ class Git:
             raise ValueError("the first argument is a command of git, and none holds a NUL")
         environment = self._environment(makes=words[0] in _MAKES_A_REPOSITORY)
         environment |= _as_variables(overrides(self.settings))
+        if words[0] == "clone":
+            # From a directory of this machine alone; of what configures the source, nothing is started for that.
+            environment["GIT_ALLOW_PROTOCOL"] = "file"
         if words[0] in _SHOWS_DIFFERENCES:
             words[1:1] = ["--no-ext-diff", "--no-textconv"]
         if words[0] in _LOOKS_INTO_SUBMODULES:
