@@ -95,6 +95,35 @@ def tools(environ: Environ | None = None) -> Tools:
     return Tools(env.get("PATH") or "/usr/bin:/bin", places(env).home, env.get("XDG_CONFIG_HOME", ""))
 
 
+def expand_user(path: str, environ: Environ | None = None) -> str:
+    """Returns a path with a leading `~` or `~name` replaced by that home directory."""
+    if path == "~" or path.startswith("~/"):
+        return places(environ).home + path[1:]
+    return os.path.expanduser(path)
+
+
+class PraisonaiChoices(NamedTuple):
+    """What PraisonAI's own variables say: its checkpoints' directory and author, and whether sessions make checkpoints."""
+
+    storage: str
+    user_name: str
+    user_email: str
+    checkpoints: bool | None
+
+
+def praisonai_choices(environ: Environ | None = None) -> PraisonaiChoices:
+    """Returns the variables that a program written for PraisonAI expects to be obeyed."""
+    env = os.environ if environ is None else environ
+    home, said = places(env).home, env.get("PRAISONAI_CHECKPOINTS")
+    data = env.get("PRAISONAI_HOME") or os.path.join(home, ".praisonai")
+    return PraisonaiChoices(
+        os.path.join(expand_user(data, env), "checkpoints"),
+        env.get("PRAISONAI_GIT_USER_NAME", "PraisonAI Checkpoints"),
+        env.get("PRAISONAI_GIT_USER_EMAIL", "checkpoints@praison.ai"),
+        None if said is None else said.strip().lower() in {"1", "true", "yes", "on"},
+    )
+
+
 def _home_from_passwd() -> str:
     import pwd
 
