@@ -184,8 +184,7 @@ class Workbench:
         if look is None:
             return RestorePlan(entry.id, what, shown)
         target = Target(entry.files_tree, entry.modes_tree, Defaults(*entry.defaults), entry.checkpoint.not_captured)
-        spared = self.settings.capture.keep_new_in
-        drawn = draw(look.source, look.scan, target, paths, already=self._already, spared=spared)
+        drawn = draw(look.source, look.scan, target, paths, already=self._already, rules=self.settings.capture)
         return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps)
 
     def _already(self, path: bytes, node: Node) -> bool:
