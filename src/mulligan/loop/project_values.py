@@ -112,7 +112,9 @@ class Checkpoint:
 
 
 def _table(data: dict[str, Any], key: str) -> dict[str, Any]:
-    value = data.get(key) or {}
+    value = data.get(key)
+    if value is None:
+        return {}
     if not isinstance(value, dict):
         raise ValueError(f"{key} is not an object")  # noqa: TRY004 - one kind of mistake for the caller
     return value

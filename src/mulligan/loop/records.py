@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import Any
 
 from mulligan.errors import UserError
+from mulligan.model.paths import ancestors, parent_of, parse_path
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, random_name, write_all
 from mulligan.safefs.durable import sync
@@ -40,6 +41,7 @@ class Records:
     def __init__(self, root: str, place: str = PLACE) -> None:
         self._root = root
         self.place = place.strip("/")
+        self._path = parse_path(self.place)
 
     def path_of(self, checkpoint_id: str, name: str) -> str:
         """Returns where a file of a record is, relative to the project."""
@@ -50,7 +52,7 @@ class Records:
     def claim(self, moment: datetime, is_taken: Callable[[str], bool]) -> str:
         """Returns a new id made of a moment, reserved until `write` or `release`; the second of a second gets `-2`."""
         base, number = f"checkpoint-{moment:%Y%m%d-%H%M%S}", 1
-        with self._open(make=True) as place:
+        with self._made() as place:
             while True:
                 candidate = base if number == 1 else f"{base}-{number}"
                 number += 1
@@ -65,7 +67,7 @@ class Records:
 
     def release(self, checkpoint_id: str) -> None:
         """Gives a claimed id back."""
-        with self._open(make=True) as place, suppress(FileNotFoundError):
+        with self._made() as place, suppress(FileNotFoundError):
             place.rmdir(_CLAIM + checkpoint_id.encode())
 
     def claimed(self) -> list[str]:
@@ -77,7 +79,7 @@ class Records:
     def write(self, checkpoint_id: str, files: Mapping[str, bytes]) -> None:
         """Puts a record in place, durably, all its files at once; one that is there already stays."""
         temporary = _WRITING + random_name(8).encode()
-        with self._open(make=True) as place:
+        with self._made() as place:
             place.mkdir(temporary, self._mode())
             try:
                 with place.child(temporary) as record:
@@ -107,13 +109,13 @@ class Records:
         """Removes the files of a record, and its directory if nothing else is in it; again is harmless."""
         if not _NAME.fullmatch(checkpoint_id):
             return
-        with self._open(make=False) as place:
+        with self._existing() as place:
             if place is not None:
                 _remove_record(place, checkpoint_id.encode())
 
     def sweep(self, is_known: Callable[[str], bool]) -> None:
         """Removes what a killed process left a day ago and no checkpoint needs."""
-        with self._open(make=False) as place:
+        with self._existing() as place:
             for name in place.names() if place is not None else ():
                 if not name.startswith((_CLAIM, _WRITING)) or place is None:
                     continue
@@ -147,7 +149,7 @@ class Records:
         if not _NAME.fullmatch(checkpoint_id):
             return None
         try:
-            with self._open(make=False) as place:
+            with self._existing() as place:
                 if place is None:
                     return None
                 with place.child(checkpoint_id.encode()) as record:
@@ -156,44 +158,46 @@ class Records:
             return None  # gone, a link, a directory, not to be read: in each case not a copy that can be used
 
     def _names(self) -> list[bytes]:
-        with self._open(make=False) as place:
+        with self._existing() as place:
             return place.names() if place is not None else []
 
     def _is_directory(self, name: str) -> bool:
-        with self._open(make=False) as place:
+        with self._existing() as place:
             try:
                 return place is not None and stat.S_ISDIR(place.stat(name.encode()).st_mode)
             except FileNotFoundError:
                 return False
 
     @contextmanager
-    def _open(self, *, make: bool) -> Iterator[Any]:
-        """Opens the directory of records, name by name; without `make`, None where there is none."""
-        opened: Directory | None = Directory.open(self._root)
-        try:
-            for name in self.place.encode().split(b"/"):
-                above = opened
-                if above is None:
-                    break
-                with above:
-                    opened = self._below(above, name, make=make)
-            yield opened
-        finally:
-            if opened is not None:
-                opened.close()
+    def _made(self) -> Iterator[Directory]:
+        """Opens the directory of records, made if need be."""
+        with Directory.open(self._root) as root:
+            for level in [*ancestors(self._path), self._path]:
+                with self._descend(root, parent_of(level)) as above, suppress(FileExistsError):
+                    above.mkdir(level.rpartition(b"/")[2], self._mode())
+            with self._descend(root, self._path) as place:
+                yield place
 
-    def _below(self, above: Directory, name: bytes, *, make: bool) -> Directory | None:
-        if make:
-            with suppress(FileExistsError):
-                above.mkdir(name, self._mode())
+    @contextmanager
+    def _existing(self) -> Iterator[Directory | None]:
+        """Opens the directory of records, None where there is none."""
+        with Directory.open(self._root) as root:
+            try:
+                place = self._descend(root, self._path)
+            except FileNotFoundError:
+                yield None
+                return
+            with place:
+                yield place
+
+    def _descend(self, root: Directory, path: bytes) -> Directory:
         try:
-            return above.child(name)
+            return root.descend(path)
         except FileNotFoundError:
-            return None
+            raise
         except OSError as error:
             raise UserError(
-                f"{self.place} in {self._root} cannot be used: {os.fsdecode(name)} is not a directory "
-                f"({error.strerror}). Nothing was changed.",
+                f"{self.place} in {self._root} cannot be used as a directory ({error.strerror}). Nothing was changed.",
                 hint="mulligan keeps its records in a directory there, and follows no link.",
             ) from None
 
