@@ -54,7 +54,7 @@ ALLOWED = {
     "skills": {"dialects", "errors"},
     "__init__": _ALL,
     "__main__": {"cli"},
-    "cli": _ALL | {"loop", "install"},
+    "cli": _ALL | {"loop", "install", "dialects", "environments"},
 }
 # Doors: they print, exit and read the environment. Everything else is the core.
 DOORS = {"cli", "__main__", "skills"}
