@@ -25,6 +25,7 @@ SWITCHED_OFF: tuple[tuple[str, str], ...] = (
     ("core.pager", "cat"),
     ("core.alternateRefsCommand", _REFUSE),
     ("core.quotePath", "false"),
+    ("core.safecrlf", "false"),
     ("commit.gpgSign", "false"),
     ("tag.gpgSign", "false"),
     ("tag.forceSignAnnotated", "false"),
