@@ -88,14 +88,20 @@ class History:
 
     # -- opening and closing --------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """Opens the workspace, keeps it as it is if nothing of ours was saved before, and prunes what is over the limit."""
-        self._open = self._open or Workspace(self._settings())
-        try:
+    def open(self) -> Workspace:
+        """Opens the workspace. Nothing is written, unless a restore was cut short between files and conversation."""
+        if self._open is None:
+            self._open = Workspace(self._settings())
             if self.conversation is not None:
                 self.attach(self.conversation)
-            if not self._open.log(limit=1, match=OURS):
-                empty = not self._open.status()["files"]
+        return self._open
+
+    def begin(self) -> None:
+        """Opens the workspace, keeps it as it is if nothing of ours was saved before, and prunes what is over the limit."""
+        try:
+            workspace = self.open()
+            if not workspace.log(limit=1, match=OURS):
+                empty = not workspace.status()["files"]
                 self._record(INITIAL, {"initial": True, "empty": empty}, "manual", if_changed=False)
             self.prune()
         except BaseException:
@@ -297,11 +303,11 @@ class History:
             self._hidden -= len(self.workspace.trim(self.config.max_checkpoints + GRACE, match=OURS))
         return max(over - before, 0)
 
-    def prune(self) -> int:
-        """Deletes what is over the limit and frees its disk; returns how many checkpoints went."""
+    def prune(self, *, free: bool = True) -> int:
+        """Deletes what is over the limit, and frees its disk if that is wanted; returns how many checkpoints went."""
         gone = self.workspace.trim(self.config.max_checkpoints, match=OURS) if self._over() else []
         self._hidden = self._over() if gone else 0
-        if gone:
+        if gone and free:
             self.workspace.prune()
         return len(gone)
 
