@@ -8,6 +8,7 @@ left half done.
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -410,6 +411,50 @@ class Workspace:
     def provide(self, name: str, provider: Provider) -> None:
         """Registers a provider of agent state, captured at each save and handed back by a restore of state."""
         self._bench.providers.add(name, provider)
+
+    def state_owed(self, *, forgive: bool = False) -> str | None:
+        """Returns the checkpoint whose files came back and whose state was cut off; with `forgive`, nobody waits for it."""
+        from mulligan.timeline.journal import state_given, state_owed
+
+        with self._reading() as vault:
+            owed = state_owed(vault.database) if vault is not None else ""
+        if owed and forgive:
+            with self._writing("settle"):
+                state_given(self._bench.vault.database)
+        return owed or None
+
+    # -- for those who build on it --------------------------------------------------------------
+
+    def note(self, key: str, default: Any = None) -> Any:
+        """Returns a value that `update_note` keeps in the store beside the checkpoints."""
+        with self._reading() as vault:
+            text = vault.database.meta(f"note:{key}") if vault is not None else ""
+        return json.loads(text) if text else default
+
+    def update_note(self, key: str, change: Callable[[Any], Any]) -> Any:
+        """Puts what `change` makes of a note (None before the first) in its place, in one step; returns the new value."""
+        with self._writing("note", create=True), self._bench.vault.database.transaction():
+            database = self._bench.vault.database
+            text = database.meta(f"note:{key}")
+            changed = change(json.loads(text) if text else None)
+            database.set_meta(f"note:{key}", json.dumps(changed, allow_nan=False))
+        return changed
+
+    def import_directory(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        name: str = "",
+        kind: str = "manual",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Checkpoint:
+        """Makes a checkpoint of this workspace from a copy that stands elsewhere; neither is touched, the position stays."""
+        said = as_json_object(metadata, "metadata")
+        with self._writing("import", create=True):
+            draft = self._bench.draft(name, "", kind, metadata=said)
+            entry, gone = self._bench.keep_copy(draft, os.path.realpath(directory))
+        self._tell_saved(entry, gone)
+        return entry.checkpoint
 
     # -- opening --------------------------------------------------------------------------------
 

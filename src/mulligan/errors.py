@@ -13,7 +13,9 @@ Every error mulligan raises, as one tree.
     │   ├── ConfigError           exit 1   the user's own configuration cannot be read
     │   ├── Unprotectable         exit 1   a root mulligan refuses: /, home, the store itself …
     │   ├── WorkspaceReplaced     exit 1   another directory stands where the history was made
-    │   └── NoRoom                exit 1   the disk, or the budget, has no room; nothing was deleted for it
+    │   ├── NoRoom                exit 1   the disk, or the budget, has no room; nothing was deleted for it
+    │   └── GitFailed             exit 1   a command of git failed, where one is needed at all
+    │       └── GitMissing        exit 1   there is no git to run (a FileNotFoundError too)
     ├── Busy                      exit 11  another process holds the store
     ├── UnsafePath                exit 83  a path that would leave the workspace, or enter .git
     └── StoreError
@@ -83,6 +85,14 @@ class WorkspaceReplaced(UserError):
 
 class NoRoom(UserError):
     """Neither the disk nor the budget has room for this, and nothing was deleted to make some."""
+
+
+class GitFailed(UserError):
+    """A command of git failed, took too long or could not be started."""
+
+
+class GitMissing(GitFailed, FileNotFoundError):
+    """There is no git on this machine, and what was asked needs one."""
 
 
 class NothingSaved(UnknownCheckpoint):

@@ -57,6 +57,11 @@ class Places(NamedTuple):
         return os.path.join(self.state, "mulligan", "reports")
 
     @property
+    def environments(self) -> str:
+        """The directory that holds one record per container environment."""
+        return os.path.join(self.state, "mulligan", "environments")
+
+    @property
     def user_config(self) -> str:
         """The user's own configuration file."""
         return os.path.join(self.config, "mulligan", "config.toml")
@@ -76,6 +81,49 @@ def places(environ: Environ | None = None) -> Places:
     )
 
 
+class Tools(NamedTuple):
+    """What a program that is started needs to know of the environment."""
+
+    path: str
+    home: str
+    config: str
+
+
+def tools(environ: Environ | None = None) -> Tools:
+    """Returns where programs are looked for, and the home that their own configuration is in."""
+    env = os.environ if environ is None else environ
+    return Tools(env.get("PATH") or "/usr/bin:/bin", places(env).home, env.get("XDG_CONFIG_HOME", ""))
+
+
+def expand_user(path: str, environ: Environ | None = None) -> str:
+    """Returns a path with a leading `~` or `~name` replaced by that home directory."""
+    if path == "~" or path.startswith("~/"):
+        return places(environ).home + path[1:]
+    return os.path.expanduser(path)
+
+
+class PraisonaiChoices(NamedTuple):
+    """What PraisonAI's own variables say: its checkpoints' directory and author, and whether sessions make checkpoints."""
+
+    storage: str
+    user_name: str
+    user_email: str
+    checkpoints: bool | None
+
+
+def praisonai_choices(environ: Environ | None = None) -> PraisonaiChoices:
+    """Returns the variables that a program written for PraisonAI expects to be obeyed."""
+    env = os.environ if environ is None else environ
+    home, said = places(env).home, env.get("PRAISONAI_CHECKPOINTS")
+    data = env.get("PRAISONAI_HOME") or os.path.join(home, ".praisonai")
+    return PraisonaiChoices(
+        os.path.join(expand_user(data, env), "checkpoints"),
+        env.get("PRAISONAI_GIT_USER_NAME", "PraisonAI Checkpoints"),
+        env.get("PRAISONAI_GIT_USER_EMAIL", "checkpoints@praison.ai"),
+        None if said is None else said.strip().lower() in {"1", "true", "yes", "on"},
+    )
+
+
 def _home_from_passwd() -> str:
     import pwd
 
@@ -83,6 +131,16 @@ def _home_from_passwd() -> str:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
         return "/"
+
+
+def container_engines(environ: Environ | None = None) -> tuple[str, ...]:
+    """Returns where a container engine may answer: what `DOCKER_HOST` says, else Docker's and podman's own sockets."""
+    env = os.environ if environ is None else environ
+    if env.get("DOCKER_HOST"):
+        return (env["DOCKER_HOST"],)
+    own = env.get("XDG_RUNTIME_DIR", "")
+    mine = (f"unix://{own}/docker.sock", f"unix://{own}/podman/podman.sock") if os.path.isabs(own) else ()
+    return ("unix:///var/run/docker.sock", *mine, "unix:///run/podman/podman.sock")
 
 
 def store_for(workspace: str, where: Places) -> str:

@@ -132,6 +132,33 @@ class Workbench:
         self, draft: saving.Draft, look: Look, writer: Any, *, as_position: bool, sparing: str = ""
     ) -> tuple[Entry, list[Entry]]:
         """Writes a checkpoint of what was seen; returns it and what retention or the budget let go for it, never `sparing`."""
+        entry, gone = self._write(draft, look, writer, as_position=as_position, sparing=sparing)
+        vault = self.vault
+        self.observer.remember(vault.directory, look.scan, look.note)
+        if len(vault.objects.packs()) > _MANY_PACKS:
+            from mulligan.store.collect import merge_small
+
+            # The checkpoint is acknowledged already: joining packs has time until the disk has room.
+            with suppress(OSError):
+                merge_small(vault.objects)
+        return entry, gone
+
+    def keep_copy(self, draft: saving.Draft, directory: str) -> tuple[Entry, list[Entry]]:
+        """Writes a checkpoint of what another directory holds, by the same rules; nothing is remembered of that directory."""
+        from mulligan.scan.cache import Cache
+        from mulligan.scan.ignore import Rules
+        from mulligan.scan.scope import Scope, nothing_tracked
+        from mulligan.scan.walk import Options, Scanner
+
+        policy = self.settings.capture
+        scope = Scope(policy, Rules.base(policy.global_excludes), nothing_tracked())
+        with self.vault.objects.writer() as writer, Directory.open(directory) as root:
+            scan = Scanner(root, scope, Cache(), Defaults(), self.now_ns, Options(writer)).run()
+            return self._write(draft, Look(scan, None, {}, self.vault.objects), writer, as_position=False)
+
+    def _write(
+        self, draft: saving.Draft, look: Look, writer: Any, *, as_position: bool, sparing: str = ""
+    ) -> tuple[Entry, list[Entry]]:
         vault, scan, base = self.vault, look.scan, self.vault.checkpoints.current()
         changes = saving.changes_since(base, scan, look.source)
         entry = saving.write_objects(saving.draft_entry(draft, scan, look.git, base, changes), scan, writer)
@@ -139,13 +166,6 @@ class Workbench:
         gone = self._within_budget(writer.pending_bytes, pinned, scan)
         writer.finish()
         gone += saving.record(vault, entry, now_ns=self.now_ns(), pinned=pinned, as_position=as_position)
-        self.observer.remember(vault.directory, scan, look.note)
-        if len(vault.objects.packs()) > _MANY_PACKS:
-            from mulligan.store.collect import merge_small
-
-            # The checkpoint is acknowledged already: joining packs has time until the disk has room.
-            with suppress(OSError):
-                merge_small(vault.objects)
         return entry, gone
 
     def _within_budget(self, need: int, pinned: set[str], scan: Scan) -> list[Entry]:
@@ -183,7 +203,7 @@ class Workbench:
         if look is None:
             return RestorePlan(entry.id, what, shown)
         target = Target(entry.files_tree, entry.modes_tree, Defaults(*entry.defaults), entry.checkpoint.not_captured)
-        drawn = draw(look.source, look.scan, target, paths, already=self._already)
+        drawn = draw(look.source, look.scan, target, paths, already=self._already, rules=self.settings.capture)
         return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps)
 
     def _already(self, path: bytes, node: Node) -> bool:
@@ -234,7 +254,7 @@ class Workbench:
         """Applies a plan: state staged, safety checkpoint, journalled changes, state made current."""
         from mulligan.model.plan import RestoreReport
         from mulligan.restore import procedure
-        from mulligan.timeline.journal import Journal
+        from mulligan.timeline.journal import Journal, state_given
 
         what = plan.what
         state = entry.checkpoint.state if what != "files" else {}
@@ -247,6 +267,7 @@ class Workbench:
             outcome = procedure.carry_out(self.vault, root, journal, seen=look.scan, progress=self.counted("restoring"))
         for make_current in staged:
             make_current()
+        state_given(self.vault.database)
         kept = [*plan.keeps, *outcome.kept]
         if kept and position:
             self._remember_landing(entry, verb)

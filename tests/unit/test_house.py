@@ -46,12 +46,18 @@ ALLOWED = {
     "workbench": _HISTORY | {"restore", "state"},
     "engine": _HISTORY | {"restore", "state", "settings", "events", "workbench"},
     "aio": _HISTORY | {"restore", "state", "settings", "events", "engine", "mulligan"},
+    "usergit": _DISK | {"scan", "settings"},
+    "environments": _ALL | {"usergit"},
+    "loop": _ALL,
+    "dialects": _ALL | {"loop", "environments", "usergit"},
+    "install": _DISK,
+    "skills": {"dialects", "errors"},
     "__init__": _ALL,
     "__main__": {"cli"},
-    "cli": _ALL,
+    "cli": _ALL | {"loop", "install", "dialects", "environments"},
 }
 # Doors: they print, exit and read the environment. Everything else is the core.
-DOORS = {"cli", "__main__"}
+DOORS = {"cli", "__main__", "skills"}
 
 # What the core may take from `os` outside safefs: looking, never changing. Constants (O_…, SEEK_…) are free.
 HARMLESS_OS = {
@@ -74,24 +80,26 @@ HARMLESS_OS = {
     *("cpu_count", "sched_getaffinity", "process_cpu_count", "read", "pread", "lseek", "dup", "close"),
     *("register_at_fork", "posix_fadvise", "getxattr", "listxattr", "access"),
 }
+# What a layer that runs the commands of agents needs beyond that: to end all of them.
+ENDS_PROCESSES = {"loop": {"killpg"}}
 # Modules that write files by path, start processes or reach the network, and the layers that may use them.
 FENCED_MODULES: dict[str, set[str]] = {
     "shutil": set(),
     "tempfile": set(),
-    "pathlib": {"settings"},
+    "pathlib": {"settings", "dialects", "environments"},
     "fileinput": set(),
     "io": {"present"},
     "mmap": {"safefs"},
     "fcntl": {"safefs"},
     "ctypes": {"safefs"},
-    "subprocess": set(),
+    "subprocess": {"environments", "loop", "usergit"},
     "multiprocessing": set(),
     "pty": set(),
     "socket": set(),
     "http": set(),
     "urllib": set(),
     "ssl": set(),
-    "asyncio": {"aio"},
+    "asyncio": {"aio", "loop", "dialects"},
 }
 PATH_METHODS = {"write_text", "write_bytes", "read_text", "read_bytes", "touch", "symlink_to", "hardlink_to"}
 HOME_AND_ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv", "expanduser", "expandvars"}
@@ -213,6 +221,7 @@ def _imports_layers_only(node: ast.ImportFrom) -> bool:
 def disk_findings(module: Module) -> Iterator[str]:
     """Yields every place where a module outside safefs opens or changes a file."""
     allowed = HARMLESS_OS | (HOME_AND_ENVIRONMENT if module.layer == "settings" else set())
+    allowed |= ENDS_PROCESSES.get(module.layer, set())
     for node, name in module.uses():
         first, _, rest = name.partition(".")
         attribute = rest.partition(".")[0]
@@ -250,8 +259,10 @@ def environment_findings(module: Module) -> Iterator[str]:
 
 def output_findings(module: Module) -> Iterator[str]:
     """Yields every place where a module prints, asks or exits."""
+    # `input` is also what subprocess calls the bytes for a program.
+    given = {node.arg for node in ast.walk(module.tree) if isinstance(node, ast.arg)} & {"input"}
     for node, name in module.uses():
-        if name in SPOKEN or name.startswith(("sys.stdout.", "sys.stderr.", "sys.stdin.")):
+        if name in SPOKEN - given or name.startswith(("sys.stdout.", "sys.stderr.", "sys.stdin.")):
             yield module.at(node, name)
 
 

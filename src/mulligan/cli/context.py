@@ -104,13 +104,22 @@ class Context:
         if self._opened is None:
             from mulligan.engine import Workspace
 
-            self._opened = Workspace(self.settings)
-            if self.err.is_terminal and not self.json:
-                from mulligan.present.progress import ProgressLine
-
-                self._progress = ProgressLine(self.err.stream)
-                self._opened.progress = self._progress
+            return self.adopt(Workspace(self.settings))
         return self._opened
+
+    def use(self, directory: str) -> None:
+        """Makes a directory the workspace, as `-C` does; for a command with an option of its own for it."""
+        self._directory = directory
+
+    def adopt(self, workspace: Workspace) -> Workspace:
+        """Makes an open workspace the one of this command: watched, closed and asked for remarks like any other."""
+        self._opened = workspace
+        if self.err.is_terminal and not self.json:
+            from mulligan.present.progress import ProgressLine
+
+            self._progress = ProgressLine(self.err.stream)
+            workspace.progress = self._progress
+        return workspace
 
     @property
     def saved(self) -> Workspace:

@@ -38,12 +38,16 @@ class CapturePolicy(NamedTuple):
     Which paths are in scope. Patterns are in gitignore syntax, relative to the workspace.
 
     `include` wins over everything, secrets and the built-in exclusions too, and comes from the user's own config only.
+    `keep_new_in` names directories, at any depth, in which a restore brings back what was captured and removes nothing.
+    `certain` names paths of which the caller knows that they were not there, whatever hid them, if a checkpoint lacks them.
     """
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     max_file_size: int = 50 * MIB
     global_excludes: bytes = b""
+    keep_new_in: tuple[str, ...] = ()
+    certain: tuple[str, ...] = ()
 
 
 class Retention(NamedTuple):

@@ -8,6 +8,7 @@ kept too: it may have been there. A directory goes only when nothing uncaptured 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -17,11 +18,13 @@ from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
 from mulligan.model.objects import MODE_DIR, MODE_LINK, TreeEntry
 from mulligan.model.paths import ancestors, covers, parent_of, to_text
 from mulligan.model.plan import Action, Keep, Node
+from mulligan.model.policy import CapturePolicy
 from mulligan.scan.result import Cover, Defaults, Scan, cover_of
 from mulligan.scan.scope import database_family
 from mulligan.timeline.sources import Permissions, Source
 
 _SET_ID = 0o6000
+_NO_RULES = CapturePolicy()
 
 
 # The second is a Node, or None for nothing.
@@ -51,7 +54,9 @@ class Drawn(NamedTuple):
 class _Draft:
     """A plan being made."""
 
-    def __init__(self, source: Source, scan: Scan, target: Target, stands: Stands) -> None:
+    def __init__(self, source: Source, scan: Scan, target: Target, stands: Stands, rules: CapturePolicy) -> None:
+        self._spared = {os.fsencode(name) for name in rules.keep_new_in}
+        self._certain = Cover(os.fsencode(path) for path in rules.certain)
         self.source = source
         self._stands = stands
         self._made: set[bytes] = set()
@@ -95,11 +100,15 @@ class _Draft:
     def _one(self, action: Action) -> None:
         if action.after is None:
             hidden = self._out_then.over(action.path)
-            if hidden is not None:
+            if hidden is not None and self._certain.over(action.path) is None:
                 row = self._then_rows[hidden]
                 self.keeps[action.path] = Keep(
                     to_text(action.path), row.reason, "it was not captured then, so it is not deleted now"
                 )
+                return
+            if self._spared and not self._spared.isdisjoint(parent_of(action.path).split(b"/")):
+                detail = "it is new in a directory of which nothing is removed"
+                self.keeps[action.path] = Keep(to_text(action.path), "spared", detail)
                 return
             self.actions.append(action)
         elif action.before is None:
@@ -197,15 +206,21 @@ class _Draft:
 
 
 def draw(
-    source: Source, scan: Scan, target: Target, paths: tuple[bytes, ...] | None = None, *, already: Stands = _unknown
+    source: Source,
+    scan: Scan,
+    target: Target,
+    paths: tuple[bytes, ...] | None = None,
+    *,
+    already: Stands = _unknown,
+    rules: CapturePolicy = _NO_RULES,
 ) -> Drawn:
     """
     Returns the actions that turn the scanned workspace into the target, and what is kept.
 
     `already` says of a path that the scan did not capture whether it is what the target wants, so that nothing is missing,
-    or whether nothing stands there at all (None).
+    or whether nothing stands there at all (None). `rules` may spare what is new.
     """
-    draft = _Draft(source, scan, target, already)
+    draft = _Draft(source, scan, target, already, rules)
     wanted = _selection(source, scan, target, paths)
     draft.contents(wanted)
     draft.permissions(wanted)

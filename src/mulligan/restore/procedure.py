@@ -22,7 +22,7 @@ from mulligan.restore.staging import Stage, Stager
 from mulligan.restore.unlocking import Locked, find_locked, lock_again, unlock
 from mulligan.safefs.directory import Directory
 from mulligan.scan.result import Defaults
-from mulligan.timeline.journal import APPLYING, Journal, close_journal, open_journal, read_journal, set_phase
+from mulligan.timeline.journal import APPLYING, Journal, close_journal, open_journal, owe_state, read_journal, set_phase
 from mulligan.timeline.moves import Move
 from mulligan.timeline.sources import Permissions, Source
 from mulligan.timeline.vault import Vault
@@ -116,6 +116,8 @@ def conclude(vault: Vault, journal: Journal) -> None:
     if journal.position:
         vault.checkpoints.set_position(journal.position)
     vault.record_workspace()
+    if journal.what != "files":
+        owe_state(vault.database, journal.target)
     close_journal(vault.database)
 
 

@@ -22,6 +22,8 @@ from mulligan.scan.secrets import is_sample, secret_name
 IGNORE_FILE = b".gitignore"
 _DATABASE_SIBLINGS = (b"-wal", b"-shm", b"-journal")
 
+# Where the checkpoint-manager skill keeps its notes about checkpoints: going back must not take them along.
+RECORDS = b".claude/checkpoints"
 _TEMPORARY = re.compile(rb"\.mulligan-[0-9a-f]{12}b?-\d+")
 
 CAPTURE = ("", "")
@@ -74,8 +76,8 @@ class Scope:
 
     def key(self, rules: Rules, *, only_tracked: bool) -> bytes:
         """Returns what a directory's decisions depend on, so that they can be remembered."""
-        # The number grows when the rules for secrets change, so that decisions of an older release do not stand.
-        parts = b"1" + self._policy_key + rules.key + (b"tracked" + self.tracked.key if only_tracked else b"")
+        # The number grows when the built-in rules change, so that decisions of an older release do not stand.
+        parts = b"2" + self._policy_key + rules.key + (b"tracked" + self.tracked.key if only_tracked else b"")
         return blake2b(parts, digest_size=16).digest()
 
     def decide(self, path: bytes, name: bytes, rules: Rules, *, is_dir: bool) -> Decision:
@@ -84,6 +86,8 @@ class Scope:
             return EXCLUDED, "git's own files are never captured or touched"
         if path == self._own:
             return EXCLUDED, "mulligan's own store"
+        if path == RECORDS and is_dir:
+            return EXCLUDED, "records of checkpoints, which outlive every restore"
         if name.startswith(b".mulligan-") and _TEMPORARY.fullmatch(name):
             return EXCLUDED, "a temporary of a restore"
         if self._include and self._include.match(path, is_dir=is_dir):
@@ -110,12 +114,16 @@ class Scope:
 
     def enters(self, path: bytes) -> bool:
         """Returns whether a directory that is out of scope holds paths that are in scope all the same."""
+        if path == RECORDS:
+            return False
         return self.tracked.below(path) or (bool(self._include) and self._include.may_match_below(path))
 
     def wanted_inside(self, path: bytes, *, is_dir: bool) -> bool:
         """Returns whether a path below such a directory is in scope."""
         if is_dir:
             return self.enters(path) or self._include.match(path, is_dir=is_dir)
+        if path.startswith(RECORDS + b"/"):
+            return False
         return self.included(path) or (
             path in self.tracked and (not secret_name(path) or is_sample(os.path.basename(path)))
         )

@@ -20,6 +20,7 @@ from mulligan.timeline.database import Database
 # Staging: nothing has changed yet. Applying: some paths have, and a temporary may hold displaced bytes.
 # Resuming: some paths have, and every temporary is a new file being staged again.
 STAGING, APPLYING, RESUMING = "staging", "applying", "resuming"
+_OWED = "state_owed"
 
 
 @dataclass(frozen=True)
@@ -88,3 +89,23 @@ def read_journal(database: Database) -> Journal | None:
             f"The journal of an interrupted restore cannot be read ({error}). The workspace is as the restore left it.",
             hint="mulligan doctor",
         ) from None
+
+
+# -- the other half of a restore of everything ----------------------------------------------------
+
+
+def owe_state(database: Database, target: str) -> None:
+    """Says that the files are back and the agent's state is not yet (inside the transaction that closes the journal)."""
+    database.set_meta(_OWED, target)
+
+
+def state_owed(database: Database) -> str:
+    """Returns the checkpoint whose state was to be handed back and was not, empty when there is none."""
+    return database.meta(_OWED)
+
+
+def state_given(database: Database) -> None:
+    """Says that the state has been handed back, or that nobody waits for it any more."""
+    if state_owed(database):
+        with database.transaction():
+            database.set_meta(_OWED, "")

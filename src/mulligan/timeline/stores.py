@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import Any
 
 from mulligan.errors import MulliganError, Unprotectable, UserError
@@ -201,6 +202,23 @@ def purge(settings: Settings, older_than_days: float = 30) -> list[dict[str, Any
                 home.remove_tree(name)
         removed.append(row)
     return removed
+
+
+def discard(settings: Settings, *, below: str = "") -> None:
+    """Removes the store of a workspace, whole, and the directory `below` which it stood, if nothing else is there."""
+    home, name = os.path.split(settings.store)
+    if not os.path.lexists(os.path.join(settings.store, NAME)):
+        return  # no store, or not one of ours
+    encoded = os.fsencode(name)
+    with (
+        Directory.open(home) as parent,
+        parent.child(encoded) as store,
+        exclusive(store, wait=settings.wait, purpose="discard"),
+    ):
+        parent.remove_tree(encoded)
+    if below:
+        with Directory.open(os.path.dirname(below)) as above, suppress(OSError):  # somebody else's files stay
+            above.rmdir(os.fsencode(os.path.basename(below)))
 
 
 def _stamp(path: str) -> float:

@@ -32,6 +32,10 @@ def reason(which: Scope, path: bytes, *, is_dir: bool = False) -> str:
         (b".mulligan", True, "excluded"),
         (b".mulligan-0123456789ab-1", False, "excluded"),
         (b".mulligan-notes", False, ""),
+        (b".claude", True, ""),
+        (b".claude/checkpoints", True, "excluded"),
+        (b".claude/checkpoints", False, ""),
+        (b"sub/.claude/checkpoints", True, ""),
         (b"node_modules", True, "excluded"),
         (b"node_modules", False, ""),
         (b".env", False, "secret"),
@@ -75,3 +79,10 @@ def test_a_database_is_found_by_the_journals_beside_it():
     names = [b"a.db", b"a.db-wal", b"a.db-shm", b"b-journal", b"c", b"c-journal"]
     assert database_groups(names) == {b"a.db": [b"a.db-wal", b"a.db-shm"], b"c": [b"c-journal"]}
     assert set(database_family(b"d/a.db-wal")) >= {b"d/a.db", b"d/a.db-wal", b"d/a.db-shm"}
+
+
+def test_records_of_checkpoints_stay_out_even_where_the_git_index_tracks_them():
+    which = scope(tracked=(b".claude/checkpoints/checkpoint-1/metadata.json",), include=("*.json",))
+    assert reason(which, b".claude/checkpoints", is_dir=True) == "excluded"
+    assert not which.enters(b".claude/checkpoints")
+    assert not which.wanted_inside(b".claude/checkpoints/checkpoint-1/metadata.json", is_dir=False)

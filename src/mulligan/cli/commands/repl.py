@@ -1,0 +1,114 @@
+"""`mulligan repl`: the slash commands of an agent's chat, interactively or from a pipe."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.errors import UserError
+from mulligan.present.visible import visible
+
+if TYPE_CHECKING:
+    from mulligan.dialects.slash import SlashCommands
+    from mulligan.environments.local import LocalEnvironment
+
+USAGE = "repl"
+DESCRIPTION = """\
+Manage checkpoints by slash commands, one per line.
+
+/checkpoint [save|create [NAME] | list | restore NAME | undo], /undo [N], /help, /quit.
+On a terminal there is line editing and a history; from a pipe, each line is read, answered and forgotten.
+A command that fails says so and the next one is read; the end of input ends the session.
+"""
+EXAMPLES = (
+    ("mulligan repl", "then type /help"),
+    ("echo '/checkpoint save before-lunch' | mulligan repl", "one command from a script"),
+)
+EXIT_CODES = (0, 1, 130)
+PATHS = ""
+PROMPT = "> "
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments: none."""
+
+
+def run(context: Context, _args: argparse.Namespace) -> Result:
+    """Reads lines until the end and answers each."""
+    from mulligan.dialects.chimera import CheckpointManager
+    from mulligan.dialects.slash import SlashCommands
+    from mulligan.environments.ghost import GhostCommitManager
+    from mulligan.environments.local import LocalEnvironment
+
+    settings = context.settings
+    if context.json:
+        raise UserError("A conversation has no JSON form.", hint="mulligan repl")
+    env = LocalEnvironment(settings.workspace, store=settings.store)
+    _refused_here(env)
+    ghost = GhostCommitManager(settings.workspace, store=settings.store)
+    try:
+        answered = _converse(context, SlashCommands(CheckpointManager(env), ghost))
+    finally:
+        env.cleanup()
+        ghost.workspace.close()
+    return Result(answered, lambda: {"answered": answered})
+
+
+def _refused_here(env: LocalEnvironment) -> None:
+    """A directory that must not be captured is refused at once, not at the first command."""
+    try:
+        _ = env.workspace
+    except PermissionError as error:
+        raise UserError(str(error), hint="mulligan -C DIR repl") from error
+
+
+def _converse(context: Context, commands: SlashCommands) -> int:
+    answered = 0
+    for line in _typed(context) if context.interactive else _piped():
+        answer = commands.run(line)
+        if answer is None:
+            break
+        answered += 1
+        if answer:
+            context.out.lines([visible(each) for each in answer.split("\n")])
+            context.out.stream.flush()
+    return answered
+
+
+def _piped() -> Iterator[str]:
+    yield from sys.stdin
+
+
+def _typed(context: Context) -> Iterator[str]:
+    """Yields what a person types; Control-C drops the line, Control-D leaves."""
+    with suppress(ImportError):
+        import readline
+
+        readline.parse_and_bind("tab: complete")
+        readline.set_completer(_complete)
+        readline.set_completer_delims(" ")
+    context.err.line("Type /help for the commands, /quit to leave.")
+    while True:
+        try:
+            yield input(PROMPT)
+        except EOFError:
+            context.err.line()
+            return
+        except KeyboardInterrupt:
+            context.err.line()
+
+
+def _complete(text: str, state: int) -> str | None:
+    words = ("/checkpoint", "/undo", "/help", "/quit", "save", "create", "list", "restore", "undo")
+    matching = [word for word in words if word.startswith(text)]
+    return matching[state] + " " if state < len(matching) else None
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints nothing more: every answer was printed when it was given."""
+    del context, result

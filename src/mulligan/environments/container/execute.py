@@ -1,0 +1,124 @@
+"""
+Commands inside a container.
+
+A command runs by `/bin/sh` with its two outputs apart and an empty input. Out of time, it is ended with everything it
+started, and nothing else in the container is: each carries a mark in its environment, by which they are found.
+
+LIMIT: a program that empties its environment cannot be found by the mark and outlives its time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any
+
+from mulligan.environments.base import TIMED_OUT, CommandResult
+from mulligan.environments.container.engine import Engine, EngineUnreachable
+
+#: What is kept of each output; a program that prints without end must not fill the memory.
+OUTPUT_LIMIT = 16 << 20
+MARK = "MULLIGAN_COMMAND"
+# Twice over, since a process may have been starting another one during the first pass.
+_END_MARKED = """
+for pass in 1 2; do
+  for process in /proc/[0-9]*; do
+    if grep -qs "$1" "$process/environ"; then kill -9 "${process#/proc/}"; fi
+  done
+done
+"""
+_LAST_WORDS = 5.0
+
+
+class _Output:
+    """What came out so far: all of it, or its beginning and its end."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.cut = 0
+
+    def add(self, part: bytes | None) -> None:
+        self.data += part or b""
+        if len(self.data) > 2 * OUTPUT_LIMIT:
+            self._shorten()
+
+    def text(self) -> str:
+        self._shorten()
+        half = OUTPUT_LIMIT // 2 if self.cut else len(self.data)
+        left_out = f"\n[{self.cut} bytes left out]\n" if self.cut else ""
+        return self.data[:half].decode("utf-8", "replace") + left_out + self.data[half:].decode("utf-8", "replace")
+
+    def _shorten(self) -> None:
+        over = len(self.data) - OUTPUT_LIMIT
+        if over > 0:
+            self.cut += over
+            del self.data[OUTPUT_LIMIT // 2 : OUTPUT_LIMIT // 2 + over]
+
+
+class _Running(threading.Thread):
+    """A command that runs; reads what it prints until it ends."""
+
+    def __init__(self, engine: Engine, run: str) -> None:
+        super().__init__(name="mulligan-container-command", daemon=True)
+        self.out, self.err = _Output(), _Output()
+        self.trouble: BaseException | None = None
+        self._engine, self._id = engine, run
+
+    def run(self) -> None:
+        """Reads both outputs."""
+        try:
+            with self._engine.asking("run the command"):
+                for out, err in self._engine.api.exec_start(self._id, stream=True, demux=True):
+                    self.out.add(out)
+                    self.err.add(err)
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
+            self.trouble = error
+
+
+def run_command(engine: Engine, container: str, cmd: str, *, workdir: str, timeout: float | None) -> CommandResult:
+    """Runs a shell command in a container and returns what it printed; out of time, with exit code 124."""
+    mark = os.urandom(8).hex()
+    with engine.asking("run the command"):
+        run = engine.api.exec_create(
+            container, ["/bin/sh", "-c", cmd], environment={MARK: mark}, workdir=workdir, stdout=True, stderr=True
+        )["Id"]
+    running = _Running(engine, run)
+    running.start()
+    running.join(timeout)
+    timed_out = running.is_alive()
+    if timed_out:
+        _end(engine, container, mark)
+        running.join(_LAST_WORDS)
+    elif running.trouble is not None:
+        raise running.trouble
+    err = running.err.text()
+    if timed_out:
+        note = f"Command timed out after {timeout:g} s."
+        still = " It could not be ended and still runs in the container." if running.is_alive() else ""
+        return CommandResult(running.out.text(), f"{err}{_newline(err)}{note}{still}", TIMED_OUT)
+    return CommandResult(running.out.text(), err, _exit_code(engine, run))
+
+
+def _newline(text: str) -> str:
+    return "\n" if text and not text.endswith("\n") else ""
+
+
+def _end(engine: Engine, container: str, mark: str) -> None:
+    script = ["/bin/sh", "-c", _END_MARKED, "sh", f"{MARK}={mark}"]
+    with engine.asking("end the command"):
+        run = engine.api.exec_create(container, script, user="0")["Id"]
+        engine.api.exec_start(run)
+
+
+def _exit_code(engine: Engine, run: str) -> int:
+    """Returns how a command ended; an engine may need a moment to notice."""
+    deadline = time.monotonic() + _LAST_WORDS
+    while True:
+        with engine.asking("learn how the command ended"):
+            state: dict[str, Any] = engine.api.exec_inspect(run)
+        if not state["Running"] and state["ExitCode"] is not None:
+            return int(state["ExitCode"])
+        if time.monotonic() >= deadline:
+            raise EngineUnreachable("The container engine does not say how the command ended. Checkpoints are safe.")
+        time.sleep(0.01)

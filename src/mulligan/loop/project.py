@@ -1,0 +1,328 @@
+"""
+The checkpoints of an agent's project: the engine's, with a readable record of each beside the project's own files.
+
+A checkpoint is saved by the engine, files and git position together, and is what a rollback restores. Its record (metadata, the
+feature list, the progress file) is made from that checkpoint, so both always say the same. A checkpoint whose record was
+damaged is not rolled back to: somebody changed what it is thought to hold. `repair` writes the record anew.
+
+Blocking; `mulligan.dialects.skill` has the same as coroutines.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from mulligan import engine
+from mulligan.errors import MulliganError, NothingSaved, StoreError, UnknownCheckpoint, UnknownPath, UserError
+from mulligan.loop.project_values import Checkpoint, CheckpointType, FeatureState, GitState, RollbackResult
+from mulligan.loop.records import COPIES, METADATA, PLACE, Records
+from mulligan.model.checkpoint import Checkpoint as Saved
+from mulligan.safefs.directory import random_name
+from mulligan.safefs.trouble import typed
+from mulligan.settings import resolve
+from mulligan.state.features import FEATURE_LIST_FILE, read_features
+
+MARK = {"dialect": "skill"}
+KEPT = {CheckpointType.AUTOMATIC: 5, CheckpointType.SESSION: 3}
+# Agents work side by side: waiting is better than a checkpoint that was not made.
+_WAIT = 60.0
+_IDENTITY = "skill:records"
+_PLENTY = 100_000
+
+
+class ProjectCheckpoints:
+    """The checkpoints of one project directory; threads may share one."""
+
+    def __init__(
+        self,
+        project_dir: str | os.PathLike[str],
+        *,
+        place: str = PLACE,
+        kept: Mapping[CheckpointType, int] | None = None,
+        with_git: bool = True,
+    ) -> None:
+        settings = resolve(project_dir, wait=_WAIT)
+        # The state files are the point of a rollback: an ignore rule does not keep them out.
+        include = settings.capture.include + tuple(f"/{name}" for name in COPIES)
+        exclude = settings.capture.exclude + ((f"/{place.strip('/')}/",) if place.strip("/") != PLACE else ())
+        # Counted below by the marks of these checkpoints, so that other tools' automatic ones are not.
+        retention = settings.retention._replace(automatic=_PLENTY, session=_PLENTY)
+        capture = settings.capture._replace(include=include, exclude=exclude)
+        self._settings = settings._replace(capture=capture, retention=retention)
+        self._workspace: engine.Workspace | None = None
+        self._kept = dict(KEPT if kept is None else kept)
+        self._with_git = with_git
+        self.records = Records(settings.workspace, place)
+
+    @property
+    def workspace(self) -> engine.Workspace:
+        """The engine's workspace behind these checkpoints."""
+        if self._workspace is None:
+            self._workspace = engine.Workspace(self._settings)
+        return self._workspace
+
+    def close(self) -> None:
+        """Releases files and memory; the next use opens them again."""
+        if self._workspace is not None:
+            self._workspace.close()
+
+    # -- making -----------------------------------------------------------------------------------
+
+    def create(
+        self,
+        name: str = "",
+        description: str = "",
+        checkpoint_type: CheckpointType = CheckpointType.MANUAL,
+        context: Mapping[str, Any] | None = None,
+    ) -> Checkpoint:
+        """Saves the project and writes the record of it; then lets go what its type does not keep."""
+        moment = datetime.now(UTC).astimezone().replace(tzinfo=None, microsecond=0)
+        # Asked first: a directory that is nobody's project is refused before anything is made in it.
+        self.workspace.position()
+        with _system_refusals():
+            checkpoint_id = self.records.claim(moment, lambda candidate: self._find(candidate) is not None)
+            try:
+                saved = self._save(name, description, checkpoint_type, context, checkpoint_id, moment)
+            except BaseException:
+                self.records.release(checkpoint_id)
+                raise
+            self._write_record(saved)
+            self.retain()
+        return self._shown(saved)
+
+    def _save(
+        self,
+        name: str,
+        description: str,
+        checkpoint_type: CheckpointType,
+        context: Mapping[str, Any] | None,
+        checkpoint_id: str,
+        moment: datetime,
+    ) -> Saved:
+        about = {
+            **MARK,
+            "id": checkpoint_id,
+            "checkpoint_type": checkpoint_type.value,
+            "timestamp": moment.isoformat(),
+            "not_copied": [name for name in COPIES if self._is_odd(name)],
+        }
+        saved = self.workspace.save(
+            name,
+            description=description,
+            kind=checkpoint_type.value,
+            context=context,
+            metadata=about,
+            git=self._with_git,
+        )
+        if saved is None:
+            raise UserError("Nothing was saved.")  # only with if_changed, which is off
+        return saved
+
+    def _is_odd(self, name: str) -> bool:
+        """Whether something other than a file stands there: a link is captured as the link it is, and has no copy."""
+        try:
+            return not stat.S_ISREG(os.lstat(os.path.join(self._settings.workspace, name)).st_mode)
+        except OSError:
+            return False  # nothing there, so nothing odd
+
+    def _write_record(self, saved: Saved) -> None:
+        checkpoint = self._shown(saved)
+        note = {"checkpoint": saved.id, "records": self._identity()}
+        document = {**checkpoint.to_dict(), "mulligan": note}
+        text = json.dumps(document, indent=2, ensure_ascii=True) + "\n"
+        self.records.write(checkpoint.id, {**self._copies(saved), METADATA: text.encode("ascii")})
+
+    def _identity(self) -> str:
+        """Returns a word that tells this project's records from those that came with a clone."""
+        known: str | None = self.workspace.note(_IDENTITY)
+        if known is None:
+            known = self.workspace.update_note(_IDENTITY, lambda old: old or random_name(8))
+        return str(known)
+
+    def _copies(self, saved: Saved) -> dict[str, bytes]:
+        """Returns the state files as the checkpoint holds them."""
+        copies = {}
+        for name in COPIES:
+            if name not in saved.metadata.get("not_copied", ()):
+                with suppress(UnknownPath):
+                    copies[name] = self.workspace.cat(saved, name)
+        return copies
+
+    # -- seeing -----------------------------------------------------------------------------------
+
+    def all(self) -> list[Checkpoint]:
+        """Returns the checkpoints, newest first."""
+        return [self._shown(saved) for saved in self.workspace.log(match=MARK)]
+
+    def get(self, checkpoint_id: str) -> Checkpoint | None:
+        """Returns one checkpoint, None where there is none of that id."""
+        saved = self._find(checkpoint_id)
+        return self._shown(saved) if saved is not None else None
+
+    def latest(self) -> Checkpoint | None:
+        """Returns the newest checkpoint of any type, None where there is none."""
+        found = self.workspace.log(match=MARK, limit=1)
+        return self._shown(found[0]) if found else None
+
+    def _find(self, checkpoint_id: str) -> Saved | None:
+        found = self.workspace.log(match={**MARK, "id": checkpoint_id}, limit=1)
+        return found[0] if found else None
+
+    def _shown(self, saved: Saved) -> Checkpoint:
+        checkpoint_id = saved.metadata["id"]
+        features = read_features(self._copies(saved).get(FEATURE_LIST_FILE))
+        git = saved.git
+        return Checkpoint(
+            checkpoint_id,
+            saved.name,
+            saved.description,
+            saved.metadata["timestamp"],
+            CheckpointType.of(saved.metadata["checkpoint_type"]),
+            GitState(git.commit_hash, git.branch, list(git.dirty_files)) if git is not None else GitState("", "", []),
+            FeatureState(
+                features.current,
+                list(features.completed),
+                self.records.path_of(checkpoint_id, FEATURE_LIST_FILE),
+            ),
+            dict(saved.context),
+            saved.id,
+        )
+
+    def git_state(self) -> GitState:
+        """Returns where the project's git repository stands now."""
+        git = self.workspace.status()["git"]
+        return GitState(git["commit_hash"], git["branch"], list(git["dirty_files"])) if git else GitState("", "", [])
+
+    # -- going back -------------------------------------------------------------------------------
+
+    def rollback(self, checkpoint_id: str) -> RollbackResult:
+        """Takes files, HEAD, branch, index and state files back to a checkpoint; a refusal changes nothing and is false."""
+        try:
+            with _system_refusals():
+                saved = self._usable(checkpoint_id)
+                report = self.workspace.restore(saved, git=self._with_git)
+        except StoreError:
+            raise  # not a refusal: what is stored, or the disk itself, is in trouble
+        except MulliganError as refusal:
+            return RollbackResult(False, checkpoint_id, refusal.message, refusal.hint)
+        failed = [keep.path for keep in report.kept if keep.failed]
+        error = f"{len(failed)} paths could not be restored and were kept: {', '.join(failed[:5])}" if failed else ""
+        git = saved.git
+        return RollbackResult(
+            not failed,
+            checkpoint_id,
+            error,
+            "mulligan undo" if failed else "",
+            [*report.created, *report.modified],
+            list(report.deleted),
+            [keep.path for keep in report.kept],
+            git.commit_hash if git is not None else "",
+            git.branch if git is not None else "",
+            report.undo,
+        )
+
+    def preview(self, checkpoint_id: str) -> dict[str, Any]:
+        """Returns what a rollback would do, as JSON can hold it; raises where it would be refused. Changes nothing."""
+        saved = self._usable(checkpoint_id)
+        return self.workspace.plan(saved, git=self._with_git).to_dict()
+
+    def rollback_to_latest(self) -> RollbackResult:
+        """Goes back to the newest checkpoint of any type."""
+        newest = self.latest()
+        if newest is None:
+            return RollbackResult(False, "", "There is no checkpoint yet. Nothing was changed.", "mulligan save")
+        return self.rollback(newest.id)
+
+    def _usable(self, checkpoint_id: str) -> Saved:
+        """Returns the checkpoint of an id, its record proven whole; raises, with nothing changed, where it is not."""
+        if not isinstance(checkpoint_id, str):
+            raise UserError("A checkpoint is named by its id, which is text. Nothing was changed.")
+        self._finish_claimed()
+        saved = self._find(checkpoint_id)
+        if saved is None:
+            raise UnknownCheckpoint(
+                f"There is no checkpoint {checkpoint_id!r}. Nothing was changed.", hint="List them: mulligan log"
+            )
+        try:
+            Checkpoint.from_dict(self.records.read(checkpoint_id))
+            for name, data in self._copies(saved).items():
+                if self.records.read_file(checkpoint_id, name) != data:
+                    where = self.records.path_of(checkpoint_id, name)
+                    raise ValueError(f"{where} is missing or no longer what was saved")
+        except ValueError as broken:
+            raise UserError(
+                f"The record of {checkpoint_id} is damaged: {broken}. Nothing was changed, and the files that it saved are safe.",
+                hint=f"Write the record anew with repair_checkpoint({checkpoint_id!r}), or: mulligan restore {saved.short_id}",
+            ) from None
+        return saved
+
+    def repair(self, checkpoint_id: str) -> Checkpoint | None:
+        """Writes the record of a checkpoint anew from what was saved; None where there is no such checkpoint."""
+        saved = self._find(checkpoint_id)
+        if saved is None:
+            return None
+        with _system_refusals():
+            self.records.remove(checkpoint_id)
+            self._write_record(saved)
+        return self._shown(saved)
+
+    def _finish_claimed(self) -> None:
+        """Writes the records that a killed process did not come to."""
+        for checkpoint_id in self.records.claimed():
+            saved = self._find(checkpoint_id)
+            if saved is not None:
+                self._write_record(saved)
+
+    # -- letting go -------------------------------------------------------------------------------
+
+    def delete(self, checkpoint_id: str) -> bool:
+        """Deletes a checkpoint and its record; returns whether there was one."""
+        saved = self._find(checkpoint_id)
+        if saved is None:
+            return False
+        with _system_refusals():
+            self.workspace.delete(saved)
+            self.records.remove(checkpoint_id)
+        return True
+
+    def retain(self) -> list[str]:
+        """Lets go what the types do not keep, and the records whose checkpoints are gone; returns the ids that went."""
+        gone: list[str] = []
+        for checkpoint_type, keep in self._kept.items():
+            match = {**MARK, "checkpoint_type": checkpoint_type.value}
+            with suppress(NothingSaved):
+                gone += [saved.metadata["id"] for saved in self.workspace.trim(keep, match=match)]
+        with _system_refusals():
+            self._remove_orphans()
+        return gone
+
+    def _remove_orphans(self) -> None:
+        # The names first: a record that is made meanwhile is not among them, and its checkpoint was there before it.
+        names = self.records.ids()
+        alive = {saved.metadata["id"] for saved in self.workspace.log(match=MARK)}
+        for name in names:
+            if name not in alive and self._is_ours(name):
+                self.records.remove(name)
+        self.records.sweep(lambda checkpoint_id: checkpoint_id in alive)
+
+    def _is_ours(self, checkpoint_id: str) -> bool:
+        try:
+            note = self.records.read(checkpoint_id).get("mulligan")
+        except ValueError:
+            return False  # damaged, or another tool's: nothing that may be removed without being asked
+        return isinstance(note, dict) and note.get("records") == self._identity()
+
+
+@contextmanager
+def _system_refusals() -> Iterator[None]:
+    """Turns what the system refuses about a record into an error of ours."""
+    try:
+        yield
+    except OSError as error:
+        raise typed(error) from error

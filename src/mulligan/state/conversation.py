@@ -1,0 +1,266 @@
+"""
+Conversations as agent state: the messages that belong to the files of a checkpoint.
+
+Whatever holds a conversation becomes a provider by `conversation_of`: a list of messages, a JSONL transcript, a pair of
+functions, a session store in PraisonAI's style. Registered with `Workspace.provide`, it is captured at each save and
+handed back by a restore of state. Promised: a value that cannot be taken is refused before anything changed; what a
+restore drops is in the safety checkpoint, so `undo` brings it back. Not promised: more than the holder can do; a session
+store that can only cut, and not append, keeps what it has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from mulligan.errors import UserError
+from mulligan.state.providers import Provider
+from mulligan.state.transcript import Transcript
+
+Encode = Callable[[Any], Any]
+NAME = "conversation"
+_CLEAR = ("clear_messages", "clear_history", "clear")
+_REBUILD = ("set_messages", "set_chat_history")
+
+
+@runtime_checkable
+class Conversation(Protocol):
+    """A provider that can also say how many messages it holds."""
+
+    def capture(self) -> Any:
+        """Returns the conversation as JSON can hold it."""
+
+    def stage(self, value: Any) -> Callable[[], None]:
+        """Checks a value from a checkpoint and returns the call that makes it current; raises if it cannot."""
+
+    def count(self) -> int | None:
+        """Returns how many messages there are now, None where that cannot be known."""
+
+
+def conversation_of(source: Any, session_id: str | None = None) -> Conversation:
+    """Returns a provider for whatever holds a conversation; raises TypeError, naming what is accepted, for the rest."""
+    if isinstance(source, Conversation):
+        return source
+    if isinstance(source, list):
+        return MessageList(source)
+    if isinstance(source, str | os.PathLike):
+        return Transcript(os.fspath(source))
+    if isinstance(source, tuple) and len(source) == 2 and all(callable(part) for part in source):
+        return GetAndSet(*source)
+    if isinstance(source, Provider):
+        return Counted(source)
+    if session_id and any(callable(getattr(source, name, None)) for name in ("get_messages", "get_extended_session")):
+        return SessionMessages(source, session_id)
+    raise TypeError(
+        "a conversation is a list of messages, the path of a JSONL transcript, a (get, set) pair, a provider "
+        f"with capture and stage, or a session store with a session_id; not {type(source).__name__}"
+    )
+
+
+def messages_in(value: Any) -> int | None:
+    """Returns how many messages a captured conversation holds, None where it does not say."""
+    count = value.get("count") if isinstance(value, Mapping) else None
+    return count if isinstance(count, int) else None
+
+
+def _captured(messages: list[Any]) -> dict[str, Any]:
+    return {"count": len(messages), "messages": messages}
+
+
+def _messages_of(value: Any) -> list[Any]:
+    messages = value.get("messages") if isinstance(value, Mapping) else None
+    if not isinstance(messages, list):
+        raise UserError(
+            "This checkpoint holds no list of messages for the conversation. Nothing was changed.",
+            hint="Restore the files alone: mulligan restore REF",
+        )
+    return messages
+
+
+def plain(message: Any) -> Any:
+    """Returns a message as JSON can hold it: itself, or what its `to_dict` or `model_dump` gives; raises TypeError."""
+    for name in ("to_dict", "model_dump"):
+        if callable(give := getattr(message, name, None)):
+            message = give()
+            break
+    try:
+        return json.loads(json.dumps(message, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"a message of the conversation cannot be saved as JSON: {error}") from None
+
+
+def _common(one: list[Any], other: list[Any]) -> int:
+    at = 0
+    while at < min(len(one), len(other)) and one[at] == other[at]:
+        at += 1
+    return at
+
+
+class MessageList:
+    """
+    A list of messages, changed in place, so that everybody who holds the list sees it.
+
+    Messages that stay are the same objects as before. Messages that are not JSON themselves come back through `decode`.
+    """
+
+    def __init__(self, messages: list[Any], *, encode: Encode = plain, decode: Encode | None = None) -> None:
+        self.messages = messages
+        self._encode = encode
+        self._decode = decode
+
+    def count(self) -> int | None:
+        """Returns how many messages there are now."""
+        return len(self.messages)
+
+    def capture(self) -> Any:
+        """Returns the messages as JSON can hold them."""
+        return _captured([self._encode(message) for message in list(self.messages)])
+
+    def stage(self, value: Any) -> Callable[[], None]:
+        """Decodes what is missing now, so that making it current cannot fail."""
+        wanted = _messages_of(value)
+        present = [self._encode(message) for message in self.messages]
+        same = _common(present, wanted)
+        missing = [self._rebuilt(message) for message in wanted[same:]]
+
+        def make_current() -> None:
+            self.messages[same:] = missing
+
+        return make_current
+
+    def _rebuilt(self, message: Any) -> Any:
+        if self._decode is not None:
+            return self._decode(message)
+        if any(plain(own) != own for own in self.messages[:1]):
+            raise UserError(
+                "The messages of this conversation are objects, and nobody said how to make them again. Nothing was changed.",
+                hint="Give MessageList(messages, decode=...) a function that makes one from its JSON form.",
+            )
+        return message
+
+
+class GetAndSet:
+    """A conversation behind two functions: one returns all messages, the other takes all messages."""
+
+    def __init__(self, get: Callable[[], Any], set: Callable[[Any], object]) -> None:  # noqa: A002 - the pair's own name
+        self._get = get
+        self._set = set
+
+    def count(self) -> int | None:
+        """Returns how many messages there are now."""
+        found = self._get()
+        return len(found) if hasattr(found, "__len__") else None
+
+    def capture(self) -> Any:
+        """Returns what the first function returns."""
+        found = self._get()
+        return _captured([plain(message) for message in found]) if isinstance(found, list | tuple) else {"value": found}
+
+    def stage(self, value: Any) -> Callable[[], None]:
+        """Returns the call that hands the value to the second function."""
+        wanted = value["value"] if isinstance(value, Mapping) and "value" in value else _messages_of(value)
+        return lambda: void(self._set(wanted))
+
+
+class Counted:
+    """Any provider, with a count where its value says one."""
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+
+    def count(self) -> int | None:
+        """Returns how many messages there are now, None where the value does not say."""
+        value = self._provider.capture()
+        return len(value) if isinstance(value, list) else messages_in(value)
+
+    def capture(self) -> Any:
+        """Returns what the provider returns."""
+        return self._provider.capture()
+
+    def stage(self, value: Any) -> Callable[[], None]:
+        """Returns what the provider returns."""
+        return self._provider.stage(value)
+
+
+class SessionMessages:
+    """
+    One session of a store in PraisonAI's style.
+
+    Reads by `get_messages` or `get_extended_session`. Goes back by `revert_to_message`, to nothing by `clear_messages`,
+    `clear_history` or `clear`; goes forward by `set_messages`, `set_chat_history` or `add_message`. What the store cannot
+    do is left as it is, and `left` says so.
+    """
+
+    def __init__(self, store: Any, session_id: str) -> None:
+        self.store = store
+        self.session_id = session_id
+        self.left = ""
+
+    def count(self) -> int | None:
+        """Returns how many messages there are now."""
+        found = self._messages()
+        return len(found) if found is not None else None
+
+    def capture(self) -> Any:
+        """Returns the session's messages; a store that cannot be read has none to give."""
+        found = self._messages()
+        return _captured([plain(message) for message in found]) if found is not None else {"count": None}
+
+    def stage(self, value: Any) -> Callable[[], None]:
+        """Returns the call that cuts the session to the messages of the checkpoint, or appends those it lost."""
+        self.left = ""
+        if messages_in(value) is None:
+            return lambda: None  # the store could not be read when this was saved
+        wanted = _messages_of(value)
+        return lambda: self._become(wanted)
+
+    def _messages(self) -> list[Any] | None:
+        for name in ("get_messages", "get_extended_session"):
+            read = getattr(self.store, name, None)
+            if callable(read):
+                found = read(self.session_id)
+                found = getattr(found, "messages", found)
+                if found is not None:
+                    return list(found)
+        return None
+
+    def _become(self, wanted: list[Any]) -> None:
+        now = [plain(message) for message in self._messages() or []]
+        same = _common(now, wanted)
+        if same < len(now):
+            self._cut(same)
+        if same < len(wanted):
+            self._append(wanted, same)
+
+    def _cut(self, keep: int) -> None:
+        if keep:
+            revert = getattr(self.store, "revert_to_message", None)
+            if callable(revert):
+                # It keeps the message of that index too.
+                if revert(self.session_id, keep - 1) is False:
+                    raise UserError("The session store refused to go back; the conversation is as it was.")
+                return
+        else:
+            for name in _CLEAR:
+                if callable(clear := getattr(self.store, name, None)):
+                    clear(self.session_id)
+                    return
+        self.left = "the session store has no way to drop messages"
+
+    def _append(self, wanted: list[Any], start: int) -> None:
+        for name in _REBUILD:
+            if callable(put := getattr(self.store, name, None)):
+                put(self.session_id, wanted)
+                return
+        add = getattr(self.store, "add_message", None)
+        if callable(add) and all(isinstance(message, dict) and "role" in message for message in wanted[start:]):
+            for message in wanted[start:]:
+                add(self.session_id, message["role"], message.get("content", ""))
+            return
+        self.left = "the session store has no way to take messages back"
+
+
+def void(_: object) -> None:
+    """Takes a value and returns none."""

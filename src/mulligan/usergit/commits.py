@@ -1,0 +1,264 @@
+"""
+Commits on the user's own branch, made without touching anything a commit should not.
+
+No hook runs and no filter: the bytes of changed files become objects, a commit is built from them on top of HEAD, and only
+when it is complete do the index and then the branch move, the branch only from where it was seen. Whatever fails, both
+stand where they stood. What is staged for other paths stays staged; submodules are left as they are. A file that git would
+pass through a filter (large files kept elsewhere, encryption) is left out and named, since its raw bytes are not what the
+repository keeps. A process killed between index and branch leaves the changes staged, and nothing lost.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from mulligan.errors import GitFailed
+from mulligan.safefs.directory import random_name
+from mulligan.usergit.commands import Git
+
+InScope = Callable[[bytes, bool], bool]
+MAKING = "refs/mulligan/making/"
+_ATTEMPTS = 3
+_ARGUMENTS = 60_000
+_ZERO = "0" * 40
+# What git leaves while it is in the middle of something.
+_UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
+_LINK, _PROGRAM, _FILE = b"120000", b"100755", b"100644"
+
+
+class Made(NamedTuple):
+    """A commit: its hash, the files it changed (below the workspace), and those left out because of a filter."""
+
+    commit: str
+    files: tuple[bytes, ...]
+    left_out: tuple[bytes, ...]
+
+
+class _Change(NamedTuple):
+    """One line of a commit: a path from the top of the repository, and what it becomes; no mode for a deletion."""
+
+    path: bytes
+    mode: bytes = b""
+    seen: os.stat_result | None = None
+
+
+class _Row(NamedTuple):
+    """What a commit did to one path."""
+
+    path: bytes
+    mode: bytes
+    oid: bytes
+
+
+def commit(root: str, message: bytes, in_scope: InScope, *, allow_empty: bool = False) -> Made:
+    """
+    Commits what changed in a workspace; where nothing did, there is no commit in the answer, unless `allow_empty`.
+
+    `in_scope(path, tracked)` decides on each changed path below the workspace. Raises GitFailed, with nothing changed,
+    while a merge or the like is under way.
+    """
+    within = Git(root)
+    prefix = within.prefix or b""
+    git = within if not prefix else Git(within.top)
+    refuse_under_way(git)
+    head = head_of(git)
+    below = (prefix + b"/") if prefix else b""
+    for attempt in range(_ATTEMPTS):
+        wanted, left_out = _changes(git, below, in_scope)
+        try:
+            made = _build(git, head, message, wanted) if wanted or allow_empty else None
+            break
+        except (GitFailed, OSError):
+            # A file that changed or went while it was read: look again.
+            if attempt == _ATTEMPTS - 1:
+                raise
+    if made is None:
+        return Made("", (), left_out)
+    name, ref = made
+    rows = _rows(git, name)
+    if not rows and not allow_empty:
+        git.run(["update-ref", "-d", ref])
+        return Made("", (), left_out)
+    _move(git, head, made, rows)
+    return Made(name, tuple(row.path[len(below) :] for row in rows), left_out)
+
+
+def head_of(git: Git) -> str:
+    """Returns the commit of HEAD, "" on a branch without one."""
+    ran = git.run(["rev-parse", "--verify", "--quiet", "--end-of-options", "HEAD^{commit}"])
+    return ran.out.decode("ascii", "replace").strip() if ran.code == 0 else ""
+
+
+def refuse_under_way(git: Git) -> None:
+    """Raises GitFailed in the middle of a merge, a rebase and the like, and while another git holds the index."""
+    directory = os.fsdecode(git.run(["rev-parse", "--absolute-git-dir"], check=True).out[:-1])
+    for name in _UNDER_WAY:
+        if os.path.lexists(os.path.join(directory, name)):
+            raise GitFailed(
+                f"git is in the middle of something here ({name}), so no commit was made. Nothing was changed.",
+                hint="Finish or abort it first: git status says how.",
+            )
+    if os.path.lexists(os.path.join(directory, "index.lock")):
+        raise GitFailed("Another git process is at work here (index.lock). Nothing was changed.", hint="git status")
+
+
+# -- what changed -------------------------------------------------------------------------------
+
+
+def _changes(git: Git, below: bytes, in_scope: InScope) -> tuple[list[_Change], tuple[bytes, ...]]:
+    line = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--no-ahead-behind"]
+    where = ["--", os.fsdecode(below)] if below else []
+    listed = git.run([*line, *where], check=True).out
+    found: dict[bytes, _Change] = {}
+    for row in filter(None, listed.split(b"\0")):
+        letters, path = row[:2], row[3:]
+        if b"U" in letters or letters in (b"AA", b"DD"):
+            raise GitFailed(
+                f"{os.fsdecode(path)!r} has conflicts, so no commit was made. Nothing was changed.", hint="git status"
+            )
+        # A path ending in a slash is a repository of its own.
+        if path.startswith(below) and not path.endswith(b"/") and in_scope(path[len(below) :], letters != b"??"):
+            change = _look(git.top, path)
+            if change is not None:
+                found[path] = change
+    filtered = _filtered(git, list(found))
+    kept = [change for path, change in found.items() if path not in filtered]
+    return kept, tuple(sorted(path[len(below) :] for path in filtered))
+
+
+def _look(top: str, path: bytes) -> _Change | None:
+    """Returns what a path is now; None for what a commit cannot hold, a submodule above all."""
+    try:
+        seen = os.lstat(os.path.join(os.fsencode(top), path))
+    except (FileNotFoundError, NotADirectoryError):
+        return _Change(path)
+    if stat.S_ISLNK(seen.st_mode):
+        return _Change(path, _LINK, seen)
+    if stat.S_ISREG(seen.st_mode):
+        return _Change(path, _PROGRAM if seen.st_mode & stat.S_IXUSR else _FILE, seen)
+    return None
+
+
+def _filtered(git: Git, paths: list[bytes]) -> frozenset[bytes]:
+    """Returns the paths whose attributes name a filter that somebody defined."""
+    names = git.filters
+    if not names or not paths:
+        return frozenset()
+    said = git.run(["check-attr", "-z", "--stdin", "filter"], input=b"\0".join([*paths, b""]), check=True).out
+    fields = said.split(b"\0")
+    known = {os.fsencode(name) for name in names}
+    return frozenset(path for path, value in zip(fields[::3], fields[2::3], strict=False) if value in known)
+
+
+# -- building -----------------------------------------------------------------------------------
+
+
+def _build(git: Git, head: str, message: bytes, changes: list[_Change]) -> tuple[str, str]:
+    """Returns a new commit that nothing but a ref of its own points to yet."""
+    objects = _objects(git, [change for change in changes if change.mode in (_FILE, _PROGRAM)])
+    who = git.run(["var", "GIT_COMMITTER_IDENT"], check=True).out.rstrip(b"\n")
+    ref = f"{MAKING}{random_name(8)}"
+    parts = [f"feature done\ncommit {ref}\nmark :1\n".encode(), b"author %b\ncommitter %b\n" % (who, who)]
+    parts.append(b"data %d\n%b\n" % (len(message), message))
+    if head:
+        parts.append(f"from {head}\n".encode())
+    parts += [b"D %b\n" % _quoted(change.path) for change in changes if not change.mode]
+    for change in changes:
+        if change.mode == _LINK:
+            target = os.readlink(os.path.join(os.fsencode(git.top), change.path))
+            parts.append(b"M 120000 inline %b\ndata %d\n%b\n" % (_quoted(change.path), len(target), target))
+        elif change.mode:
+            parts.append(b"M %b %b %b\n" % (_mode(git, change), objects[change.path], _quoted(change.path)))
+    parts.append(b"get-mark :1\ndone\n")
+    ran = git.run(["fast-import", "--quiet", "--date-format=raw-permissive"], input=b"".join(parts), check=True)
+    return ran.out.split()[0].decode("ascii"), ref
+
+
+def _objects(git: Git, changes: list[_Change]) -> dict[bytes, bytes]:
+    """Writes the bytes of files as git's objects, with the line endings that git would give them; no filter runs."""
+    if not changes:
+        return {}
+    lines = b"".join(_quoted(change.path) + b"\n" for change in changes)
+    written = git.run(["hash-object", "-w", "--stdin-paths"], input=lines, check=True).out.split()
+    for change in changes:
+        after = _look(git.top, change.path)
+        if after is None or after.seen is None or change.seen is None or _face(after.seen) != _face(change.seen):
+            raise GitFailed(f"{os.fsdecode(change.path)!r} changed while it was read. Nothing was changed.")
+    return dict(zip((change.path for change in changes), written, strict=True))
+
+
+def _face(seen: os.stat_result) -> tuple[int, ...]:
+    return (seen.st_ino, seen.st_mode, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+
+
+def _mode(git: Git, change: _Change) -> bytes:
+    """Returns a file's mode; where the repository does not trust the bits of the disk, the one that is staged."""
+    trusts = next((s.value for s in reversed(git.settings) if s.key.lower() == "core.filemode"), "true")
+    if trusts.lower() not in {"false", "no", "off", "0"}:
+        return change.mode
+    staged = git.run(["ls-files", "-s", "-z", "--", os.fsdecode(change.path)]).out
+    return staged[:6] if staged else _FILE
+
+
+def _quoted(path: bytes) -> bytes:
+    escaped = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+    return b'"' + escaped + b'"'
+
+
+def _rows(git: Git, name: str) -> list[_Row]:
+    """Returns what a commit changed against its parent, or against nothing for the first one."""
+    said = git.run(["diff-tree", "-r", "-z", "--root", "--no-commit-id", "--no-renames", name], check=True).out
+    fields = said.split(b"\0")
+    return [
+        _Row(path, words.split()[1], words.split()[3]) for words, path in zip(fields[::2], fields[1::2], strict=False)
+    ]
+
+
+# -- moving -------------------------------------------------------------------------------------
+
+
+def _move(git: Git, head: str, made: tuple[str, str], rows: list[_Row]) -> None:
+    """Brings the committed paths into the index, then the branch to the commit; takes the first back if the second fails."""
+    name, ref = made
+    before = _staged(git, [row.path for row in rows]) if rows else []
+    try:
+        if rows:
+            _write_index(git, list(_index_lines(rows)))
+        # The branch moves only from where it was seen, and the ref that held the commit so far goes in the same step.
+        orders = f"update HEAD\0{name}\0{head or _ZERO}\0delete {ref}\0{name}\0".encode()
+        moved = git.run(["update-ref", "-m", f"checkpoint: {name[:7]}", "-z", "--stdin"], input=orders)
+        if moved.code:
+            gone = [b"0 %b\t%b" % (_ZERO.encode(), row.path) for row in rows]
+            if rows:
+                _write_index(git, [*gone, *before])
+            raise GitFailed(
+                f"The branch could not be moved: {moved.complaint}. Nothing was changed.", hint="git status"
+            )
+    except GitFailed:
+        git.run(["update-ref", "-d", ref])
+        raise
+    # Only what git remembers of the files' times; without it the next `git status` is slower, not wrong.
+    git.run(["update-index", "-q", "--refresh"])
+
+
+def _staged(git: Git, paths: list[bytes]) -> list[bytes]:
+    """Returns what is staged for some paths, as lines that bring it back."""
+    few = sum(map(len, paths)) + len(paths) < _ARGUMENTS
+    where = ["--", *(os.fsdecode(path) for path in paths)] if few else []
+    wanted = frozenset(paths)
+    listed = git.run(["ls-files", "-s", "-z", *where], check=True).out.split(b"\0")
+    return [line for line in listed if line and line.partition(b"\t")[2] in wanted]
+
+
+def _index_lines(rows: list[_Row]) -> Iterator[bytes]:
+    # Deletions first: a file may have become a directory.
+    for row in sorted(rows, key=lambda row: row.mode != b"000000"):
+        mode = b"0" if row.mode == b"000000" else row.mode
+        yield b"%b %b\t%b" % (mode, row.oid, row.path)
+
+
+def _write_index(git: Git, lines: list[bytes]) -> None:
+    git.run(["update-index", "--add", "--replace", "-z", "--index-info"], input=b"\0".join([*lines, b""]), check=True)

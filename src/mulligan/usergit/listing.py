@@ -1,0 +1,82 @@
+"""
+Checkpoint commits, found again: on the branch, and those that a rollback left behind.
+
+What a commit says is asked for field by field with a NUL between, so that nothing in a message can be taken for another
+field. Nothing is changed here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mulligan.errors import GitFailed
+from mulligan.usergit.commands import Git
+from mulligan.usergit.commits import MAKING, head_of
+from mulligan.usergit.messages import PREFIX, Label, read_message
+
+KEPT = "refs/mulligan/"
+
+
+class Found(NamedTuple):
+    """A commit that is a checkpoint."""
+
+    commit: str
+    label: Label
+    when: float
+
+
+def checkpoint_commits(git: Git, also: Iterable[str] = ()) -> list[Found]:
+    """Returns the checkpoints reachable from HEAD, from what a rollback kept, and from `also`, newest first."""
+    head = head_of(git)
+    tips = "".join(f"{name}\n" for name in ([head] if head else []) + existing(git, also))
+    said = git.run(
+        [
+            *("log", "--date-order", "--no-color", "--no-decorate", "--no-notes", "--encoding=UTF-8"),
+            *("--fixed-strings", f"--grep={PREFIX}", "--format=tformat:%H%x00%at%x00%B%x00"),
+            *(f"--exclude={MAKING}*", f"--glob={KEPT}*", "--stdin"),
+        ],
+        input=tips.encode("ascii") or b"\n",
+    )
+    if said.code:
+        if not tips:
+            return []  # a repository without any commit
+        raise GitFailed(f"git cannot list its commits: {said.complaint}. Nothing was changed.", hint="git log")
+    return list(_parse(said.out))
+
+
+def _parse(said: bytes) -> Iterable[Found]:
+    fields = said.decode("utf-8", "surrogateescape").split("\0")
+    for name, when, message in zip(fields[::3], fields[1::3], fields[2::3], strict=False):
+        label = read_message(message)
+        if label is not None:
+            yield Found(name.strip(), label, float(when) if when.isdigit() else 0.0)
+
+
+def existing(git: Git, names: Iterable[str]) -> list[str]:
+    """Returns those of some commits that the repository still has."""
+    wanted = [name for name in names if name.isalnum()]
+    if not wanted:
+        return []
+    said = git.run(["cat-file", "--batch-check=%(objectname) %(objecttype)"], input="\n".join([*wanted, ""]).encode())
+    rows = (line.split() for line in said.out.decode("ascii", "replace").splitlines())
+    return [row[0] for row in rows if len(row) == 2 and row[1] == "commit"]
+
+
+def resolve(git: Git, text: str) -> str | None:
+    """Returns the full name of the commit that a text means, None when it means none; options are never taken."""
+    if not text or text.startswith("-") or "\0" in text:
+        return None
+    ran = git.run(["rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}"])
+    return ran.out.decode("ascii", "replace").strip() if ran.code == 0 else None
+
+
+def has_changes_since(git: Git, commit: str) -> list[bytes]:
+    """Returns the tracked paths of a workspace that differ from a commit, and those that nobody tracks."""
+    where = [os.fsdecode(git.prefix)] if git.prefix else []
+    top = Git(git.top) if git.prefix else git
+    differing = top.run(["diff", "--name-only", "-z", "--no-renames", commit, "--", *where], check=True)
+    unknown = top.run(["ls-files", "--others", "--exclude-standard", "-z", "--", *where], check=True)
+    skip = len(git.prefix) + 1 if git.prefix else 0
+    return [path[skip:] for path in (differing.out + unknown.out).split(b"\0") if path]
