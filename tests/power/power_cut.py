@@ -98,6 +98,18 @@ def mounted(image: Path, point: Path) -> Iterator[None]:
             subprocess.run(["umount", "--lazy", point], check=True)
 
 
+def keep_mounts_to_ourselves() -> None:
+    """
+    Moves this process into a mount namespace of its own.
+
+    Otherwise a container that starts meanwhile takes the mount with it and keeps the file system alive after we let go.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    new_namespace, recursive_private = 0x20000, 0x4000 | 0x40000
+    if libc.unshare(new_namespace) or libc.mount(b"none", b"/", None, recursive_private, None):
+        raise OSError(ctypes.get_errno(), "no mount namespace of our own")
+
+
 def cut(point: Path) -> None:
     """Pulls the plug."""
     handle = os.open(point, os.O_RDONLY)
@@ -193,16 +205,19 @@ def main() -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="power-cut-", dir=shm) as base:
         os.environ["HOME"] = os.environ["XDG_STATE_HOME"] = os.environ["XDG_CONFIG_HOME"] = base
-        fresh, image, point = (Path(base, name) for name in ("fresh", "image", "point"))
+        fresh, point = (Path(base, name) for name in ("fresh", "point"))
         point.mkdir()
+        keep_mounts_to_ourselves()
         prepare(fresh, point)
         for number in range(options.trials):
+            image = Path(base, f"image{number}")  # a new file: nothing that still knows the last one can write to it
             shutil.copyfile(fresh, image)
             with mounted(image, point):
                 said = work(point, rng, options.mode)
             acknowledged += sum(words[0] == "saved" for words in said)
             with mounted(image, point):
                 wrong = apart("--verify", point, said=json.dumps(said))
+            image.unlink()
             failures += bool(wrong)
             for line in wrong:
                 print(f"LOST in trial {number}: {line}", flush=True)
