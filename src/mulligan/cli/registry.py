@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "doctor": "Repair the store and finish what was cut short",
     "stores": "List every store on this machine and its size",
     "adopt": "Take over the history of a project that was moved",
+    "run": "Run a pipeline of agents, each step one undo away",
     "repl": "Manage checkpoints by the slash commands of an agent's chat",
     "checkpoint": "Save, list, restore and rewind in PraisonAI's words",
     "demo": "Watch a rollback in a throw-away project",
@@ -32,7 +33,7 @@ COMMANDS: dict[str, str] = {
 GROUPS: dict[str, tuple[str, ...]] = {
     "Every day": ("save", "log", "show", "diff", "restore", "cat", "undo", "redo"),
     "The store": ("status", "rm", "gc", "forget", "check", "doctor", "stores", "adopt"),
-    "With agents": ("repl", "checkpoint"),
+    "With agents": ("run", "repl", "checkpoint"),
     "Getting started": ("demo", "completion"),
 }
 

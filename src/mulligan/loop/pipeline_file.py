@@ -111,7 +111,10 @@ def _loader_class() -> Any:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        aliases = 0
+        def __init__(self, text: str) -> None:
+            super().__init__(text)
+            self.aliases = 0
+            self.checked: set[int] = set()
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
@@ -121,23 +124,29 @@ def _loader_class() -> Any:
             return super().compose_node(parent, index)
 
         def flatten_mapping(self, node: Any) -> None:
+            # Once for each object, as it was written: what is merged into it later may repeat its keys.
+            if id(node) not in self.checked:
+                self.checked.add(id(node))
+                _check_keys(node)
             super().flatten_mapping(node)
             if len(node.value) > MOST_MERGED:
                 raise yaml.constructor.ConstructorError(None, None, "merged keys multiply", node.start_mark)
 
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - the base's signature
-            seen: set[Any] = set()
-            for key, _ in node.value:
-                if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                    if key.value in seen:
-                        raise yaml.constructor.ConstructorError(
-                            None, None, f"duplicate key {key.value!r}", key.start_mark
-                        )
-                    seen.add(key.value)
-                    key.tag = "tag:yaml.org,2002:str"  # a variable may be called `on` or `no`, which YAML takes for true and false
-            return super().construct_mapping(node, deep)
-
     return Loader
+
+
+def _check_keys(node: Any) -> None:
+    """Refuses a key that stands twice; takes every key as text, since YAML reads `on` and `no` as truth values."""
+    import yaml
+
+    seen: set[str] = set()
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode) or key.tag == "tag:yaml.org,2002:merge":
+            continue
+        if key.value in seen:
+            raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key.value!r}", key.start_mark)
+        seen.add(key.value)
+        key.tag = "tag:yaml.org,2002:str"
 
 
 def _lines(node: Any) -> Iterator[tuple[tuple[Any, ...], int]]:

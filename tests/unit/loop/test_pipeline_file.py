@@ -186,6 +186,11 @@ def test_merging_keys_is_fine_where_people_do_it(written):
     assert [(step.agent, step.timeout) for step in config.steps] == [("test", 5), ("test", 5)]
 
 
+def test_a_merged_key_may_be_overridden_also_in_what_is_merged_again(written):
+    text = "x: {y: {z: {w: &b {<<: &a {agent: one, model: m}, agent: two}}}}\nsteps: [{<<: *b, prompt: p}, {<<: *b, agent: three, prompt: p}]"
+    assert [(step.agent, step.model) for step in read_pipeline(written(text)).steps] == [("two", "m"), ("three", "m")]
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [
