@@ -125,9 +125,10 @@ class CommitCheckpoints:
         return [r for r in self.workspace.log(match=DIALECT) if r.metadata.get("listed") and "commit" in r.metadata]
 
     def find(self, *, step: int | None = None, name: str | None = None) -> Listed | None:
-        """Returns the newest checkpoint of a step's number, or of a pipeline step's name."""
+        """Returns the newest checkpoint of a step's number (0: those with a name), or of a pipeline step's name."""
         for each in self.listed():
-            if (step is not None and each.label.step == step) or (name is not None and each.label.name == name):
+            numbered = step is not None and (each.label.step or 0) == step
+            if numbered or (name is not None and each.label.step is None and each.label.name == name):
                 return each
         return None
 
