@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "repl": "Manage checkpoints by the slash commands of an agent's chat",
     "checkpoint": "Save, list, restore and rewind in PraisonAI's words",
     "demo": "Watch a rollback in a throw-away project",
+    "install": "Wire up an agent: write the files that it reads",
     "completion": "Print a completion script for your shell",
 }
 
@@ -36,7 +37,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Every day": ("save", "log", "show", "diff", "restore", "cat", "undo", "redo"),
     "The store": ("status", "rm", "gc", "forget", "check", "doctor", "stores", "adopt"),
     "With agents": ("run", "history", "rollback", "repl", "checkpoint"),
-    "Getting started": ("demo", "completion"),
+    "Getting started": ("demo", "install", "completion"),
 }
 
 # What the overview shows to somebody who typed nothing but `mulligan`.
