@@ -11,7 +11,7 @@ import datetime as dt
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -31,7 +31,11 @@ _NAME = re.compile(r"[^\0\n\r]{1,200}")
 
 
 class PipelineValidationError(UserError, ValueError):
-    """The file is no pipeline; the message lists every mistake."""
+    """The file is no pipeline; the message lists every mistake, `problems` each by itself."""
+
+    def __init__(self, message: str, problems: Sequence[str] = (), *, hint: str = "") -> None:
+        super().__init__("\n".join([message, *(f"  - {problem}" for problem in problems)]), hint=hint)
+        self.problems = list(problems)
 
 
 def read_pipeline(path: str | os.PathLike[str], variables: Mapping[str, Any] | None = None) -> PipelineConfig:
@@ -46,9 +50,7 @@ def read_pipeline(path: str | os.PathLike[str], variables: Mapping[str, Any] | N
         raise PipelineValidationError(f"Pipeline {place} has no steps defined.")
     problems = [*_head_problems(document, lines), *_step_problems(document["steps"], lines)]
     if problems:
-        raise PipelineValidationError(
-            f"Invalid pipeline {place}:\n" + "\n".join(f"  - {problem}" for problem in problems)
-        )
+        raise PipelineValidationError(f"Invalid pipeline {place}:", problems)
     stem = os.path.splitext(os.path.basename(place))[0]
     return PipelineConfig(
         name=str(document.get("name") or stem),
@@ -247,7 +249,8 @@ def _field_problems(step: dict[Any, Any]) -> Iterator[tuple[str, str]]:
         value = step.get(field)
         number = isinstance(value, int | float) and not isinstance(value, bool) and field in {"name", "model"}
         if value is not None and not number and not (isinstance(value, str) and _NAME.fullmatch(value.strip())):
-            yield field, f"{field!r} must be text on one line"
+            quotes = f" (YAML takes it for {str(value).lower()}: put it in quotes)" if isinstance(value, bool) else ""
+            yield field, f"{field!r} must be text on one line{quotes}"
     if not isinstance(step.get("checkpoint", False), bool):
         yield "checkpoint", "'checkpoint' must be true or false"
     yield from _condition_problems(step.get("condition"))

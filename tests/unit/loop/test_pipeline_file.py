@@ -115,6 +115,10 @@ steps:
     ]
 
 
+def test_a_name_that_yaml_takes_for_a_truth_value_is_explained(written):
+    assert "YAML takes it for false: put it in quotes" in problems(written("steps: [{name: no, prompt: x}]"))[1]
+
+
 def test_fields_of_other_tools_at_the_top_are_left_alone(written):
     assert read_pipeline(written("description: x\nversion: 1\nowner: me\nsteps: [{prompt: x}]")).name == "pipe"
 

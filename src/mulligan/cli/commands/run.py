@@ -15,6 +15,8 @@ from mulligan.cli.interruption import interrupted_by_signals
 from mulligan.cli.steps import Watcher, step_lines
 from mulligan.cli.usage import UsageError
 from mulligan.errors import UserError
+from mulligan.present.text import count
+from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
     from mulligan.loop.agents import Agents
@@ -90,13 +92,21 @@ def run(context: Context, args: argparse.Namespace) -> Result:
 
 
 def _config(context: Context, args: argparse.Namespace) -> PipelineConfig:
-    from mulligan.loop.pipeline_file import read_pipeline
+    from mulligan.loop.pipeline_file import PipelineValidationError, read_pipeline
 
     path = os.path.join(context.base, args.pipeline)
     try:
         return read_pipeline(path, _pairs(args.var, "--var ticket=42"))
     except FileNotFoundError:
         raise UserError(f"There is no pipeline {path}. Nothing was run.", hint="mulligan run PIPELINE.yaml") from None
+    except PipelineValidationError as error:
+        if context.json or not error.problems:
+            raise
+        for problem in error.problems:
+            context.note(visible(problem))
+        raise UserError(
+            f"{path} is no valid pipeline: {count(len(error.problems), 'mistake')}. Nothing was run."
+        ) from None
 
 
 def _pairs(words: list[str], example: str) -> dict[str, str]:
