@@ -18,6 +18,7 @@ import pytest
 from mulligan.dialects.architect import CHECKPOINT_PREFIX, Checkpoint, CheckpointManager, CheckpointsConfig
 from mulligan.errors import GitMissing
 from mulligan.loop.commits import CommitCheckpoints
+from mulligan.usergit import commits
 from mulligan.usergit.messages import of_name
 from tools import cli, cli_json, git
 from tree import put
@@ -104,7 +105,8 @@ def test_05_no_changes_are_none(manager, repo):
     assert manager.workspace.log() == []
 
 
-def test_06_a_commit_that_cannot_be_made_is_none(manager, repo, caplog):
+def test_06_a_commit_that_cannot_be_made_is_none(manager, repo, caplog, monkeypatch):
+    monkeypatch.setattr(commits, "_LOCK_WAIT", 0.0)
     put(repo, "a.txt", "v1\n")
     (repo / ".git/index.lock").touch()
     with caplog.at_level(logging.WARNING):
@@ -455,10 +457,9 @@ def test_a_pipelines_step_called_step_2_does_not_collide_and_has_its_name(manage
     put(repo, "a.txt", "agent\n")
     agent = manager.create(2)
     assert agent is not None
-    commits = CommitCheckpoints(manager.workspace)
     for name in ("step-2", "deploy"):
         put(repo, "a.txt", f"pipeline {name}\n")
-        commits.create(of_name(name))
+        CommitCheckpoints(manager.workspace).create(of_name(name))
     assert steps(manager) == [0, 0, 2]
     assert manager.rollback(step=2) is True
     assert (repo / "a.txt").read_text() == "agent\n"
@@ -489,6 +490,7 @@ def test_a_commit_that_is_no_checkpoint_can_be_gone_back_to(manager, repo):
     put(repo, "untracked", "1")
     assert manager.rollback(commit=first[:9]) is True
     assert (head(repo), (repo / "a.txt").read_text()) == (first, "v0\n")
+    assert git("symbolic-ref", "HEAD", cwd=repo) == b"refs/heads/main\n"
     assert not (repo / "untracked").exists()
     assert status(repo) == ""
     manager.workspace.undo()
@@ -548,6 +550,67 @@ def test_without_git_there_is_a_clear_error_and_nothing_happened(manager, repo, 
     with pytest.raises(FileNotFoundError, match="git is not installed") as caught:
         manager.create(1)
     assert isinstance(caught.value, GitMissing)
+
+
+def test_a_directory_without_a_repository_needs_no_git(project, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    manager = CheckpointManager(str(project))
+    put(project, "a", "1")
+    assert manager.create(1) is not None
+    put(project, "a", "2")
+    assert steps(manager) == [1]
+    assert manager.rollback(step=1) is True
+    assert (project / "a").read_text() == "1"
+
+
+def test_a_rollback_ends_a_merge_and_undo_brings_the_merge_back(manager, repo):
+    three(manager)
+    git("checkout", "-q", "-b", "side", "HEAD~1", cwd=repo)
+    put(repo, "a.txt", "side\n")
+    git("commit", "-q", "-a", "-m", "side", cwd=repo)
+    git("checkout", "-q", "main", cwd=repo)
+    git("merge", "side", cwd=repo, check=False)
+    before, conflict = status(repo), (repo / "a.txt").read_bytes()
+    assert manager.rollback(step=1) is True
+    assert (status(repo), (repo / "a.txt").read_text()) == ("", "v1\n")
+    assert not (repo / ".git/MERGE_HEAD").exists()
+    manager.workspace.undo()
+    assert (status(repo), (repo / "a.txt").read_bytes()) == (before, conflict)
+    assert (repo / ".git/MERGE_HEAD").exists()
+
+
+def test_in_the_middle_of_a_rebase_nothing_is_rolled_back(manager, repo, caplog):
+    three(manager)
+    git("checkout", "-q", "-b", "side", "HEAD~1", cwd=repo)
+    put(repo, "a.txt", "side\n")
+    git("commit", "-q", "-a", "-m", "side", cwd=repo)
+    git("rebase", "main", cwd=repo, check=False)
+    before = status(repo), (repo / "a.txt").read_bytes(), head(repo)
+    with caplog.at_level(logging.WARNING):
+        assert manager.rollback(step=1) is False
+        assert manager.create(4) is None
+    assert "rollback_failed" in caplog.text
+    assert (status(repo), (repo / "a.txt").read_bytes(), head(repo)) == before
+
+
+def test_a_checkpoint_of_another_branch_is_gone_back_to_on_that_branch(manager, repo):
+    """The branch that is checked out is not torn to another one's commit."""
+    made = three(manager)
+    git("checkout", "-q", "-b", "other", cwd=repo)
+    put(repo, "a.txt", "other\n")
+    other = manager.create(9)
+    assert other is not None
+    assert manager.rollback(step=1) is True
+    assert git("symbolic-ref", "--short", "HEAD", cwd=repo) == b"main\n"
+    assert head(repo) == made[0].commit_hash
+    assert git("rev-parse", "other", cwd=repo).decode().strip() == other.commit_hash
+
+
+def test_new_files_in_excluded_directories_are_no_changes(manager, repo):
+    first = head(repo)
+    put(repo, "node_modules/x", "1")
+    put(repo, ".env", "1")
+    assert manager.has_changes_since(first) is False
 
 
 def test_a_linked_worktree_has_its_own_branch(repo, tmp_path):
