@@ -342,7 +342,9 @@ class Workbench:
             outcome = procedure.carry_out(self.vault, root, journal, seen=look.scan, progress=self.counted("restoring"))
         for make_current in staged:
             make_current()
-        state_given(self.vault.database)
+        if staged or not state:
+            # Otherwise nobody took it: it is owed to the next program that registers a provider.
+            state_given(self.vault.database)
         kept = [*plan.keeps, *outcome.kept]
         if kept and position:
             self._remember_landing(entry, verb)
