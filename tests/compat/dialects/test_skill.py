@@ -625,6 +625,47 @@ def test_records_that_came_with_a_clone_are_left_alone(manager, repo, tmp_path):
     assert not run(there.rollback(made.id))
 
 
+def test_checkpoints_of_the_original_are_listed_and_can_be_gone_back_to(manager, repo):
+    """A record of the skill itself: a commit (in short), copies of two files, no type."""
+    first = head(repo)
+    folder = repo / ".claude" / "checkpoints" / "checkpoint-20250115-103000"
+    folder.mkdir(parents=True)
+    (folder / "feature_list.json").write_text("[]")
+    (folder / "metadata.json").write_text(
+        json.dumps({
+            "id": folder.name, "name": "before-refactor", "description": "", "timestamp": "2025-01-15T10:30:00",
+            "git_state": {"commit_hash": first[:7], "branch": "main", "dirty_files": []},
+            "feature_state": {"current": None, "completed": [], "snapshot_path": ""},
+        })
+    )  # fmt: skip
+    (repo / "src" / "app.ts").write_text("v2\n")
+    commit(repo, "later")
+    assert [each.id for each in run(manager.list_checkpoints())] == [folder.name]
+    made = run(manager.create_checkpoint("mine"))
+    assert [each.id for each in run(manager.list_checkpoints())] == [made.id, folder.name]
+    for n in range(7):
+        run(manager.create_checkpoint(str(n), checkpoint_type="automatic"))
+    result = run(manager.rollback(folder.name))
+    assert result, result
+    assert result.restored == ["feature_list.json", "src/app.ts"]
+    assert (head(repo), (repo / "src" / "app.ts").read_text()) == (first, "v1\n")
+    assert (repo / "feature_list.json").read_text() == "[]"
+    assert run(manager.rollback(made.id))
+    assert (repo / "src" / "app.ts").read_text() == "v2\n"
+    assert run(manager.delete_checkpoint(folder.name))
+    assert not folder.exists()
+
+
+def test_a_record_of_the_original_whose_commit_is_gone_changes_nothing(manager, repo):
+    folder = repo / ".claude" / "checkpoints" / "old"
+    folder.mkdir(parents=True)
+    for commit_hash in ("0123456789" * 4, "abc1234", "", "--soft"):
+        (folder / "metadata.json").write_text(json.dumps({"id": "old", "git_state": {"commit_hash": commit_hash}}))
+        before = everything(repo)
+        assert not run(manager.rollback("old"))
+        assert everything(repo) == before
+
+
 def test_a_permanent_checkpoint_survives_the_loss_of_its_commit_elsewhere(manager, repo):
     """Files come from the store, so that a feature checkpoint is more than the name of a commit."""
     git("switch", "-q", "-c", "gone", cwd=repo)
