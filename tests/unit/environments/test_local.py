@@ -13,6 +13,7 @@ import pytest
 
 import mulligan
 from faults import FailsAlways
+from mulligan.environments import local
 from mulligan.environments.local import IncompleteRestoreWarning, LocalEnvironment
 from mulligan.safefs import seam
 from tools import plain_environment
@@ -217,3 +218,10 @@ def test_an_empty_directory_is_a_state_too(env: LocalEnvironment) -> None:
     env.write_file("f", "1")
     env.restore(made)
     assert list(env.workdir.iterdir()) == []
+
+
+def test_records_do_not_pile_up(env: LocalEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "_MANY_RECORDS", 3)
+    for number in range(5):
+        env.add_record({"id": env.checkpoint() if number in (1, 4) else f"gone-{number}"})
+    assert [row["id"] for row in env.records()] == ["0", "gone-3", "1"]
