@@ -23,6 +23,7 @@ from mulligan.errors import (
     DurabilityLost,
     GitFailed,
     GitMissing,
+    GitNotMoved,
     MulliganError,
     NoRoom,
     NothingSaved,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from mulligan.engine import Workspace
     from mulligan.model.checkpoint import Checkpoint, GitState, NotCaptured
     from mulligan.model.diff import Diff
+    from mulligan.model.gitposition import GitMove, GitPosition
     from mulligan.model.plan import Keep, RestorePlan, RestoreReport
     from mulligan.timeline.forgetting import ForgetReport
     from mulligan.timeline.health import CheckReport, DoctorReport
@@ -56,6 +58,8 @@ _LAZY = {
     "Diff": "mulligan.model.diff",
     "DoctorReport": "mulligan.timeline.health",
     "ForgetReport": "mulligan.timeline.forgetting",
+    "GitMove": "mulligan.model.gitposition",
+    "GitPosition": "mulligan.model.gitposition",
     "GitState": "mulligan.model.checkpoint",
     "Keep": "mulligan.model.plan",
     "NotCaptured": "mulligan.model.checkpoint",
@@ -76,6 +80,9 @@ __all__ = [
     "ForgetReport",
     "GitFailed",
     "GitMissing",
+    "GitMove",
+    "GitNotMoved",
+    "GitPosition",
     "GitState",
     "Keep",
     "MulliganError",

@@ -1,38 +1,29 @@
 """
 The verbs: save, see, restore, undo.
 
-Small on purpose: each verb opens the store, asks the layer that owns the rule, and tells others. Reading verbs take no lock
-and change nothing; writing verbs hold the store for as long as they run and first end a restore that an earlier process
-left half done.
+Small on purpose: each verb opens the store (`opened`), asks the layer that owns the rule, and tells others.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from mulligan.errors import MulliganError, NothingSaved, NothingToRedo, NothingToUndo, UnknownPath, UserError
-from mulligan.events import Events, Handler
+from mulligan.errors import MulliganError, NothingToRedo, NothingToUndo, UnknownPath, UserError
 from mulligan.model.checkpoint import KINDS, Checkpoint, as_json_object
 from mulligan.model.objects import BLOB, MODE_DIR
 from mulligan.model.paths import parse_path, to_text
-from mulligan.model.policy import Settings
-from mulligan.safefs.trouble import typed
-from mulligan.state.providers import Provider
+from mulligan.opened import Opened
 from mulligan.timeline import budget, saving
 from mulligan.timeline import stores as all_stores
-from mulligan.timeline.commits import Entry
 from mulligan.timeline.sources import Source
-from mulligan.timeline.vault import Vault
-from mulligan.workbench import Progress, Workbench, collector_paused
 
 if TYPE_CHECKING:
     from mulligan.model.diff import Diff
+    from mulligan.model.gitposition import GitPosition
     from mulligan.model.plan import RestorePlan, RestoreReport
     from mulligan.timeline.forgetting import ForgetReport
     from mulligan.timeline.health import CheckReport, DoctorReport
@@ -45,49 +36,8 @@ stores = all_stores.stores
 purge = all_stores.purge
 
 
-class Workspace:
+class Workspace(Opened):
     """A directory under protection. Use `mulligan.open`; threads may share one."""
-
-    def __init__(self, settings: Settings, *, now_ns: Callable[[], int] = time.time_ns) -> None:
-        all_stores.refuse_unprotectable(settings)
-        self.settings = settings
-        self.last_recovery = ""
-        self._bench = Workbench(settings, now_ns)
-        self._events = Events()
-        self._mutex = threading.RLock()
-
-    def __repr__(self) -> str:
-        return f"<mulligan.Workspace {self.root!r}>"
-
-    def __enter__(self) -> Workspace:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def root(self) -> str:
-        """The workspace's directory."""
-        return self.settings.workspace
-
-    @property
-    def store_path(self) -> str:
-        """The directory of its store."""
-        return self.settings.store
-
-    @property
-    def progress(self) -> Progress | None:
-        """Called as `progress(label, done, total)` during long work."""
-        return self._bench.progress
-
-    @progress.setter
-    def progress(self, tell: Progress | None) -> None:
-        self._bench.progress = tell
-
-    def close(self) -> None:
-        """Releases files and memory; the next use opens them again."""
-        with self._mutex:
-            self._bench.close()
 
     # -- saving ---------------------------------------------------------------------------------
 
@@ -101,28 +51,27 @@ class Workspace:
         state: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
         if_changed: bool = False,
+        git: bool = False,
     ) -> Checkpoint | None:
-        """Saves the whole workspace; with `if_changed`, returns None when nothing changed since the position."""
-        if kind not in KINDS:
-            raise UserError(f"There is no kind {kind!r}; there are {', '.join(KINDS)}. Nothing was saved.")
+        """
+        Saves the whole workspace; with `if_changed`, returns None when nothing changed since the position.
+
+        With `git`, where the user's repository stands (HEAD, branch, index) is recorded too, for `restore(…, git=True)`.
+        """
+        _refuse_unknown_kind(kind)
         parts = {"context": as_json_object(context, "context"), "metadata": as_json_object(metadata, "metadata")}
         given = as_json_object(state, "state")
         with self._writing("save", create=True):
             draft = self._bench.draft(
                 name or "", description, kind, state={**self._bench.providers.capture(), **given}, **parts
             )
+            if git:
+                draft = draft._replace(git=self._bench.git_record())
             entry, gone = self._bench.save(draft, if_changed=if_changed, with_state=bool(draft.state))
         if entry is None:
             return None
         self._tell_saved(entry, gone)
         return entry.checkpoint
-
-    def _tell_saved(self, entry: Entry, gone: list[Entry]) -> None:
-        self._events.emit("saved", entry.checkpoint)
-        if not entry.checkpoint.complete:
-            self._events.emit("partial", entry.checkpoint)
-        for old in gone:
-            self._events.emit("pruned", old.checkpoint)
 
     # -- seeing ---------------------------------------------------------------------------------
 
@@ -232,19 +181,24 @@ class Workspace:
 
     # -- restoring ------------------------------------------------------------------------------
 
-    def plan(self, ref: Ref, *, paths: Paths | None = None, what: str = "files") -> RestorePlan:
+    def plan(self, ref: Ref, *, paths: Paths | None = None, what: str = "files", git: bool = False) -> RestorePlan:
         """Returns what a restore would do. Changes nothing."""
-        chosen = _parse_paths(paths, what)
+        chosen = _parse_paths(paths, what, git=git)
         with self._needing() as vault:
             entry = vault.checkpoints.resolve(ref)
-            return self._bench.plan(entry, self._bench.look() if what != "state" else None, chosen, what)
+            look = self._bench.look() if what != "state" else None
+            return self._bench.plan(entry, look, chosen, what, git=self._bench.plan_git(entry) if git else None)
 
-    def restore(self, ref: Ref, *, paths: Paths | None = None, what: str = "files") -> RestoreReport:
-        """Takes the workspace (or some paths) back to a checkpoint; one `undo` takes that back."""
-        chosen = _parse_paths(paths, what)
+    def restore(self, ref: Ref, *, paths: Paths | None = None, what: str = "files", git: bool = False) -> RestoreReport:
+        """
+        Takes the workspace (or some paths) back to a checkpoint; one `undo` takes that back.
+
+        With `git`, HEAD, its branch and the index go back too; commits made since stay reachable.
+        """
+        chosen = _parse_paths(paths, what, git=git)
         with self._writing("restore", needed=True):
             entry = self._bench.vault.checkpoints.resolve(ref)
-            report = self._bench.restore(entry, paths=chosen, what=what)
+            report = self._bench.restore(entry, paths=chosen, what=what, git=git)
         self._events.emit("restored", report)
         return report
 
@@ -253,7 +207,8 @@ class Workspace:
         chosen = tuple(parse_path(path) for path in plan.paths) if plan.paths is not None else None
         with self._writing("restore", needed=True):
             entry = self._bench.vault.checkpoints.resolve(plan.target)
-            report = self._bench.restore(entry, paths=chosen, what=plan.what, promised=plan)
+            git = plan.git is not None
+            report = self._bench.restore(entry, paths=chosen, what=plan.what, git=git, promised=plan)
         self._events.emit("restored", report)
         return report
 
@@ -400,29 +355,6 @@ class Workspace:
         with self._needing() as vault, vault.database.transaction():
             vault.database.run(statement, checkpoint_id, os.getpid())
 
-    def on(self, event: str, handler: Handler) -> None:
-        """Calls a handler after each such event: saved, restored, deleted, pruned, partial, error."""
-        self._events.on(event, handler)
-
-    def off(self, event: str, handler: Handler) -> None:
-        """Stops calling a handler."""
-        self._events.off(event, handler)
-
-    def provide(self, name: str, provider: Provider) -> None:
-        """Registers a provider of agent state, captured at each save and handed back by a restore of state."""
-        self._bench.providers.add(name, provider)
-
-    def state_owed(self, *, forgive: bool = False) -> str | None:
-        """Returns the checkpoint whose files came back and whose state was cut off; with `forgive`, nobody waits for it."""
-        from mulligan.timeline.journal import state_given, state_owed
-
-        with self._reading() as vault:
-            owed = state_owed(vault.database) if vault is not None else ""
-        if owed and forgive:
-            with self._writing("settle"):
-                state_given(self._bench.vault.database)
-        return owed or None
-
     # -- for those who build on it --------------------------------------------------------------
 
     def note(self, key: str, default: Any = None) -> Any:
@@ -440,6 +372,33 @@ class Workspace:
             database.set_meta(f"note:{key}", json.dumps(changed, allow_nan=False))
         return changed
 
+    def git_position(self) -> GitPosition | None:
+        """Returns where the user's own repository stands, None where there is none; `problem` says why it cannot be moved."""
+        with self._mutex:
+            return self._bench.git_position()
+
+    def import_commit(
+        self,
+        commit: str,
+        *,
+        name: str = "",
+        description: str = "",
+        kind: str = "automatic",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Checkpoint:
+        """
+        Makes a checkpoint from a commit of the user's repository; neither that nor the workspace is touched.
+
+        `commit` is its id, or a beginning that no other commit has. What is out of scope is left out and listed.
+        """
+        _refuse_unknown_kind(kind)
+        said = as_json_object(metadata, "metadata")
+        with self._writing("import", create=True):
+            draft = self._bench.draft(name, description, kind, metadata=said)
+            entry, gone = self._bench.keep_commit(draft, commit)
+        self._tell_saved(entry, gone)
+        return entry.checkpoint
+
     def import_directory(
         self,
         directory: str | os.PathLike[str],
@@ -456,43 +415,17 @@ class Workspace:
         self._tell_saved(entry, gone)
         return entry.checkpoint
 
-    # -- opening --------------------------------------------------------------------------------
 
-    @contextmanager
-    def _reading(self) -> Iterator[Vault | None]:
-        with self._mutex:
-            yield self._bench.vault if self._bench.vault.exists() else None
-
-    @contextmanager
-    def _needing(self) -> Iterator[Vault]:
-        with self._reading() as vault:
-            if vault is None:
-                raise NothingSaved(f"Nothing was saved in {self.root} yet.", hint="mulligan save")
-            yield vault
-
-    @contextmanager
-    def _writing(self, purpose: str, *, create: bool = False, needed: bool = False) -> Iterator[None]:
-        """Holds the store; first ends a restore that was cut short. Tells `error` handlers what went wrong."""
-        try:
-            with self._mutex:
-                if needed:
-                    with self._needing():
-                        pass
-                with self._bench.vault.writing(purpose, create=create), collector_paused():
-                    self.last_recovery = self._bench.recover()
-                    yield
-        except OSError as error:
-            trouble = typed(error)
-            self._events.emit("error", trouble)
-            raise trouble from error
-        except MulliganError as error:
-            self._events.emit("error", error)
-            raise
+def _refuse_unknown_kind(kind: str) -> None:
+    if kind not in KINDS:
+        raise UserError(f"There is no kind {kind!r}; there are {', '.join(KINDS)}. Nothing was saved.")
 
 
-def _parse_paths(paths: Paths | None, what: str) -> tuple[bytes, ...] | None:
+def _parse_paths(paths: Paths | None, what: str, *, git: bool = False) -> tuple[bytes, ...] | None:
     if what not in WHAT:
         raise UserError(f"what is one of {', '.join(WHAT)}, not {what!r}. Nothing was changed.")
+    if git and (paths is not None or what == "state"):
+        raise UserError("Git goes back with all files, not with some paths or with state alone. Nothing was changed.")
     if isinstance(paths, str | bytes | os.PathLike):
         raise TypeError("paths is a list of paths, not one path")
     return None if paths is None else tuple(parse_path(path) for path in paths)

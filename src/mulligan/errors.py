@@ -14,6 +14,7 @@ Every error mulligan raises, as one tree.
     │   ├── Unprotectable         exit 1   a root mulligan refuses: /, home, the store itself …
     │   ├── WorkspaceReplaced     exit 1   another directory stands where the history was made
     │   ├── NoRoom                exit 1   the disk, or the budget, has no room; nothing was deleted for it
+    │   ├── GitNotMoved           exit 1   git stands where it must not, or cannot, be moved from; nothing was changed
     │   └── GitFailed             exit 1   a command of git failed, where one is needed at all
     │       └── GitMissing        exit 1   there is no git to run (a FileNotFoundError too)
     ├── Busy                      exit 11  another process holds the store
@@ -85,6 +86,10 @@ class WorkspaceReplaced(UserError):
 
 class NoRoom(UserError):
     """Neither the disk nor the budget has room for this, and nothing was deleted to make some."""
+
+
+class GitNotMoved(UserError):
+    """HEAD, branch and index cannot be moved as asked; neither they nor the files were changed."""
 
 
 class GitFailed(UserError):

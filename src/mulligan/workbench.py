@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from mulligan.errors import PlanStale, WorkspaceReplaced
+from mulligan.errors import PlanStale, UserError, WorkspaceReplaced
 from mulligan.model.checkpoint import GitState
+from mulligan.model.objects import BLOB
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory, random_name
@@ -24,12 +25,14 @@ from mulligan.state.providers import Providers
 from mulligan.timeline import budget, saving
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.moves import Move
-from mulligan.timeline.sources import NO_STORE, Reader, Source
+from mulligan.timeline.sources import NO_STORE, Permissions, Reader, Source
 from mulligan.timeline.stores import is_alive
 from mulligan.timeline.vault import Vault
 
 if TYPE_CHECKING:
+    from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
     from mulligan.model.plan import Node, RestorePlan, RestoreReport
+    from mulligan.usergit.planning import Planned
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -110,7 +113,7 @@ class Workbench:
 
     # -- keeping --------------------------------------------------------------------------------
 
-    def draft(self, name: str, description: str, kind: str, **parts: dict[str, Any]) -> saving.Draft:
+    def draft(self, name: str, description: str, kind: str, **parts: Any) -> saving.Draft:
         """Returns the beginning of a new checkpoint."""
         if not isinstance(name, str) or not isinstance(description, str):
             raise TypeError("name and description are text")
@@ -161,7 +164,8 @@ class Workbench:
     ) -> tuple[Entry, list[Entry]]:
         vault, scan, base = self.vault, look.scan, self.vault.checkpoints.current()
         changes = saving.changes_since(base, scan, look.source)
-        entry = saving.write_objects(saving.draft_entry(draft, scan, look.git, base, changes), scan, writer)
+        drafted = saving.draft_entry(draft, scan, look.git, base, changes)
+        entry = saving.write_objects(drafted, scan, writer, draft.git)
         pinned = self._pinned() | {sparing}
         gone = self._within_budget(writer.pending_bytes, pinned, scan)
         writer.finish()
@@ -192,9 +196,81 @@ class Workbench:
         rows = self.vault.database.rows("SELECT id, pid FROM pin")
         return {row["id"] for row in rows if is_alive(row["pid"])}
 
+    # -- git ------------------------------------------------------------------------------------
+
+    def git_position(self) -> GitPosition | None:
+        """Returns where the user's repository stands."""
+        from mulligan.restore.gitpart import where_git_stands
+
+        record = where_git_stands(self.settings)
+        return record.position if record is not None else None
+
+    def git_record(self) -> GitRecord | None:
+        """Returns what a checkpoint keeps of where git stands."""
+        from mulligan.restore.gitpart import to_record
+
+        return to_record(self.settings)
+
+    def plan_git(self, entry: Entry) -> Planned | None:
+        """Returns how git would move to where it stood at a checkpoint, None when it need not."""
+        from mulligan.restore.gitpart import plan_git
+
+        return plan_git(self.vault, entry)
+
+    def keep_commit(self, draft: saving.Draft, commit: str) -> tuple[Entry, list[Entry]]:
+        """Writes a checkpoint of what a commit of the user's repository holds; nothing is remembered of it."""
+        from mulligan.restore.gitpart import users_repository
+        from mulligan.usergit.committed import ImportRules, find_commit, scan_commit
+
+        with users_repository(self.settings) as repo, self.vault.objects.writer() as writer:
+            if repo is None:
+                raise UserError("There is no git repository here to take a commit from. Nothing was saved.")
+            full, bits = find_commit(repo, commit), self._known_bits()
+            rules = ImportRules(self.settings.capture, *bits, self.vault.objects.has)
+            scan, git = scan_commit(repo, full, rules, writer), GitState(full, repo.head().branch)
+            return self._write(draft, Look(scan, git, {}, self.vault.objects), writer, as_position=False)
+
+    def _known_bits(self) -> tuple[Defaults, Callable[[bytes, int], int | None]]:
+        """Returns the usual permission bits at the position, and those of single paths: a commit knows neither."""
+        here = self.vault.checkpoints.current()
+        if here is None:
+            return Defaults(), lambda _path, _mode: None
+        source, tree = Source(self.vault.objects), here.files_tree
+        known = Permissions(source, here.modes_tree, Defaults(*here.defaults))
+
+        def bits(path: bytes, mode: int) -> int | None:
+            found = source.lookup(tree, path)
+            return known.of(path, mode) if found is not None and found.mode == mode else None
+
+        return Defaults(*here.defaults), bits
+
+    def _records(self, entry: Entry, git: GitRecord) -> bool:
+        """Whether a checkpoint recorded git exactly where it stands, all branches that are about to move included."""
+        from mulligan.timeline.gitrecord import read_record
+
+        record = read_record(self.vault.objects, entry.commit_id)
+        return record is not None and record.position == git.position
+
+    def _git_move(self, git: Planned, about: str, safety: str) -> GitMove:
+        """Keeps the index to be in the store until the restore is done, and returns the move as it is journalled."""
+        index = ""
+        if git.index_data is not None:
+            with self.vault.objects.writer() as writer:
+                index = writer.add(BLOB, git.index_data).hex()
+                writer.finish()
+        return git.move._replace(index_object=index, when=self.now_ns() // 1_000_000_000, about=about, keep=safety)
+
     # -- going back -----------------------------------------------------------------------------
 
-    def plan(self, entry: Entry, look: Look | None, paths: tuple[bytes, ...] | None, what: str) -> RestorePlan:
+    def plan(
+        self,
+        entry: Entry,
+        look: Look | None,
+        paths: tuple[bytes, ...] | None,
+        what: str,
+        *,
+        git: Planned | None = None,
+    ) -> RestorePlan:
         """Returns what would bring the workspace to a checkpoint; without a look at it, nothing (state only)."""
         from mulligan.model.plan import RestorePlan
         from mulligan.restore.planner import Target, draw
@@ -204,7 +280,7 @@ class Workbench:
             return RestorePlan(entry.id, what, shown)
         target = Target(entry.files_tree, entry.modes_tree, Defaults(*entry.defaults), entry.checkpoint.not_captured)
         drawn = draw(look.source, look.scan, target, paths, already=self._already, rules=self.settings.capture)
-        return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps)
+        return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps, git.move if git is not None else None)
 
     def _already(self, path: bytes, node: Node) -> bool:
         """Returns whether a path that is not captured is, all the same, what a checkpoint holds."""
@@ -222,19 +298,21 @@ class Workbench:
         *,
         paths: tuple[bytes, ...] | None = None,
         what: str = "files",
+        git: bool = False,
         promised: RestorePlan | None = None,
     ) -> RestoreReport:
         """Brings a checkpoint back. With `promised`, exactly that plan or PlanStale."""
         self._refuse_replaced()
         with self.vault.objects.writer() as writer:
             look = self.look(writer)
-            plan = self.plan(entry, look if what != "state" else None, paths, what)
-            if promised is not None and promised.actions != plan.actions:
+            planned = self.plan_git(entry) if git else None
+            plan = self.plan(entry, look if what != "state" else None, paths, what, git=planned)
+            if promised is not None and not promised.is_as(plan):
                 raise PlanStale(
                     "The workspace is no longer what the plan was made for. Nothing was changed.",
                     hint="Plan again: mulligan restore REF --dry-run",
                 )
-            return self._go(entry, plan, look, writer, verb="restore")
+            return self._go(entry, plan, look, writer, verb="restore", git=planned)
 
     def step(self, verb: str, states: list[Move]) -> RestoreReport | None:
         """Restores the first of some states that differs from the workspace; None when none does."""
@@ -243,13 +321,26 @@ class Workbench:
             look = self.look(writer)
             for depth, move in enumerate(states):
                 entry = self.vault.checkpoints.by_id(move.id)
-                if entry is not None and self._differs(entry, move, look):
-                    plan = self.plan(entry, look if move.what != "state" else None, None, move.what)
-                    return self._go(entry, plan, look, writer, verb=verb, depth=depth + (verb == "redo"))
+                # Where undo stands already, no step is taken back; redo begins with the first.
+                crossed = any(state.git for state in states[int(verb == "undo") : depth + 1])
+                if entry is None:
+                    continue
+                git = self.plan_git(entry) if crossed else None
+                if git is not None or self._differs(entry, move, look):
+                    plan = self.plan(entry, look if move.what != "state" else None, None, move.what, git=git)
+                    return self._go(entry, plan, look, writer, verb=verb, depth=depth + (verb == "redo"), git=git)
         return None
 
     def _go(
-        self, entry: Entry, plan: RestorePlan, look: Look, writer: Any, *, verb: str, depth: int = 0
+        self,
+        entry: Entry,
+        plan: RestorePlan,
+        look: Look,
+        writer: Any,
+        *,
+        verb: str,
+        depth: int = 0,
+        git: Planned | None = None,
     ) -> RestoreReport:
         """Applies a plan: state staged, safety checkpoint, journalled changes, state made current."""
         from mulligan.model.plan import RestoreReport
@@ -260,18 +351,25 @@ class Workbench:
         state = entry.checkpoint.state if what != "files" else {}
         staged = self.providers.stage(state)
         with_state = what != "files" and bool(self.providers)
-        safety = self._safety(entry, look, writer, verb=verb, needed=not plan.is_noop, with_state=with_state)
+        safety = self._safety(
+            entry, look, writer, verb=verb, needed=not plan.is_noop, with_state=with_state, git=git and git.seen
+        )
+        move = self._git_move(git, f"mulligan: {verb} to {entry.checkpoint.short_id}", safety) if git else None
         position = entry.id if what != "state" and plan.paths is None else ""
-        journal = Journal(random_name(6), entry.id, safety, what, position, verb, depth, actions=plan.actions)
+        journal = Journal(random_name(6), entry.id, safety, what, position, verb, depth, actions=plan.actions, git=move)
         with Directory.open(self.settings.workspace) as root:
             outcome = procedure.carry_out(self.vault, root, journal, seen=look.scan, progress=self.counted("restoring"))
         for make_current in staged:
             make_current()
-        state_given(self.vault.database)
+        if staged or not state:
+            # Otherwise nobody took it: it is owed to the next program that registers a provider.
+            state_given(self.vault.database)
         kept = [*plan.keeps, *outcome.kept]
         if kept and position:
             self._remember_landing(entry, verb)
-        return RestoreReport(entry.id, outcome.created, outcome.modified, outcome.deleted, kept, safety, state)
+        return RestoreReport(
+            entry.id, outcome.created, outcome.modified, outcome.deleted, kept, safety, state, git=move
+        )
 
     def _remember_landing(self, entry: Entry, verb: str) -> None:
         """
@@ -306,13 +404,24 @@ class Workbench:
                 hint="If it is the same project, save it as it is first: mulligan save",
             )
 
-    def _safety(self, entry: Entry, look: Look, writer: Any, *, verb: str, needed: bool, with_state: bool) -> str:
+    def _safety(
+        self,
+        entry: Entry,
+        look: Look,
+        writer: Any,
+        *,
+        verb: str,
+        needed: bool,
+        with_state: bool,
+        git: GitRecord | None = None,
+    ) -> str:
         """Returns the id of a checkpoint that holds the workspace as it is, saving one unless the position is it."""
         here = self.vault.checkpoints.current()
-        if here is not None and not with_state and (not needed or saving.same_state(here, look.scan)):
+        same = here is not None and saving.same_state(here, look.scan) and (git is None or self._records(here, git))
+        if here is not None and not with_state and (not needed or same):
             return here.id
         about = f"before {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}"
-        draft = self.draft("", about, "safety", state=self.providers.capture())
+        draft = self.draft("", about, "safety", state=self.providers.capture())._replace(git=git)
         # The target itself may be the next to go.
         return self.keep(draft, look, writer, as_position=False, sparing=entry.id)[0].id
 

@@ -139,7 +139,7 @@ def test_a_commit_is_made_and_nothing_else_runs(repo, marks):
     assert set(made.files) == {b".gitattributes", b"a", b"new"}
     assert made.left_out == (b"x.big",)
     assert [found.commit for found in listing.checkpoint_commits(Git(str(repo)))] == [made.commit]
-    assert listing.has_changes_since(Git(str(repo)), made.commit) == [b"x.big"]
+    assert listing.changed_since(Git(str(repo)), made.commit) == [(b"x.big", False)]
     assert sorted(mark.name for mark in marks.iterdir()) == []
 
 
@@ -174,7 +174,7 @@ def test_strace_sees_git_and_nothing_but_git(repo, tmp_path):
     code = (
         "import sys; from mulligan.usergit import commits, listing; from mulligan.usergit.commands import Git;"
         "made = commits.commit(sys.argv[1], b'architect:checkpoint:step-1\\n', lambda p, t: True); assert made.commit;"
-        "listing.checkpoint_commits(Git(sys.argv[1])); listing.has_changes_since(Git(sys.argv[1]), made.commit)"
+        "listing.checkpoint_commits(Git(sys.argv[1])); listing.changed_since(Git(sys.argv[1]), made.commit)"
     )
     trace = tmp_path / "trace"
     subprocess.run(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mulligan.cli.registry import COMMANDS
 from mulligan.cli.usage import WITH_VALUE, build_parser, load
+from mulligan.install.targets import TARGETS
 
 TAKES_REFS = ("show", "diff", "restore", "cat", "rm")
 GLOBAL_OPTIONS = ("-C", "--store", "--json", "--wait", "--version", "--help")
@@ -48,6 +49,7 @@ _mulligan() {
             done < <(mulligan "${where[@]}" __complete 2>/dev/null) ;;
         forget|adopt) COMPREPLY=($(compgen -f -- "$cur")) ;;
         completion) IFS=' '; COMPREPLY=($(compgen -W "bash zsh fish" -- "$cur")) ;;
+        install) IFS=' '; COMPREPLY=($(compgen -W "@AGENTS@" -- "$cur")) ;;
     esac
 }
 complete -F _mulligan mulligan
@@ -76,6 +78,7 @@ _mulligan() {
     case $words[1] in
         @REFS@) names=(${(f)"$(mulligan __complete 2>/dev/null)"}); compadd -- $names ;;
         completion) compadd bash zsh fish ;;
+        install) compadd @AGENTS@ ;;
         forget|adopt) _files ;;
     esac
 }
@@ -95,6 +98,7 @@ complete -c mulligan -s h -l help -d 'show help'
 complete -c mulligan -n '__fish_seen_subcommand_from @REFS@' -a '(mulligan __complete 2>/dev/null)'
 complete -c mulligan -n '__fish_seen_subcommand_from restore diff log forget adopt' -F
 complete -c mulligan -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'
+complete -c mulligan -n '__fish_seen_subcommand_from install' -a '@AGENTS@'
 """
 
 
@@ -115,6 +119,7 @@ def script(shell: str) -> str:
         command.format(name=name, summary=summary.replace("'", "")) for name, summary in COMMANDS.items()
     )
     text = template.replace("@COMMANDS@", listed).replace("@CASES@", "\n".join(line for line in cases if line))
+    text = text.replace("@AGENTS@", " ".join(TARGETS))
     return text.replace("@REFS@", (" " if shell == "fish" else "|").join(TAKES_REFS))
 
 

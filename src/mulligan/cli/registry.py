@@ -23,17 +23,21 @@ COMMANDS: dict[str, str] = {
     "doctor": "Repair the store and finish what was cut short",
     "stores": "List every store on this machine and its size",
     "adopt": "Take over the history of a project that was moved",
+    "run": "Run a pipeline of agents, each step one undo away",
+    "history": "List the checkpoints that are commits on your branch",
+    "rollback": "Go back to a checkpoint that is a commit, files and branch together",
     "repl": "Manage checkpoints by the slash commands of an agent's chat",
     "checkpoint": "Save, list, restore and rewind in PraisonAI's words",
     "demo": "Watch a rollback in a throw-away project",
+    "install": "Wire up an agent: write the files that it reads",
     "completion": "Print a completion script for your shell",
 }
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Every day": ("save", "log", "show", "diff", "restore", "cat", "undo", "redo"),
     "The store": ("status", "rm", "gc", "forget", "check", "doctor", "stores", "adopt"),
-    "With agents": ("repl", "checkpoint"),
-    "Getting started": ("demo", "completion"),
+    "With agents": ("run", "history", "rollback", "repl", "checkpoint"),
+    "Getting started": ("demo", "install", "completion"),
 }
 
 # What the overview shows to somebody who typed nothing but `mulligan`.

@@ -236,8 +236,12 @@ class ToolExecutor:
 
     def execute(self, tool: str, arguments: Mapping[str, Any] | None = None, **more: Any) -> Any:
         """Runs a tool and returns what it answers; KeyError for one that is not known."""
+        from inspect import iscoroutinefunction
+
         given = {**(arguments or {}), **more}
         run = self.tools[tool]
+        if iscoroutinefunction(run):
+            raise TypeError(f"{tool} is a coroutine: await execute_async(…)")
         self.before(tool, given)
         try:
             answer = run(**given)
@@ -245,6 +249,21 @@ class ToolExecutor:
             self.loop.after_tool(tool, given, ok=False)
             raise
         self.after(tool, given, ok=_succeeded(answer))
+        return answer
+
+    async def execute_async(self, tool: str, arguments: Mapping[str, Any] | None = None, **more: Any) -> Any:
+        """Runs a tool that is a coroutine; saving happens in a worker thread, so that the event loop goes on."""
+        import asyncio
+
+        given = {**(arguments or {}), **more}
+        run = self.tools[tool]
+        await asyncio.to_thread(self.before, tool, given)
+        try:
+            answer = await run(**given)
+        except BaseException:
+            self.loop.after_tool(tool, given, ok=False)
+            raise
+        await asyncio.to_thread(self.after, tool, given, ok=_succeeded(answer))
         return answer
 
     def before(self, tool: str, arguments: Mapping[str, Any]) -> None:

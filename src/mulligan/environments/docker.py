@@ -156,7 +156,9 @@ class DockerEnvironment(Environment):
         """Removes the container; `images` also the checkpoints' images (by default those of an environment without a name)."""
         with self._mutex:
             if self._history is None:
-                return
+                if not images:
+                    return
+                self._history = self._open()
             too = not self._named if images is None else images
             with self._held("cleanup") as history:
                 history.remove_all(images=too)

@@ -55,6 +55,7 @@ CHECKPOINT_SIZE_WARN_BYTES = 256 << 20
 _COPIES = (b".chimera/checkpoints", b".chimera_checkpoints")
 _CONFIG = b".chimera/config.toml"
 _CONFIG_LIMIT = 64 << 10
+_MANY_RECORDS = 1000
 
 
 class LargeCheckpointWarning(UserWarning):
@@ -178,10 +179,10 @@ class LocalEnvironment(Environment):
         self.setup()
         number = self._next_number()
         saved = self._save(id=number, legacy=False)
-        self._warn_if_large(saved)
         retain = self._retain()
         if retain is not None:
             self.workspace.trim(retain, match={**self._mark, "legacy": False})
+        self._warn_if_large(saved)
         return number
 
     def checkpoint_as(self, name: str, description: str = "", kind: str = "manual") -> str:
@@ -293,8 +294,13 @@ class LocalEnvironment(Environment):
         return kept
 
     def add_record(self, record: dict[str, Any]) -> None:
-        """Keeps a record about a checkpoint in the store."""
-        self.workspace.update_note(f"chimera.{self.kind}.records", lambda old: [*(old or []), record])
+        """Keeps a record about a checkpoint in the store; when there are many, those of checkpoints that went go too."""
+        gone: set[str] = set()
+        if len(known := self.records()) >= _MANY_RECORDS:
+            gone = {row["id"] for row in known}.difference(self.checkpoint_ids(), [record["id"]])
+        self.workspace.update_note(
+            f"chimera.{self.kind}.records", lambda old: [row for row in [*(old or []), record] if row["id"] not in gone]
+        )
 
     def clear_records(self) -> None:
         """Forgets every record; checkpoints stay."""

@@ -5,6 +5,7 @@ The commit is for people and their tools: `git log --grep` lists it, a colleague
 coming back: it holds the exact bytes, also of what a commit leaves out, and where git stood. Going back saves everything
 first, and one `undo` takes it back, files and branch together. Secrets, ignored and excluded files never get into a commit.
 In a directory without a repository the engine's checkpoint stands alone, under its own commit's name.
+RACE: a file that is edited between the commit and the engine's checkpoint is newer in the checkpoint; none is lost by it.
 In a subdirectory of a repository only its own files are committed and restored: the branch belongs to others too, so it never
 moves back.
 """
@@ -25,7 +26,7 @@ from mulligan.scan.result import cover_of
 from mulligan.scan.secrets import is_sample, secret_name
 from mulligan.usergit.commands import Git
 from mulligan.usergit.commits import InScope, Made, commit
-from mulligan.usergit.listing import checkpoint_commits, has_changes_since, resolve
+from mulligan.usergit.listing import changed_since, checkpoint_commits, resolve
 from mulligan.usergit.messages import Label, write_message
 
 DIALECT = {"dialect": "architect"}
@@ -67,7 +68,7 @@ class CommitCheckpoints:
         """
         git = Git(self.workspace.root)
         if not git.is_repository:
-            return self._without_repository(label)
+            return self._without_repository(label, if_changed=not allow_empty)
         label = label._replace(path=os.fsdecode(git.prefix or b""))
         try:
             made = commit(self.workspace.root, write_message(label), self._scope(), allow_empty=allow_empty)
@@ -90,8 +91,8 @@ class CommitCheckpoints:
             trouble = error
         return Created(made.commit, tuple(os.fsdecode(path) for path in made.files), time.time(), left_out, trouble)
 
-    def _without_repository(self, label: Label) -> Created | None:
-        saved = self._save(label, "", if_changed=True, listed=True)
+    def _without_repository(self, label: Label, *, if_changed: bool) -> Created | None:
+        saved = self._save(label, "", if_changed=if_changed, listed=True)
         return Created(saved.commit, saved.files_changed, time.time()) if saved is not None else None
 
     def _save(self, label: Label, name: str, *, if_changed: bool = False, listed: bool = False) -> Checkpoint | None:
@@ -125,9 +126,10 @@ class CommitCheckpoints:
         return [r for r in self.workspace.log(match=DIALECT) if r.metadata.get("listed") and "commit" in r.metadata]
 
     def find(self, *, step: int | None = None, name: str | None = None) -> Listed | None:
-        """Returns the newest checkpoint of a step's number, or of a pipeline step's name."""
+        """Returns the newest checkpoint of a step's number (0: those with a name), or of a pipeline step's name."""
         for each in self.listed():
-            if (step is not None and each.label.step == step) or (name is not None and each.label.name == name):
+            numbered = step is not None and (each.label.step or 0) == step
+            if numbered or (name is not None and each.label.step is None and each.label.name == name):
                 return each
         return None
 
@@ -140,7 +142,7 @@ class CommitCheckpoints:
             seen = self.workspace.diff(record)
             return bool(seen.added or seen.modified or seen.deleted or seen.renamed)
         in_scope = self._scope()
-        return any(in_scope(path, True) for path in has_changes_since(git, name))
+        return any(in_scope(path, tracked) for path, tracked in changed_since(git, name))
 
     # -- going back -----------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import datetime as dt
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -31,7 +31,11 @@ _NAME = re.compile(r"[^\0\n\r]{1,200}")
 
 
 class PipelineValidationError(UserError, ValueError):
-    """The file is no pipeline; the message lists every mistake."""
+    """The file is no pipeline; the message lists every mistake, `problems` each by itself."""
+
+    def __init__(self, message: str, problems: Sequence[str] = (), *, hint: str = "") -> None:
+        super().__init__("\n".join([message, *(f"  - {problem}" for problem in problems)]), hint=hint)
+        self.problems = list(problems)
 
 
 def read_pipeline(path: str | os.PathLike[str], variables: Mapping[str, Any] | None = None) -> PipelineConfig:
@@ -46,9 +50,7 @@ def read_pipeline(path: str | os.PathLike[str], variables: Mapping[str, Any] | N
         raise PipelineValidationError(f"Pipeline {place} has no steps defined.")
     problems = [*_head_problems(document, lines), *_step_problems(document["steps"], lines)]
     if problems:
-        raise PipelineValidationError(
-            f"Invalid pipeline {place}:\n" + "\n".join(f"  - {problem}" for problem in problems)
-        )
+        raise PipelineValidationError(f"Invalid pipeline {place}:", problems)
     stem = os.path.splitext(os.path.basename(place))[0]
     return PipelineConfig(
         name=str(document.get("name") or stem),
@@ -111,7 +113,10 @@ def _loader_class() -> Any:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        aliases = 0
+        def __init__(self, text: str) -> None:
+            super().__init__(text)
+            self.aliases = 0
+            self.checked: set[int] = set()
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
@@ -121,23 +126,29 @@ def _loader_class() -> Any:
             return super().compose_node(parent, index)
 
         def flatten_mapping(self, node: Any) -> None:
+            # Once for each object, as it was written: what is merged into it later may repeat its keys.
+            if id(node) not in self.checked:
+                self.checked.add(id(node))
+                _check_keys(node)
             super().flatten_mapping(node)
             if len(node.value) > MOST_MERGED:
                 raise yaml.constructor.ConstructorError(None, None, "merged keys multiply", node.start_mark)
 
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - the base's signature
-            seen: set[Any] = set()
-            for key, _ in node.value:
-                if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                    if key.value in seen:
-                        raise yaml.constructor.ConstructorError(
-                            None, None, f"duplicate key {key.value!r}", key.start_mark
-                        )
-                    seen.add(key.value)
-                    key.tag = "tag:yaml.org,2002:str"  # a variable may be called `on` or `no`, which YAML takes for true and false
-            return super().construct_mapping(node, deep)
-
     return Loader
+
+
+def _check_keys(node: Any) -> None:
+    """Refuses a key that stands twice; takes every key as text, since YAML reads `on` and `no` as truth values."""
+    import yaml
+
+    seen: set[str] = set()
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode) or key.tag == "tag:yaml.org,2002:merge":
+            continue
+        if key.value in seen:
+            raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key.value!r}", key.start_mark)
+        seen.add(key.value)
+        key.tag = "tag:yaml.org,2002:str"
 
 
 def _lines(node: Any) -> Iterator[tuple[tuple[Any, ...], int]]:
@@ -238,7 +249,8 @@ def _field_problems(step: dict[Any, Any]) -> Iterator[tuple[str, str]]:
         value = step.get(field)
         number = isinstance(value, int | float) and not isinstance(value, bool) and field in {"name", "model"}
         if value is not None and not number and not (isinstance(value, str) and _NAME.fullmatch(value.strip())):
-            yield field, f"{field!r} must be text on one line"
+            quotes = f" (YAML takes it for {str(value).lower()}: put it in quotes)" if isinstance(value, bool) else ""
+            yield field, f"{field!r} must be text on one line{quotes}"
     if not isinstance(step.get("checkpoint", False), bool):
         yield "checkpoint", "'checkpoint' must be true or false"
     yield from _condition_problems(step.get("condition"))

@@ -20,6 +20,7 @@ from typing import Any
 
 from mulligan import engine
 from mulligan.errors import MulliganError, NothingSaved, StoreError, UnknownCheckpoint, UnknownPath, UserError
+from mulligan.loop.inherited import InheritedRecords
 from mulligan.loop.project_values import Checkpoint, CheckpointType, FeatureState, GitState, RollbackResult
 from mulligan.loop.records import COPIES, METADATA, PLACE, Records
 from mulligan.model.checkpoint import Checkpoint as Saved
@@ -66,6 +67,11 @@ class ProjectCheckpoints:
         if self._workspace is None:
             self._workspace = engine.Workspace(self._settings)
         return self._workspace
+
+    @property
+    def inherited(self) -> InheritedRecords:
+        """The records that another tool left here."""
+        return InheritedRecords(self.records, self.workspace)
 
     def close(self) -> None:
         """Releases files and memory; the next use opens them again."""
@@ -147,28 +153,30 @@ class ProjectCheckpoints:
 
     def _copies(self, saved: Saved) -> dict[str, bytes]:
         """Returns the state files as the checkpoint holds them."""
-        copies = {}
-        for name in COPIES:
-            if name not in saved.metadata.get("not_copied", ()):
-                with suppress(UnknownPath):
-                    copies[name] = self.workspace.cat(saved, name)
-        return copies
+        return {name: data for name in COPIES if (data := self._copy(saved, name)) is not None}
+
+    def _copy(self, saved: Saved, name: str) -> bytes | None:
+        if name not in saved.metadata.get("not_copied", ()):
+            with suppress(UnknownPath):
+                return self.workspace.cat(saved, name)
+        return None
 
     # -- seeing -----------------------------------------------------------------------------------
 
     def all(self) -> list[Checkpoint]:
-        """Returns the checkpoints, newest first."""
-        return [self._shown(saved) for saved in self.workspace.log(match=MARK)]
+        """Returns the checkpoints, newest first, and behind them the records that another tool left."""
+        own = [self._shown(saved) for saved in self.workspace.log(match=MARK)]
+        return own + self.inherited.all({checkpoint.id for checkpoint in own})
 
     def get(self, checkpoint_id: str) -> Checkpoint | None:
         """Returns one checkpoint, None where there is none of that id."""
         saved = self._find(checkpoint_id)
-        return self._shown(saved) if saved is not None else None
+        return self._shown(saved) if saved is not None else self.inherited.get(checkpoint_id)
 
     def latest(self) -> Checkpoint | None:
         """Returns the newest checkpoint of any type, None where there is none."""
         found = self.workspace.log(match=MARK, limit=1)
-        return self._shown(found[0]) if found else None
+        return self._shown(found[0]) if found else next(iter(self.inherited.all()), None)
 
     def _find(self, checkpoint_id: str) -> Saved | None:
         found = self.workspace.log(match={**MARK, "id": checkpoint_id}, limit=1)
@@ -176,7 +184,7 @@ class ProjectCheckpoints:
 
     def _shown(self, saved: Saved) -> Checkpoint:
         checkpoint_id = saved.metadata["id"]
-        features = read_features(self._copies(saved).get(FEATURE_LIST_FILE))
+        features = read_features(self._copy(saved, FEATURE_LIST_FILE))
         git = saved.git
         return Checkpoint(
             checkpoint_id,
@@ -205,8 +213,9 @@ class ProjectCheckpoints:
         """Takes files, HEAD, branch, index and state files back to a checkpoint; a refusal changes nothing and is false."""
         try:
             with _system_refusals():
-                saved = self._usable(checkpoint_id)
+                saved, inherited = self._usable(checkpoint_id)
                 report = self.workspace.restore(saved, git=self._with_git)
+                laid_over = self.inherited.lay_over(inherited) if inherited is not None else []
         except StoreError:
             raise  # not a refusal: what is stored, or the disk itself, is in trouble
         except MulliganError as refusal:
@@ -219,8 +228,8 @@ class ProjectCheckpoints:
             checkpoint_id,
             error,
             "mulligan undo" if failed else "",
-            [*report.created, *report.modified],
-            list(report.deleted),
+            sorted({*report.created, *report.modified, *laid_over}),
+            [path for path in report.deleted if path not in laid_over],
             [keep.path for keep in report.kept],
             git.commit_hash if git is not None else "",
             git.branch if git is not None else "",
@@ -229,7 +238,7 @@ class ProjectCheckpoints:
 
     def preview(self, checkpoint_id: str) -> dict[str, Any]:
         """Returns what a rollback would do, as JSON can hold it; raises where it would be refused. Changes nothing."""
-        saved = self._usable(checkpoint_id)
+        saved, _ = self._usable(checkpoint_id)
         return self.workspace.plan(saved, git=self._with_git).to_dict()
 
     def rollback_to_latest(self) -> RollbackResult:
@@ -239,12 +248,18 @@ class ProjectCheckpoints:
             return RollbackResult(False, "", "There is no checkpoint yet. Nothing was changed.", "mulligan save")
         return self.rollback(newest.id)
 
-    def _usable(self, checkpoint_id: str) -> Saved:
-        """Returns the checkpoint of an id, its record proven whole; raises, with nothing changed, where it is not."""
+    def _usable(self, checkpoint_id: str) -> tuple[Saved, Checkpoint | None]:
+        """
+        Returns the checkpoint of an id, its record proven whole; raises, with nothing changed, where it is not.
+
+        Of a record that another tool left, a checkpoint is made from its commit, and the record is returned too.
+        """
         if not isinstance(checkpoint_id, str):
             raise UserError("A checkpoint is named by its id, which is text. Nothing was changed.")
         self._finish_claimed()
         saved = self._find(checkpoint_id)
+        if saved is None and (inherited := self.inherited.get(checkpoint_id)) is not None:
+            return self.inherited.as_saved(inherited), inherited
         if saved is None:
             raise UnknownCheckpoint(
                 f"There is no checkpoint {checkpoint_id!r}. Nothing was changed.", hint="List them: mulligan log"
@@ -260,7 +275,7 @@ class ProjectCheckpoints:
                 f"The record of {checkpoint_id} is damaged: {broken}. Nothing was changed, and the files that it saved are safe.",
                 hint=f"Write the record anew with repair_checkpoint({checkpoint_id!r}), or: mulligan restore {saved.short_id}",
             ) from None
-        return saved
+        return saved, None
 
     def repair(self, checkpoint_id: str) -> Checkpoint | None:
         """Writes the record of a checkpoint anew from what was saved; None where there is no such checkpoint."""
@@ -284,10 +299,11 @@ class ProjectCheckpoints:
     def delete(self, checkpoint_id: str) -> bool:
         """Deletes a checkpoint and its record; returns whether there was one."""
         saved = self._find(checkpoint_id)
-        if saved is None:
+        if saved is None and self.inherited.get(checkpoint_id) is None:
             return False
         with _system_refusals():
-            self.workspace.delete(saved)
+            if saved is not None:
+                self.workspace.delete(saved)
             self.records.remove(checkpoint_id)
         return True
 

@@ -157,6 +157,14 @@ class Records:
         except OSError:
             return None  # gone, a link, a directory, not to be read: in each case not a copy that can be used
 
+    def read_beside(self, name: str) -> bytes | None:
+        """Returns a state file of the project itself, None where there is no regular file of that name."""
+        try:
+            with Directory.open(self._root) as root:
+                return root.read(name.encode(), limit=_RECORD_LIMIT)
+        except OSError:
+            return None  # gone, a link, a directory, not to be read: nothing to compare with
+
     def _names(self) -> list[bytes]:
         with self._existing() as place:
             return place.names() if place is not None else []
@@ -180,11 +188,12 @@ class Records:
 
     @contextmanager
     def _existing(self) -> Iterator[Directory | None]:
-        """Opens the directory of records, None where there is none."""
+        """Opens the directory of records, None where there is none that can be used."""
         with Directory.open(self._root) as root:
             try:
-                place = self._descend(root, self._path)
-            except FileNotFoundError:
+                place = root.descend(self._path)
+            except OSError:
+                # Not there, a link, a file: in each case there are no records. Who writes is told why.
                 yield None
                 return
             with place:
@@ -193,8 +202,6 @@ class Records:
     def _descend(self, root: Directory, path: bytes) -> Directory:
         try:
             return root.descend(path)
-        except FileNotFoundError:
-            raise
         except OSError as error:
             raise UserError(
                 f"{self.place} in {self._root} cannot be used as a directory ({error.strerror}). Nothing was changed.",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from mulligan.model.gitposition import GitMove
 from mulligan.model.objects import MODE_DIR, MODE_LINK
 from mulligan.model.paths import ancestors, to_text
 
@@ -78,6 +79,7 @@ class RestorePlan:
     paths: tuple[str, ...] | None = None
     actions: tuple[Action, ...] = ()
     keeps: tuple[Keep, ...] = ()
+    git: GitMove | None = None
 
     @property
     def creates(self) -> list[str]:
@@ -97,7 +99,12 @@ class RestorePlan:
     @property
     def is_noop(self) -> bool:
         """Whether nothing would change."""
-        return not self.actions
+        return not self.actions and self.git is None
+
+    def is_as(self, other: RestorePlan) -> bool:
+        """Returns whether another plan does the same."""
+        same_git = self.git.promises(other.git) if self.git is not None else other.git is None
+        return self.actions == other.actions and same_git
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -109,6 +116,7 @@ class RestorePlan:
             "modifies": self.modifies,
             "deletes": self.deletes,
             "keeps": [keep.to_dict() for keep in self.keeps],
+            "git": self.git.to_dict() if self.git else None,
             "is_noop": self.is_noop,
         }
 
@@ -125,6 +133,7 @@ class RestoreReport:
     undo: str | None = None
     state: dict[str, Any] = field(default_factory=dict)
     recovered: str = ""
+    git: GitMove | None = None
 
     @property
     def complete(self) -> bool:
@@ -142,4 +151,5 @@ class RestoreReport:
             "undo": self.undo,
             "state": self.state,
             "recovered": self.recovered,
+            "git": self.git.to_dict() if self.git else None,
         }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from mulligan.errors import PlanStale
 from mulligan.model.objects import MODE_DIR
@@ -22,10 +23,22 @@ from mulligan.restore.staging import Stage, Stager
 from mulligan.restore.unlocking import Locked, find_locked, lock_again, unlock
 from mulligan.safefs.directory import Directory
 from mulligan.scan.result import Defaults
-from mulligan.timeline.journal import APPLYING, Journal, close_journal, open_journal, owe_state, read_journal, set_phase
+from mulligan.timeline.journal import (
+    APPLYING,
+    STAGING,
+    Journal,
+    close_journal,
+    open_journal,
+    owe_state,
+    read_journal,
+    set_phase,
+)
 from mulligan.timeline.moves import Move
 from mulligan.timeline.sources import Permissions, Source
 from mulligan.timeline.vault import Vault
+
+if TYPE_CHECKING:
+    from mulligan.restore.gitpart import GitPart
 
 Progress = Callable[[int, int], None]
 
@@ -41,17 +54,19 @@ def carry_out(
         journal = replace(journal, locked=_to_open(vault, journal, find_locked(staged, layout)))
         with vault.database.transaction():
             open_journal(vault.database, journal)
+        git = _git_part(vault, journal)
         stager = Stager(root, staged, vault.objects, journal.token, layout)
         executor = Executor(root, handles, journal.token, layout, seen=seen, locked=journal.locked)
         try:
             unlock(staged, journal.locked)
-            stage = _prepare(stager, executor, progress)
+            stage = _prepare(stager, executor, git, progress)
         except BaseException:
-            _abandon(vault, staged, journal, stager)
+            _abandon(vault, staged, journal, stager, git)
             raise
         set_phase(vault.database, APPLYING)
         try:
             outcome = executor.run(stage)
+            outcome.kept += git.finish() if git is not None else []
         except KeyboardInterrupt:
             # Half a restore is worse than a second's wait.
             end_interrupted(vault, root)
@@ -83,9 +98,11 @@ def _to_open(vault: Vault, journal: Journal, locked: Locked) -> Locked:
     )
 
 
-def _prepare(stager: Stager, executor: Executor, progress: Progress | None) -> Stage:
-    """Stages everything and looks at every path once more."""
+def _prepare(stager: Stager, executor: Executor, git: GitPart | None, progress: Progress | None) -> Stage:
+    """Stages everything, takes git's locks if git is to move, and looks at every path once more."""
     stage = stager.run(progress)
+    if git is not None:
+        git.prepare()
     surprise = executor.first_surprise()
     if surprise is not None:
         raise PlanStale(
@@ -95,9 +112,11 @@ def _prepare(stager: Stager, executor: Executor, progress: Progress | None) -> S
     return stage
 
 
-def _abandon(vault: Vault, handles: Handles, journal: Journal, stager: Stager) -> None:
+def _abandon(vault: Vault, handles: Handles, journal: Journal, stager: Stager, git: GitPart | None) -> None:
     """Removes what was staged; where that fails, the journal stays, and the next writing command tries again."""
     clean = stager.clear()
+    if git is not None:
+        git.abandon()
     if not lock_again(handles, journal.locked) and clean:
         with vault.database.transaction():
             close_journal(vault.database)
@@ -105,7 +124,8 @@ def _abandon(vault: Vault, handles: Handles, journal: Journal, stager: Stager) -
 
 def conclude(vault: Vault, journal: Journal) -> None:
     """Moves position and undo stack as the restore's verb says, and closes the journal (inside a transaction)."""
-    moves, left, there = vault.moves, Move(journal.safety, journal.what), Move(journal.target, journal.what)
+    moves, there = vault.moves, Move(journal.target, journal.what)
+    left = Move(journal.safety, journal.what, git=journal.git is not None)
     if journal.verb == "undo":
         moves.undone(journal.depth, left)
     elif journal.verb == "redo":
@@ -130,10 +150,36 @@ def end_interrupted(vault: Vault, root: Directory) -> tuple[Journal, Recovered] 
         # Another directory stands here now, perhaps another project: it was never part of that restore.
         recovered = Recovered(TAKEN_BACK, Outcome(kept=[Keep(".", "another directory stands here", failed=True)]))
     else:
-        recovered = recover(root, vault.objects, journal, lambda phase: set_phase(vault.database, phase))
+        recovered = _recover(vault, root, journal)
     with vault.database.transaction():
         if recovered.how == FINISHED:
             conclude(vault, journal)
         else:
             close_journal(vault.database)
     return journal, recovered
+
+
+def _recover(vault: Vault, root: Directory, journal: Journal) -> Recovered:
+    """Ends both halves of a restore, the files and git, in the same direction."""
+    git = _git_part(vault, journal)
+    recovered = recover(
+        root,
+        vault.objects,
+        journal,
+        lambda phase: set_phase(vault.database, phase),
+        back=git is not None and journal.phase != STAGING and git.must_go_back(),
+    )
+    if git is not None and recovered.how == FINISHED:
+        recovered.outcome.kept += git.finish()
+    elif git is not None:
+        git.abandon()
+    return recovered
+
+
+def _git_part(vault: Vault, journal: Journal) -> GitPart | None:
+    """Returns the git half of a restore, None where git does not move: then nothing of it is even loaded."""
+    if journal.git is None:
+        return None
+    from mulligan.restore.gitpart import GitPart
+
+    return GitPart(vault, journal, journal.git)

@@ -35,11 +35,13 @@ class Recovered(NamedTuple):
     outcome: Outcome
 
 
-def recover(root: Directory, store: BlobSource, journal: Journal, enter: Callable[[str], None]) -> Recovered:
+def recover(
+    root: Directory, store: BlobSource, journal: Journal, enter: Callable[[str], None], *, back: bool = False
+) -> Recovered:
     """
     Ends the restore that a journal describes; raises only if neither way is possible, with the journal still open.
 
-    `enter` writes the journal's next phase.
+    `enter` writes the journal's next phase. `back` says that it cannot be finished for another reason.
     """
     handles = Handles(root)
     try:
@@ -51,6 +53,8 @@ def recover(root: Directory, store: BlobSource, journal: Journal, enter: Callabl
         stuck = forward.tidy() | backward.tidy()
         if not stuck:
             enter(RESUMING)
+        if back:
+            return Recovered(TAKEN_BACK, backward.go(enter))
         try:
             return Recovered(FINISHED, forward.go(enter))
         except DurabilityLost:

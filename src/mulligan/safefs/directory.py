@@ -185,6 +185,10 @@ class Directory:
             return
         self.unlink(name)
 
+    def link(self, name: bytes, new: bytes, *, to: Directory | None = None) -> None:
+        """Gives a file a second name; FileExistsError if that is taken."""
+        seam.calls.link(name, new, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd, follow_symlinks=False)
+
     def rename_away(self, name: bytes, secret: bytes, *, to: Directory | None = None) -> None:
         """Renames what others may be writing to, to a name that only the caller knows."""
         try:
@@ -251,6 +255,18 @@ def append_at(directory: Directory, name: bytes, offset: int, data: bytes) -> No
     try:
         seam.calls.ftruncate(fd, offset)
         os.lseek(fd, offset, os.SEEK_SET)
+        write_all(fd, data)
+    finally:
+        seam.calls.close(fd)
+
+
+def append(directory: Directory, name: bytes, data: bytes) -> None:
+    """Writes behind the end of an existing regular file; raises NotRegular for anything else."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    fd = seam.calls.open(name, flags, dir_fd=directory.fd)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise NotRegular(name)
         write_all(fd, data)
     finally:
         seam.calls.close(fd)

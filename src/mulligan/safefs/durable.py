@@ -49,9 +49,9 @@ def sync_filesystem(directory: Directory, what: str) -> None:
         ) from error
 
 
-def write_synced(directory: Directory, name: bytes, parts: Iterable[bytes], what: str) -> None:
+def write_synced(directory: Directory, name: bytes, parts: Iterable[bytes], what: str, mode: int = 0o600) -> None:
     """Creates a file, writes it and makes its bytes (not yet its name) durable; leaves nothing behind on failure."""
-    fd = directory.create(name)
+    fd = directory.create(name, mode)
     try:
         try:
             for part in parts:

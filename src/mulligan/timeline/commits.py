@@ -2,7 +2,7 @@
 A checkpoint as a commit.
 
 The commit's tree holds `files/` (the workspace exactly), `modes/` (permission bits git cannot say), `state/` (one JSON
-file per key), `not-captured.json` and `checkpoint.json` (everything the timeline knows of it). That is enough to rebuild
+file per key), `git/` (where the user's repository stood, with its index), `not-captured.json` and `checkpoint.json` (everything the timeline knows of it). That is enough to rebuild
 the timeline from the repository alone, and for a person with plain git to find their work.
 """
 
@@ -71,8 +71,8 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=True, sort_keys=True, indent=1).encode("ascii") + b"\n"
 
 
-def write_commit(entry: Entry, writer: Writer) -> Entry:
-    """Adds the commit and its own objects (not the files); returns the entry with its commit id."""
+def write_commit(entry: Entry, writer: Writer, git: bytes = NO_TREE) -> Entry:
+    """Adds the commit and its own objects (not the files, nor the tree of a git record); returns the entry with its commit id."""
     cp = entry.checkpoint
     about = {
         "format": FORMAT, "id": cp.id, "name": cp.name, "description": cp.description, "kind": cp.kind,
@@ -83,6 +83,8 @@ def write_commit(entry: Entry, writer: Writer) -> Entry:
         TreeEntry(b"checkpoint.json", MODE_FILE, writer.add(BLOB, _json(about))),
         TreeEntry(b"files", MODE_DIR, entry.files_tree),
     ]
+    if git != NO_TREE:
+        entries.append(TreeEntry(b"git", MODE_DIR, git))
     if entry.modes_tree != NO_TREE:
         entries.append(TreeEntry(b"modes", MODE_DIR, entry.modes_tree))
     if cp.not_captured:

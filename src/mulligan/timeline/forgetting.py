@@ -18,6 +18,8 @@ from mulligan.model.paths import covers, join, to_text
 from mulligan.scan import cache
 from mulligan.timeline.budget import prune
 from mulligan.timeline.commits import Entry, write_commit
+from mulligan.timeline.gitrecord import record_tree
+from mulligan.timeline.sources import Reader
 from mulligan.timeline.vault import Vault
 
 ReadTree = Callable[[bytes], list[TreeEntry]]
@@ -51,7 +53,7 @@ def forget(vault: Vault, path: bytes) -> ForgetReport:
         raise UnknownPath(f"No checkpoint holds {to_text(path)!r}. Nothing was changed.", hint="mulligan log -- PATH")
     wanted = {oid for entry in holders for oid in _blobs(read, entry.files_tree, path)}
     with vault.objects.writer() as writer:
-        rewritten = [_without(entry, path, read, writer) for entry in holders]
+        rewritten = [_without(entry, path, vault.objects, writer) for entry in holders]
         writer.finish()
     with vault.database.transaction():
         for entry in rewritten:
@@ -98,7 +100,7 @@ def _files(read: ReadTree, path: bytes, entry: TreeEntry) -> Iterator[tuple[byte
         pending += [(join(at, below.name), below) for below in read(here.oid)]
 
 
-def _without(entry: Entry, path: bytes, read: ReadTree, writer: Any) -> Entry:
+def _without(entry: Entry, path: bytes, reader: Reader, writer: Any) -> Entry:
     cp, text = entry.checkpoint, to_text(path)
     rows = [
         [m.path, m.reason, m.detail]
@@ -121,8 +123,10 @@ def _without(entry: Entry, path: bytes, read: ReadTree, writer: Any) -> Entry:
         packed_not_captured=pack_list(sorted(rows)),
         state_source=lambda: state,
     )
-    tree = _cut(entry.files_tree, path.split(b"/"), read, writer)
-    return write_commit(entry._replace(checkpoint=checkpoint, files_tree=tree), writer)
+    tree = _cut(entry.files_tree, path.split(b"/"), reader.read_tree, writer)
+    # The record of where git stood stays: it holds names and hashes of what was staged, and no file's bytes.
+    record = record_tree(reader, entry.commit_id)
+    return write_commit(entry._replace(checkpoint=checkpoint, files_tree=tree), writer, record)
 
 
 def _cut(tree: bytes, names: list[bytes], read: ReadTree, writer: Any) -> bytes:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mulligan.errors import StoreDamaged
+from mulligan.model.gitposition import GitMove
 from mulligan.model.paths import parse_path, to_text
 from mulligan.model.plan import Action, Node
 from mulligan.timeline.database import Database
@@ -29,7 +30,8 @@ class Journal:
     A restore under way.
 
     `verb`, `depth` and `position` say what becomes of the undo stack and the position when it is done; `locked` are the
-    directories that were opened for it, with the permission bits they had.
+    directories that were opened for it, with the permission bits they had; `git` is the move of the user's repository that
+    belongs to it.
     """
 
     token: str
@@ -42,6 +44,7 @@ class Journal:
     phase: str = STAGING
     actions: tuple[Action, ...] = field(default=())
     locked: tuple[tuple[bytes, int], ...] = field(default=())
+    git: GitMove | None = None
 
 
 def _node(node: Node | None) -> list[Any] | None:
@@ -54,7 +57,9 @@ def _parse_node(row: Any) -> Node | None:
 
 def open_journal(database: Database, journal: Journal) -> None:
     """Writes the journal; durable when the caller's transaction is."""
-    plain = {name: value for name, value in vars(journal).items() if name != "phase"}
+    plain = {name: value for name, value in vars(journal).items() if name not in ("phase", "git")}
+    if journal.git is not None:  # else an earlier release, which knows of no such part, can still end this restore
+        plain["git"] = journal.git.to_dict()
     plain["actions"] = [[to_text(a.path), _node(a.before), _node(a.after)] for a in journal.actions]
     plain["locked"] = [[to_text(path), perm] for path, perm in journal.locked]
     packed = zlib.compress(json.dumps(plain).encode("ascii"), 1)
@@ -83,8 +88,9 @@ def read_journal(database: Database) -> Journal | None:
             Action(parse_path(path), _parse_node(old), _parse_node(new)) for path, old, new in plain.pop("actions")
         )
         locked = tuple((parse_path(path), int(perm)) for path, perm in plain.pop("locked", ()))
-        return Journal(**plain, phase=row["phase"], actions=actions, locked=locked)
-    except (ValueError, TypeError, KeyError, zlib.error) as error:
+        git = GitMove.from_dict(plain.pop("git")) if "git" in plain else None
+        return Journal(**plain, phase=row["phase"], actions=actions, locked=locked, git=git)
+    except (ValueError, AttributeError, TypeError, KeyError, zlib.error) as error:
         raise StoreDamaged(
             f"The journal of an interrupted restore cannot be read ({error}). The workspace is as the restore left it.",
             hint="mulligan doctor",

@@ -8,16 +8,36 @@ differs from the workspace; what it leaves behind goes onto the redo stack, whic
 
 from __future__ import annotations
 
+import sqlite3
 from typing import NamedTuple
 
 from mulligan.timeline.database import Database
 
 
 class Move(NamedTuple):
-    """A state the workspace was in, and which part of it the step was about: files, state or all."""
+    """
+    A state the workspace was in, and which part of it the step was about: files, state or all.
+
+    `git` says that the step from here on moved the user's repository too: who comes back here by undo moves it back.
+    """
 
     id: str
     what: str = "files"
+    git: bool = False
+
+    @classmethod
+    def read(cls, row: sqlite3.Row) -> Move:
+        """Returns the state that a row of the timeline names."""
+        what, _, rest = row["what"].partition("+")
+        return cls(row["id"], what, rest == _GIT)
+
+    @property
+    def column(self) -> str:
+        """What the timeline keeps of it."""
+        return f"{self.what}+{_GIT}" if self.git else self.what
+
+
+_GIT = "git"
 
 
 class Moves:
@@ -31,7 +51,7 @@ class Moves:
         for move in moves:
             top = self.top()
             if top != move:
-                self._db.run("INSERT INTO move (id, what) VALUES (?, ?)", *move)
+                self._db.run("INSERT INTO move (id, what) VALUES (?, ?)", move.id, move.column)
         if not keep_redo:
             self._db.run("DELETE FROM redo")
 
@@ -43,22 +63,26 @@ class Moves:
     def top(self) -> Move | None:
         """Returns the newest state."""
         row = self._db.row("SELECT id, what FROM move ORDER BY seq DESC LIMIT 1")
-        return Move(*row) if row else None
+        return Move.read(row) if row else None
 
     def down(self, limit: int = 1000) -> list[Move]:
         """Returns the states, newest first."""
-        return [Move(*row) for row in self._db.rows("SELECT id, what FROM move ORDER BY seq DESC LIMIT ?", limit)]
+        return [Move.read(row) for row in self._db.rows("SELECT id, what FROM move ORDER BY seq DESC LIMIT ?", limit)]
 
     def redoable(self) -> list[Move]:
         """Returns what was undone, the next to redo first."""
-        return [Move(*row) for row in self._db.rows("SELECT id, what FROM redo ORDER BY seq DESC")]
+        return [Move.read(row) for row in self._db.rows("SELECT id, what FROM redo ORDER BY seq DESC")]
 
     def undone(self, depth: int, left: Move) -> None:
         """Drops the `depth` newest states and remembers the one that was left, to be redone."""
         passed = self._db.rows("SELECT seq FROM move ORDER BY seq DESC LIMIT ?", depth)
         for (seq,) in passed:
             self._db.run("DELETE FROM move WHERE seq=?", seq)
-        self._db.run("INSERT INTO redo (id, what) VALUES (?, ?)", *left)
+        top = self.top()
+        if passed and top is not None and top.git:
+            # The step that moved git is taken back: the next one from here on is another.
+            self._db.run("UPDATE move SET what=? WHERE seq=(SELECT max(seq) FROM move)", top.what)
+        self._db.run("INSERT INTO redo (id, what) VALUES (?, ?)", left.id, left.column)
 
     def redone(self, *, skipped: int = 1) -> None:
         """Takes the states that were redone (or found equal) off the redo stack."""

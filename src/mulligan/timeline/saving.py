@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 from mulligan.diff.compare import Change, compare_trees
 from mulligan.model.checkpoint import IGNORED, NEWLY_IGNORED, Checkpoint, GitState, moment, pack_list
+from mulligan.model.gitposition import GitRecord
 from mulligan.model.objects import EMPTY_TREE, TreeEntry
 from mulligan.model.paths import covers, to_text
 from mulligan.scan.result import Scan, cover_of
-from mulligan.timeline.commits import Entry, write_commit
+from mulligan.timeline.commits import NO_TREE, Entry, write_commit
+from mulligan.timeline.gitrecord import write_record
 from mulligan.timeline.moves import Move
 from mulligan.timeline.retention import expired
 from mulligan.timeline.sources import Source, State, permission_changes
@@ -34,6 +36,7 @@ class Draft(NamedTuple):
     context: dict[str, Any] = {}  # noqa: RUF012 - never changed in place
     state: dict[str, Any] = {}  # noqa: RUF012 - never changed in place
     metadata: dict[str, Any] = {}  # noqa: RUF012 - never changed in place
+    git: GitRecord | None = None
 
 
 def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change]:
@@ -89,13 +92,13 @@ def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | No
     )
 
 
-def write_objects(entry: Entry, scan: Scan, writer: Any) -> Entry:
-    """Adds the trees that are new and the commit; returns the entry with its commit."""
+def write_objects(entry: Entry, scan: Scan, writer: Any, git: GitRecord | None = None) -> Entry:
+    """Adds the trees that are new, where git stood if that is recorded, and the commit; returns the entry with its commit."""
     for oid, (kind, data) in scan.objects.items():
         writer.add_hashed(oid, kind, data)
     if entry.files_tree == EMPTY_TREE:
         writer.add(b"tree", b"")
-    return write_commit(entry, writer)
+    return write_commit(entry, writer, write_record(git, writer) if git is not None else NO_TREE)
 
 
 def record(vault: Vault, entry: Entry, *, now_ns: int, pinned: set[str], as_position: bool) -> list[Entry]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from mulligan.errors import GitFailed, GitMissing
@@ -62,7 +63,6 @@ class Git:
     def __init__(self, root: str, *, where: Tools | None = None) -> None:
         self.root = os.path.realpath(root)
         self._tools = where or tools()
-        self._program = _find(self._tools.path, self.root)
         found = Repository.find(self.root, home=self._tools.home)
         self.prefix: bytes | None = None
         self.top = self.root
@@ -71,6 +71,10 @@ class Git:
                 self.prefix = found.prefix
             self.top = self.root[: -len(os.fsdecode(found.prefix)) - 1] if found.prefix else self.root
         self._settings: list[Setting] | None = None
+
+    @cached_property
+    def _program(self) -> str:
+        return _find(self._tools.path, self.root)
 
     @property
     def is_repository(self) -> bool:

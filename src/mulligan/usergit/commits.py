@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -23,7 +24,8 @@ InScope = Callable[[bytes, bool], bool]
 MAKING = "refs/mulligan/making/"
 _ATTEMPTS = 3
 _ARGUMENTS = 60_000
-_ZERO = "0" * 40
+_LOCK_WAIT = 1.0
+_LONG_AGO = 24 * 3600
 # What git leaves while it is in the middle of something.
 _UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
 _LINK, _PROGRAM, _FILE = b"120000", b"100755", b"100644"
@@ -61,28 +63,34 @@ def commit(root: str, message: bytes, in_scope: InScope, *, allow_empty: bool = 
     while a merge or the like is under way.
     """
     within = Git(root)
-    prefix = within.prefix or b""
-    git = within if not prefix else Git(within.top)
-    refuse_under_way(git)
-    head = head_of(git)
-    below = (prefix + b"/") if prefix else b""
+    below = within.prefix + b"/" if within.prefix else b""
+    git = Git(within.top) if below else within
+    _sweep(git)
     for attempt in range(_ATTEMPTS):
-        wanted, left_out = _changes(git, below, in_scope)
         try:
-            made = _build(git, head, message, wanted) if wanted or allow_empty else None
-            break
-        except (GitFailed, OSError):
-            # A file that changed or went while it was read: look again.
+            return _attempt(git, below, message, in_scope, allow_empty=allow_empty)
+        except _Meanwhile:
             if attempt == _ATTEMPTS - 1:
                 raise
-    if made is None:
+    raise AssertionError("the last attempt returns or raises")
+
+
+class _Meanwhile(GitFailed):
+    """Somebody else was at work: a file changed while it was read, or the branch moved. Another attempt may succeed."""
+
+
+def _attempt(git: Git, below: bytes, message: bytes, in_scope: InScope, *, allow_empty: bool) -> Made:
+    refuse_under_way(git)
+    head = head_of(git)
+    wanted, left_out = _changes(git, below, in_scope)
+    if not wanted and not allow_empty:
         return Made("", (), left_out)
-    name, ref = made
+    name, ref = _build(git, head, message, wanted)
     rows = _rows(git, name)
     if not rows and not allow_empty:
         git.run(["update-ref", "-d", ref])
         return Made("", (), left_out)
-    _move(git, head, made, rows)
+    _move(git, head, (name, ref), rows)
     return Made(name, tuple(row.path[len(below) :] for row in rows), left_out)
 
 
@@ -101,8 +109,21 @@ def refuse_under_way(git: Git) -> None:
                 f"git is in the middle of something here ({name}), so no commit was made. Nothing was changed.",
                 hint="Finish or abort it first: git status says how.",
             )
-    if os.path.lexists(os.path.join(directory, "index.lock")):
-        raise GitFailed("Another git process is at work here (index.lock). Nothing was changed.", hint="git status")
+    deadline = time.monotonic() + _LOCK_WAIT
+    while os.path.lexists(os.path.join(directory, "index.lock")):
+        # An editor's own `git status` holds it for a moment.
+        if time.monotonic() > deadline:
+            raise GitFailed("Another git process is at work here (index.lock). Nothing was changed.", hint="git status")
+        time.sleep(0.02)
+
+
+def _sweep(git: Git) -> None:
+    """Removes the refs of commits that a process began long ago and did not live to finish."""
+    listed = git.run(["for-each-ref", "--format=%(committerdate:unix) %(refname)", MAKING.rstrip("/")]).out
+    for line in os.fsdecode(listed).splitlines():
+        when, _, ref = line.partition(" ")
+        if when.isdigit() and int(when) < time.time() - _LONG_AGO:
+            git.run(["update-ref", "-d", ref])
 
 
 # -- what changed -------------------------------------------------------------------------------
@@ -168,7 +189,7 @@ def _build(git: Git, head: str, message: bytes, changes: list[_Change]) -> tuple
     parts += [b"D %b\n" % _quoted(change.path) for change in changes if not change.mode]
     for change in changes:
         if change.mode == _LINK:
-            target = os.readlink(os.path.join(os.fsencode(git.top), change.path))
+            target = _target(git.top, change.path)
             parts.append(b"M 120000 inline %b\ndata %d\n%b\n" % (_quoted(change.path), len(target), target))
         elif change.mode:
             parts.append(b"M %b %b %b\n" % (_mode(git, change), objects[change.path], _quoted(change.path)))
@@ -177,17 +198,26 @@ def _build(git: Git, head: str, message: bytes, changes: list[_Change]) -> tuple
     return ran.out.split()[0].decode("ascii"), ref
 
 
+def _target(top: str, path: bytes) -> bytes:
+    try:
+        return os.readlink(os.path.join(os.fsencode(top), path))
+    except OSError as error:
+        raise _Meanwhile(f"{os.fsdecode(path)!r} changed while it was read. Nothing was changed.") from error
+
+
 def _objects(git: Git, changes: list[_Change]) -> dict[bytes, bytes]:
     """Writes the bytes of files as git's objects, with the line endings that git would give them; no filter runs."""
     if not changes:
         return {}
     lines = b"".join(_quoted(change.path) + b"\n" for change in changes)
-    written = git.run(["hash-object", "-w", "--stdin-paths"], input=lines, check=True).out.split()
+    ran = git.run(["hash-object", "-w", "--stdin-paths"], input=lines)
     for change in changes:
         after = _look(git.top, change.path)
         if after is None or after.seen is None or change.seen is None or _face(after.seen) != _face(change.seen):
-            raise GitFailed(f"{os.fsdecode(change.path)!r} changed while it was read. Nothing was changed.")
-    return dict(zip((change.path for change in changes), written, strict=True))
+            raise _Meanwhile(f"{os.fsdecode(change.path)!r} changed while it was read. Nothing was changed.")
+    if ran.code:
+        raise GitFailed(f"A file cannot be made an object: {ran.complaint}. Nothing was changed.", hint="git status")
+    return dict(zip((change.path for change in changes), ran.out.split(), strict=True))
 
 
 def _face(seen: os.stat_result) -> tuple[int, ...]:
@@ -224,21 +254,22 @@ def _move(git: Git, head: str, made: tuple[str, str], rows: list[_Row]) -> None:
     """Brings the committed paths into the index, then the branch to the commit; takes the first back if the second fails."""
     name, ref = made
     before = _staged(git, [row.path for row in rows]) if rows else []
+    # The branch moves only from where it was seen, and the ref that held the commit so far goes in the same step.
+    branch = f"update HEAD\0{name}\0{head}\0" if head else f"create HEAD\0{name}\0"
+    orders = f"{branch}delete {ref}\0{name}\0".encode()
     try:
-        if rows:
-            _write_index(git, list(_index_lines(rows)))
-        # The branch moves only from where it was seen, and the ref that held the commit so far goes in the same step.
-        orders = f"update HEAD\0{name}\0{head or _ZERO}\0delete {ref}\0{name}\0".encode()
+        _write_index(git, list(_index_lines(rows)))
         moved = git.run(["update-ref", "-m", f"checkpoint: {name[:7]}", "-z", "--stdin"], input=orders)
         if moved.code:
-            gone = [b"0 %b\t%b" % (_ZERO.encode(), row.path) for row in rows]
-            if rows:
-                _write_index(git, [*gone, *before])
-            raise GitFailed(
+            raise _Meanwhile(
                 f"The branch could not be moved: {moved.complaint}. Nothing was changed.", hint="git status"
             )
-    except GitFailed:
+    except BaseException:
+        # Also for an interrupt: unless the branch has moved, nothing has.
         git.run(["update-ref", "-d", ref])
+        if head_of(git) != name:
+            gone = [_Row(row.path, b"000000", b"0" * len(row.oid)) for row in rows]
+            _write_index(git, [*_index_lines(gone), *before])
         raise
     # Only what git remembers of the files' times; without it the next `git status` is slower, not wrong.
     git.run(["update-index", "-q", "--refresh"])
@@ -261,4 +292,9 @@ def _index_lines(rows: list[_Row]) -> Iterator[bytes]:
 
 
 def _write_index(git: Git, lines: list[bytes]) -> None:
-    git.run(["update-index", "--add", "--replace", "-z", "--index-info"], input=b"\0".join([*lines, b""]), check=True)
+    if not lines:
+        return
+    given = b"\0".join([*lines, b""])
+    ran = git.run(["update-index", "--add", "--replace", "-z", "--index-info"], input=given)
+    if ran.code:
+        raise _Meanwhile(f"The index could not be written: {ran.complaint}. Nothing was changed.", hint="git status")

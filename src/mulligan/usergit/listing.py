@@ -72,11 +72,12 @@ def resolve(git: Git, text: str) -> str | None:
     return ran.out.decode("ascii", "replace").strip() if ran.code == 0 else None
 
 
-def has_changes_since(git: Git, commit: str) -> list[bytes]:
-    """Returns the tracked paths of a workspace that differ from a commit, and those that nobody tracks."""
+def changed_since(git: Git, commit: str) -> list[tuple[bytes, bool]]:
+    """Returns the paths of a workspace that differ from a commit, and those that are new; each with whether git tracks it."""
     where = [os.fsdecode(git.prefix)] if git.prefix else []
     top = Git(git.top) if git.prefix else git
-    differing = top.run(["diff", "--name-only", "-z", "--no-renames", commit, "--", *where], check=True)
-    unknown = top.run(["ls-files", "--others", "--exclude-standard", "-z", "--", *where], check=True)
+    differing = top.run(["diff", "--name-only", "-z", "--no-renames", commit, "--", *where], check=True).out
+    unknown = top.run(["ls-files", "--others", "--exclude-standard", "-z", "--", *where], check=True).out
     skip = len(git.prefix) + 1 if git.prefix else 0
-    return [path[skip:] for path in (differing.out + unknown.out).split(b"\0") if path]
+    both = ((differing, True), (unknown, False))
+    return [(path[skip:], tracked) for listed, tracked in both for path in listed.split(b"\0") if path]

@@ -7,6 +7,7 @@ environment (21) have a file of their own, since they need an engine.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import stat
@@ -623,6 +624,19 @@ def test_28_the_interval_and_the_risky_tools(manager: CheckpointManager, tools: 
     executor.execute("deploy")
     assert manager.list_checkpoints()[1].description == "before deploy: listed as risky"
     assert config.max_steps == 9  # type: ignore[attr-defined]
+
+
+def test_28_tools_that_are_coroutines(manager: CheckpointManager, ghost: GhostCommitManager, project: Path) -> None:
+    async def write_file(path: str, content: str) -> str:
+        (project / path).write_text(content)
+        return "ok"
+
+    executor = ToolExecutor(LoopConfig(checkpoint_manager=manager, ghost_commits=ghost), {"write_file": write_file})
+    assert asyncio.run(executor.execute_async("write_file", path="a", content="1")) == "ok"
+    assert (ghost.depth, [info.description for info in manager.list_checkpoints()]) == (1, ["After write_file"])
+    with pytest.raises(TypeError, match="coroutine"):
+        executor.execute("write_file", path="a", content="2")
+    assert ghost.undo() == ["deleted: a"]
 
 
 def test_28_a_path_outside_is_the_tools_own_affair(ghost: GhostCommitManager, tools: dict[str, Any]) -> None:

@@ -115,6 +115,10 @@ steps:
     ]
 
 
+def test_a_name_that_yaml_takes_for_a_truth_value_is_explained(written):
+    assert "YAML takes it for false: put it in quotes" in problems(written("steps: [{name: no, prompt: x}]"))[1]
+
+
 def test_fields_of_other_tools_at_the_top_are_left_alone(written):
     assert read_pipeline(written("description: x\nversion: 1\nowner: me\nsteps: [{prompt: x}]")).name == "pipe"
 
@@ -184,6 +188,11 @@ def test_merging_keys_is_fine_where_people_do_it(written):
         )
     )
     assert [(step.agent, step.timeout) for step in config.steps] == [("test", 5), ("test", 5)]
+
+
+def test_a_merged_key_may_be_overridden_also_in_what_is_merged_again(written):
+    text = "x: {y: {z: {w: &b {<<: &a {agent: one, model: m}, agent: two}}}}\nsteps: [{<<: *b, prompt: p}, {<<: *b, agent: three, prompt: p}]"
+    assert [(step.agent, step.model) for step in read_pipeline(written(text)).steps] == [("two", "m"), ("three", "m")]
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_worktrees_are_repositories_too(repo, tmp_path):
 
 def test_without_git_the_error_says_so(repo):
     with pytest.raises(GitMissing, match="git is not installed") as caught:
-        Git(str(repo), where=Tools("/nowhere:relative::", "/", ""))
+        Git(str(repo), where=Tools("/nowhere:relative::", "/", "")).run(["status"])
     assert isinstance(caught.value, FileNotFoundError)
     assert "mulligan save" in caught.value.hint
 

@@ -211,7 +211,8 @@ def test_a_rebase_that_stopped_and_conflicts_are_refused(repo):
         make(repo)
 
 
-def test_while_another_git_holds_the_index_nothing_happens(repo):
+def test_while_another_git_holds_the_index_nothing_happens(repo, monkeypatch):
+    monkeypatch.setattr(commits, "_LOCK_WAIT", 0.0)
     (repo / ".git/index.lock").touch()
     put(repo, "a", "2\n")
     with pytest.raises(GitFailed, match=r"index\.lock"):
@@ -256,6 +257,59 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(repo, monkeypatch):
     monkeypatch.setattr(Git, "run", meanwhile)
     make(repo)
     assert held(repo, "a") == b"3\n"
+
+
+def test_two_at_once_make_one_commit_of_the_same_files(repo, monkeypatch):
+    put(repo, "a", "2\n")
+    build, others = commits._build, []
+
+    def and_somebody_else_does_the_same(*args):
+        made = build(*args)
+        if not others:
+            others.append(None)
+            others.append(make(repo))
+        return made
+
+    monkeypatch.setattr(commits, "_build", and_somebody_else_does_the_same)
+    assert make(repo).commit == ""
+    assert git("rev-list", "--count", "HEAD", cwd=repo) == b"2\n"
+    assert git("for-each-ref", "refs/mulligan", cwd=repo) == b""
+
+
+def test_an_interrupt_leaves_index_and_branch_where_they_stood(repo, monkeypatch):
+    put(repo, "a", "2\n")
+    put(repo, "new", "1\n")
+    before, head = status(repo), git("rev-parse", "HEAD", cwd=repo)
+    plain = Git.run
+
+    def interrupted(self, args, **more) -> Ran:
+        if "--stdin" in args and args[0] == "update-ref":
+            raise KeyboardInterrupt
+        return plain(self, args, **more)
+
+    monkeypatch.setattr(Git, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make(repo)
+    assert (status(repo), git("rev-parse", "HEAD", cwd=repo)) == (before, head)
+    assert git("for-each-ref", "refs/mulligan", cwd=repo) == b""
+
+
+def test_what_a_killed_process_left_is_swept_later(repo, monkeypatch):
+    git("update-ref", "refs/mulligan/making/young", "HEAD", cwd=repo)
+    make(repo)
+    assert b"young" in git("for-each-ref", "refs/mulligan", cwd=repo)
+    monkeypatch.setattr(commits, "_LONG_AGO", -60)
+    make(repo)
+    assert git("for-each-ref", "refs/mulligan", cwd=repo) == b""
+
+
+def test_a_repository_with_the_longer_hashes(project):
+    git("init", "-q", "--object-format=sha256", cwd=project)
+    put(project, "a", "1")
+    assert len(make(project).commit) == 64
+    (project / "a").unlink()
+    assert make(project).files == (b"a",)
+    assert status(project) == []
 
 
 def test_hooks_and_signing_cannot_break_it(repo):

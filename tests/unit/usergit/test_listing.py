@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mulligan.usergit.commands import Git
-from mulligan.usergit.listing import checkpoint_commits, existing, has_changes_since, resolve
+from mulligan.usergit.listing import changed_since, checkpoint_commits, existing, resolve
 from tools import git
 from tree import put
 
@@ -83,8 +83,8 @@ def test_changes_since_a_commit_count_what_nobody_tracks(repo):
     git("add", "-A", cwd=repo)
     name = commit(repo, "x")
     put(repo, "ignored", "1")
-    assert has_changes_since(Git(str(repo)), name) == []
+    assert changed_since(Git(str(repo)), name) == []
     put(repo, "new", "1")
     put(repo, "sub/a", "2")
-    assert has_changes_since(Git(str(repo)), name) == [b"sub/a", b"new"]
-    assert has_changes_since(Git(str(repo / "sub")), name) == [b"a"]
+    assert changed_since(Git(str(repo)), name) == [(b"sub/a", True), (b"new", False)]
+    assert changed_since(Git(str(repo / "sub")), name) == [(b"a", True)]

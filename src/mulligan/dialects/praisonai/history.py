@@ -143,15 +143,21 @@ class History:
             return
         self._open.provide(CONVERSATION, conversation)
         owed = self._open.state_owed()
-        if owed is None:
+        if owed is None or not self._holds_conversation(owed):
             return
-        about = f"A restore to {owed[:8]} was cut short after the files and before the conversation."
+        about = f"A restore to {owed[:8]} ended with the files and before the conversation."
         if owed == self._open.position():
             self._open.restore(owed, what="state")
             self.recovered = f"{about} The conversation was taken back now: the two belong together again."
         else:
             self._open.state_owed(forgive=True)
             self.recovered = f"{about} The files have moved on since; the conversation was left as it is."
+
+    def _holds_conversation(self, checkpoint_id: str) -> bool:
+        try:
+            return CONVERSATION in self.workspace.get(checkpoint_id).state
+        except UnknownCheckpoint:
+            return False  # deleted since: there is nothing to hand back
 
     # -- saving ---------------------------------------------------------------------------------
 
@@ -342,14 +348,15 @@ class History:
 
 def identity(ref: object) -> str:
     """Returns the id that a reference is; raises UserError for one that means no checkpoint."""
-    if isinstance(ref, CheckpointResult) and not ref.success and not str.__len__(ref):
+    if isinstance(ref, CheckpointResult) and not ref.success and not len(ref):
         raise UserError(f"That checkpoint was never made: {ref.error}. Nothing was changed.")
     text = ref.id if isinstance(ref, Checkpoint | Saved) else ref
     if not isinstance(text, str):
         raise UserError(f"A checkpoint id is text, not {type(ref).__name__}. Nothing was changed.")
-    if not text:
+    plain = str.__str__(text)  # a failed result is false, and may be an id all the same
+    if not plain:
         raise UserError("No checkpoint id or step provided")
-    return str(text)
+    return plain
 
 
 def step_of(saved: Saved) -> int | None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
@@ -24,6 +26,9 @@ ANSWER_SECONDS = 1800
 MOST_LAYERS = 100
 _IS_LINK = 1 << 27  # Go's os.ModeSymlink, which both engines send
 _IS_DIRECTORY = 1 << 31
+# How both engines send two outputs over one connection: before each piece, whose it is and its length.
+_OUTPUT_HEAD = struct.Struct(">BxxxL")
+_ERROR_OUTPUT = 2
 _RUNNING = frozenset({"running", "restarting"})
 
 
@@ -81,6 +86,10 @@ def connect(urls: Sequence[str]) -> Engine:
     docker = load_docker()
     said = []
     for url in urls:
+        path = url.removeprefix("unix://")
+        if path != url and not os.path.exists(path):
+            said.append(f"{url} (no such file)")  # asked here, since the docker package leaves a socket open over it
+            continue
         try:
             api = docker.APIClient(base_url=url, version="auto", timeout=PING_SECONDS)
             api.ping()
@@ -115,6 +124,7 @@ class Engine:
     @contextmanager
     def asking(self, what: str) -> Iterator[None]:
         """Turns whatever goes wrong with a request into one of this module's errors."""
+        from requests.exceptions import RequestException
         from urllib3.exceptions import HTTPError
 
         try:
@@ -126,7 +136,7 @@ class Engine:
             raise kind(
                 f"The container engine could not {what}: {_reason(error)}. What was saved before is safe."
             ) from error
-        except (self._errors.DockerException, OSError, HTTPError) as error:
+        except (self._errors.DockerException, RequestException, HTTPError, ConnectionError) as error:
             raise EngineUnreachable(
                 f"The container engine at {self.url} stopped answering while it should {what} ({_reason(error)}). "
                 "Every checkpoint is safe; a step that was cut short is ended by the next use.",
@@ -247,6 +257,16 @@ class Engine:
         with self.asking(f"name the container {name}"):
             self.api.rename(container_id, name)
 
+    @contextmanager
+    def started(self, run: str) -> Iterator[Iterator[tuple[bool, bytes]]]:
+        """Starts a command that was created, and opens what it prints; closed, its connection is gone."""
+        with self.asking("run the command"):
+            url = f"{self._root}/exec/{run}/start"
+            # Not the client's exec_start: that never quite closes its socket.
+            with self.api.post(url, json={"Detach": False, "Tty": False}, stream=True, timeout=None) as answer:
+                _refuse_unless_fine(answer, "the command")
+                yield _outputs(answer.raw)
+
     # -- images ---------------------------------------------------------------------------------
 
     def images(self, label: str) -> list[dict[str, Any]]:
@@ -334,13 +354,15 @@ class Engine:
             url = self._archive_url(container_id)
             # Not the client's get_archive: what that opens cannot be closed before its end.
             with self.api.get(url, params={"path": path}, stream=True, timeout=ANSWER_SECONDS) as answer:
-                if answer.status_code == 404:
-                    raise Missing(f"There is no {path} in the container.")
                 _refuse_unless_fine(answer, path)
                 yield answer.iter_content(1 << 20)
 
     def _archive_url(self, container_id: str) -> str:
-        return f"{self.api.base_url}/v{self.api.api_version}/containers/{container_id}/archive"
+        return f"{self._root}/containers/{container_id}/archive"
+
+    @property
+    def _root(self) -> str:
+        return f"{self.api.base_url}/v{self.api.api_version}"
 
     def unpack(self, container_id: str, path: str, archive: bytes | Iterable[bytes]) -> None:
         """Unpacks a tar archive into a directory of a container."""
@@ -354,9 +376,17 @@ def engine_of(client: Any) -> Engine:
     return Engine(api, str(getattr(api, "base_url", "")))
 
 
-def _refuse_unless_fine(answer: Any, path: str) -> None:
+def _refuse_unless_fine(answer: Any, what: str) -> None:
     if answer.status_code != 200:
-        raise EngineRefused(f"The container engine could not read {path} (status {answer.status_code}).")
+        kind = {404: Missing, 409: NotRunning}.get(answer.status_code, EngineRefused)
+        raise kind(f"The container engine refused {what} (status {answer.status_code}: {answer.text.strip()}).")
+
+
+def _outputs(raw: Any) -> Iterator[tuple[bool, bytes]]:
+    """Yields what a command prints as it comes: whether it is from the error output, and the bytes."""
+    while len(head := raw.read(_OUTPUT_HEAD.size)) == _OUTPUT_HEAD.size:
+        stream, size = _OUTPUT_HEAD.unpack(head)
+        yield stream == _ERROR_OUTPUT, raw.read(size)
 
 
 def _reason(error: BaseException) -> str:

@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from mulligan.environments.base import TIMED_OUT, CommandResult
-from mulligan.environments.container.engine import Engine, EngineUnreachable
+from mulligan.environments.container.engine import Engine, EngineRefused, EngineUnreachable
 
 #: What is kept of each output; a program that prints without end must not fill the memory.
 OUTPUT_LIMIT = 16 << 20
@@ -38,8 +38,8 @@ class _Output:
         self.data = bytearray()
         self.cut = 0
 
-    def add(self, part: bytes | None) -> None:
-        self.data += part or b""
+    def add(self, part: bytes) -> None:
+        self.data += part
         if len(self.data) > 2 * OUTPUT_LIMIT:
             self._shorten()
 
@@ -68,10 +68,9 @@ class _Running(threading.Thread):
     def run(self) -> None:
         """Reads both outputs."""
         try:
-            with self._engine.asking("run the command"):
-                for out, err in self._engine.api.exec_start(self._id, stream=True, demux=True):
-                    self.out.add(out)
-                    self.err.add(err)
+            with self._engine.started(self._id) as outputs:
+                for is_error, part in outputs:
+                    (self.err if is_error else self.out).add(part)
         except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
             self.trouble = error
 
@@ -91,13 +90,26 @@ def run_command(engine: Engine, container: str, cmd: str, *, workdir: str, timeo
         _end(engine, container, mark)
         running.join(_LAST_WORDS)
     elif running.trouble is not None:
-        raise running.trouble
+        raise _begun(running.trouble)
     err = running.err.text()
     if timed_out:
         note = f"Command timed out after {timeout:g} s."
         still = " It could not be ended and still runs in the container." if running.is_alive() else ""
         return CommandResult(running.out.text(), f"{err}{_newline(err)}{note}{still}", TIMED_OUT)
-    return CommandResult(running.out.text(), err, _exit_code(engine, run))
+    try:
+        return CommandResult(running.out.text(), err, _exit_code(engine, run))
+    except EngineRefused as error:
+        raise _begun(error) from error
+
+
+def _begun(trouble: BaseException) -> BaseException:
+    """Returns an error that says that the command had begun: whoever sees it must not run the command once more."""
+    if isinstance(trouble, EngineRefused):
+        return EngineRefused(
+            f"The container was stopped or replaced while the command ran in it ({trouble}). Checkpoints are safe.",
+            hint="Look at what the command did before you run it again",
+        )
+    return trouble
 
 
 def _newline(text: str) -> str:
@@ -108,7 +120,9 @@ def _end(engine: Engine, container: str, mark: str) -> None:
     script = ["/bin/sh", "-c", _END_MARKED, "sh", f"{MARK}={mark}"]
     with engine.asking("end the command"):
         run = engine.api.exec_create(container, script, user="0")["Id"]
-        engine.api.exec_start(run)
+    with engine.started(run) as outputs:
+        for _ in outputs:
+            pass
 
 
 def _exit_code(engine: Engine, run: str) -> int:

@@ -245,7 +245,7 @@ class ContainerHistory:
             target.request,
             name=f"{self.name}-{journal['operation']}",
             labels=labels,
-            volumes=live.volumes if live else {},
+            volumes=_unnamed(live, target.request) if live else {},
         )
         if live is not None and claims_ports(target.request):
             self.engine.kill(live.id)
@@ -376,8 +376,7 @@ class ContainerHistory:
     def remove_all(self, *, images: bool) -> None:
         """Removes the container, and with `images` every checkpoint's image; files of workspaces stay saved."""
         for each in self.engine.containers(f"{ENVIRONMENT}={self.name}"):
-            # The engine gives a volume that nobody named 64 hexadecimal digits; the others are their owner's.
-            self.engine.remove(each.id, volumes=[volume for volume in each.volumes if len(volume) == 64])
+            self.engine.remove(each.id, volumes=[volume for volume in each.volumes if _nobody_named(volume)])
         if images:
             for checkpoint in self.checkpoints():
                 self.engine.remove_image(tag_of(self.name, checkpoint.id))
@@ -428,3 +427,14 @@ def writable(request: Request) -> list[tuple[str, str]]:
 def claims_ports(request: Request) -> bool:
     """Returns whether two containers of this request cannot run side by side."""
     return bool(request["ports"]) or request["options"].get("network_mode") == "host"
+
+
+def _unnamed(live: Container, request: Request) -> dict[str, str]:
+    """Returns the volumes that only this container knows of: the next one gets them, or what is in them would be lost."""
+    declared = {mount.get("Target") for mount in request["options"].get("mounts", ())}
+    return {v: inside for v, inside in live.volumes.items() if _nobody_named(v) and inside not in declared}
+
+
+def _nobody_named(volume: str) -> bool:
+    """Returns whether the engine made up a volume's name: 64 hexadecimal digits. The others are their owner's."""
+    return len(volume) == 64 and volume.isalnum()

@@ -124,14 +124,15 @@ def parse_index(data: bytes, *, shared: Callable[[bytes], bytes | None] | None =
         rows = read_rows(data)
         extensions = read_extensions(data, rows.end)
         if b"link" in extensions:
-            rows = _joined(rows, extensions[b"link"], shared)
+            rows = split_rows(rows, extensions[b"link"], shared)
         _check_names(rows)
     except Malformed:
         return None
     return Index(rows.names, rows.heads, rows.special, extensions.get(b"TREE", b""))
 
 
-def _joined(rows: Rows, link: bytes, shared: Callable[[bytes], bytes | None] | None) -> Rows:
+def split_rows(rows: Rows, link: bytes, shared: Callable[[bytes], bytes | None] | None) -> Rows:
+    """Returns the entries of a split index, both halves; raises Malformed."""
     if len(link) < 20:
         raise Malformed("link")
     if link[:20] == bytes(20):

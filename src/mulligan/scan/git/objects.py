@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from mulligan.safefs.directory import Directory
-from mulligan.scan.git.files import open_directory, read_file
+from mulligan.scan.git.files import open_directory, read_file, status
 from mulligan.scan.git.pack import LOOKUP_PRICE, OBJECT_LIMIT, BadPack, Meter, Pack, inflate
 
 ALTERNATES_LIMIT = 1 << 16
@@ -25,6 +25,7 @@ PACKS_LIMIT = 256
 WORK_LIMIT = 1 << 29
 
 GITLINK = 0o160000
+_HEX = frozenset(b"0123456789abcdef")
 
 
 class Entry(NamedTuple):
@@ -38,12 +39,12 @@ class Entry(NamedTuple):
 class Objects:
     """The objects that a repository can see; open while it is used, then closed."""
 
-    def __init__(self, root: bytes) -> None:
+    def __init__(self, root: bytes, *, work: int = 0) -> None:
         self._root = root
         self._stores: list[Directory] | None = None
         self._packs: list[Pack] | None = None
         self._open: list[Directory] = []
-        self._meter, self._tries = Meter(WORK_LIMIT), STORES_LIMIT
+        self._meter, self._tries = Meter(work or WORK_LIMIT), STORES_LIMIT
 
     def __enter__(self) -> Objects:
         return self
@@ -60,6 +61,40 @@ class Objects:
         if len(oid) != 20 or self._meter.left < 0:
             return None
         return self._packed(oid) or self._loose(oid)
+
+    def has(self, oid: bytes) -> bool:
+        """Returns whether an object is there, without reading it."""
+        if self._packs is None:
+            self._packs = list(self._open_packs())
+        for pack in self._packs:
+            with suppress(OSError, BadPack, IndexError):  # a broken pack holds nothing; another may
+                if pack.offset_of(oid) is not None:
+                    return True
+        name = oid.hex().encode("ascii")
+        return any(status(directory, name[:2] + b"/" + name[2:]) is not None for directory in self._directories())
+
+    def beginning_with(self, text: str, most: int = 64) -> set[bytes]:
+        """Returns the first few objects whose ids begin with some hexadecimal digits (two at least)."""
+        low, high = bytes.fromhex(text.ljust(40, "0")), bytes.fromhex(text.ljust(40, "f"))
+        found: set[bytes] = set()
+        if self._packs is None:
+            self._packs = list(self._open_packs())
+        for pack in self._packs:
+            with suppress(OSError, BadPack):  # a broken pack holds nothing
+                found.update(pack.between(low, high, most))
+        start = text[:2].encode("ascii")
+        for store in self._directories():
+            names = [start + name for name in _names_in(store, start) if len(name) == 38]
+            found |= {
+                bytes.fromhex(name.decode())
+                for name in names
+                if _HEX.issuperset(name) and name.startswith(text.encode())
+            }
+        return found
+
+    def is_partial(self) -> bool:
+        """Returns whether objects may be missing on purpose, to be fetched when git needs them."""
+        return any(name.endswith(b".promisor") for store in self._directories() for name in _names_in(store, b"pack"))
 
     def read_commit_tree(self, oid: bytes) -> bytes | None:
         """Returns the tree of a commit."""
@@ -144,6 +179,14 @@ class Objects:
         for line in (read_file(directory, b"info/alternates", limit=ALTERNATES_LIMIT) or b"").split(b"\n"):
             if line and not line.startswith((b"#", b'"')):
                 self._follow(os.path.join(path, line), depth + 1, seen)
+
+
+def _names_in(store: Directory, name: bytes) -> list[bytes]:
+    try:
+        with store.child(name) as directory:
+            return directory.names()
+    except OSError:
+        return []
 
 
 def _size(directory: Directory, name: bytes) -> int:

@@ -111,6 +111,19 @@ class Pack:
                 high = middle
         return None
 
+    def between(self, low: bytes, high: bytes, most: int) -> list[bytes]:
+        """Returns the first few ids from one to another, both included; raises BadPack."""
+        first, last = 0, self._count
+        while first < last:
+            self._meter.spend(LOOKUP_PRICE)
+            middle = (first + last) // 2
+            if self._at(_FIRST + middle * 20, 20) < low:
+                first = middle + 1
+            else:
+                last = middle
+        found = [self._at(_FIRST + at * 20, 20) for at in range(first, min(first + most, self._count))]
+        return [oid for oid in found if oid <= high]
+
     def _offset(self, position: int) -> int:
         offsets = _FIRST + self._count * 24
         offset = int.from_bytes(self._at(offsets + position * 4, 4), "big")

@@ -62,6 +62,20 @@ def read_head(git_dir: Directory, common: Directory) -> Head:
     return _on(first, "")._replace(known=False)
 
 
+def read_ref(git_dir: Directory, common: Directory, name: str) -> str | None:
+    """Returns the commit of a ref, "" where there is no such ref, None where it is symbolic or cannot be read."""
+    raw = os.fsencode(name)
+    content = _content(git_dir, common, raw) if is_ref_name(raw) else b""
+    return "" if content is None else _commit(content) or None
+
+
+def packed_names(common: Directory) -> frozenset[bytes]:
+    """Returns the names of all packed refs, none where the file cannot be read."""
+    data = read_file(common, b"packed-refs", limit=PACKED_LIMIT) or b""
+    rows = (line.partition(b" ") for line in data.split(b"\n") if line[:1] not in (b"#", b"^"))
+    return frozenset(name for commit, _, name in rows if len(commit) == 40)
+
+
 def is_ref_name(name: bytes) -> bool:
     """Returns whether a name may be looked up below a git directory: within `refs/`, and without a way out."""
     if not name.startswith(b"refs/") or len(name) > 1024 or min(name) <= 0x20 or b"\x7f" in name:

@@ -35,7 +35,8 @@ class Repository:
         self, top: bytes, prefix: bytes, git_dir: tuple[bytes, Directory], common: tuple[bytes, Directory]
     ) -> None:
         self.prefix = prefix
-        self._top, self._git_dir, self._common = top, git_dir[1], common[1]
+        self.top, self._git_dir, self._common = top, git_dir[1], common[1]
+        self.git_path, self.common_path = git_dir[0], common[0]
         self._objects_path = os.path.join(common[0], b"objects")
         self._index: tuple[tuple[int, ...], Index | None] | None = None
         self._raw: tuple[tuple[int, ...], RawIndex] | None = None
@@ -105,6 +106,16 @@ class Repository:
         self._git_dir.close()
         self._common.close()
 
+    @property
+    def git_dir(self) -> Directory:
+        """The directory that holds HEAD and the index: the repository's own, or that of a linked worktree."""
+        return self._git_dir
+
+    @property
+    def common(self) -> Directory:
+        """The directory that holds branches and objects, shared by all worktrees."""
+        return self._common
+
     # -- HEAD and excludes ----------------------------------------------------------------------
 
     def head(self) -> Head:
@@ -122,7 +133,7 @@ class Repository:
         Each comes with the workspace's path relative to the directory that holds it.
         """
         found: list[tuple[bytes, bytes]] = []
-        here, rest = self._top, self.prefix
+        here, rest = self.top, self.prefix
         while rest:
             directory = open_directory(here)
             if directory is not None:
@@ -171,9 +182,9 @@ class Repository:
 
     # -- objects and state ----------------------------------------------------------------------
 
-    def objects(self) -> Objects:
-        """Returns the repository's objects, to be used in a `with` block."""
-        return Objects(self._objects_path)
+    def objects(self, *, work: int = 0) -> Objects:
+        """Returns the repository's objects, to be used in a `with` block; `work` is how many bytes may be inflated, if not as usual."""
+        return Objects(self._objects_path, work=work)
 
     def state_key(self) -> bytes:
         """Returns a digest of HEAD, its commit and the index: while it stays the same, only the work tree can change."""

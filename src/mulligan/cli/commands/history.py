@@ -1,0 +1,69 @@
+"""`mulligan history`: the checkpoints that are commits on your branch."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.loop.commits import CommitCheckpoints, Listed
+from mulligan.present.text import columns
+from mulligan.present.visible import visible
+
+USAGE = "history"
+DESCRIPTION = """\
+List the checkpoints that are commits on your branch, newest first: those of an agent's steps and of pipelines.
+
+These are the commits `architect:checkpoint:…` that `git log --grep` shows, and those that a rollback left behind, which it
+does not. The checkpoints of mulligan itself are in `mulligan log`. In a directory without a repository mulligan keeps the
+same list by itself.
+"""
+EXAMPLES = (
+    ("mulligan history", "all of them"),
+    ("mulligan --json history", "for a program"),
+)
+EXIT_CODES = (0, 1, 90)
+PATHS = ""
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments: none."""
+
+
+def run(context: Context, _args: argparse.Namespace) -> Result:
+    """Lists the commits."""
+    found = CommitCheckpoints(context.workspace).listed()
+    return Result(found, lambda: {"checkpoints": [_plain(each) for each in found]})
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints them as a table."""
+    found: list[Listed] = result.value
+    if not found:
+        context.out.line("No checkpoints recorded.")
+        return
+    context.out.line(f"Checkpoints ({len(found)}):")
+    context.out.line()
+    rows = [(_step(each), each.commit[:7], _date(each.when), visible(each.label.message) or "-") for each in found]
+    context.out.lines(columns([("Step", "Hash", "Date", "Message"), *rows]))
+    context.out.line()
+    context.out.line("Use 'mulligan rollback --to-step N' to restore.")
+
+
+def _plain(each: Listed) -> dict[str, object]:
+    return {
+        "step": each.label.step or 0,
+        "name": each.label.name,
+        "commit_hash": each.commit,
+        "message": each.label.message,
+        "timestamp": each.when,
+    }
+
+
+def _step(each: Listed) -> str:
+    return str(each.label.step) if each.label.step is not None else visible(each.label.name) or "0"
+
+
+def _date(when: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when)) if when else "-"

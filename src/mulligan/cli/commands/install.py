@@ -1,0 +1,118 @@
+"""`mulligan install`: put mulligan's own files where an agent looks for them."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.errors import UserError
+from mulligan.install.folder import KEEP, NOTE, REPLACE, UNCHANGED, Folder, Installed, Step
+from mulligan.install.targets import PROJECT, SCOPES, TARGETS, Target, destination
+from mulligan.present.text import count
+from mulligan.present.visible import visible
+from mulligan.settings import places
+
+USAGE = "install [AGENT] [--scope project|user] [--dry-run] [--uninstall] [--force] [-y]"
+DESCRIPTION = """\
+Wire up an agent: write the files that it reads into this project, or with `--scope user` into your home for all projects.
+
+Without AGENT, list what can be installed.
+
+What will be written is shown first; on a terminal you are asked. Running it again brings the files up to date. A file that you
+changed is never overwritten: the command refuses, and with --force keeps your version beside the new one. --uninstall removes
+what was installed and leaves what you changed or added.
+"""
+EXAMPLES = (
+    ("mulligan install claude-skill --dry-run", "see what would be written, and where"),
+    ("mulligan install claude-skill", "the checkpoint-manager skill, into .claude/skills of this project"),
+    ("mulligan install claude-skill --scope user", "for all your projects"),
+    ("mulligan install claude-skill --uninstall", "take it away again"),
+)
+EXIT_CODES = (0, 1, 2)
+PATHS = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments."""
+    known = "; ".join(f"{target.name}: {target.summary}" for target in TARGETS.values())
+    parser.add_argument("agent", nargs="?", choices=list(TARGETS), metavar="AGENT", help=known)
+    parser.add_argument(
+        "--scope",
+        choices=SCOPES,
+        default=PROJECT,
+        help="for this project, or for you in all of them (default: project)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
+    parser.add_argument("--uninstall", action="store_true", help="remove what was installed")
+    parser.add_argument("--force", action="store_true", help="replace files that you changed, keeping a copy of each")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def run(context: Context, args: argparse.Namespace) -> Result:
+    """Installs, uninstalls or lists."""
+    if args.agent is None:
+        known = {"agents": [{"name": each.name, "summary": each.summary} for each in TARGETS.values()]}
+        return Result(known, lambda: known)
+    target = TARGETS[args.agent]
+    home = places(context.environ).home
+    to = destination(target, args.scope, project=context.settings.workspace, home=home)
+    folder = Folder(to)
+    steps = folder.plan_removal() if args.uninstall else folder.plan(target.files())
+    done = Installed(steps, [])
+    if not args.dry_run:
+        _confirm(context, args, steps, to.directory)
+        done = folder.uninstall() if args.uninstall else folder.install(target.files(), force=args.force)
+    document = _document(target, args, to.directory, done)
+    return Result(document, lambda: document)
+
+
+def _confirm(context: Context, args: argparse.Namespace, steps: list[Step], directory: str) -> None:
+    if args.yes or not context.interactive or not _changing(steps):
+        return
+    context.err.lines(_lines(directory, steps))
+    if not context.ask("Remove these?" if args.uninstall else "Write these?"):
+        raise UserError("Not confirmed. Nothing was written.")
+
+
+def _document(target: Target, args: argparse.Namespace, directory: str, done: Installed) -> dict[str, Any]:
+    return {
+        "agent": target.name,
+        "scope": args.scope,
+        "directory": directory,
+        "uninstall": args.uninstall,
+        "dry_run": args.dry_run,
+        "steps": [step.to_dict() for step in done.steps],
+        "copies": done.copies,
+    }
+
+
+def _changing(steps: list[Step]) -> list[Step]:
+    return [step for step in steps if step.action not in {UNCHANGED, KEEP}]
+
+
+def _lines(directory: str, steps: list[Step]) -> list[str]:
+    return [f"in {visible(directory)}", *(f"  {step.action:<9} {visible(step.path)}" for step in steps)]
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints what was, or would be, done to each file."""
+    found, out = result.value, context.out
+    if "agents" in found:
+        out.lines([f"{each['name']}  {each['summary']}" for each in found["agents"]])
+        return
+    steps = [Step(**step) for step in found["steps"]]
+    out.lines(_lines(found["directory"], steps))
+    out.lines([f"  your version of it is kept as {visible(copy)}" for copy in found["copies"]])
+    changed = _changing(steps)
+    if not changed:
+        out.line("nothing to do" if steps else "nothing is installed there")
+    elif found["dry_run"]:
+        out.line(f"{count(len(changed), 'file')} would be {'removed' if found['uninstall'] else 'written'}")
+        if any(step.action == REPLACE for step in steps):
+            out.line("`replace` is about files that somebody changed: only with --force, and a copy is kept")
+    else:
+        out.line(f"{'uninstalled' if found['uninstall'] else 'installed'}: {count(len(changed), 'file')}")
+    if any(step.action == KEEP for step in steps):
+        out.line(f"kept, because somebody changed it; remove it yourself if you do not need it (and {NOTE})")

@@ -1,0 +1,215 @@
+"""`mulligan run`: a pipeline of agents, each step one undo away."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING
+
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.cli.interruption import interrupted_by_signals
+from mulligan.cli.steps import Watcher, step_lines
+from mulligan.cli.usage import UsageError
+from mulligan.errors import UserError
+from mulligan.present.text import count
+from mulligan.present.visible import visible
+
+if TYPE_CHECKING:
+    from mulligan.loop.agents import Agents
+    from mulligan.loop.pipeline import PipelineRunner
+    from mulligan.loop.steps import PipelineConfig
+
+USAGE = "run PIPELINE.yaml [--var K=V …] [--from-step STEP] [--dry-run] [--report FORMAT [--report-file FILE]]"
+DESCRIPTION = """\
+Run a pipeline: steps that agents carry out one after another.
+
+Before each step a checkpoint is saved, so a bad step is one `mulligan undo` away. A step with `checkpoint: true` that succeeded
+is also committed to your branch as `architect:checkpoint:STEP`, where there is a repository. Agents are command lines, from
+`agents:` in the file or from `--agent`, or come from a Python factory. A step that fails does not stop the others.
+
+A pipeline runs the commands it names, with your rights: run only pipelines that you trust.
+"""
+EXAMPLES = (
+    ("mulligan run build.yaml", "run all steps"),
+    ("mulligan run build.yaml --dry-run", "show what would be run; nothing is"),
+    ("mulligan run build.yaml --var ticket=42 --from-step test", "with a variable, from a later step on"),
+    ("mulligan run build.yaml --agent 'build=claude -p {prompt}'", "the command line of an agent"),
+    ("mulligan run build.yaml --report github --report-file report.md", "with a report for a code review"),
+)
+EXIT_CODES = (0, 1, 3, 11, 90, 91, 130)
+PATHS = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments."""
+    parser.add_argument("pipeline", metavar="PIPELINE.yaml", help="the file that describes the steps")
+    parser.add_argument(
+        "--var", action="append", default=[], metavar="K=V", help="a variable, instead of the file's own"
+    )
+    parser.add_argument("--from-step", metavar="STEP", help="begin with this step")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan and run nothing")
+    parser.add_argument(
+        "--agent", action="append", default=[], metavar="NAME=COMMAND", help="the command line of an agent"
+    )
+    parser.add_argument("--agent-factory", metavar="PACKAGE.MODULE:FUNCTION", help="where all other agents come from")
+    parser.add_argument("--no-commit", action="store_true", help="make no commits, only checkpoints of mulligan")
+    parser.add_argument("--report", choices=("json", "markdown", "github"), help="write a report of the run")
+    parser.add_argument("--report-file", metavar="FILE", help="where the report goes (default: standard output)")
+    parser.add_argument("--quiet", action="store_true", help="say nothing while the steps run")
+
+
+def run(context: Context, args: argparse.Namespace) -> Result:
+    """Runs the pipeline, or shows its plan."""
+    from mulligan.loop.pipeline import PipelineRunner, commit_step, save_step
+
+    if args.report and not args.report_file and context.json:
+        raise UsageError(
+            "With --json a report needs a file.", hint="mulligan run … --report markdown --report-file FILE"
+        )
+    if args.report_file and not args.report:
+        raise UsageError("--report-file needs --report.", hint="mulligan run … --report markdown --report-file FILE")
+    config = _config(context, args)
+    watcher = Watcher(context, quiet=args.quiet)
+    agents = _agents(context, args, config, watcher)
+    runner = PipelineRunner(
+        config,
+        agents,
+        context.base,
+        # A plan opens nothing: also where there could be no store.
+        workspace=None if args.dry_run else context.workspace,
+        checkpointer=save_step if args.no_commit else commit_step,
+        strict=True,
+        on_event=watcher.event,
+    )
+    _check_beginning(runner, args)
+    if not args.dry_run:
+        _check_programs(config, agents)
+    return _carry_out(context, runner, args, watcher)
+
+
+def _config(context: Context, args: argparse.Namespace) -> PipelineConfig:
+    from mulligan.loop.pipeline_file import PipelineValidationError, read_pipeline
+
+    path = os.path.join(context.base, args.pipeline)
+    try:
+        return read_pipeline(path, _pairs(args.var, "--var ticket=42"))
+    except FileNotFoundError:
+        raise UserError(f"There is no pipeline {path}. Nothing was run.", hint="mulligan run PIPELINE.yaml") from None
+    except PipelineValidationError as error:
+        if context.json or not error.problems:
+            raise
+        for problem in error.problems:
+            context.note(visible(problem))
+        raise UserError(
+            f"{path} is no valid pipeline: {count(len(error.problems), 'mistake')}. Nothing was run."
+        ) from None
+
+
+def _pairs(words: list[str], example: str) -> dict[str, str]:
+    for word in words:
+        if "=" not in word or not word.partition("=")[0].strip():
+            raise UsageError(f"{word!r} is not NAME=VALUE.", hint=f"mulligan run … {example}")
+    return {name.strip(): value for name, _, value in (word.partition("=") for word in words)}
+
+
+def _agents(context: Context, args: argparse.Namespace, config: PipelineConfig, watcher: Watcher) -> Agents:
+    from mulligan.loop.agents import Agents, load_factory
+    from mulligan.loop.pipeline import missing_agents
+
+    lines = {**config.agents, **_pairs(args.agent, "--agent 'build=claude -p {prompt}'")}
+    fallback = load_factory(args.agent_factory) if args.agent_factory else None
+    try:
+        agents = Agents(lines, cwd=context.base, fallback=fallback, on_output=watcher.output)
+    except ValueError as error:
+        raise UsageError(f"A command line of --agent cannot be read: {error}.") from None
+    missing = missing_agents(config, agents)
+    if missing and not args.dry_run:
+        name = missing[0]
+        raise UserError(
+            f"Nobody provides the agent {name!r}. Nothing was run.",
+            hint=f"Add to the file:  agents: {{{name}: 'claude -p {{prompt}}'}}  or use --agent or --agent-factory",
+        )
+    return agents
+
+
+def _check_beginning(runner: PipelineRunner, args: argparse.Namespace) -> None:
+    """Refuses a first step that does not exist, or one that needs what only earlier steps say."""
+    from mulligan.loop.conditions import names_in
+
+    names = [step.name for step in runner.config.steps]
+    if args.from_step is None:
+        return
+    if args.from_step not in names:
+        raise UserError(
+            f"There is no step {args.from_step!r}. Nothing was run.", hint=f"The steps are: {', '.join(names)}"
+        )
+    at = names.index(args.from_step)
+    known = {*runner.variables}
+    before = {step.output_var for step in runner.config.steps[:at] if step.output_var}
+    for step in runner.config.steps[at:]:
+        lacking = sorted((before - known) & {*names_in(step.prompt), *names_in(step.condition or "")})
+        if lacking:
+            raise UserError(
+                f"Step {step.name!r} needs {lacking[0]!r}, which only an earlier step says. Nothing was run.",
+                hint=f"mulligan run … --from-step {shlex.quote(args.from_step)} --var {lacking[0]}=…",
+            )
+        known.add(step.output_var or "")
+
+
+def _check_programs(config: PipelineConfig, agents: Agents) -> None:
+    for step in config.steps:
+        words = agents.commands.get(step.agent)
+        if words and shutil.which(words[0]) is None and "/" not in words[0]:
+            raise UserError(
+                f"The program {words[0]!r} of agent {step.agent!r} was not found. Nothing was run.",
+                hint="Install it, or name another one: --agent 'NAME=COMMAND {prompt}'",
+            )
+
+
+def _carry_out(context: Context, runner: PipelineRunner, args: argparse.Namespace, watcher: Watcher) -> Result:
+    from mulligan.loop.report import as_dict, report
+
+    stopped = False
+    try:
+        # Whatever a Python agent prints must not end up in our document.
+        with interrupted_by_signals(), redirect_stdout(context.err.stream):
+            runner.run(from_step=args.from_step, dry_run=args.dry_run)
+    except KeyboardInterrupt:
+        stopped = True
+    watcher.done()
+    results = runner.results
+    text = report(args.report, runner.config.name, results) if args.report else ""
+    if args.report_file:
+        _write(os.path.join(context.base, args.report_file), text)
+    shown = text if args.report and not args.report_file else runner.get_plan_summary() if args.dry_run else ""
+    code = 130 if stopped else 0 if all(result.ok for result in results) else 1
+    return Result(
+        (shown, results, stopped), lambda: {**as_dict(runner.config.name, results), "interrupted": stopped}, code
+    )
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        with open(path, "w", encoding="utf-8", errors="backslashreplace") as out:
+            out.write(text)
+    except OSError as error:
+        raise UserError(
+            f"The pipeline ran, but its report could not be written to {path} ({error.strerror}).", hint="mulligan log"
+        ) from None
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints the report or the plan, else what became of each step."""
+    shown, results, stopped = result.value
+    if shown:
+        context.out.stream.write(shown if shown.endswith("\n") else shown + "\n")
+        return
+    context.out.lines(step_lines(results, context.out.style))
+    if stopped:
+        context.note("Interrupted: the agent was ended. What it changed is there; take it back with: mulligan undo")
+    elif any(not each.ok for each in results):
+        context.note("What the steps changed is there. One step back: mulligan undo; all of them: mulligan log")

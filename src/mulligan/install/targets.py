@@ -1,0 +1,82 @@
+"""
+What can be installed, for whom, and where it goes.
+
+A target is a folder of files that ships with the package and has a place below a project or below a user's home.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from mulligan.safefs.directory import Directory
+
+PROJECT, USER = "project", "user"
+SCOPES = (PROJECT, USER)
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class Target(NamedTuple):
+    """A folder that ships with the package: where it is, what it is for, and where it goes below a project or a home."""
+
+    name: str
+    summary: str
+    source: str
+    place: str
+
+    def files(self) -> dict[str, bytes]:
+        """Returns the files of the folder, by their path in it."""
+        top = os.path.join(_PACKAGE, self.source)
+        found: dict[str, bytes] = {}
+        for folder, below, names in os.walk(top):
+            below[:] = sorted(name for name in below if name != "__pycache__")
+            with Directory.open(folder) as directory:
+                for name in sorted(names):
+                    path = os.path.relpath(os.path.join(folder, name), top)
+                    found[path] = directory.read(os.fsencode(name))
+        return found
+
+
+class Destination(NamedTuple):
+    """Where a target goes: a directory that exists, and the path from there, which is walked through no link."""
+
+    root: str
+    path: str
+
+    @property
+    def directory(self) -> str:
+        """The whole path, for people."""
+        return os.path.join(self.root, self.path)
+
+
+TARGETS: dict[str, Target] = {
+    target.name: target
+    for target in (
+        Target(
+            "claude-skill",
+            "the checkpoint-manager skill, for agents that read .claude/skills",
+            "skills/checkpoint-manager",
+            ".claude/skills/checkpoint-manager",
+        ),
+    )
+}
+
+
+def destination(target: Target, scope: str, *, project: str, home: str) -> Destination:
+    """
+    Returns where a target goes.
+
+    Below a home links are followed: people keep their settings in a repository and link them into place. Below a project
+    they are not: a repository that somebody else made must not lead a write elsewhere.
+    """
+    if scope == PROJECT:
+        return Destination(project, target.place)
+    full = os.path.realpath(os.path.join(home, target.place))
+    root = full
+    while not os.path.isdir(root):
+        root = os.path.dirname(root)
+    return (
+        Destination(root, os.path.relpath(full, root))
+        if root != full
+        else Destination(os.path.dirname(full), os.path.basename(full))
+    )

@@ -1,0 +1,134 @@
+"""
+An open workspace: what every verb stands on.
+
+The settings, the store, the lock and the events. Reading verbs take no lock and change nothing; writing verbs hold the store
+for as long as they run and first end a restore that an earlier process left half done.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Self
+
+from mulligan.errors import MulliganError, NothingSaved
+from mulligan.events import Events, Handler
+from mulligan.model.policy import Settings
+from mulligan.safefs.trouble import typed
+from mulligan.state.providers import Provider
+from mulligan.timeline import stores as all_stores
+from mulligan.timeline.commits import Entry
+from mulligan.timeline.vault import Vault
+from mulligan.workbench import Progress, Workbench, collector_paused
+
+
+class Opened:
+    """A workspace that is open; the verbs are in `engine`."""
+
+    def __init__(self, settings: Settings, *, now_ns: Callable[[], int] = time.time_ns) -> None:
+        all_stores.refuse_unprotectable(settings)
+        self.settings = settings
+        self.last_recovery = ""
+        self._bench = Workbench(settings, now_ns)
+        self._events = Events()
+        self._mutex = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"<mulligan.Workspace {self.root!r}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def root(self) -> str:
+        """The workspace's directory."""
+        return self.settings.workspace
+
+    @property
+    def store_path(self) -> str:
+        """The directory of its store."""
+        return self.settings.store
+
+    @property
+    def progress(self) -> Progress | None:
+        """Called as `progress(label, done, total)` during long work."""
+        return self._bench.progress
+
+    @progress.setter
+    def progress(self, tell: Progress | None) -> None:
+        self._bench.progress = tell
+
+    def close(self) -> None:
+        """Releases files and memory; the next use opens them again."""
+        with self._mutex:
+            self._bench.close()
+
+    # -- telling --------------------------------------------------------------------------------
+
+    def on(self, event: str, handler: Handler) -> None:
+        """Calls a handler after each such event: saved, restored, deleted, pruned, partial, error."""
+        self._events.on(event, handler)
+
+    def off(self, event: str, handler: Handler) -> None:
+        """Stops calling a handler."""
+        self._events.off(event, handler)
+
+    def provide(self, name: str, provider: Provider) -> None:
+        """Registers a provider of agent state, captured at each save and handed back by a restore of state."""
+        self._bench.providers.add(name, provider)
+
+    def state_owed(self, *, forgive: bool = False) -> str | None:
+        """Returns the checkpoint whose files came back and whose state was cut off; with `forgive`, nobody waits for it."""
+        from mulligan.timeline.journal import state_given, state_owed
+
+        with self._reading() as vault:
+            owed = state_owed(vault.database) if vault is not None else ""
+        if owed and forgive:
+            with self._writing("settle"):
+                state_given(self._bench.vault.database)
+        return owed or None
+
+    def _tell_saved(self, entry: Entry, gone: list[Entry]) -> None:
+        self._events.emit("saved", entry.checkpoint)
+        if not entry.checkpoint.complete:
+            self._events.emit("partial", entry.checkpoint)
+        for old in gone:
+            self._events.emit("pruned", old.checkpoint)
+
+    # -- opening --------------------------------------------------------------------------------
+
+    @contextmanager
+    def _reading(self) -> Iterator[Vault | None]:
+        with self._mutex:
+            yield self._bench.vault if self._bench.vault.exists() else None
+
+    @contextmanager
+    def _needing(self) -> Iterator[Vault]:
+        with self._reading() as vault:
+            if vault is None:
+                raise NothingSaved(f"Nothing was saved in {self.root} yet.", hint="mulligan save")
+            yield vault
+
+    @contextmanager
+    def _writing(self, purpose: str, *, create: bool = False, needed: bool = False) -> Iterator[None]:
+        """Holds the store; first ends a restore that was cut short. Tells `error` handlers what went wrong."""
+        try:
+            with self._mutex:
+                if needed:
+                    with self._needing():
+                        pass
+                with self._bench.vault.writing(purpose, create=create), collector_paused():
+                    self.last_recovery = self._bench.recover()
+                    yield
+        except OSError as error:
+            trouble = typed(error)
+            self._events.emit("error", trouble)
+            raise trouble from error
+        except MulliganError as error:
+            self._events.emit("error", error)
+            raise

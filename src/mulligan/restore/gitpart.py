@@ -1,0 +1,134 @@
+"""
+The git half of a restore: from a checkpoint to a move, and that move among the steps of a restore.
+
+Order, and why: git's locks are taken and its new content is staged before the first file changes, so that everything that
+can be refused is refused while nothing has changed, and no git command runs in between. The files change next. Git's own
+files come last, by a few renames that need neither room nor luck. A kill before the files have begun is taken back on both
+sides; a kill after that is finished on both sides. Only where somebody else holds a lock of git by then, and none of git's
+files has changed yet, the files are taken back instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mulligan.errors import Busy, GitNotMoved
+from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
+from mulligan.model.objects import BLOB
+from mulligan.model.plan import Keep
+from mulligan.model.policy import Settings
+from mulligan.scan.git.repository import Repository
+from mulligan.timeline.commits import Entry
+from mulligan.timeline.gitrecord import read_record
+from mulligan.timeline.journal import Journal
+from mulligan.timeline.vault import Vault
+from mulligan.usergit.moving import NEW, Mover
+from mulligan.usergit.planning import ALONE, Planned, Target, plan_move
+from mulligan.usergit.position import obstacle, read_position
+
+
+@contextmanager
+def users_repository(settings: Settings) -> Iterator[Repository | None]:
+    """Opens the repository around the workspace, and closes it."""
+    repo = Repository.find(settings.workspace, home=settings.home)
+    try:
+        yield repo
+    finally:
+        if repo is not None:
+            repo.close()
+
+
+def where_git_stands(settings: Settings, also: tuple[str, ...] = ()) -> GitRecord | None:
+    """Returns the position of the user's repository with its index, None where there is no repository."""
+    with users_repository(settings) as repo:
+        if repo is None:
+            return None
+        record = read_position(repo, also)
+        position = record.position
+        return record._replace(position=position._replace(problem=position.problem or obstacle(repo)[0]))
+
+
+def to_record(settings: Settings, also: tuple[str, ...] = ()) -> GitRecord | None:
+    """Returns what a checkpoint keeps of where git stands; None where there is nothing that could be brought back."""
+    with users_repository(settings) as repo:
+        record = read_position(repo, also) if repo is not None else None
+    return record if record is not None and not record.position.problem else None
+
+
+def plan_git(vault: Vault, entry: Entry) -> Planned | None:
+    """Returns how git would move to where it stood at a checkpoint, None when it need not; raises GitNotMoved."""
+    target = _target(vault, entry)
+    with users_repository(vault.settings) as repo:
+        if target is None:
+            return None
+        if repo is None:
+            raise GitNotMoved(
+                f"Checkpoint {entry.checkpoint.short_id} was saved in a git repository, and there is none here now. Nothing was changed.",
+                hint=ALONE,
+            )
+        planned = plan_move(repo, target)
+    return None if planned.move.is_noop else planned
+
+
+def _target(vault: Vault, entry: Entry) -> Target | None:
+    record = read_record(vault.objects, entry.commit_id)
+    if record is not None:
+        return Target(record.position, record.index_data, record.index_mtime_ns)
+    state = entry.checkpoint.git
+    if state is None:
+        return None
+    if state.branch == "HEAD":
+        if not state.commit_hash:
+            raise GitNotMoved(
+                f"Where git stood at checkpoint {entry.checkpoint.short_id} could not be read then. Nothing was changed.",
+                hint=ALONE,
+            )
+        return Target(GitPosition(state.commit_hash, "HEAD", None), None)
+    ref = f"refs/heads/{state.branch}"
+    return Target(GitPosition(state.commit_hash, state.branch, ref, refs=((ref, state.commit_hash),)), None)
+
+
+class GitPart:
+    """The move of git that a journal holds."""
+
+    def __init__(self, vault: Vault, journal: Journal, move: GitMove) -> None:
+        self._vault, self._token, self._move = vault, journal.token, move
+
+    @contextmanager
+    def _mover(self) -> Iterator[Mover | None]:
+        with users_repository(self._vault.settings) as repo:
+            yield Mover(repo, self._move, self._token, self._read) if repo is not None else None
+
+    def _read(self, oid: str) -> bytes:
+        return self._vault.objects.read(bytes.fromhex(oid), BLOB)
+
+    def prepare(self) -> None:
+        """Takes git's locks and stages its new content; raises with nothing changed."""
+        with self._mover() as mover:
+            if mover is None:
+                raise GitNotMoved("The git repository is gone. Nothing was changed.", hint=ALONE)
+            mover.prepare(self._vault.settings.wait)
+
+    def finish(self) -> list[Keep]:
+        """Moves git; returns what could not be moved."""
+        with self._mover() as mover:
+            if mover is None:
+                return [Keep(".git", "not found", "the repository is gone", failed=True)]
+            return mover.finish()
+
+    def abandon(self) -> None:
+        """Lets go of git's locks."""
+        with self._mover() as mover:
+            if mover is not None:
+                mover.abandon()
+
+    def must_go_back(self) -> bool:
+        """After a crash: whether git cannot be moved now and has not begun to; raises Busy when it cannot and has."""
+        with self._mover() as mover:
+            blocked: Busy | None = mover.blocked() if mover is not None else None
+            if mover is None or blocked is None:
+                return False
+            if NEW in mover.states():
+                raise blocked
+            return True

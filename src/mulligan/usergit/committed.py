@@ -1,0 +1,208 @@
+"""
+What a commit of the user's repository holds, as if it had been scanned.
+
+Objects are read as data and their bytes taken as they are: no filter runs, no line ending changes. The scope is that of any
+scan, except that nothing in a commit is ignored: it is tracked. What is out of scope, or cannot be read, is listed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from mulligan.errors import UnsafePath, UserError
+from mulligan.model.checkpoint import SECRET, SPECIAL, TOO_LARGE, UNREADABLE
+from mulligan.model.objects import BLOB, EMPTY_BLOB, EMPTY_TREE, MODE_DIR, MODE_EXEC, MODE_LINK
+from mulligan.model.paths import check_name, join, to_text
+from mulligan.model.policy import CapturePolicy
+from mulligan.scan.cache import Cache
+from mulligan.scan.git.objects import GITLINK, Entry, Objects
+from mulligan.scan.git.repository import Repository
+from mulligan.scan.ignore import Rules
+from mulligan.scan.record import Missed, Record
+from mulligan.scan.result import Defaults, Scan
+from mulligan.scan.scope import CAPTURE, TRACKED, Scope, Tracked
+from mulligan.scan.secrets import secret_content
+from mulligan.scan.trees import Sealed, seal
+
+_WORK = 1 << 36
+_NAMES = 1_000_000
+_LONGEST = 4096
+_HEAD = 1 << 12
+
+
+class Keeper(Protocol):
+    """Where blobs go, and which are there already."""
+
+    def add(self, kind: bytes, data: bytes) -> bytes:
+        """Takes an object and returns its id."""
+
+
+class ImportRules(NamedTuple):
+    """What decides over the files of a commit: policy, usual permission bits, and those of single paths (None: as usual)."""
+
+    policy: CapturePolicy
+    defaults: Defaults
+    bits: Callable[[bytes, int], int | None]
+    known: Callable[[bytes], bool]
+
+
+def find_commit(repo: Repository, text: str) -> str:
+    """Returns the full id of a commit from its id or a beginning of it; raises UserError."""
+    if not isinstance(text, str) or not re.fullmatch("[0-9a-fA-F]{4,40}", text):
+        raise UserError(
+            f"{text!r} is not the id of a commit: 4 to 40 hexadecimal digits. Nothing was saved.",
+            hint="git log --oneline",
+        )
+    with repo.objects() as objects:
+        found = sorted(oid for oid in objects.beginning_with(text.lower()) if objects.read_commit_tree(oid) is not None)
+    if len(found) == 1:
+        return found[0].hex()
+    if found:
+        some = ", ".join(oid.hex()[: len(text) + 4] for oid in found[:3])
+        raise UserError(
+            f"{text!r} could be {some} …; nothing was saved.", hint="Type more of the id: git log --oneline"
+        )
+    raise UserError(f"There is no commit {text!r} in the repository. Nothing was saved.", hint="git log --oneline")
+
+
+def scan_commit(repo: Repository, commit: str, rules: ImportRules, keeper: Keeper) -> Scan:
+    """Returns what a commit holds below the workspace, its blobs handed to the keeper; raises UserError."""
+    with repo.objects(work=_WORK) as objects:
+        tree = _workspace_tree(repo, objects, commit)
+        return _Reading(objects, rules, keeper).run(tree)
+
+
+def _workspace_tree(repo: Repository, objects: Objects, commit: str) -> bytes:
+    tree = objects.read_commit_tree(bytes.fromhex(commit))
+    for name in repo.prefix.split(b"/") if repo.prefix and tree is not None else ():
+        entries = objects.read_tree(tree) if tree is not None else None
+        tree = next((e.oid for e in entries or () if e.name == name and e.mode == MODE_DIR), None)
+    if tree is None:
+        raise UserError(
+            f"The commit {commit[:12]} cannot be read, or has no directory {to_text(repo.prefix)!r}. Nothing was saved.",
+            hint="git fsck",
+        )
+    return tree
+
+
+def read_tree(objects: Objects, oid: bytes) -> list[Entry] | None:
+    """Returns the entries of a tree; the empty one git knows without having it."""
+    return [] if oid == EMPTY_TREE else objects.read_tree(oid)
+
+
+class _Reading:
+    """One walk over a commit's trees."""
+
+    def __init__(self, objects: Objects, rules: ImportRules, keeper: Keeper) -> None:
+        self._objects, self._rules, self._keeper = objects, rules, keeper
+        self._scan = Scan(rules.defaults, Cache())
+        self._trees: dict[bytes, list[Entry]] = {}
+
+    def run(self, tree: bytes) -> Scan:
+        """Returns the scan."""
+        self._read_trees(tree)
+        files = {join(path, e.name) for path, entries in self._trees.items() for e in entries if e.mode != MODE_DIR}
+        scope = Scope(self._rules.policy, Rules.base(), Tracked(lambda: files, b""))
+        captured = self._directories_in_scope(scope)
+        sealed: dict[bytes, Record] = {}
+        for path in reversed(captured):  # from below upwards: every directory after those in it
+            self._seal(path, scope, sealed)
+        scan = self._scan
+        scan.tree, scan.modes = sealed[b""].tree, sealed[b""].modes
+        return scan
+
+    def _read_trees(self, tree: bytes) -> None:
+        pending, left = [(b"", tree)], _NAMES
+        while pending:
+            path, oid = pending.pop()
+            entries = read_tree(self._objects, oid)
+            left -= 1 + len(entries or ())
+            if entries is None or left < 0 or len(path) > _LONGEST:
+                raise UserError(
+                    f"The commit's directory {to_text(path) or '.'!r} cannot be read. Nothing was saved.",
+                    hint="git fsck",
+                )
+            self._trees[path] = entries
+            pending += [(join(path, entry.name), entry.oid) for entry in entries if entry.mode == MODE_DIR]
+
+    def _directories_in_scope(self, scope: Scope) -> list[bytes]:
+        found: list[bytes] = []
+        pending = [b""]
+        while pending:
+            path = pending.pop()
+            found.append(path)
+            for entry in self._trees[path]:
+                below = join(path, entry.name)
+                if entry.mode == MODE_DIR and self._in_scope(scope, below, entry.name, is_dir=True):
+                    pending.append(below)
+        return found
+
+    def _in_scope(self, scope: Scope, path: bytes, name: bytes, *, is_dir: bool) -> bool:
+        try:
+            check_name(name)
+        except UnsafePath as error:
+            self._miss(path, SPECIAL, error.message)
+            return False
+        decision = scope.decide(path, name, scope.rules, is_dir=is_dir)
+        if decision not in (CAPTURE, TRACKED):
+            self._miss(path, *decision)
+        return decision in (CAPTURE, TRACKED)
+
+    def _miss(self, path: bytes, reason: str, detail: str) -> None:
+        self._scan.missed[path] = Missed(path.rpartition(b"/")[2], reason, detail)
+
+    def _seal(self, path: bytes, scope: Scope, sealed: dict[bytes, Record]) -> None:
+        record, modes, children = Record(), [], []
+        for entry in sorted(self._trees[path], key=lambda entry: entry.name):
+            below = join(path, entry.name)
+            if entry.mode == MODE_DIR:
+                if below in sealed:
+                    children.append((entry.name, sealed.pop(below)))
+            elif self._in_scope(scope, below, entry.name, is_dir=False) and self._take(below, entry, scope):
+                record.names.append(entry.name)
+                record.oids += entry.oid
+                modes.append(self._bits(below, entry.mode))
+        self._scan.files += len(record.names)
+        record.perm = self._rules.bits(path, MODE_DIR) or self._rules.defaults.directory
+        seal(Sealed(record, modes, children), self._rules.defaults, self._scan.objects)
+        sealed[path] = record
+
+    def _bits(self, path: bytes, mode: int) -> int:
+        """Returns a file's own mode: a commit knows whether it is a program, the rest is as it was or as usual."""
+        if mode == MODE_LINK:
+            return MODE_LINK | 0o777
+        usual = self._rules.defaults.executable if mode == MODE_EXEC else self._rules.defaults.file
+        known = self._rules.bits(path, mode)
+        return 0o100000 | (known if known is not None and bool(known & 0o100) == (mode == MODE_EXEC) else usual)
+
+    def _take(self, path: bytes, entry: Entry, scope: Scope) -> bool:
+        """Hands a file's bytes to the keeper; returns whether they could be had and are in scope."""
+        if entry.mode == GITLINK:
+            self._miss(path, SPECIAL, "a submodule: its files are in a repository of its own")
+            return False
+        if entry.oid == EMPTY_BLOB:
+            self._keeper.add(BLOB, b"")
+            return True
+        if self._rules.known(entry.oid):
+            return True
+        found = self._objects.read(entry.oid)
+        if found is None or found[0] != BLOB:
+            self._miss(path, UNREADABLE, "its bytes cannot be read from the repository")
+            return False
+        secret = "" if scope.included(path) else secret_content(found[1][:_HEAD])
+        if secret or len(found[1]) > scope.max_file_size:
+            self._miss(
+                path,
+                *(
+                    (SECRET, secret)
+                    if secret
+                    else (TOO_LARGE, f"{len(found[1])} bytes, the limit is {scope.max_file_size}")
+                ),
+            )
+            return False
+        if self._keeper.add(BLOB, found[1]) != entry.oid:
+            self._miss(path, UNREADABLE, "its bytes are damaged in the repository")
+            return False
+        return True

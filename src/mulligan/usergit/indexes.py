@@ -1,0 +1,162 @@
+"""
+The bytes of an index that may take the place of another.
+
+What git remembers of a file's times and size is a fact about that file: as long as it was not made within the same tick
+as the index, it stays true wherever the index is written, and git reads again each file that does not fit it. An entry
+for which it is not certain gets no such memory at all, and git reads the file. Extensions that would not be true of another
+moment (untracked files, a file system monitor) are left out. No bytes here are trusted; what cannot be read is None.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from mulligan.model.paths import ancestors
+from mulligan.scan.git.index import split_rows
+from mulligan.scan.git.index_format import (
+    EXTENDED,
+    HEAD,
+    MODE_DIRECTORY,
+    SKIP_WORKTREE,
+    STAGE,
+    read_extensions,
+    read_rows,
+)
+from mulligan.scan.git.split_index import Malformed
+
+Shared = Callable[[bytes], bytes | None]
+# What git may go on using: the trees of directories, how conflicts were resolved, the sparse form.
+_KEPT = (b"TREE", b"REUC", b"sdir")
+_NO_TIMES, _NO_SIZE = bytes(24), bytes(12)
+
+
+class Row(NamedTuple):
+    """One entry: its name, and the bytes before the name."""
+
+    name: bytes
+    head: bytes
+
+    @property
+    def mode(self) -> int:
+        """The file's mode."""
+        return int.from_bytes(self.head[24:28], "big")
+
+    @property
+    def oid(self) -> bytes:
+        """The object that is staged."""
+        return self.head[40:60]
+
+    @property
+    def stage(self) -> int:
+        """0, or which side of a conflict this is."""
+        return (self.head[60] & STAGE) >> 4
+
+    @property
+    def skipped(self) -> bool:
+        """Whether the file is left out of a sparse work tree."""
+        return len(self.head) > HEAD and bool(self.head[HEAD] & SKIP_WORKTREE)
+
+
+class Parsed(NamedTuple):
+    """An index taken apart: entries in git's order, and extensions by name."""
+
+    rows: list[Row]
+    extensions: dict[bytes, bytes]
+
+
+def parse(data: bytes, shared: Shared | None = None) -> Parsed | None:
+    """Returns the entries and extensions of an index (none for no bytes at all), None when it cannot be understood."""
+    if not data:
+        return Parsed([], {})
+    try:
+        rows = read_rows(data)
+        extensions = read_extensions(data, rows.end)
+        if b"link" in extensions:
+            rows = split_rows(rows, extensions.pop(b"link"), shared)
+            extensions.pop(b"TREE", None)
+    except Malformed:
+        return None
+    made = [Row(name, head) for name, head in zip(rows.names, rows.heads, strict=True)]
+    made.sort(key=lambda row: (row.name, row.stage))
+    return Parsed(made, extensions)
+
+
+def whole(data: bytes, shared: Shared) -> bytes | None:
+    """Returns an index that needs no other file, None when its other half is missing. Bytes that are no index stay as they are."""
+    try:
+        split = bool(data) and b"link" in read_extensions(data, read_rows(data).end)
+    except Malformed:
+        split = False
+    if not split:
+        return data
+    parsed = parse(data, shared)
+    return encode(parsed.rows, parsed.extensions) if parsed is not None else None
+
+
+def fingerprint(data: bytes, shared: Shared | None = None) -> str:
+    """Returns what an index stages as a short text that times and sizes do not change, "" for nothing."""
+    parsed = parse(data, shared)
+    if parsed is None:
+        return "bytes:" + hashlib.sha1(data, usedforsecurity=False).hexdigest()
+    return fingerprint_of(parsed.rows)
+
+
+def fingerprint_of(rows: Sequence[Row]) -> str:
+    """Returns the fingerprint of some entries."""
+    if not rows:
+        return ""
+    digest = hashlib.sha1(usedforsecurity=False)
+    for name, head in rows:
+        digest.update(head[24:28] + head[40:60] + bytes([head[60] & 0xF0]) + head[HEAD : HEAD + 1] + name + b"\0")
+    return digest.hexdigest()
+
+
+def settled(rows: Iterable[Row], mtime_ns: int) -> Iterator[Row]:
+    """Yields entries without what is remembered of files that may have changed in the tick in which the index was written."""
+    newest = struct.pack(">II", *divmod(max(mtime_ns, 0), 1_000_000_000)) if mtime_ns > 0 else bytes(8)
+    for row in rows:
+        yield row if row.head[8:16] < newest else forgotten(row)
+
+
+def forgotten(row: Row) -> Row:
+    """Returns an entry of which nothing is remembered, so that git reads the file."""
+    head = row.head
+    return Row(row.name, _NO_TIMES + head[24:28] + _NO_SIZE + head[40:])
+
+
+def entry(name: bytes, mode: int, oid: bytes) -> Row:
+    """Returns a new entry of which nothing is remembered."""
+    return Row(name, _NO_TIMES + mode.to_bytes(4, "big") + _NO_SIZE + oid + bytes(2))
+
+
+def with_memory(rows: Iterable[Row], known: Sequence[Row]) -> Iterator[Row]:
+    """Yields entries with what another index remembers of the same content, left out of the work tree where that says so."""
+    seen = {row.name: row for row in known if not row.stage}
+    sparse = {row.name for row in known if row.head[24:28] == MODE_DIRECTORY}
+    for row in rows:
+        found = seen.get(row.name)
+        if found is not None and found.head[24:28] == row.head[24:28] and found.oid == row.oid:
+            yield found
+        elif (found is not None and found.skipped) or any(above + b"/" in sparse for above in ancestors(row.name)):
+            yield Row(row.name, row.head[:60] + bytes([EXTENDED, 0, SKIP_WORKTREE, 0]))
+        else:
+            yield row
+
+
+def encode(rows: Sequence[Row], extensions: dict[bytes, bytes]) -> bytes:
+    """Returns the bytes of an index, in the oldest version that can say it."""
+    version = 3 if any(row.head[60] & EXTENDED for row in rows) else 2
+    parts = [b"DIRC" + struct.pack(">II", version, len(rows))]
+    for name, head in rows:
+        flags = struct.pack(">H", (head[60] & 0xF0) << 8 | min(len(name), 0xFFF))
+        whole = head[:60] + flags + head[HEAD:] + name
+        parts.append(whole + bytes(8 - len(whole) % 8))
+    kept = {key: extensions[key] for key in _KEPT if key in extensions}
+    if any(row.head[24:28] == MODE_DIRECTORY for row in rows):
+        kept.setdefault(b"sdir", b"")
+    parts += [key + struct.pack(">I", len(data)) + data for key, data in kept.items()]
+    whole = b"".join(parts)
+    return whole + hashlib.sha1(whole, usedforsecurity=False).digest()

@@ -1,0 +1,130 @@
+"""
+Git's lock files, taken so that a crash leaves no doubt about whose they are.
+
+Git takes a lock by creating `<file>.lock`, and lets go of it by renaming it into place. Here the new content is first
+written and synced under a name of our own at the top of the git directory, and then given the lock's name as a second one:
+that fails if the lock is held, and as long as both names are the same file, the lock is ours and can be let go of after
+a crash. A lock that is not ours is waited for, never removed.
+LIMIT: a file system without hard links has no such locks; git is not moved there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from contextlib import suppress
+from typing import NamedTuple
+
+from mulligan.errors import Busy, GitNotMoved
+from mulligan.model.paths import to_text
+from mulligan.safefs.directory import Directory
+from mulligan.safefs.durable import sync, write_synced
+from mulligan.scan.git.files import status
+
+_ABSENT = (FileNotFoundError, NotADirectoryError)
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+
+class Place(NamedTuple):
+    """A file of a git directory: the directory, and the file's path below it."""
+
+    root: Directory
+    path: bytes
+
+    @property
+    def name(self) -> bytes:
+        """The file's own name."""
+        return self.path.rpartition(b"/")[2]
+
+    def parent(self) -> Directory:
+        """Opens the directory that holds it, never through a link; to be closed."""
+        return self.root.descend(self.path.rpartition(b"/")[0])
+
+
+class Lock:
+    """The lock of one file: content staged under a name of ours, and the lock's own name."""
+
+    def __init__(self, place: Place, staged: bytes) -> None:
+        self.place = place
+        self._staged = staged
+
+    @property
+    def _lock_name(self) -> bytes:
+        return self.place.name + b".lock"
+
+    def stage(self, content: bytes, mode: int) -> None:
+        """Writes the new content, durably, under the name that only we use."""
+        root = self.place.root
+        root.unlink(self._staged, missing_ok=True)
+        write_synced(root, self._staged, [content], to_text(self.place.path), mode)
+
+    def take(self, *, until: float) -> None:
+        """Takes the lock; raises Busy when another holds it beyond a time of the monotonic clock."""
+        pause = 0.002
+        while True:
+            try:
+                with self.place.parent() as parent:
+                    self.place.root.link(self._staged, self._lock_name, to=parent)
+            except FileExistsError:
+                if self.is_ours():
+                    return
+                if time.monotonic() >= until:
+                    raise self.busy() from None
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                raise GitNotMoved(
+                    "The file system of the git directory has no hard links, so git cannot be moved safely. Nothing was changed.",
+                    hint="Restore the files alone",
+                ) from error
+            else:
+                return
+            time.sleep(pause)
+            pause = min(pause * 2, 0.05)
+
+    def busy(self) -> Busy:
+        """Returns the error for a lock that somebody else holds."""
+        lock = to_text(self.place.path + b".lock")
+        return Busy(
+            f"Git is at work in this repository: {lock} exists. Nothing was changed.",
+            hint=f"Wait for it. If no git runs any more, remove .git/{lock} and try again",
+        )
+
+    def is_ours(self) -> bool:
+        """Returns whether the lock is held, and by us."""
+        mine, held = status(self.place.root, self._staged), self.held()
+        return mine is not None and held is not None and (mine.st_dev, mine.st_ino) == (held.st_dev, held.st_ino)
+
+    def held(self) -> os.stat_result | None:
+        """Returns the status of the lock file, None when nobody holds the lock."""
+        try:
+            with self.place.parent() as parent:
+                return parent.stat(self._lock_name)
+        except _ABSENT:
+            return None
+
+    def is_staged(self) -> bool:
+        """Returns whether the new content is still there."""
+        found = status(self.place.root, self._staged)
+        return found is not None and stat.S_ISREG(found.st_mode)
+
+    def put_in_place(self) -> None:
+        """Lets go of the lock by putting the new content in the file's place, durably."""
+        with self.place.parent() as parent:
+            parent.rename(self._lock_name, self.place.name)
+            sync(parent.fd, to_text(self.place.path))
+
+    def remove_file(self) -> None:
+        """Removes the locked file, durably; the lock stays."""
+        with self.place.parent() as parent:
+            parent.unlink(self.place.name, missing_ok=True)
+            sync(parent.fd, to_text(self.place.path))
+
+    def let_go(self) -> None:
+        """Removes the lock if it is ours, and what was staged; again is harmless."""
+        if self.is_ours():
+            with suppress(*_ABSENT), self.place.parent() as parent:
+                parent.unlink(self._lock_name, missing_ok=True)
+        self.place.root.unlink(self._staged, missing_ok=True)

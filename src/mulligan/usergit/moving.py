@@ -1,0 +1,256 @@
+"""
+Moving git: HEAD, branches and the index, each by git's own lock, and nothing else.
+
+Three steps. `prepare` stages the new content, takes every lock and looks once more: what is refused is refused here, with
+nothing changed. `finish` puts the new content in place, by renames that need no room and no permission that was not
+needed before. `abandon` lets go. Each of them can be repeated after a crash, by another process: what is already done
+stays done, a part that somebody else moved meanwhile is left alone and listed.
+The commits that are left behind get a ref first, so that no clean-up of git removes them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from mulligan.errors import Busy, GitNotMoved, MulliganError, NoRoom, PlanStale, StoreDamaged
+from mulligan.model.gitposition import GitMove
+from mulligan.model.paths import to_text
+from mulligan.model.plan import Keep
+from mulligan.safefs.durable import write_durably
+from mulligan.scan.git.files import read_file
+from mulligan.scan.git.refs import PACKED_LIMIT, REF_LIMIT, packed_names, read_ref
+from mulligan.scan.git.repository import Repository
+from mulligan.usergit.locks import Lock, Place
+from mulligan.usergit.position import head_content, read_position
+from mulligan.usergit.reflog import file_mode, make_parents, reflog_line, write_reflog
+
+OLD, NEW, OTHER = "old", "new", "other"
+BEFORE = b"refs/mulligan/before"
+_INDEX, _HEAD, _PACKED = b"index", b"HEAD", b"packed-refs"
+_TRIES = 5
+
+
+class _Edit(NamedTuple):
+    """One file to be changed: its lock, its content, which of the two states it is in, and whether it is to go instead."""
+
+    lock: Lock
+    content: Callable[[], bytes]
+    state: Callable[[], str]
+    removes: bool = False
+
+
+class Mover:
+    """Carries out one move of one repository; `read` returns the bytes that the store keeps under an id."""
+
+    def __init__(self, repo: Repository, move: GitMove, token: str, read: Callable[[str], bytes]) -> None:
+        self._repo, self._move, self._token, self._read = repo, move, token, read
+        old, new = dict(move.before.refs), dict(move.after.refs)
+        self._changed = {name: (old[name], new[name]) for name in old if name in new and old[name] != new[name]}
+        self._edits = list(self._make_edits())
+
+    # -- what is to be done -------------------------------------------------------------------------
+
+    def _lock(self, number: int, path: bytes) -> Lock:
+        own = path in (_HEAD, _INDEX)
+        root = self._repo.git_dir if own else self._repo.common
+        return Lock(Place(root, path), b"mulligan-%s-%d" % (self._token.encode(), number))
+
+    def _make_edits(self) -> Iterator[_Edit]:
+        """In the order in which the locks are taken; the content goes into place in the reverse order."""
+        move = self._move
+        if move.before.staged != move.after.staged:
+            yield _Edit(self._lock(0, _INDEX), lambda: self._read(move.index_object), self._index_state)
+        if self._changed or not move.before.same_head(move.after):
+            yield _Edit(self._lock(1, _HEAD), lambda: head_content(move.after), self._head_state)
+        for number, name in enumerate(sorted(self._changed), 3):
+            content = self._changed[name][1].encode("ascii") + b"\n"
+            write, look = partial(bytes, content), partial(self._ref_state, name)
+            yield _Edit(self._lock(number, os.fsencode(name)), write, look, removes=content == b"\n")
+        if self._dropped():
+            yield _Edit(self._lock(2, _PACKED), self._without_dropped, self._packed_state)
+
+    def _dropped(self) -> set[bytes]:
+        return {os.fsencode(name) for name, (_, new) in self._changed.items() if not new}
+
+    def _index_state(self) -> str:
+        now = read_position(self._repo).position.staged
+        return _which(now, self._move.before.staged, self._move.after.staged)
+
+    def _head_state(self) -> str:
+        now = read_file(self._repo.git_dir, _HEAD, limit=REF_LIMIT) or b""
+        old, new = head_content(self._move.before), head_content(self._move.after)
+        return _which(now.strip(), old.strip(), new.strip())
+
+    def _ref_state(self, name: str) -> str:
+        old, new = self._changed[name]
+        return _which(read_ref(self._repo.git_dir, self._repo.common, name), old, new)
+
+    def _packed_state(self) -> str:
+        return OLD if self._dropped() & packed_names(self._repo.common) else NEW
+
+    def _without_dropped(self) -> bytes:
+        """Returns the packed refs without those that go, and without what is noted of the tags they may be."""
+        kept, skipping = [], False
+        for line in (read_file(self._repo.common, _PACKED, limit=PACKED_LIMIT) or b"").splitlines(keepends=True):
+            if not line.startswith(b"^"):
+                skipping = line.rstrip(b"\n").partition(b" ")[2] in self._dropped()
+            if not skipping:
+                kept.append(line)
+        return b"".join(kept)
+
+    # -- doing it -----------------------------------------------------------------------------------
+
+    def prepare(self, wait: float) -> None:
+        """Stages and locks everything; raises Busy, PlanStale, NoRoom or GitNotMoved with nothing changed or left behind."""
+        try:
+            self._keep_commits()
+            until = time.monotonic() + wait
+            for edit in self._edits:
+                self._acquire(edit, until)
+            if not self._stands():
+                raise PlanStale(
+                    "HEAD, a branch or the index changed while the restore was prepared. Nothing was changed.",
+                    hint="Run the command again.",
+                )
+        except OSError as error:
+            self.abandon()
+            raise _refusal(error) from error
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _stands(self) -> bool:
+        """Whether git is still where the plan saw it."""
+        now = read_position(self._repo, dict(self._move.before.refs)).position
+        return now.same(self._move.before)
+
+    def _acquire(self, edit: _Edit, until: float) -> None:
+        make_parents(edit.lock.place)
+        for _ in range(_TRIES):
+            content = edit.content()
+            edit.lock.stage(content, file_mode(self._repo))
+            edit.lock.take(until=until)
+            if edit.content() == content:
+                return
+            edit.lock.let_go()  # the packed refs changed between reading and locking them
+        raise edit.lock.busy()
+
+    def finish(self) -> list[Keep]:
+        """Puts everything in place, from wherever things stand; returns what could not be moved, and why."""
+        kept: list[Keep] = []
+        self._write_reflogs()
+        for edit in reversed(self._edits):
+            try:
+                state = self._finish_one(edit)
+            except StoreDamaged as error:
+                kept.append(_kept(edit, "damaged in the store", error.message))
+                continue
+            if state == OTHER:
+                kept.append(_kept(edit, "changed during the restore", "git moved it meanwhile; it stays as it is"))
+        self._drop_reflogs()
+        self.abandon()
+        return kept
+
+    def _finish_one(self, edit: _Edit) -> str:
+        """Puts one file in place if it is still the old one; returns the state it was found in."""
+        state = edit.state()
+        if state == OLD and not edit.lock.is_ours():
+            self._acquire(edit, time.monotonic())
+            state = edit.state()
+        if state == OLD and edit.removes:
+            edit.lock.remove_file()
+        elif state == OLD:
+            edit.lock.put_in_place()
+        return state
+
+    def _drop_reflogs(self) -> None:
+        """A branch that is gone has no reflog, as with git: it would stand in the way of a branch below that name."""
+        for name in self._dropped():
+            log = Place(self._repo.common, b"logs/" + name)
+            try:
+                with log.parent() as parent:
+                    parent.unlink(log.name, missing_ok=True)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # it had none
+
+    def abandon(self) -> None:
+        """Lets go of every lock that is ours and removes what was staged; changes nothing else."""
+        for edit in self._edits:
+            edit.lock.let_go()
+
+    # -- after a crash ------------------------------------------------------------------------------
+
+    def states(self) -> set[str]:
+        """Returns in which states the parts of the move are."""
+        return {edit.state() for edit in self._edits}
+
+    def blocked(self) -> Busy | None:
+        """Returns why the move cannot be finished now: a lock that is not ours."""
+        for edit in self._edits:
+            if edit.state() == OLD and edit.lock.held() is not None and not edit.lock.is_ours():
+                return edit.lock.busy()
+        return None
+
+    # -- what is left behind ------------------------------------------------------------------------
+
+    def _write_reflogs(self) -> None:
+        move, states = self._move, self.states()
+        if OLD not in states:
+            return
+        lines = [(os.fsencode(name), *pair) for name, pair in self._changed.items() if pair[1]]
+        if self._changed or not move.before.same_head(move.after):
+            lines.append((_HEAD, move.before.commit, move.after.commit))
+        for path, old, new in lines:
+            root = self._repo.git_dir if path == _HEAD else self._repo.common
+            try:
+                write_reflog(self._repo, Place(root, b"logs/" + path), reflog_line(old, new, move.when, move.about))
+            except OSError:
+                continue  # a help for the user and not part of the move; the refs below hold the commits
+
+    def _keep_commits(self) -> None:
+        """Gives each commit that is left behind a ref, unless an earlier move did."""
+        left = [old for old, _ in self._changed.values() if old]
+        if self._move.before.detached and not self._move.before.same_head(self._move.after):
+            left.append(self._move.before.commit)
+        kept = _kept_commits(self._repo)
+        for number, commit in enumerate(c for c in dict.fromkeys(left) if c not in kept):
+            name = self._move.keep.encode("ascii") + (b"-%d" % (number + 1) if number else b"")
+            place = Place(self._repo.common, BEFORE + b"/" + name)
+            make_parents(place)
+            with place.parent() as parent:
+                parent.unlink(name + b".lock", missing_ok=True)
+                content = [commit.encode("ascii") + b"\n"]
+                write_durably(parent, name, content, temporary=name + b".lock", what="a ref of the repository")
+
+
+def _kept(edit: _Edit, reason: str, detail: str) -> Keep:
+    return Keep(".git/" + to_text(edit.lock.place.path), reason, detail, failed=True)
+
+
+def _refusal(error: OSError) -> MulliganError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return NoRoom("The disk is full. Nothing was changed.", hint="Free space, then run the same command again.")
+    return GitNotMoved(
+        f"The git directory cannot be written as needed ({error.strerror}). Nothing was changed.",
+        hint="Restore the files alone, or look at the permissions below .git",
+    )
+
+
+def _which(now: object, old: object, new: object) -> str:
+    return NEW if now == new else OLD if now == old else OTHER
+
+
+def _kept_commits(repo: Repository) -> set[str | None]:
+    """Returns the commits that refs of earlier moves hold."""
+    try:
+        with repo.common.descend(BEFORE) as directory:
+            names = set(directory.names())
+    except OSError:
+        names = set()  # none yet
+    names |= {name[len(BEFORE) + 1 :] for name in packed_names(repo.common) if name.startswith(BEFORE + b"/")}
+    return {read_ref(repo.git_dir, repo.common, to_text(BEFORE + b"/" + name)) for name in names}

@@ -1,0 +1,221 @@
+"""
+From a recorded position to a move: what HEAD, branches and the index will be, or why not.
+
+Everything that can be refused is refused here, before anything changes: a commit that is gone, a branch that another
+worktree has checked out, a name that is none. The index that is put in place is worked out here too, entry by entry.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mulligan.errors import GitNotMoved
+from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
+from mulligan.model.objects import EMPTY_BLOB
+from mulligan.model.paths import to_text
+from mulligan.scan.git.files import status
+from mulligan.scan.git.objects import Objects
+from mulligan.scan.git.refs import is_ref_name, packed_names
+from mulligan.scan.git.repository import Repository
+from mulligan.usergit import indexes
+from mulligan.usergit.committed import read_tree
+from mulligan.usergit.indexes import Parsed, Row
+from mulligan.usergit.position import obstacle, other_worktree_on, read_position
+
+# More names than real projects have, fewer than a tree bomb.
+_BUDGET = 1_000_000
+_DIRECTORY = 0o040000
+_LONGEST = 4096
+_GITLINK = 0o160000
+# What git refuses in a name beyond what `is_ref_name` does.
+_NO_REF = re.compile(rb"\.\.|@\{|[~^:?*\[\\]|(^|/)\.|\.lock(/|$)|\.$|/$")
+ALONE = "Restore the files alone: without git=True, or without --git"
+
+
+class Target(NamedTuple):
+    """Where git shall stand; `index_data` is None where none was recorded, and then it is that of the commit."""
+
+    position: GitPosition
+    index_data: bytes | None
+    index_mtime_ns: int = 0
+
+
+class Planned(NamedTuple):
+    """A move, the bytes of the index after it (None where it stays as it is), and where git stood when it was planned."""
+
+    move: GitMove
+    index_data: bytes | None
+    seen: GitRecord
+
+
+def plan_move(repo: Repository, target: Target) -> Planned:
+    """Returns the move from where a repository stands to a target; raises GitNotMoved, with nothing changed."""
+    there = target.position
+    wanted = dict(there.refs) | ({there.ref: there.commit} if there.ref else {})
+    seen = read_position(repo, wanted)
+    now = seen.position
+    if now.problem:
+        raise GitNotMoved(f"{now.problem} Nothing was changed.", hint=ALONE)
+    _refuse_odd_names(wanted)
+    changed = {name for name, value in dict(now.refs).items() if wanted.get(name, value) != value}
+    after = there._replace(refs=tuple(sorted((name, wanted.get(name, value)) for name, value in now.refs)))
+    with repo.objects() as objects:
+        tree = _tree_of(objects, there.commit)
+        for name in sorted(changed):
+            _tree_of(objects, wanted[name])
+        rows, extensions, notes = _index(objects, tree, target, seen)
+    data = indexes.encode(rows, extensions) if rows is not None else target.index_data or b""
+    same_index = indexes.fingerprint(data) == now.staged
+    after = after._replace(staged=indexes.fingerprint(data), problem="")
+    move = GitMove(now, after, notes=(*notes, *_part_only(repo)))
+    if not move.is_noop:
+        _refuse_obstacles(repo, move, changed)
+    return Planned(move, None if same_index else data, seen)
+
+
+def _part_only(repo: Repository) -> tuple[str, ...]:
+    if not repo.prefix:
+        return ()
+    return (f"The workspace is {to_text(repo.prefix)}/ of a larger repository: files outside of it stay as they are.",)
+
+
+def _refuse_odd_names(refs: dict[str, str]) -> None:
+    for name in refs:
+        raw = os.fsencode(name)
+        if not is_ref_name(raw) or _NO_REF.search(raw) or not name.startswith("refs/heads/"):
+            raise GitNotMoved(f"{name!r} is not a branch that HEAD can be put on. Nothing was changed.", hint=ALONE)
+
+
+def _refuse_obstacles(repo: Repository, move: GitMove, changed: set[str]) -> None:
+    problem, way_out = obstacle(repo)
+    if problem:
+        raise GitNotMoved(f"{problem} Nothing was changed.", hint=way_out)
+    busy = changed | ({move.after.ref} if move.after.ref and move.after.ref != move.before.ref else set())
+    for name in sorted(busy):
+        if other := other_worktree_on(repo, name):
+            raise GitNotMoved(
+                f"The branch {name.removeprefix('refs/heads/')!r} is checked out in another worktree ({other}). Nothing was changed.",
+                hint=ALONE,
+            )
+    missing = [name for name, value in move.before.refs if not value and dict(move.after.refs)[name]]
+    for name in missing:
+        _refuse_conflict(repo, name)
+
+
+def _refuse_conflict(repo: Repository, name: str) -> None:
+    """A branch `a` and a branch `a/b` cannot both be."""
+    raw, packed = os.fsencode(name), packed_names(repo.common)
+    above = [raw[:at] for at in range(len("refs/heads/"), len(raw)) if raw[at : at + 1] == b"/"]
+    taken = next((a for a in above if a in packed or _is_file(repo, a)), None)
+    taken = taken or next((p for p in packed if p.startswith(raw + b"/")), None) or _branch_below(repo, raw)
+    if taken is not None:
+        raise GitNotMoved(
+            f"The branch {to_text(raw[11:])!r} cannot be made again beside {to_text(taken[11:])!r}. Nothing was changed.",
+            hint=f"git branch -m {to_text(taken[11:])} NEW-NAME",
+        )
+
+
+def _is_file(repo: Repository, name: bytes) -> bool:
+    found = status(repo.common, name)
+    return found is not None and found.st_mode & 0o170000 != _DIRECTORY
+
+
+def _branch_below(repo: Repository, name: bytes) -> bytes | None:
+    pending = [name]
+    while pending:
+        here = pending.pop()
+        try:
+            with repo.common.descend(here) as directory:
+                for each in directory.names():
+                    below = here + b"/" + each
+                    if _is_file(repo, below):
+                        return below
+                    pending.append(below)
+        except OSError:
+            continue  # nothing there
+    return None
+
+
+def _tree_of(objects: Objects, commit: str) -> bytes | None:
+    """Returns the tree of a commit (None for no commit at all); raises GitNotMoved when the repository has lost it."""
+    if not commit:
+        return None
+    tree = objects.read_commit_tree(bytes.fromhex(commit)) if re.fullmatch("[0-9a-f]{40}", commit) else None
+    if tree is None or read_tree(objects, tree) is None:
+        raise GitNotMoved(f"The commit {commit[:12]} is no longer in the repository. Nothing was changed.", hint=ALONE)
+    return tree
+
+
+# -- the index ------------------------------------------------------------------------------------------
+
+
+def _index(
+    objects: Objects, tree: bytes | None, target: Target, seen: GitRecord
+) -> tuple[list[Row] | None, dict[bytes, bytes], tuple[str, ...]]:
+    """Returns the entries and extensions of the index to be (None: the recorded bytes as they are), and notes about it."""
+    live = indexes.parse(seen.index_data)
+    known = list(indexes.settled(live.rows, seen.index_mtime_ns)) if live is not None else []
+    if target.index_data is None:
+        return list(indexes.with_memory(_committed(objects, tree), known)), {}, ()
+    parsed = indexes.parse(target.index_data)
+    if parsed is None:
+        return None, {}, ()
+    rows = list(indexes.settled(parsed.rows, target.index_mtime_ns))
+    gone = _gone(objects, tree, parsed)
+    if not gone:
+        return rows, parsed.extensions, ()
+    committed = {row.name: row for row in _committed(objects, tree)}
+    kept = [committed.get(row.name) if row.name in gone else row for row in rows]
+    note = f"What was staged of {len(gone)} paths is no longer in the repository; they are staged as committed: {_some(gone)}."
+    unique = {(row.name, row.stage): row for row in kept if row is not None}
+    return sorted(unique.values(), key=lambda row: (row.name, row.stage)), {}, (note,)
+
+
+def _some(paths: set[bytes]) -> str:
+    shown = sorted(to_text(path) for path in paths)
+    return ", ".join(shown[:3]) + (" …" if len(shown) > 3 else "")
+
+
+def _committed(objects: Objects, tree: bytes | None) -> Iterator[Row]:
+    """Yields the entries of a commit's tree, in the index's order."""
+    rows: list[Row] = []
+    pending = [(b"", tree)] if tree is not None else []
+    left = _BUDGET
+    while pending:
+        directory, oid = pending.pop()
+        entries = read_tree(objects, oid)
+        left -= 1 + len(entries or ())
+        if entries is None or left < 0 or len(directory) > _LONGEST:
+            raise GitNotMoved(
+                f"The tree of {to_text(directory) or 'the commit'!r} cannot be read from the repository. Nothing was changed.",
+                hint=ALONE,
+            )
+        for name, mode, below in entries:
+            if mode == _DIRECTORY:
+                pending.append((directory + name + b"/", below))
+            else:
+                rows.append(indexes.entry(directory + name, mode, below))
+    rows.sort(key=lambda row: row.name)
+    yield from rows
+
+
+def _gone(objects: Objects, tree: bytes | None, parsed: Parsed) -> set[bytes]:
+    """Returns the paths whose staged content is no longer in the repository; what the commit holds is not looked for."""
+    if objects.is_partial():
+        return set()
+    committed = {row.name: row.oid for row in _committed(objects, tree)} if not _is_clean(parsed, tree) else None
+    if committed is None:
+        return set()
+    odd = [row for row in parsed.rows if committed.get(row.name) != row.oid and row.mode not in (_GITLINK, _DIRECTORY)]
+    return {row.name for row in odd if row.oid != EMPTY_BLOB and not objects.has(row.oid)}
+
+
+def _is_clean(parsed: Parsed, tree: bytes | None) -> bool:
+    """Whether git itself noted that the index is the commit's tree."""
+    from mulligan.scan.git.cache_tree import parse_cache_tree
+
+    noted = parse_cache_tree(parsed.extensions.get(b"TREE", b""))
+    return noted is not None and noted.oid == tree and not any(row.stage for row in parsed.rows)

@@ -1,0 +1,173 @@
+"""
+Where the user's repository stands, read as data.
+
+Promise: reads only, starts nothing, never follows a link inside the git directory. What cannot be understood is said in
+words (`problem`), never guessed: a position with a problem is not one that anything moves from.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+
+from mulligan.model.gitconfig import parse_git_config
+from mulligan.model.gitposition import GitPosition, GitRecord
+from mulligan.model.paths import to_text
+from mulligan.safefs.directory import Directory
+from mulligan.scan.git.files import read_file, status
+from mulligan.scan.git.index import INDEX_LIMIT
+from mulligan.scan.git.refs import REF_LIMIT, read_ref
+from mulligan.scan.git.repository import POINTER_LIMIT, Repository
+from mulligan.usergit.indexes import Shared, fingerprint, whole
+
+_CONFIG_LIMIT = 1 << 20
+# Settings that change how a repository must be read; those named here do not concern HEAD, branches and the index.
+_HARMLESS = frozenset({"noop", "noop-v1", "preciousobjects", "partialclone", "worktreeconfig", "relativeworktrees"})
+_PLAIN = {"objectformat": "sha1", "refstorage": "files"}
+# What git leaves while it is in the middle of something, and what ends that.
+_UNDER_WAY = {
+    b"rebase-merge": "git rebase --abort",
+    b"rebase-apply": "git rebase --abort, or git am --abort",
+    b"sequencer": "git cherry-pick --abort, or git revert --abort",
+    b"MERGE_HEAD": "git merge --abort",
+    b"CHERRY_PICK_HEAD": "git cherry-pick --abort",
+    b"REVERT_HEAD": "git revert --abort",
+}
+
+
+def read_position(repo: Repository, also: Iterable[str] = ()) -> GitRecord:
+    """Returns where a repository stands, and where the branches `also` stand."""
+    head = repo.head()
+    names = sorted({*([head.ref] if head.ref else []), *also})
+    values = [(name, read_ref(repo.git_dir, repo.common, name)) for name in names]
+    refs = tuple((name, value) for name, value in values if value is not None)
+    data, mtime_ns, readable = _read_index(repo)
+    position = GitPosition(head.commit, head.branch, head.ref, fingerprint(data), refs)
+    problem = foreign_format(repo) or _unreadable(
+        repo, [name for name, value in values if value is None], head_known=head.known, index_readable=readable
+    )
+    return GitRecord(position._replace(problem=problem), data, mtime_ns)
+
+
+def _unreadable(repo: Repository, odd: list[str], *, head_known: bool, index_readable: bool) -> str:
+    found = status(repo.git_dir, b"HEAD")
+    if not head_known or found is None or not stat.S_ISREG(found.st_mode):
+        return "Where HEAD stands cannot be read."
+    if odd:
+        return f"The branch {odd[0]!r} is a symbolic ref, or cannot be read."
+    return "" if index_readable else "The index cannot be read: it is a link, too large, or half of it is missing."
+
+
+def _read_index(repo: Repository) -> tuple[bytes, int, bool]:
+    """Returns the bytes of the index (joined, where it is split), when it was written, and whether it could be read."""
+    found = status(repo.git_dir, b"index")
+    if found is None:
+        return b"", 0, True
+    data = read_file(repo.git_dir, b"index", limit=INDEX_LIMIT)
+    if data is None:
+        return b"", 0, False
+    joined = whole(data, shared_reader(repo))
+    return (b"", 0, False) if joined is None else (joined, found.st_mtime_ns, True)
+
+
+def shared_reader(repo: Repository) -> Shared:
+    """Returns how to read the other half of a split index."""
+    return lambda name: read_file(repo.git_dir, name, limit=INDEX_LIMIT)
+
+
+def foreign_format(repo: Repository) -> str:
+    """Returns why a repository's format is not one whose HEAD, branches and index can be moved, "" when it is."""
+    data = read_file(repo.common, b"config", limit=_CONFIG_LIMIT)
+    if data is None:
+        return "The repository's configuration cannot be read." if status(repo.common, b"config") else ""
+    for key, value in parse_git_config(data.decode("utf-8", "surrogateescape")):
+        section, _, name = key.partition(".")
+        if section == "extensions" and name not in _HARMLESS and (value or "").lower() != _PLAIN.get(name):
+            return f"The repository has a format that mulligan only reads (extensions.{name} = {value})."
+    return ""
+
+
+def obstacle(repo: Repository) -> tuple[str, str]:
+    """Returns why git must not be moved from here although its position is known, and what to do about it; "" twice if it may."""
+    for name, way_out in _UNDER_WAY.items():
+        if status(repo.git_dir, name) is not None:
+            what = to_text(name).split("-")[0].removesuffix("_HEAD").replace("_", "-").lower()
+            return f"Git is in the middle of something ({what}).", way_out
+    found = os.fstat(repo.git_dir.fd)
+    if found.st_uid != os.geteuid():
+        return "The repository belongs to another user.", "Run as its owner."
+    if not points_back(repo):
+        return (
+            f"{to_text(repo.git_path)} is not the repository of {to_text(repo.top)}: it does not point back.",
+            "git config core.worktree, or restore the files alone",
+        )
+    return "", ""
+
+
+def points_back(repo: Repository) -> bool:
+    """
+    Returns whether a repository that lies elsewhere says itself that this is its work tree.
+
+    Without that, a `.git` file that anybody put into a directory could make a restore move another project's branches.
+    """
+    plain = os.path.join(repo.top, b".git")
+    found = os.stat(plain, follow_symlinks=False)
+    if stat.S_ISDIR(found.st_mode):
+        return True
+    if not stat.S_ISREG(found.st_mode):
+        return False
+    back = read_file(repo.git_dir, b"gitdir", limit=POINTER_LIMIT)
+    if back is not None:
+        return _same(os.path.join(repo.git_path, back.rstrip(b"\r\n")), plain)
+    return any(_same(os.path.join(repo.git_path, tree), repo.top) for tree in _work_trees(repo.common))
+
+
+def _work_trees(common: Directory) -> list[bytes]:
+    found = []
+    for name in (b"config", b"config.worktree"):
+        data = read_file(common, name, limit=_CONFIG_LIMIT) or b""
+        settings = parse_git_config(data.decode("utf-8", "surrogateescape"))
+        found += [
+            os.fsencode(value) for key, value in settings if key == "core.worktree" and value and "\0" not in value
+        ]
+    return found
+
+
+def _is_bare(common: Directory) -> bool:
+    data = read_file(common, b"config", limit=_CONFIG_LIMIT) or b""
+    settings = dict(parse_git_config(data.decode("utf-8", "surrogateescape")))
+    return (settings.get("core.bare", "false") or "true").lower() in ("true", "yes", "on", "1")
+
+
+def _same(one: bytes, other: bytes) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return False
+
+
+def head_content(position: GitPosition) -> bytes:
+    """Returns what the file HEAD holds at a position."""
+    return b"ref: %s\n" % os.fsencode(position.ref) if position.ref else position.commit.encode("ascii") + b"\n"
+
+
+def other_worktree_on(repo: Repository, ref: str) -> str:
+    """Returns the worktree that has a branch checked out, other than this one; "" when none has."""
+    wanted, mine = b"ref: " + os.fsencode(ref), os.fstat(repo.git_dir.fd)
+    try:
+        with repo.common.child(b"worktrees") as all_of_them:
+            names = sorted(all_of_them.names())
+    except OSError:
+        return ""  # no linked worktree, so there is only this one
+    main = () if _is_bare(repo.common) else (b"",)
+    for place in (*main, *(b"worktrees/" + name for name in names)):
+        try:
+            with repo.common.descend(place) as directory:
+                found = os.fstat(directory.fd)
+                head = read_file(directory, b"HEAD", limit=REF_LIMIT) or b""
+        except OSError:
+            continue  # removed meanwhile
+        if (found.st_dev, found.st_ino) != (mine.st_dev, mine.st_ino) and head.strip() == wanted:
+            return to_text(place.rpartition(b"/")[2]) or "the main one"
+    return ""

@@ -1,0 +1,129 @@
+"""The git environment beyond Chimera's own list: what is staged, merges, worktrees, unborn branches, retention."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import mulligan
+from mulligan.environments.git import GitEnvironment
+from tools import git as plain_git
+
+
+def git(root: Path, *words: str) -> str:
+    return plain_git("-c", "user.name=a", "-c", "user.email=a@b", *words, cwd=root).decode().strip()
+
+
+@pytest.fixture
+def env(project: Path) -> GitEnvironment:
+    made = GitEnvironment(project)
+    made.write_file("f", "1")
+    return made
+
+
+def test_files_that_were_there_are_in_the_first_commit(project: Path) -> None:
+    (project / "f").write_text("1")
+    (project / ".env").write_text("TOKEN=1")
+    GitEnvironment(project).setup()
+    assert git(project, "ls-tree", "-r", "--name-only", "HEAD").split() == ["f"]
+
+
+def test_nothing_changed_is_a_commit_all_the_same(env: GitEnvironment, project: Path) -> None:
+    first, second = env.checkpoint(), env.checkpoint()
+    assert first != second
+    assert git(project, "rev-parse", f"{second}^{{tree}}") == git(project, "rev-parse", f"{first}^{{tree}}")
+    assert env.checkpoint_ids() == [first, second]
+
+
+def test_an_unborn_branch_gets_its_first_commit(project: Path) -> None:
+    git(project, "init", "-q")
+    env = GitEnvironment(project)
+    made = env.checkpoint()
+    assert git(project, "rev-list", "--all").split() == [made]
+
+
+def test_what_is_staged_can_be_had_again(env: GitEnvironment, project: Path) -> None:
+    made = env.checkpoint()
+    env.write_file("f", "staged, and in no file")
+    git(project, "add", "f")
+    env.write_file("f", "3")
+    env.restore(made)
+    assert git(project, "status", "--porcelain") == ""
+    before = next(
+        cp for cp in env.workspace.log() if cp.description.startswith("before restore to") and cp.kind == "step"
+    )
+    env.workspace.restore(before, git=True)
+    assert git(project, "show", ":f") == "staged, and in no file"
+    assert env.read_file("f") == "3"
+
+
+def test_in_the_middle_of_a_merge_nothing_is_committed(env: GitEnvironment, project: Path) -> None:
+    env.checkpoint()
+    git(project, "checkout", "-qb", "other")
+    env.write_file("f", "theirs")
+    env.checkpoint()
+    git(project, "checkout", "-q", "-")
+    env.write_file("f", "ours")
+    env.checkpoint()
+    plain_git("merge", "other", cwd=project, check=False)
+    head, files = git(project, "rev-parse", "HEAD"), (project / "f").read_bytes()
+    with pytest.raises(mulligan.MulliganError, match="middle of something"):
+        env.checkpoint()
+    assert (git(project, "rev-parse", "HEAD"), (project / "f").read_bytes()) == (head, files)
+
+
+def test_a_worktree_commits_on_its_own_branch(env: GitEnvironment, project: Path, tmp_path: Path) -> None:
+    env.checkpoint()
+    head = git(project, "rev-parse", "HEAD")
+    git(project, "worktree", "add", "-qb", "side", str(tmp_path / "side"))
+    side = GitEnvironment(tmp_path / "side")
+    side.write_file("f", "side")
+    made = side.checkpoint()
+    assert git(project, "rev-parse", "side") == made
+    assert git(project, "rev-parse", "HEAD") == head
+    side.write_file("f", "x")
+    side.restore(made)
+    assert side.read_file("f") == "side"
+
+
+def test_a_detached_head_moves_and_no_branch(env: GitEnvironment, project: Path) -> None:
+    env.checkpoint()
+    branch = git(project, "symbolic-ref", "HEAD")
+    git(project, "checkout", "-q", "--detach")
+    at = git(project, "rev-parse", branch)
+    env.write_file("f", "2")
+    made = env.checkpoint()
+    assert (git(project, "rev-parse", "HEAD"), git(project, "rev-parse", branch)) == (made, at)
+
+
+def test_a_checkpoint_that_retention_let_go_comes_from_its_commit(env: GitEnvironment) -> None:
+    made = env.checkpoint()
+    for checkpoint in env.workspace.log():
+        env.workspace.delete(checkpoint)
+    env.write_file("f", "2")
+    env.write_file("new", "2")
+    env.restore(made)
+    assert env.read_file("f") == "1"
+    assert not (env.workdir / "new").exists()
+
+
+def test_ignored_files_stay(env: GitEnvironment) -> None:
+    env.write_file(".gitignore", "out/\n")
+    env.write_file("out/x", "1")
+    made = env.checkpoint()
+    env.write_file("out/x", "2")
+    env.restore(made)
+    assert env.read_file("out/x") == "2"
+
+
+def test_a_clone_has_a_directory_of_its_own(env: GitEnvironment) -> None:
+    import shutil
+
+    env.checkpoint()
+    copy = env.clone()
+    try:
+        assert copy.workdir != env.workdir
+        assert copy.read_file("f") == "1"
+    finally:
+        shutil.rmtree(copy.workdir)

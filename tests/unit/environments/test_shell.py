@@ -1,0 +1,121 @@
+"""Commands and shells: what they print, how they end, what they remember, and that nothing outlives its time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mulligan.environments import shell
+from mulligan.environments.shell import Session, run_once
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    made = Session(str(tmp_path))
+    yield made
+    made.close()
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_a_command_is_told_apart_by_stream_and_code(tmp_path: Path) -> None:
+    ran = run_once("pwd; echo oops >&2; exit 3", cwd=str(tmp_path), timeout=10)
+    assert (ran.stdout, ran.stderr, ran.exit_code, ran.success) == (f"{tmp_path}\n", "oops\n", 3, False)
+
+
+def test_a_command_has_no_input_to_wait_for(tmp_path: Path) -> None:
+    assert run_once("cat", cwd=str(tmp_path), timeout=10).success
+
+
+def test_bytes_that_are_no_text_do_not_matter(tmp_path: Path) -> None:
+    assert run_once(r"printf 'a\377b'", cwd=str(tmp_path), timeout=10).stdout == "a\ufffdb"
+
+
+def test_a_killed_command_has_the_code_of_a_shell(tmp_path: Path) -> None:
+    assert run_once("kill -9 $$", cwd=str(tmp_path), timeout=10).exit_code == 137
+
+
+def test_out_of_time_everything_it_started_ends(tmp_path: Path) -> None:
+    ran = run_once("sh -c 'echo $$ > pid; echo begun; exec sleep 60' & wait", cwd=str(tmp_path), timeout=1)
+    assert ran.exit_code == 124
+    assert "begun" in ran.stdout and "timed out after 1 s" in ran.stderr
+    assert not alive(int((tmp_path / "pid").read_text()))
+
+
+def test_a_program_left_in_the_background_holds_nothing_up(tmp_path: Path) -> None:
+    ran = run_once("sleep 30 & echo $! > pid; echo done", cwd=str(tmp_path), timeout=20)
+    pid = int((tmp_path / "pid").read_text())
+    try:
+        assert (ran.stdout, ran.exit_code) == ("done\n", 0)
+        assert alive(pid)
+    finally:
+        os.kill(pid, 9)
+
+
+def test_closed_streams_do_not_end_the_wait(tmp_path: Path) -> None:
+    ran = run_once("exec >&- 2>&-; echo x > begun; exit 4", cwd=str(tmp_path), timeout=10)
+    assert ran.exit_code == 4
+
+
+def test_endless_output_is_cut_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell, "OUTPUT_LIMIT", 1000)
+    monkeypatch.setattr(shell, "_HALF", 500)
+    ran = run_once("echo first; yes | head -c 300000; echo last", cwd=str(tmp_path), timeout=20)
+    assert ran.stdout.startswith("first") and ran.stdout.endswith("last\n")
+    assert "bytes left out" in ran.stdout and len(ran.stdout) < 1100
+
+
+def test_a_session_remembers(session: Session, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    session.run("cd sub; X=1; export Y=2; f() { echo f$X$Y; }", timeout=10)
+    ran = session.run("pwd; f; printf end; printf err >&2; (exit 5)", timeout=10)
+    assert (ran.stdout, ran.stderr, ran.exit_code) == (f"{tmp_path}/sub\nf12\nend", "err", 5)
+
+
+def test_a_session_outlives_bad_commands(session: Session) -> None:
+    session.run("X=kept", timeout=10)
+    assert session.run("echo 'unfinished", timeout=10).exit_code != 0
+    session.run("exec >/dev/null 2>&1; cat", timeout=10)
+    assert session.run("echo $X", timeout=10).stdout == "kept\n"
+
+
+def test_a_session_that_exits_starts_afresh(session: Session, tmp_path: Path) -> None:
+    session.run("cd /; X=1", timeout=10)
+    assert session.run("echo bye; exit 7", timeout=10).exit_code == 7
+    assert session.run("pwd; echo [$X]", timeout=10).stdout == f"{tmp_path}\n[]\n"
+
+
+def test_a_session_out_of_time_is_ended_and_starts_afresh(session: Session, tmp_path: Path) -> None:
+    ran = session.run("echo $$ > pid; sleep 60", timeout=0.5)
+    assert ran.exit_code == 124 and "starts a new one" in ran.stderr
+    assert not alive(int((tmp_path / "pid").read_text()))
+    assert session.run("echo again", timeout=10).stdout == "again\n"
+
+
+def test_output_that_looks_like_the_mark_of_another_command_is_output(session: Session) -> None:
+    ran = session.run("echo mulligan-000000000000000000000000 0", timeout=10)
+    assert ran.stdout == "mulligan-000000000000000000000000 0\n"
+
+
+def test_endless_output_of_a_session_still_ends(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell, "OUTPUT_LIMIT", 1000)
+    monkeypatch.setattr(shell, "_HALF", 500)
+    ran = session.run("yes | head -c 300000; echo last", timeout=20)
+    assert ran.exit_code == 0 and ran.stdout.endswith("last\n")
+
+
+def test_closing_twice_is_harmless(tmp_path: Path) -> None:
+    session = Session(str(tmp_path))
+    session.run("sleep 60 & echo $! > pid", timeout=10)
+    session.close()
+    session.close()
+    assert not alive(int((tmp_path / "pid").read_text()))
