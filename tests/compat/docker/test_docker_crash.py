@@ -37,7 +37,8 @@ def run_killed(engine: containers.Engine, *arguments: str) -> int | None:
 
 def spread(total: int, wanted: int) -> list[int]:
     """Some of the steps 1 to `total`, evenly; all of them if that many are wanted."""
-    return sorted({1 + round(at * (total - 1) / max(wanted - 1, 1)) for at in range(min(wanted, total))})
+    wanted = min(wanted, total)
+    return sorted({1 + round(at * (total - 1) / max(wanted - 1, 1)) for at in range(wanted)})
 
 
 class Scene:
