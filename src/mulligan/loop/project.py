@@ -13,6 +13,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -57,6 +59,7 @@ class ProjectCheckpoints:
         capture = settings.capture._replace(include=include, exclude=exclude)
         self._settings = settings._replace(capture=capture, retention=retention)
         self._workspace: engine.Workspace | None = None
+        self._opening = threading.Lock()
         self._kept = dict(KEPT if kept is None else kept)
         self._with_git = with_git
         self.records = Records(settings.workspace, place)
@@ -64,9 +67,12 @@ class ProjectCheckpoints:
     @property
     def workspace(self) -> engine.Workspace:
         """The engine's workspace behind these checkpoints."""
-        if self._workspace is None:
-            self._workspace = engine.Workspace(self._settings)
-        return self._workspace
+        with self._opening:
+            if self._workspace is None:
+                self._workspace = engine.Workspace(self._settings)
+                # Users of the skill never close anything; what is open goes with this object.
+                weakref.finalize(self, self._workspace.close)
+            return self._workspace
 
     @property
     def inherited(self) -> InheritedRecords:
