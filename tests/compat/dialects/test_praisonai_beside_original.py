@@ -71,7 +71,8 @@ def ours(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory):
+def package(tmp_path_factory):
+    """Returns the directory of the original's package."""
     if shutil.which("git") is None:
         pytest.skip("NOT COMPARED with the original: it needs git, and there is none")
     place = tmp_path_factory.mktemp("original")
@@ -85,7 +86,12 @@ def original(tmp_path_factory):
         pytest.skip(f"NOT COMPARED with the original: pip install {ORIGINAL} took more than {INSTALL_SECONDS} s")
     if done.returncode != 0:
         pytest.skip(f"NOT COMPARED with the original: pip install {ORIGINAL} failed: {done.stderr.strip()[-200:]}")
-    return play("praisonaiagents.checkpoints", place, str(place / "package"))
+    return place / "package"
+
+
+@pytest.fixture(scope="module")
+def original(package):
+    return play("praisonaiagents.checkpoints", package.parent / "played", str(package))
 
 
 @pytest.mark.parametrize("scene", DIFFERENCES)
@@ -107,3 +113,42 @@ def test_everything_else_is_the_same(ours, original):
 @pytest.mark.parametrize("scene", DIFFERENCES)
 def test_every_difference_is_explained_to_users(scene):
     assert f"| {scene.replace('_', ' ')} |" in PAGE.read_text(encoding="utf-8")
+
+
+SESSIONS = """
+import importlib, json, pathlib, sys
+from mulligan.dialects.praisonai import SessionCheckpointManager
+module, name, place = sys.argv[1:]
+store = getattr(importlib.import_module(f"praisonaiagents.session.{module}"), name)(session_dir=f"{place}/sessions")
+file = pathlib.Path(place, "ws", "a")
+file.parent.mkdir()
+told = lambda: [file.read_text(), [m.content for m in store.get_session("s").messages]]
+turns = SessionCheckpointManager(str(file.parent), enabled=True, session_store=store, session_id="s")
+found = []
+for number in range(3):
+    file.write_text(f"v{number}")
+    turns.checkpoint_turn("next")
+    store.add_user_message("s", f"u{number}")
+file.write_text("broken")
+found.append(turns.dropped_message_count(2))
+for n in (2, 1):
+    turns.revert(n)
+    found.append(told())
+turns._history.workspace.undo()
+found.append(told())
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("hierarchy", "HierarchicalSessionStore"), ("store", "DefaultSessionStore")]
+)
+def test_the_originals_own_session_stores_go_back_and_forward_with_the_files(package, tmp_path, module, name):
+    environment = plain_environment() | {"HOME": str(tmp_path)}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(package), environment.get("PYTHONPATH", ""))))
+    done = subprocess.run(
+        [sys.executable, "-c", SESSIONS, module, name, tmp_path],
+        env=environment, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == [2, ["v1", ["u0"]], ["v0", []], ["v1", ["u0"]]]
