@@ -22,7 +22,7 @@ from mulligan.errors import Busy, GitNotMoved, MulliganError, NoRoom, PlanStale,
 from mulligan.model.gitposition import GitMove
 from mulligan.model.paths import to_text
 from mulligan.model.plan import Keep
-from mulligan.safefs.durable import write_durably
+from mulligan.safefs.durable import sync, write_synced
 from mulligan.scan.git.files import read_file, status
 from mulligan.scan.git.refs import PACKED_LIMIT, REF_LIMIT, packed_names, read_ref
 from mulligan.scan.git.repository import Repository
@@ -52,6 +52,7 @@ class Mover:
 
     def __init__(self, repo: Repository, move: GitMove, token: str, read: Callable[[str], bytes]) -> None:
         self._repo, self._move, self._token, self._read = repo, move, token, read
+        self._spare = b"mulligan-%s-ref" % token.encode()
         old, new = dict(move.before.refs), dict(move.after.refs)
         self._changed = {name: (old[name], new[name]) for name in old if name in new and old[name] != new[name]}
         self._edits = list(self._make_edits())
@@ -202,6 +203,7 @@ class Mover:
         """Lets go of every lock that is ours and removes what was staged; changes nothing else."""
         for edit in self._edits:
             edit.lock.let_go()
+        self._repo.common.unlink(self._spare, missing_ok=True)
 
     # -- after a crash ------------------------------------------------------------------------------
 
@@ -249,9 +251,10 @@ class Mover:
             place = Place(self._repo.common, BEFORE + b"/" + name)
             make_parents(place)
             with place.parent() as parent:
-                parent.unlink(name + b".lock", missing_ok=True)
-                content = [commit.encode("ascii") + b"\n"]
-                write_durably(parent, name, content, temporary=name + b".lock", what="a ref of the repository")
+                common, content = self._repo.common, [commit.encode("ascii") + b"\n"]
+                write_synced(common, self._spare, content, "a ref of the repository", file_mode(self._repo))
+                common.rename(self._spare, name, to=parent)
+                sync(parent.fd, "a ref of the repository")
 
 
 def _kept(edit: _Edit, reason: str, detail: str) -> Keep:

@@ -43,10 +43,14 @@ def read_position(repo: Repository, also: Iterable[str] = ()) -> GitRecord:
     values = [(name, read_ref(repo.git_dir, repo.common, name)) for name in names]
     refs = tuple((name, value) for name, value in values if value is not None)
     data, mtime_ns, readable = _read_index(repo)
-    merging = tuple((name, text) for name in MERGING if (text := _merging(repo, name)))
+    merging, unread = _merging(repo)
     position = GitPosition(head.commit, head.branch, head.ref, fingerprint(data), refs, merging)
-    problem = foreign_format(repo) or _unreadable(
-        repo, [name for name, value in values if value is None], head_known=head.known, index_readable=readable
+    problem = (
+        foreign_format(repo)
+        or unread
+        or _unreadable(
+            repo, [name for name, value in values if value is None], head_known=head.known, index_readable=readable
+        )
     )
     return GitRecord(position._replace(problem=problem), data, mtime_ns)
 
@@ -60,9 +64,16 @@ def _unreadable(repo: Repository, odd: list[str], *, head_known: bool, index_rea
     return "" if index_readable else "The index cannot be read: it is a link, too large, or half of it is missing."
 
 
-def _merging(repo: Repository, name: str) -> str:
-    data = read_file(repo.git_dir, name.encode("ascii"), limit=_MERGING_LIMIT)
-    return to_text(data) if data is not None else ""
+def _merging(repo: Repository) -> tuple[tuple[tuple[str, str], ...], str]:
+    """Returns the files that say that a merge is under way, and what is wrong with them."""
+    found = []
+    for name in MERGING:
+        if status(repo.git_dir, name.encode("ascii")) is not None:
+            data = read_file(repo.git_dir, name.encode("ascii"), limit=_MERGING_LIMIT)
+            if data is None:
+                return (), f"{name} cannot be read."
+            found.append((name, to_text(data)))
+    return tuple(found), ""
 
 
 def _read_index(repo: Repository) -> tuple[bytes, int, bool]:
