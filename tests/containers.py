@@ -103,6 +103,8 @@ class Engine:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+        # Its containerd dies with it; where nobody collects it, the next dockerd would take the dead for the living.
+        (self.directory / "exec/containerd/containerd.pid").unlink(missing_ok=True)
 
     def stop(self) -> None:
         """Ends everything and leaves nothing behind."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from mulligan.errors import PlanStale, UserError, WorkspaceReplaced
+from mulligan.errors import GitNotMoved, PlanStale, UserError, WorkspaceReplaced
 from mulligan.model.checkpoint import GitState
 from mulligan.model.objects import BLOB
 from mulligan.model.paths import parent_of, to_text
@@ -123,8 +123,9 @@ class Workbench:
         """Saves the workspace and makes that the position; returns the new entry (None: nothing changed) and what went."""
         with self.vault.objects.writer() as writer:
             look, base = self.look(writer), self.vault.checkpoints.current()
-            state_changed = with_state and base is not None and base.checkpoint.state != draft.state
-            if if_changed and not state_changed and saving.same_state(base, look.scan):
+            more_changed = with_state and base is not None and base.checkpoint.state != draft.state
+            more_changed |= draft.git is not None and base is not None and not self._records(base, draft.git)
+            if if_changed and not more_changed and saving.same_state(base, look.scan):
                 # The same trees, so every object is there: what was too young to be trusted last time can be now.
                 if look.scan.records:
                     self.observer.remember(self.vault.directory, look.scan, look.note)
@@ -216,6 +217,14 @@ class Workbench:
         from mulligan.restore.gitpart import plan_git
 
         return plan_git(self.vault, entry)
+
+    def _plan_git_back(self, entry: Entry) -> Planned | None:
+        """As `plan_git`, for an undo or a redo: who cannot have it with git can have the files."""
+        try:
+            return self.plan_git(entry)
+        except GitNotMoved as error:
+            short = entry.checkpoint.short_id
+            raise GitNotMoved(error.message, hint=f"{error.hint}; the files alone: mulligan restore {short}") from None
 
     def keep_commit(self, draft: saving.Draft, commit: str) -> tuple[Entry, list[Entry]]:
         """Writes a checkpoint of what a commit of the user's repository holds; nothing is remembered of it."""
@@ -325,7 +334,7 @@ class Workbench:
                 crossed = any(state.git for state in states[int(verb == "undo") : depth + 1])
                 if entry is None:
                     continue
-                git = self.plan_git(entry) if crossed else None
+                git = self._plan_git_back(entry) if crossed else None
                 if git is not None or self._differs(entry, move, look):
                     plan = self.plan(entry, look if move.what != "state" else None, None, move.what, git=git)
                     return self._go(entry, plan, look, writer, verb=verb, depth=depth + (verb == "redo"), git=git)

@@ -36,11 +36,15 @@ class Watcher:
 
     def event(self, name: str, fields: Mapping[str, Any]) -> None:
         """Says what happened."""
-        line = self._words(name.removeprefix("pipeline."), fields)
-        if line and not self._quiet:
+        line = "" if self._quiet else self._words(name.removeprefix("pipeline."), fields)
+        if not line:
+            return
+        try:
             self.done()
             self._context.note(line)
             self._context.err.stream.flush()
+        except OSError:
+            self._hush()
 
     def _words(self, event: str, fields: Mapping[str, Any]) -> str:
         style, step = self._context.err.style, visible(str(fields["step"]))
@@ -71,8 +75,15 @@ class Watcher:
             return
         self._drawn, self._visible = now, True
         text = shorten("  " + visible(lines[-1].decode("utf-8", "replace")), (self._context.err.width or 80) - 1)
-        self._context.err.stream.write("\r\x1b[2K" + self._context.err.style("dim", text))
-        self._context.err.stream.flush()
+        try:
+            self._context.err.stream.write("\r\x1b[2K" + self._context.err.style("dim", text))
+            self._context.err.stream.flush()
+        except OSError:
+            self._hush()
+
+    def _hush(self) -> None:
+        # Nobody reads any more (`2>&1 | head`): that is no reason to leave a pipeline in the middle.
+        self._quiet, self._live, self._visible = True, False, False
 
     def done(self) -> None:
         """Wipes the line of the agent."""

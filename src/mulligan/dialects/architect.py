@@ -22,6 +22,7 @@ from mulligan.usergit.messages import PREFIX, of_step
 
 if TYPE_CHECKING:
     from mulligan.engine import Workspace
+    from mulligan.loop.agent import AgentLoop
     from mulligan.loop.pipeline import (
         PipelineConfig,
         PipelineRunner,
@@ -42,6 +43,7 @@ __all__ = [
     "PipelineStep",
     "PipelineStepResult",
     "PipelineValidationError",
+    "agent_loop",
 ]
 
 
@@ -188,6 +190,30 @@ class CheckpointsConfig:
     def model_dump(self) -> dict[str, Any]:
         """Returns the configuration as a mapping."""
         return {"enabled": self.enabled, "every_n_steps": self.every_n_steps}
+
+
+class _StepCommits:
+    """What the agent loop saves: its steps as commits, the state before a risky tool with the engine alone."""
+
+    loop: AgentLoop
+
+    def __init__(self, manager: CheckpointManager) -> None:
+        self.manager = manager
+
+    def save(self, description: str, kind: str) -> Any:
+        if kind == "step":
+            return self.manager.create(self.loop.steps, description.partition(": ")[2])
+        return self.manager.workspace.save(description=description, kind=kind, if_changed=True)
+
+
+def agent_loop(workspace_root: str, config: CheckpointsConfig | None = None) -> AgentLoop:
+    """Returns the checkpoints of an agent's loop: where enabled, a commit after every so many steps that succeeded."""
+    from mulligan.loop.agent import AgentLoop, LoopRules
+
+    chosen = config or CheckpointsConfig()
+    saves = _StepCommits(CheckpointManager(workspace_root))
+    saves.loop = AgentLoop(saves, LoopRules(chosen.enabled, chosen.every_n_steps))
+    return saves.loop
 
 
 def _shown(each: Listed) -> Checkpoint:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,8 +81,6 @@ class CheckpointManager:
         self.project = ProjectCheckpoints(project_dir, place=place, kept=kept, with_git=self.config.include_git)
         self.checkpoint_dir = self.project_dir / place
         self._figures = figures
-        # Users of the skill never close a manager; what it holds open goes with it.
-        weakref.finalize(self, self.project.close)
 
     async def __aenter__(self) -> CheckpointManager:
         return self
@@ -166,7 +163,6 @@ class GitSnapshot:
     def __init__(self, project_dir: Project) -> None:
         self.project_dir = Path(project_dir)
         self._project = ProjectCheckpoints(project_dir)
-        weakref.finalize(self, self._project.close)
 
     def capture(self) -> GitState:
         """Returns commit, branch and the files that `git status` would name; all empty where there is no repository."""

@@ -57,7 +57,7 @@ class WorkspaceCheckpoints:
 
 
 class LoopRules(NamedTuple):
-    """When the loop saves. `every_n_steps=1` with `each_tool=True` is a checkpoint after every successful tool call."""
+    """When the loop saves. With `each_tool`, after every successful tool call, whatever the interval."""
 
     enabled: bool = True
     every_n_steps: int = 5
@@ -146,7 +146,8 @@ class LoopCheckpoints:
         with self._mutex:
             self.steps += 1
             self._since += 1
-            if not ok or self._since < self.rules.every_n_steps:
+            # After each tool is more often than after some steps: the last tool of the step has saved already.
+            if not ok or self.rules.each_tool or self._since < self.rules.every_n_steps:
                 return None
             self._since = 0
             return Wish(f"after step {self.steps}" + (f": {name}" if name else ""), "step")

@@ -110,21 +110,31 @@ def load_factory(spec: str) -> AgentFactory:
 
 
 class Agents:
-    """The factory of a pipeline that says itself what its agents are; whoever is not named there comes from `fallback`."""
+    """
+    The factory of a pipeline that says itself what its agents are; whoever is not named there comes from `fallback`.
+
+    Factories are given by name, and imported when they are first needed: to look at a pipeline runs none of its code.
+    """
 
     def __init__(
         self,
         lines: Mapping[str, str],
         *,
         cwd: str,
-        fallback: AgentFactory | None = None,
+        fallback: AgentFactory | str | None = None,
         on_output: Callable[[bytes], object] | None = None,
     ) -> None:
         self._cwd = cwd
         self._fallback = fallback
         self._on_output = on_output
         self.commands = {name: split_command(line) for name, line in lines.items() if not line.startswith(PYTHON)}
-        self._factories = {name: load_factory(line) for name, line in lines.items() if line.startswith(PYTHON)}
+        self._factories = {name: line for name, line in lines.items() if line.startswith(PYTHON)}
+
+    def load(self) -> None:
+        """Imports the factories, which runs their modules; raises UnknownAgent where one cannot be had."""
+        for spec in (*self._factories.values(), self._fallback):
+            if isinstance(spec, str):
+                load_factory(spec)
 
     def knows(self, agent: str) -> bool:
         """Returns whether somebody provides this agent."""
@@ -137,4 +147,5 @@ class Agents:
         factory = self._factories.get(agent, self._fallback)
         if factory is None:
             raise UnknownAgent(f"Nobody provides the agent {agent!r}. Nothing was run.")
-        return factory(agent=agent, model=model)
+        made = load_factory(factory) if isinstance(factory, str) else factory
+        return made(agent=agent, model=model)

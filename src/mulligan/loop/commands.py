@@ -73,15 +73,16 @@ def run(
     on_output: Callable[[bytes], object] | None = None,
 ) -> Ran:
     """Runs a program with these arguments; raises CommandError where it cannot be started."""
-    process = _start(words, cwd)
     tails = (Tail(limit), Tail(limit))
+    process: subprocess.Popen[bytes] | None = None
     try:
+        process = _start(words, cwd)
         timed_out = _listen(process, tails, timeout, on_output)
     finally:
         # Also through an exception: nothing that the command left behind may outlive the step.
-        _end_group(process)
-        for stream in (process.stdout, process.stderr):
-            if stream is not None:
+        if process is not None:
+            _end_group(process)
+            for stream in filter(None, (process.stdout, process.stderr)):
                 stream.close()
     return Ran(process.returncode, tails[0].bytes(), tails[1].bytes(), timed_out)
 

@@ -101,7 +101,15 @@ class CommitCheckpoints:
         return self.workspace.save(label.subject, kind="step", metadata=metadata, if_changed=if_changed, git=bool(name))
 
     def _scope(self) -> InScope:
-        return scope_of(self.workspace.status()["not_captured"])
+        """Returns who decides on changed paths; the workspace is looked at when the first one is asked about."""
+        known: list[InScope] = []
+
+        def decide(path: bytes, tracked: bool) -> bool:  # noqa: FBT001 - the shape that commits ask for
+            if not known:
+                known.append(scope_of(self.workspace.status()["not_captured"]))
+            return known[0](path, tracked)
+
+        return decide
 
     # -- seeing ---------------------------------------------------------------------------------
 

@@ -88,9 +88,10 @@ def for_shell(text: str, variables: Mapping[str, Any]) -> tuple[str, list[str]]:
     quotes around it or not.
     """
     names = list(dict.fromkeys(name for name in names_in(text) if name in variables))
-    parts, at, quote = [], 0, ""
+    parts: list[str] = []
+    at, inside = 0, [""]
     for found in _VARIABLE.finditer(text):
-        quote = _quote_at(text[at : found.start()], quote)
+        _follow(text[at : found.start()], inside)
         parts.append(text[at : found.start()])
         at = found.end()
         name = found[1].strip()
@@ -98,20 +99,27 @@ def for_shell(text: str, variables: Mapping[str, Any]) -> tuple[str, list[str]]:
             parts.append(found[0])
             continue
         reference = f"${{mulligan_{names.index(name) + 1}}}"
-        parts.append({"'": f"'\"{reference}\"'", '"': reference}.get(quote, f'"{reference}"'))
+        parts.append({"'": f"'\"{reference}\"'", '"': reference}.get(inside[-1], f'"{reference}"'))
     return "".join([*parts, text[at:]]), [as_text(variables[name]) for name in names]
 
 
-def _quote_at(text: str, quote: str) -> str:
-    """Returns the quote that is open after a piece of shell text that began inside `quote`."""
-    escaped = False
+def _follow(text: str, inside: list[str]) -> None:
+    """Follows quotes and `$(…)` through a piece of shell text; the last of `inside` is what is open after it."""
+    before = ""
     for character in text:
-        if escaped:
-            escaped = False
-        elif character == "\\" and quote != "'":
-            escaped = True
-        elif character == quote:
-            quote = ""
-        elif not quote and character in {"'", '"'}:
-            quote = character
-    return quote
+        top = inside[-1]
+        if before == "\\" and top != "'":
+            before = ""
+            continue
+        if top == "'":
+            if character == "'":
+                inside.pop()
+        elif character == '"':
+            inside.pop() if top == '"' else inside.append('"')
+        elif character == "'" and top != '"':
+            inside.append("'")
+        elif character == "(" and (top != '"' or before == "$"):
+            inside.append("(")
+        elif character == ")" and top == "(":
+            inside.pop()
+        before = character

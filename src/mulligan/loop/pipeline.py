@@ -42,8 +42,6 @@ Teller = Callable[[str, Mapping[str, Any]], object]
 Checkpointer = Callable[[Workspace, str], str | None]
 
 _log = logging.getLogger("mulligan.pipeline")
-# Silent until the program that embeds this asks for it.
-logging.getLogger("mulligan").addHandler(logging.NullHandler())
 
 
 def commit_step(workspace: Workspace, step_name: str) -> str | None:
@@ -234,6 +232,8 @@ class PipelineRunner:
         try:
             saved = self.workspace.save(description=about, kind="step", metadata=self._marks(step), if_changed=True)
             result.before = saved.id if saved is not None else self.workspace.position()
+            if saved is not None and not saved.complete:
+                self._tell("trouble", step=step.name, error=f"Checkpoint {saved.short_id} before it is partial.")
         except (MulliganError, OSError) as error:
             self._tell("trouble", step=step.name, error=str(error))
             if self._strict and not self.results:

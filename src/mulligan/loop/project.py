@@ -13,6 +13,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -57,6 +59,7 @@ class ProjectCheckpoints:
         capture = settings.capture._replace(include=include, exclude=exclude)
         self._settings = settings._replace(capture=capture, retention=retention)
         self._workspace: engine.Workspace | None = None
+        self._opening = threading.Lock()
         self._kept = dict(KEPT if kept is None else kept)
         self._with_git = with_git
         self.records = Records(settings.workspace, place)
@@ -64,9 +67,12 @@ class ProjectCheckpoints:
     @property
     def workspace(self) -> engine.Workspace:
         """The engine's workspace behind these checkpoints."""
-        if self._workspace is None:
-            self._workspace = engine.Workspace(self._settings)
-        return self._workspace
+        with self._opening:
+            if self._workspace is None:
+                self._workspace = engine.Workspace(self._settings)
+                # Users of the skill never close anything; what is open goes with this object.
+                weakref.finalize(self, self._workspace.close)
+            return self._workspace
 
     @property
     def inherited(self) -> InheritedRecords:
@@ -90,16 +96,19 @@ class ProjectCheckpoints:
         """Saves the project and writes the record of it; then lets go what its type does not keep."""
         moment = datetime.now(UTC).astimezone().replace(tzinfo=None, microsecond=0)
         # Asked first: a directory that is nobody's project is refused before anything is made in it.
-        self.workspace.position()
+        known = self.workspace.log(match=MARK)
+        ids = {saved.metadata["id"] for saved in known}
         with _system_refusals():
-            checkpoint_id = self.records.claim(moment, lambda candidate: self._find(candidate) is not None)
+            checkpoint_id = self.records.claim(moment, ids.__contains__)
             try:
                 saved = self._save(name, description, checkpoint_type, context, checkpoint_id, moment)
             except BaseException:
                 self.records.release(checkpoint_id)
                 raise
             self._write_record(saved)
-            self.retain()
+        same = [each for each in known if each.metadata["checkpoint_type"] == checkpoint_type.value]
+        gone = self._trim(checkpoint_type) if len(same) >= self._kept.get(checkpoint_type, _PLENTY) else []
+        self._remove_orphans({*ids, checkpoint_id}.difference(gone))
         return self._shown(saved)
 
     def _save(
@@ -309,23 +318,28 @@ class ProjectCheckpoints:
 
     def retain(self) -> list[str]:
         """Lets go what the types do not keep, and the records whose checkpoints are gone; returns the ids that went."""
-        gone: list[str] = []
-        for checkpoint_type, keep in self._kept.items():
-            match = {**MARK, "checkpoint_type": checkpoint_type.value}
-            with suppress(NothingSaved):
-                gone += [saved.metadata["id"] for saved in self.workspace.trim(keep, match=match)]
-        with _system_refusals():
-            self._remove_orphans()
+        gone = [checkpoint_id for checkpoint_type in self._kept for checkpoint_id in self._trim(checkpoint_type)]
+        self._remove_orphans(set())
         return gone
 
-    def _remove_orphans(self) -> None:
-        # The names first: a record that is made meanwhile is not among them, and its checkpoint was there before it.
-        names = self.records.ids()
-        alive = {saved.metadata["id"] for saved in self.workspace.log(match=MARK)}
-        for name in names:
-            if name not in alive and self._is_ours(name):
-                self.records.remove(name)
-        self.records.sweep(lambda checkpoint_id: checkpoint_id in alive)
+    def _trim(self, checkpoint_type: CheckpointType) -> list[str]:
+        match = {**MARK, "checkpoint_type": checkpoint_type.value}
+        try:
+            gone = self.workspace.trim(self._kept[checkpoint_type], match=match)
+        except NothingSaved:
+            return []
+        return [saved.metadata["id"] for saved in gone]
+
+    def _remove_orphans(self, known: set[str]) -> None:
+        """Removes the records of checkpoints that are gone; `known` are those that were there a moment ago."""
+        with _system_refusals():
+            # The names first: a record that is made meanwhile is not among them, and its checkpoint was there before it.
+            names = self.records.ids()
+            alive = {saved.metadata["id"] for saved in self.workspace.log(match=MARK)} if {*names} != known else known
+            for name in names:
+                if name not in alive and self._is_ours(name):
+                    self.records.remove(name)
+            self.records.sweep(lambda checkpoint_id: checkpoint_id in alive)
 
     def _is_ours(self, checkpoint_id: str) -> bool:
         try:

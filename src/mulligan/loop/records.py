@@ -128,8 +128,9 @@ class Records:
 
     def ids(self) -> list[str]:
         """Returns the ids of all records, whoever wrote them."""
-        found = (os.fsdecode(name) for name in self._names())
-        return sorted(name for name in found if _NAME.fullmatch(name) and self._is_directory(name))
+        with self._existing() as place:
+            names = [os.fsdecode(name) for name in place.names()] if place is not None else []
+            return sorted(name for name in names if _NAME.fullmatch(name) and _is_directory(place, name))
 
     def read(self, checkpoint_id: str) -> dict[str, Any]:
         """Returns the metadata of a record; raises ValueError, saying what is wrong, where there is none to be had."""
@@ -169,13 +170,6 @@ class Records:
         with self._existing() as place:
             return place.names() if place is not None else []
 
-    def _is_directory(self, name: str) -> bool:
-        with self._existing() as place:
-            try:
-                return place is not None and stat.S_ISDIR(place.stat(name.encode()).st_mode)
-            except FileNotFoundError:
-                return False
-
     @contextmanager
     def _made(self) -> Iterator[Directory]:
         """Opens the directory of records, made if need be."""
@@ -207,6 +201,13 @@ class Records:
                 f"{self.place} in {self._root} cannot be used as a directory ({error.strerror}). Nothing was changed.",
                 hint="mulligan keeps its records in a directory there, and follows no link.",
             ) from None
+
+
+def _is_directory(place: Directory | None, name: str) -> bool:
+    try:
+        return place is not None and stat.S_ISDIR(place.stat(name.encode()).st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def _remove_record(place: Directory, name: bytes) -> None:

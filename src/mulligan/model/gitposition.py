@@ -17,7 +17,8 @@ class GitPosition(NamedTuple):
 
     `commit` is "" on a branch without commits; `branch` is "HEAD" and `ref` None where none is checked out. `staged` is a
     fingerprint of what the index holds, "" for nothing at all. `refs` are branches and their commits ("" for one that does not
-    exist). `problem` says why git cannot be moved from here, "" where it can.
+    exist). `merging` are the small files that say that a merge, cherry-pick or revert is under way, with their content.
+    `problem` says why git cannot be moved from here, "" where it can.
     """
 
     commit: str
@@ -25,6 +26,7 @@ class GitPosition(NamedTuple):
     ref: str | None
     staged: str = ""
     refs: tuple[tuple[str, str], ...] = ()
+    merging: tuple[tuple[str, str], ...] = ()
     problem: str = ""
 
     @property
@@ -45,12 +47,14 @@ class GitPosition(NamedTuple):
         """Returns whether nothing would have to move from one to the other."""
         mine, theirs = dict(self.refs), dict(other.refs)
         shared = mine.keys() & theirs.keys()
-        return self.same_head(other) and self.staged == other.staged and all(mine[r] == theirs[r] for r in shared)
+        same = self.same_head(other) and self.staged == other.staged and self.merging == other.merging
+        return same and all(mine[name] == theirs[name] for name in shared)
 
     def words(self) -> str:
         """Returns the position for people: `main at 1f2e3d4c5b6a`."""
         where = "no branch" if self.detached else self.branch
-        return f"{where} at {self.commit[:12]}" if self.commit else f"{where}, no commit yet"
+        what = ", in the middle of a merge" if self.merging else ""
+        return f"{where} at {self.commit[:12]}{what}" if self.commit else f"{where}, no commit yet"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -60,6 +64,7 @@ class GitPosition(NamedTuple):
             "ref": self.ref,
             "staged": self.staged,
             "refs": dict(self.refs),
+            "merging": dict(self.merging),
             "problem": self.problem,
         }
 
@@ -69,7 +74,8 @@ class GitPosition(NamedTuple):
         ref = plain["ref"]
         refs = tuple((str(name), str(commit)) for name, commit in plain["refs"].items())
         texts = {name: str(plain[name]) for name in ("commit", "branch", "staged", "problem")}
-        return cls(ref=None if ref is None else str(ref), refs=refs, **texts)
+        merging = tuple((str(name), str(content)) for name, content in plain["merging"].items())
+        return cls(ref=None if ref is None else str(ref), refs=refs, merging=merging, **texts)
 
 
 class GitRecord(NamedTuple):

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mulligan.model.gitposition import GitMove
 from mulligan.model.objects import MODE_DIR, MODE_LINK
 from mulligan.model.paths import ancestors, to_text
+
+if TYPE_CHECKING:
+    from mulligan.model.gitposition import GitMove
 
 
 class Node(NamedTuple):

@@ -16,6 +16,7 @@ from mulligan.present.text import PLAIN, Style, ago, columns, count, date, short
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
+    from mulligan.model.gitposition import GitMove
     from mulligan.model.plan import Keep, RestorePlan, RestoreReport
 
 MOST_PATHS = 20
@@ -134,9 +135,17 @@ def plan_lines(plan: RestorePlan, style: Style = PLAIN) -> list[str]:
         if number
     ]
     lines.append(
-        (", ".join(totals) or "nothing to change") + (f", {len(plan.keeps):,} kept as they are" if plan.keeps else "")
+        (", ".join(totals) or ("no file to change" if plan.git else "nothing to change"))
+        + (f", {len(plan.keeps):,} kept as they are" if plan.keeps else "")
     )
-    return lines + keep_lines(plan.keeps)
+    return [*lines, *git_lines(plan.git, "git to", style), *keep_lines(plan.keeps)]
+
+
+def git_lines(move: GitMove | None, verb: str, style: Style = PLAIN) -> list[str]:
+    """Returns where git goes, or went, and what is not quite as it was."""
+    if move is None:
+        return []
+    return [f"{style('green', verb)} {visible(move.words())}", *(f"  {visible(note)}" for note in move.notes)]
 
 
 def report_lines(report: RestoreReport, *, done: str, again: str = "undo", style: Style = PLAIN) -> list[str]:
@@ -151,9 +160,11 @@ def report_lines(report: RestoreReport, *, done: str, again: str = "undo", style
         if number
     ]
     words = {"undo": "take it back", "redo": "forward again"}[again]
-    back = f"; {words}: mulligan {again}" if totals and report.undo else ""
+    back = f"; {words}: mulligan {again}" if (totals or report.git) and report.undo else ""
+    nothing = "no file had to change" if report.git else "nothing had to change"
     lines = [
-        f"{style('green', done)} {style('yellow', report.target[:8])}  {', '.join(totals) or 'nothing had to change'}{back}"
+        f"{style('green', done)} {style('yellow', report.target[:8])}  {', '.join(totals) or nothing}{back}",
+        *git_lines(report.git, "git moved too:", style),
     ]
     failed = [keep for keep in report.kept if keep.failed]
     if failed:

@@ -21,7 +21,8 @@ from mulligan.state.transcript import Transcript
 
 Encode = Callable[[Any], Any]
 NAME = "conversation"
-_CLEAR = ("clear_messages", "clear_history", "clear")
+_READ = ("get_messages", "get_extended_session", "get_session")
+_CLEAR = ("clear_messages", "clear_history", "clear", "clear_session")
 _REBUILD = ("set_messages", "set_chat_history")
 
 
@@ -51,7 +52,7 @@ def conversation_of(source: Any, session_id: str | None = None) -> Conversation:
         return GetAndSet(*source)
     if isinstance(source, Provider):
         return Counted(source)
-    if session_id and any(callable(getattr(source, name, None)) for name in ("get_messages", "get_extended_session")):
+    if session_id and any(callable(getattr(source, name, None)) for name in _READ):
         return SessionMessages(source, session_id)
     raise TypeError(
         "a conversation is a list of messages, the path of a JSONL transcript, a (get, set) pair, a provider "
@@ -67,6 +68,10 @@ def messages_in(value: Any) -> int | None:
 
 def _captured(messages: list[Any]) -> dict[str, Any]:
     return {"count": len(messages), "messages": messages}
+
+
+def _is_object(message: Any) -> bool:
+    return any(callable(getattr(message, name, None)) for name in ("to_dict", "model_dump"))
 
 
 def _messages_of(value: Any) -> list[Any]:
@@ -116,29 +121,28 @@ class MessageList:
 
     def capture(self) -> Any:
         """Returns the messages as JSON can hold them."""
-        return _captured([self._encode(message) for message in list(self.messages)])
+        held = list(self.messages)
+        found = _captured([self._encode(message) for message in held])
+        return {**found, "objects": True} if any(map(_is_object, held)) else found
 
     def stage(self, value: Any) -> Callable[[], None]:
         """Decodes what is missing now, so that making it current cannot fail."""
         wanted = _messages_of(value)
         present = [self._encode(message) for message in self.messages]
         same = _common(present, wanted)
-        missing = [self._rebuilt(message) for message in wanted[same:]]
+        missing = wanted[same:]
+        if self._decode is not None:
+            missing = [self._decode(message) for message in missing]
+        elif missing and value.get("objects"):
+            raise UserError(
+                "The messages of this conversation are objects, and nobody said how to make them again. Nothing was changed.",
+                hint="Give MessageList(messages, decode=...) a function that makes one from its JSON form.",
+            )
 
         def make_current() -> None:
             self.messages[same:] = missing
 
         return make_current
-
-    def _rebuilt(self, message: Any) -> Any:
-        if self._decode is not None:
-            return self._decode(message)
-        if any(plain(own) != own for own in self.messages[:1]):
-            raise UserError(
-                "The messages of this conversation are objects, and nobody said how to make them again. Nothing was changed.",
-                hint="Give MessageList(messages, decode=...) a function that makes one from its JSON form.",
-            )
-        return message
 
 
 class GetAndSet:
@@ -188,9 +192,9 @@ class SessionMessages:
     """
     One session of a store in PraisonAI's style.
 
-    Reads by `get_messages` or `get_extended_session`. Goes back by `revert_to_message`, to nothing by `clear_messages`,
-    `clear_history` or `clear`; goes forward by `set_messages`, `set_chat_history` or `add_message`. What the store cannot
-    do is left as it is, and `left` says so.
+    Reads by `get_messages`, `get_extended_session` or `get_session`. Goes back by `revert_to_message`, to nothing by
+    `clear_messages`, `clear_history`, `clear` or `clear_session`; goes forward by `add_message`; does either by
+    `set_messages` or `set_chat_history`. What the store cannot do is left as it is, and `left` says so.
     """
 
     def __init__(self, store: Any, session_id: str) -> None:
@@ -217,7 +221,7 @@ class SessionMessages:
         return lambda: self._become(wanted)
 
     def _messages(self) -> list[Any] | None:
-        for name in ("get_messages", "get_extended_session"):
+        for name in _READ:
             read = getattr(self.store, name, None)
             if callable(read):
                 found = read(self.session_id)
@@ -229,37 +233,40 @@ class SessionMessages:
     def _become(self, wanted: list[Any]) -> None:
         now = [plain(message) for message in self._messages() or []]
         same = _common(now, wanted)
-        if same < len(now):
-            self._cut(same)
-        if same < len(wanted):
-            self._append(wanted, same)
+        if same < len(now) and not self._cut(same) and not self._put(wanted):
+            self.left = "the session store has no way to drop messages"
+        elif same < len(wanted) and not self._put(wanted) and not self._add(wanted[same:]):
+            self.left = "the session store has no way to take messages back"
 
-    def _cut(self, keep: int) -> None:
+    def _cut(self, keep: int) -> bool:
         if keep:
             revert = getattr(self.store, "revert_to_message", None)
-            if callable(revert):
-                # It keeps the message of that index too.
-                if revert(self.session_id, keep - 1) is False:
-                    raise UserError("The session store refused to go back; the conversation is as it was.")
-                return
-        else:
-            for name in _CLEAR:
-                if callable(clear := getattr(self.store, name, None)):
-                    clear(self.session_id)
-                    return
-        self.left = "the session store has no way to drop messages"
+            if not callable(revert):
+                return False
+            # It keeps the message of that index too.
+            if revert(self.session_id, keep - 1) is False:
+                raise UserError("The session store refused to go back; the conversation is as it was.")
+            return True
+        for name in _CLEAR:
+            if callable(clear := getattr(self.store, name, None)):
+                clear(self.session_id)
+                return True
+        return False
 
-    def _append(self, wanted: list[Any], start: int) -> None:
+    def _put(self, wanted: list[Any]) -> bool:
         for name in _REBUILD:
             if callable(put := getattr(self.store, name, None)):
                 put(self.session_id, wanted)
-                return
+                return True
+        return False
+
+    def _add(self, missing: list[Any]) -> bool:
         add = getattr(self.store, "add_message", None)
-        if callable(add) and all(isinstance(message, dict) and "role" in message for message in wanted[start:]):
-            for message in wanted[start:]:
-                add(self.session_id, message["role"], message.get("content", ""))
-            return
-        self.left = "the session store has no way to take messages back"
+        if not callable(add) or not all(isinstance(message, dict) and "role" in message for message in missing):
+            return False
+        for message in missing:
+            add(self.session_id, message["role"], message.get("content", ""))
+        return True
 
 
 def void(_: object) -> None:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import StoreDamaged
-from mulligan.model.gitposition import GitMove
 from mulligan.model.paths import parse_path, to_text
 from mulligan.model.plan import Action, Node
 from mulligan.timeline.database import Database
+
+if TYPE_CHECKING:
+    from mulligan.model.gitposition import GitMove
 
 # Staging: nothing has changed yet. Applying: some paths have, and a temporary may hold displaced bytes.
 # Resuming: some paths have, and every temporary is a new file being staged again.
@@ -55,6 +57,12 @@ def _parse_node(row: Any) -> Node | None:
     return None if row is None else Node(int(row[0]), bytes.fromhex(row[1]), int(row[2]))
 
 
+def _parse_git(plain: Any) -> GitMove:
+    from mulligan.model.gitposition import GitMove
+
+    return GitMove.from_dict(plain)
+
+
 def open_journal(database: Database, journal: Journal) -> None:
     """Writes the journal; durable when the caller's transaction is."""
     plain = {name: value for name, value in vars(journal).items() if name not in ("phase", "git")}
@@ -88,7 +96,7 @@ def read_journal(database: Database) -> Journal | None:
             Action(parse_path(path), _parse_node(old), _parse_node(new)) for path, old, new in plain.pop("actions")
         )
         locked = tuple((parse_path(path), int(perm)) for path, perm in plain.pop("locked", ()))
-        git = GitMove.from_dict(plain.pop("git")) if "git" in plain else None
+        git = _parse_git(plain.pop("git")) if "git" in plain else None
         return Journal(**plain, phase=row["phase"], actions=actions, locked=locked, git=git)
     except (ValueError, AttributeError, TypeError, KeyError, zlib.error) as error:
         raise StoreDamaged(

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.diff.compare import Change, compare_trees
 from mulligan.model.checkpoint import IGNORED, NEWLY_IGNORED, Checkpoint, GitState, moment, pack_list
-from mulligan.model.gitposition import GitRecord
 from mulligan.model.objects import EMPTY_TREE, TreeEntry
 from mulligan.model.paths import covers, to_text
 from mulligan.scan.result import Scan, cover_of
-from mulligan.timeline.commits import NO_TREE, Entry, write_commit
-from mulligan.timeline.gitrecord import write_record
+from mulligan.timeline.commits import Entry, write_commit
 from mulligan.timeline.moves import Move
 from mulligan.timeline.retention import expired
 from mulligan.timeline.sources import Source, State, permission_changes
 from mulligan.timeline.vault import Vault
+
+if TYPE_CHECKING:
+    from mulligan.model.gitposition import GitRecord
 
 
 class Draft(NamedTuple):
@@ -98,7 +99,11 @@ def write_objects(entry: Entry, scan: Scan, writer: Any, git: GitRecord | None =
         writer.add_hashed(oid, kind, data)
     if entry.files_tree == EMPTY_TREE:
         writer.add(b"tree", b"")
-    return write_commit(entry, writer, write_record(git, writer) if git is not None else NO_TREE)
+    if git is None:
+        return write_commit(entry, writer)
+    from mulligan.timeline.gitrecord import write_record
+
+    return write_commit(entry, writer, write_record(git, writer))
 
 
 def record(vault: Vault, entry: Entry, *, now_ns: int, pinned: set[str], as_position: bool) -> list[Entry]:

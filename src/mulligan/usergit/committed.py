@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from mulligan.errors import UnsafePath, UserError
 from mulligan.model.checkpoint import SECRET, SPECIAL, TOO_LARGE, UNREADABLE
-from mulligan.model.objects import BLOB, EMPTY_BLOB, EMPTY_TREE, MODE_DIR, MODE_EXEC, MODE_LINK
+from mulligan.model.objects import BLOB, EMPTY_TREE, MODE_DIR, MODE_EXEC, MODE_LINK
 from mulligan.model.paths import check_name, join, to_text
 from mulligan.model.policy import CapturePolicy
 from mulligan.scan.cache import Cache
@@ -182,9 +182,6 @@ class _Reading:
         if entry.mode == GITLINK:
             self._miss(path, SPECIAL, "a submodule: its files are in a repository of its own")
             return False
-        if entry.oid == EMPTY_BLOB:
-            self._keeper.add(BLOB, b"")
-            return True
         if self._rules.known(entry.oid):
             return True
         found = self._objects.read(entry.oid)

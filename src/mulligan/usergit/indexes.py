@@ -116,7 +116,9 @@ def fingerprint_of(rows: Sequence[Row]) -> str:
 
 def settled(rows: Iterable[Row], mtime_ns: int) -> Iterator[Row]:
     """Yields entries without what is remembered of files that may have changed in the tick in which the index was written."""
-    newest = struct.pack(">II", *divmod(max(mtime_ns, 0), 1_000_000_000)) if mtime_ns > 0 else bytes(8)
+    seconds, rest = divmod(mtime_ns, 1_000_000_000)
+    # A time that git has no room for proves nothing.
+    newest = struct.pack(">II", seconds, rest) if 0 < seconds < 1 << 32 else bytes(8)
     for row in rows:
         yield row if row.head[8:16] < newest else forgotten(row)
 

@@ -15,24 +15,27 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain, count
 from typing import NamedTuple
 
 from mulligan.errors import Busy, GitNotMoved, MulliganError, NoRoom, PlanStale, StoreDamaged
 from mulligan.model.gitposition import GitMove
 from mulligan.model.paths import to_text
 from mulligan.model.plan import Keep
-from mulligan.safefs.durable import write_durably
-from mulligan.scan.git.files import read_file
+from mulligan.safefs.durable import sync, write_synced
+from mulligan.scan.git.files import read_file, status
 from mulligan.scan.git.refs import PACKED_LIMIT, REF_LIMIT, packed_names, read_ref
 from mulligan.scan.git.repository import Repository
 from mulligan.usergit.locks import Lock, Place
-from mulligan.usergit.position import head_content, read_position
-from mulligan.usergit.reflog import file_mode, make_parents, reflog_line, write_reflog
+from mulligan.usergit.position import MERGING, head_content, read_position
+from mulligan.usergit.reflog import clear_empty, file_mode, make_parents, reflog_line, write_reflog
 
 OLD, NEW, OTHER = "old", "new", "other"
 BEFORE = b"refs/mulligan/before"
 _INDEX, _HEAD, _PACKED = b"index", b"HEAD", b"packed-refs"
 _TRIES = 5
+# Numbers of what is staged: index, HEAD, packed refs, then these.
+_MERGE, _REFS = 3, 20
 
 
 class _Edit(NamedTuple):
@@ -49,6 +52,7 @@ class Mover:
 
     def __init__(self, repo: Repository, move: GitMove, token: str, read: Callable[[str], bytes]) -> None:
         self._repo, self._move, self._token, self._read = repo, move, token, read
+        self._spare = b"mulligan-%s-ref" % token.encode()
         old, new = dict(move.before.refs), dict(move.after.refs)
         self._changed = {name: (old[name], new[name]) for name in old if name in new and old[name] != new[name]}
         self._edits = list(self._make_edits())
@@ -56,8 +60,8 @@ class Mover:
     # -- what is to be done -------------------------------------------------------------------------
 
     def _lock(self, number: int, path: bytes) -> Lock:
-        own = path in (_HEAD, _INDEX)
-        root = self._repo.git_dir if own else self._repo.common
+        shared = path == _PACKED or path.startswith(b"refs/")
+        root = self._repo.common if shared else self._repo.git_dir
         return Lock(Place(root, path), b"mulligan-%s-%d" % (self._token.encode(), number))
 
     def _make_edits(self) -> Iterator[_Edit]:
@@ -67,12 +71,25 @@ class Mover:
             yield _Edit(self._lock(0, _INDEX), lambda: self._read(move.index_object), self._index_state)
         if self._changed or not move.before.same_head(move.after):
             yield _Edit(self._lock(1, _HEAD), lambda: head_content(move.after), self._head_state)
-        for number, name in enumerate(sorted(self._changed), 3):
+        yield from self._merging_edits()
+        for number, name in enumerate(sorted(self._changed), _REFS):
             content = self._changed[name][1].encode("ascii") + b"\n"
             write, look = partial(bytes, content), partial(self._ref_state, name)
             yield _Edit(self._lock(number, os.fsencode(name)), write, look, removes=content == b"\n")
         if self._dropped():
             yield _Edit(self._lock(2, _PACKED), self._without_dropped, self._packed_state)
+
+    def _merging_edits(self) -> Iterator[_Edit]:
+        old, new = dict(self._move.before.merging), dict(self._move.after.merging)
+        for number, name in enumerate(MERGING, _MERGE):
+            if old.get(name) != new.get(name):
+                content = os.fsencode(new.get(name, ""))
+                look = partial(self._merging_state, name)
+                yield _Edit(self._lock(number, name.encode()), partial(bytes, content), look, removes=name not in new)
+
+    def _merging_state(self, name: str) -> str:
+        now = dict(read_position(self._repo).position.merging).get(name)
+        return _which(now, dict(self._move.before.merging).get(name), dict(self._move.after.merging).get(name))
 
     def _dropped(self) -> set[bytes]:
         return {os.fsencode(name) for name, (_, new) in self._changed.items() if not new}
@@ -96,7 +113,10 @@ class Mover:
     def _without_dropped(self) -> bytes:
         """Returns the packed refs without those that go, and without what is noted of the tags they may be."""
         kept, skipping = [], False
-        for line in (read_file(self._repo.common, _PACKED, limit=PACKED_LIMIT) or b"").splitlines(keepends=True):
+        data = read_file(self._repo.common, _PACKED, limit=PACKED_LIMIT)
+        if data is None and status(self._repo.common, _PACKED) is not None:
+            raise GitNotMoved("The packed refs cannot be read. Nothing was changed.", hint="git fsck")
+        for line in (data or b"").splitlines(keepends=True):
             if not line.startswith(b"^"):
                 skipping = line.rstrip(b"\n").partition(b" ")[2] in self._dropped()
             if not skipping:
@@ -108,7 +128,6 @@ class Mover:
     def prepare(self, wait: float) -> None:
         """Stages and locks everything; raises Busy, PlanStale, NoRoom or GitNotMoved with nothing changed or left behind."""
         try:
-            self._keep_commits()
             until = time.monotonic() + wait
             for edit in self._edits:
                 self._acquire(edit, until)
@@ -117,6 +136,7 @@ class Mover:
                     "HEAD, a branch or the index changed while the restore was prepared. Nothing was changed.",
                     hint="Run the command again.",
                 )
+            self._keep_commits()
         except OSError as error:
             self.abandon()
             raise _refusal(error) from error
@@ -131,6 +151,7 @@ class Mover:
 
     def _acquire(self, edit: _Edit, until: float) -> None:
         make_parents(edit.lock.place)
+        clear_empty(edit.lock.place)
         for _ in range(_TRIES):
             content = edit.content()
             edit.lock.stage(content, file_mode(self._repo))
@@ -182,6 +203,7 @@ class Mover:
         """Lets go of every lock that is ours and removes what was staged; changes nothing else."""
         for edit in self._edits:
             edit.lock.let_go()
+        self._repo.common.unlink(self._spare, missing_ok=True)
 
     # -- after a crash ------------------------------------------------------------------------------
 
@@ -217,15 +239,22 @@ class Mover:
         left = [old for old, _ in self._changed.values() if old]
         if self._move.before.detached and not self._move.before.same_head(self._move.after):
             left.append(self._move.before.commit)
+        heads = [text for name, text in self._move.before.merging if name.endswith("_HEAD")]
+        left += [word for text in heads for word in text.split() if len(word) == 40]
         kept = _kept_commits(self._repo)
-        for number, commit in enumerate(c for c in dict.fromkeys(left) if c not in kept):
-            name = self._move.keep.encode("ascii") + (b"-%d" % (number + 1) if number else b"")
+        for commit in dict.fromkeys(left):
+            if commit in kept.values():
+                continue
+            first = self._move.keep.encode("ascii")
+            name = next(name for name in chain([first], (b"%s-%d" % (first, n) for n in count(2))) if name not in kept)
+            kept[name] = commit
             place = Place(self._repo.common, BEFORE + b"/" + name)
             make_parents(place)
             with place.parent() as parent:
-                parent.unlink(name + b".lock", missing_ok=True)
-                content = [commit.encode("ascii") + b"\n"]
-                write_durably(parent, name, content, temporary=name + b".lock", what="a ref of the repository")
+                common, content = self._repo.common, [commit.encode("ascii") + b"\n"]
+                write_synced(common, self._spare, content, "a ref of the repository", file_mode(self._repo))
+                common.rename(self._spare, name, to=parent)
+                sync(parent.fd, "a ref of the repository")
 
 
 def _kept(edit: _Edit, reason: str, detail: str) -> Keep:
@@ -245,12 +274,12 @@ def _which(now: object, old: object, new: object) -> str:
     return NEW if now == new else OLD if now == old else OTHER
 
 
-def _kept_commits(repo: Repository) -> set[str | None]:
-    """Returns the commits that refs of earlier moves hold."""
+def _kept_commits(repo: Repository) -> dict[bytes, str | None]:
+    """Returns the refs of earlier moves and the commits that they hold."""
     try:
         with repo.common.descend(BEFORE) as directory:
             names = set(directory.names())
     except OSError:
         names = set()  # none yet
     names |= {name[len(BEFORE) + 1 :] for name in packed_names(repo.common) if name.startswith(BEFORE + b"/")}
-    return {read_ref(repo.git_dir, repo.common, to_text(BEFORE + b"/" + name)) for name in names}
+    return {name: read_ref(repo.git_dir, repo.common, to_text(BEFORE + b"/" + name)) for name in names}

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from mulligan.errors import GitNotMoved
 from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
-from mulligan.model.objects import EMPTY_BLOB
 from mulligan.model.paths import to_text
 from mulligan.scan.git.files import status
 from mulligan.scan.git.objects import Objects
@@ -23,7 +22,7 @@ from mulligan.scan.git.repository import Repository
 from mulligan.usergit import indexes
 from mulligan.usergit.committed import read_tree
 from mulligan.usergit.indexes import Parsed, Row
-from mulligan.usergit.position import obstacle, other_worktree_on, read_position
+from mulligan.usergit.position import MERGING, obstacle, other_worktree_on, read_position
 
 # More names than real projects have, fewer than a tree bomb.
 _BUDGET = 1_000_000
@@ -59,7 +58,9 @@ def plan_move(repo: Repository, target: Target) -> Planned:
     now = seen.position
     if now.problem:
         raise GitNotMoved(f"{now.problem} Nothing was changed.", hint=ALONE)
-    _refuse_odd_names(wanted)
+    _refuse_odd_names({**wanted, **dict(now.refs)})
+    if not set(dict(there.merging)) <= set(MERGING):
+        raise GitNotMoved("The record of where git stood is not one of ours. Nothing was changed.", hint=ALONE)
     changed = {name for name, value in dict(now.refs).items() if wanted.get(name, value) != value}
     after = there._replace(refs=tuple(sorted((name, wanted.get(name, value)) for name, value in now.refs)))
     with repo.objects() as objects:
@@ -210,7 +211,7 @@ def _gone(objects: Objects, tree: bytes | None, parsed: Parsed) -> set[bytes]:
     if committed is None:
         return set()
     odd = [row for row in parsed.rows if committed.get(row.name) != row.oid and row.mode not in (_GITLINK, _DIRECTORY)]
-    return {row.name for row in odd if row.oid != EMPTY_BLOB and not objects.has(row.oid)}
+    return {row.name for row in odd if not objects.has(row.oid)}
 
 
 def _is_clean(parsed: Parsed, tree: bytes | None) -> bool:

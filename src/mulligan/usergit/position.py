@@ -25,15 +25,15 @@ _CONFIG_LIMIT = 1 << 20
 # Settings that change how a repository must be read; those named here do not concern HEAD, branches and the index.
 _HARMLESS = frozenset({"noop", "noop-v1", "preciousobjects", "partialclone", "worktreeconfig", "relativeworktrees"})
 _PLAIN = {"objectformat": "sha1", "refstorage": "files"}
-# What git leaves while it is in the middle of something, and what ends that.
+# What git leaves while it is in the middle of many steps, and what ends that.
 _UNDER_WAY = {
     b"rebase-merge": "git rebase --abort",
     b"rebase-apply": "git rebase --abort, or git am --abort",
     b"sequencer": "git cherry-pick --abort, or git revert --abort",
-    b"MERGE_HEAD": "git merge --abort",
-    b"CHERRY_PICK_HEAD": "git cherry-pick --abort",
-    b"REVERT_HEAD": "git revert --abort",
 }
+# What it leaves in the middle of one step: small files, which are part of where it stands.
+MERGING = ("MERGE_HEAD", "MERGE_MODE", "MERGE_MSG", "CHERRY_PICK_HEAD", "REVERT_HEAD", "SQUASH_MSG", "AUTO_MERGE")
+_MERGING_LIMIT = 1 << 20
 
 
 def read_position(repo: Repository, also: Iterable[str] = ()) -> GitRecord:
@@ -43,9 +43,14 @@ def read_position(repo: Repository, also: Iterable[str] = ()) -> GitRecord:
     values = [(name, read_ref(repo.git_dir, repo.common, name)) for name in names]
     refs = tuple((name, value) for name, value in values if value is not None)
     data, mtime_ns, readable = _read_index(repo)
-    position = GitPosition(head.commit, head.branch, head.ref, fingerprint(data), refs)
-    problem = foreign_format(repo) or _unreadable(
-        repo, [name for name, value in values if value is None], head_known=head.known, index_readable=readable
+    merging, unread = _merging(repo)
+    position = GitPosition(head.commit, head.branch, head.ref, fingerprint(data), refs, merging)
+    problem = (
+        foreign_format(repo)
+        or unread
+        or _unreadable(
+            repo, [name for name, value in values if value is None], head_known=head.known, index_readable=readable
+        )
     )
     return GitRecord(position._replace(problem=problem), data, mtime_ns)
 
@@ -57,6 +62,18 @@ def _unreadable(repo: Repository, odd: list[str], *, head_known: bool, index_rea
     if odd:
         return f"The branch {odd[0]!r} is a symbolic ref, or cannot be read."
     return "" if index_readable else "The index cannot be read: it is a link, too large, or half of it is missing."
+
+
+def _merging(repo: Repository) -> tuple[tuple[tuple[str, str], ...], str]:
+    """Returns the files that say that a merge is under way, and what is wrong with them."""
+    found = []
+    for name in MERGING:
+        if status(repo.git_dir, name.encode("ascii")) is not None:
+            data = read_file(repo.git_dir, name.encode("ascii"), limit=_MERGING_LIMIT)
+            if data is None:
+                return (), f"{name} cannot be read."
+            found.append((name, to_text(data)))
+    return tuple(found), ""
 
 
 def _read_index(repo: Repository) -> tuple[bytes, int, bool]:
@@ -92,8 +109,8 @@ def obstacle(repo: Repository) -> tuple[str, str]:
     """Returns why git must not be moved from here although its position is known, and what to do about it; "" twice if it may."""
     for name, way_out in _UNDER_WAY.items():
         if status(repo.git_dir, name) is not None:
-            what = to_text(name).split("-")[0].removesuffix("_HEAD").replace("_", "-").lower()
-            return f"Git is in the middle of something ({what}).", way_out
+            what = "a cherry-pick or revert" if name == b"sequencer" else "a rebase"
+            return f"Git is in the middle of {what}, which goes on from where HEAD stands.", way_out
     found = os.fstat(repo.git_dir.fd)
     if found.st_uid != os.geteuid():
         return "The repository belongs to another user.", "Run as its owner."
@@ -113,14 +130,15 @@ def points_back(repo: Repository) -> bool:
     """
     plain = os.path.join(repo.top, b".git")
     found = os.stat(plain, follow_symlinks=False)
+    if repo.common_path != repo.git_path:
+        back = read_file(repo.git_dir, b"gitdir", limit=POINTER_LIMIT)
+        home = os.path.join(repo.common_path, b"worktrees")
+        listed = _same(os.path.dirname(os.path.realpath(repo.git_path)), home)
+        return back is not None and listed and _same(os.path.join(repo.git_path, back.rstrip(b"\r\n")), plain)
     if stat.S_ISDIR(found.st_mode):
         return True
-    if not stat.S_ISREG(found.st_mode):
-        return False
-    back = read_file(repo.git_dir, b"gitdir", limit=POINTER_LIMIT)
-    if back is not None:
-        return _same(os.path.join(repo.git_path, back.rstrip(b"\r\n")), plain)
-    return any(_same(os.path.join(repo.git_path, tree), repo.top) for tree in _work_trees(repo.common))
+    trees = _work_trees(repo.common) if stat.S_ISREG(found.st_mode) else []
+    return any(_same(os.path.join(repo.git_path, tree), repo.top) for tree in trees)
 
 
 def _work_trees(common: Directory) -> list[bytes]:

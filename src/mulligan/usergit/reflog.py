@@ -8,6 +8,7 @@ that cannot be written does not stop a move.
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 
 from mulligan.model.gitconfig import parse_git_config
@@ -32,6 +33,7 @@ def reflog_line(old: str, new: str, when: int, about: str) -> bytes:
 
 def write_reflog(repo: Repository, place: Place, line: bytes) -> None:
     """Writes a line behind the end of a reflog unless it is there; makes the reflog if the repository keeps any."""
+    clear_empty(place)
     if status(place.root, place.path) is None:
         if not _keeps_logs(repo):
             return
@@ -74,6 +76,20 @@ def make_parents(place: Place) -> None:
             here = below
     finally:
         here.close()
+
+
+def clear_empty(place: Place) -> None:
+    """Removes the empty directories that deleted branches leave where a file shall stand; others stay."""
+    found = status(place.root, place.path)
+    if found is None or not stat.S_ISDIR(found.st_mode):
+        return
+    paths = [place.path]
+    for path in paths:  # grows while it is walked: each directory before those in it
+        with place.root.descend(path) as here:
+            paths += [path + b"/" + name for name in here.names() if stat.S_ISDIR(here.stat(name).st_mode)]
+    for path in reversed(paths):
+        with place._replace(path=path).parent() as parent, suppress(OSError):  # not empty: the move says so
+            parent.rmdir(path.rpartition(b"/")[2])
 
 
 def file_mode(repo: Repository) -> int:

@@ -18,11 +18,13 @@ import pytest
 import mulligan
 from mulligan.dialects.architect import (
     CheckpointManager,
+    CheckpointsConfig,
     PipelineConfig,
     PipelineRunner,
     PipelineStep,
     PipelineStepResult,
     PipelineValidationError,
+    agent_loop,
 )
 from mulligan.loop import pipeline as pipeline_module
 from tools import git
@@ -511,6 +513,43 @@ def test_agents_may_be_coroutines(project):
     for timeout in (None, 60):
         (result,) = runner_of(project, Async(), PipelineStep("a", prompt="hi", timeout=timeout)).run()
         assert (result.status, result.output) == ("success", "hi!")
+
+
+# -- the agent loop, which the original documents and does not have -----------------------------
+
+
+def test_fixed_the_agent_loop_commits_every_n_steps_where_enabled(repository):
+    loop = agent_loop(str(repository), CheckpointsConfig(enabled=True, every_n_steps=2))
+    for number in range(1, 6):
+        with loop.step(f"turn {number}"):
+            (repository / "a.txt").write_text(f"{number}\n")
+    assert subjects(repository, "--grep=architect:checkpoint") == [
+        "architect:checkpoint:step-4 -- turn 4",
+        "architect:checkpoint:step-2 -- turn 2",
+    ]
+    manager = CheckpointManager(str(repository))
+    assert manager.rollback(step=2)
+    assert (repository / "a.txt").read_text() == "2\n"
+
+
+def test_fixed_the_agent_loop_saves_before_what_destroys(repository):
+    loop = agent_loop(str(repository), CheckpointsConfig(enabled=True, every_n_steps=50))
+    (repository / "mine.txt").write_text("not committed\n")
+    with loop.tool("bash", {"command": "git clean -fdx"}):
+        git("clean", "-fdxq", cwd=repository)
+    assert not (repository / "mine.txt").exists()
+    assert subjects(repository) == ["first"]
+    mulligan.open(repository).undo()
+    assert (repository / "mine.txt").read_text() == "not committed\n"
+
+
+def test_the_agent_loop_is_off_by_default(repository):
+    loop = agent_loop(str(repository))
+    for number in range(6):
+        (repository / "a.txt").write_text(f"{number}\n")
+        loop.after_step()
+    assert subjects(repository) == ["first"]
+    assert mulligan.open(repository).log() == []
 
 
 # -- command lines ------------------------------------------------------------------------------

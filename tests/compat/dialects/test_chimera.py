@@ -301,6 +301,8 @@ def test_18_retain_keeps_the_newest(env: LocalEnvironment, retain: int, left: li
         env.write_file("f", str(number))
         env.checkpoint()
     assert env.checkpoint_ids() == left
+    # The next undo needs two, whatever the project says.
+    assert [checkpoint.metadata["id"] for checkpoint in env.workspace.log()] == ["4", "3"]
     env.restore("4")
     assert env.read_file("f") == "4"
     (copy / "9").mkdir(parents=True)

@@ -753,10 +753,11 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 @pytest.mark.parametrize(
-    "message", ["a|b|c", "one\ntwo\n\nthree", "ünïcode ✓ 日本", "", "  ", "-m x", "\x1b[31m", "x" * 5000]
+    "message",
+    ["a|b|c", "one\ntwo\n\nthree", "ünïcode ✓ 日本", "", "  ", "-m x", "\x1b[31m", "x" * 5000, "nul\0", "\udcff"],
 )
 def test_27_messages_round_trip(service, project, storage, message):
-    saved(service, project / "a", message + "1", message)
+    saved(service, project / "a", "1", message)
     assert run(service.list())[0].message == message
     again = make(project, storage)
     assert run(again.list())[0].message == message and len(run(again.list())) == 2
@@ -971,6 +972,30 @@ def test_only_tools_that_can_change_files_are_wrapped(service, project):
     assert len(run(service.list())) == 1
     service.before_tool("write_file", {"path": "a"})
     assert run(service.list())[0].message == "Before write_file"
+
+
+def test_an_agents_loop_saves_through_the_service(project, storage):
+    async def work():
+        service = CheckpointService(str(project), str(storage))
+        loop = service.agent_loop()
+        (project / "a").write_text("1")
+        async with loop.tool("write_file", {"path": "a"}) as before:
+            assert before.checkpoint.message.startswith("before write_file")
+            (project / "a").write_text("2")
+        async with loop.tool("read_file", {"path": "a"}) as before:
+            assert not before.saved
+        service.config.auto_checkpoint = False
+        async with loop.tool("write_file", {"path": "a"}) as before:
+            assert not before.saved
+        return len(await service.list())
+
+    assert run(work()) == 2
+
+
+@pytest.mark.parametrize("wrong", [None, 7, b"bytes"])
+def test_a_message_that_is_no_text_is_a_failure(service, project, wrong):
+    (project / "a").write_text("1")
+    assert "text" in run(service.save(wrong)).error and not run(service.save("x", step="1")).success
 
 
 def test_changing_takes_an_exception_back_if_asked(service, project):

@@ -31,6 +31,8 @@ from mulligan.dialects.skill import (
     StateSnapshot,
     count_passing_tests,
 )
+from mulligan.errors import UserError
+from mulligan.loop.context import ContextTracker
 from tools import git, plain_environment
 
 ID = re.compile(r"^checkpoint-\d{8}-\d{6}(-\d+)?$")
@@ -162,6 +164,16 @@ def test_08_context_comes_back_from_disk(manager, repo):
     made = run(manager.create_checkpoint("x", context={"session_number": 5, "token_usage": 45000}))
     assert made.context == {"session_number": 5, "token_usage": 45000}
     assert run(CheckpointManager(repo).get_checkpoint(made.id)).context == made.context
+
+
+def test_08_a_tracker_feeds_the_figures_of_the_session(repo):
+    tracker = ContextTracker(repo)
+    manager = CheckpointManager(repo, figures=tracker.figures)
+    tracker.start_session()
+    tracker.add_tokens(45000)
+    made = run(manager.create_checkpoint("x", context={"token_usage": 1, "note": "mine"}))
+    assert made.context == {"session_number": 1, "token_usage": 1, "note": "mine"}
+    assert run(manager.create_checkpoint("y")).context == {"session_number": 1, "token_usage": 45000}
 
 
 def test_09_to_dict_is_the_documented_json_with_the_type(manager, repo):
@@ -690,8 +702,6 @@ def test_a_permanent_checkpoint_survives_the_loss_of_its_commit_elsewhere(manage
 def test_a_link_in_place_of_the_records_is_not_followed(repo, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (repo / ".claude").symlink_to(tmp_path / "elsewhere")
-    from mulligan.errors import UserError
-
     with pytest.raises(UserError, match="cannot be used"):
         run(CheckpointManager(repo).create_checkpoint("x"))
     assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -226,6 +226,15 @@ def test_agents_from_a_python_factory(project, tmp_path, where):
     assert document["steps"][0]["output"] == "build/m: hi"
 
 
+def test_a_dry_run_imports_no_factory(project, tmp_path):
+    (tmp_path / "loud.py").write_text("print('imported')\n")
+    (project / "p.yaml").write_text("agents: {build: 'python:loud:make'}\nsteps: [{prompt: hi}]\n")
+    env = {"PYTHONPATH": f"{plain_environment()['PYTHONPATH']}:{tmp_path}"}
+    for words in ([], ["--agent-factory", "loud:make"]):
+        done = cli("run", "p.yaml", "--dry-run", *words, cwd=project, **env)
+        assert (done.returncode, "imported" in done.stdout + done.stderr) == (0, False)
+
+
 # -- reports ------------------------------------------------------------------------------------
 
 
@@ -283,6 +292,23 @@ def test_on_a_terminal_the_last_line_of_the_agent_is_shown(project, pipe):
     assert process.wait() == 0
     assert b"\x1b[2K  thinking hard" in seen
     assert b"success after" in seen
+
+
+def test_a_reader_who_leaves_does_not_end_the_pipeline(project, pipe):
+    pipe("  - {prompt: a}\n  - {prompt: b}\n  - {prompt: c}\n")
+    read, write = os.pipe()
+    os.close(read)
+    process = subprocess.run(
+        mulligan_argv("run", "pipe.yaml"),
+        cwd=project,
+        env=plain_environment(),
+        stderr=write,
+        stdout=subprocess.DEVNULL,
+        check=False,
+    )
+    os.close(write)
+    assert log_of(project) == ["a", "b", "c"]
+    assert process.returncode == 0
 
 
 # -- cut short ----------------------------------------------------------------------------------

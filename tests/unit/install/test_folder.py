@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 
 import pytest
 
+from faults import Killed, KilledAt
 from mulligan.errors import MulliganError, UserError
 from mulligan.install.folder import NOTE, Folder
 from mulligan.install.targets import TARGETS, Destination, Target, destination
+from mulligan.safefs import seam
 
 OLD = {"A.md": b"old", "scripts/run.py": b"print(1)\n", "gone.md": b"gone"}
 NEW = {"A.md": b"new", "scripts/run.py": b"print(1)\n", "fresh/B.md": b"fresh"}
@@ -92,6 +95,27 @@ def test_uninstalling_leaves_what_a_person_changed_or_added(folder, project):
     assert (project / ".claude" / "skills").exists()
 
 
+def test_a_run_that_is_cut_short_anywhere_is_finished_by_repeating_it(project):
+    """What was half written is still known to be ours, so that the next run does not take it for a person's."""
+    finished = number = 0
+    while not finished:
+        number += 1
+        root = project / str(number)
+        root.mkdir()
+        folder = Folder(Destination(str(root), ".claude/skills/x"))
+        folder.install(OLD)
+        try:
+            with seam.using(KilledAt(number)):
+                folder.install(NEW)
+            finished = number
+        except Killed:
+            folder.install(NEW)
+        left = [name for name in found(root) if ".mulligan-" not in name]
+        assert sorted(left) == sorted(NEW), number
+        assert set(actions(folder.plan(NEW)).values()) == {"unchanged"}
+    assert finished > 20
+
+
 def test_uninstalling_what_was_never_installed(folder, project):
     assert folder.uninstall().steps == []
     assert os.listdir(project) == []
@@ -110,8 +134,6 @@ def test_a_note_that_cannot_be_read_makes_everything_a_persons(folder, project, 
 def test_a_note_that_names_files_elsewhere_reaches_none(folder, project):
     folder.install(OLD)
     (project / "victim").write_bytes(b"new")
-    import hashlib
-
     digest = hashlib.sha256(b"new").hexdigest()
     bad = {"files": {"../../../victim": [digest], "/etc/hostname": [digest], "a//b": [digest]}}
     (project / ".claude" / "skills" / "x" / NOTE).write_text(json.dumps(bad))

@@ -52,6 +52,15 @@ def test_a_list_is_changed_in_place_and_messages_that_stay_are_the_same_objects(
     assert messages == [{"n": 1}, {"n": 2}, {"n": 3}] and conversation.count() == messages_in(two) == 3
 
 
+def test_messages_with_tuples_are_plain_messages():
+    messages = [{"n": (1, 2)}, {"n": 3}]
+    conversation = MessageList(messages)
+    both = conversation.capture()
+    del messages[1]
+    become(conversation, both)
+    assert messages == [{"n": (1, 2)}, {"n": 3}]
+
+
 def test_what_was_captured_does_not_change_with_the_list():
     messages = [{"n": [1]}]
     value = MessageList(messages).capture()
@@ -75,6 +84,9 @@ def test_messages_that_are_objects_go_back_and_come_forward_with_a_decoder():
     kept = messages[0]
     become(conversation, one)
     assert messages == [kept]
+    with pytest.raises(mulligan.UserError, match="nobody said how"):
+        conversation.stage(both)
+    messages.clear()
     with pytest.raises(mulligan.UserError, match="nobody said how"):
         conversation.stage(both)
     become(MessageList(messages, decode=lambda value: Message(value["text"])), both)
@@ -177,6 +189,16 @@ def test_a_session_store_that_cannot_be_read_has_nothing_to_give():
     value = session.capture()
     assert session.count() is None and messages_in(value) is None
     become(session, value)
+
+
+def test_a_session_store_that_only_takes_whole_histories_goes_both_ways():
+    store = Store(said(1), said(2), said(3), can=("set_chat_history",))
+    session = SessionMessages(store, "s")
+    three = session.capture()
+    become(session, {"count": 1, "messages": [said(1)]})
+    assert store.messages == [said(1)]
+    become(session, three)
+    assert store.messages == [said(1), said(2), said(3)]
 
 
 def test_an_extended_session_is_read_too():

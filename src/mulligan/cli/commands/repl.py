@@ -70,7 +70,7 @@ def _refused_here(env: LocalEnvironment) -> None:
 def _converse(context: Context, commands: SlashCommands) -> int:
     answered = 0
     for line in _typed(context) if context.interactive else _piped():
-        answer = commands.run(line)
+        answer = _answer(context, commands, line)
         if answer is None:
             break
         answered += 1
@@ -78,6 +78,16 @@ def _converse(context: Context, commands: SlashCommands) -> int:
             context.out.lines([visible(each) for each in answer.split("\n")])
             context.out.stream.flush()
     return answered
+
+
+def _answer(context: Context, commands: SlashCommands, line: str) -> str | None:
+    try:
+        return commands.run(line)
+    except KeyboardInterrupt:
+        if not context.interactive:
+            raise
+        # What a command was doing is whole or not done; whoever sits there wants the next prompt.
+        return "Interrupted; nothing is half done."
 
 
 def _piped() -> Iterator[str]:

@@ -11,19 +11,22 @@ from mulligan.errors import UserError
 from mulligan.model.plan import RestorePlan
 from mulligan.present.timeline import plan_lines
 
-USAGE = "restore REF [-y] [--dry-run] [--state | --all] [-- PATH…]"
+USAGE = "restore REF [-y] [--dry-run] [--git] [--state | --all] [-- PATH…]"
 DESCRIPTION = """\
 Bring the workspace, or some paths of it, back to a checkpoint.
 
 First comes a plan: what would be created, changed, deleted, and kept with the reason. On a terminal you are asked;
 without one there is no question. What is there now is saved first, so `mulligan undo` takes the restore back.
-Files that were never captured (ignored, secret, too large) are never touched. Git is not moved.
+Files that were never captured (ignored, secret, too large) are never touched.
+
+Git is not moved unless you say --git: then HEAD, its branch and what is staged go back to where they stood at the
+checkpoint. Commits made since stay reachable under refs/mulligan/, and `mulligan undo` takes git back as well.
 """
 EXAMPLES = (
     ('mulligan restore "login works"', "show the plan, ask, restore"),
     ("mulligan restore @ -- src tests/test_app.py", "only these, as they were at the position"),
     ("mulligan restore latest~2 --dry-run", "the plan and nothing else"),
-    ("mulligan restore 1f2e3d4c -y", "without a question"),
+    ("mulligan restore 1f2e3d4c --git -y", "files, HEAD, branch and index together, without a question"),
 )
 EXIT_CODES = (0, 1, 3, 10, 11, 83, 90, 91)
 PATHS = "many"
@@ -34,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ref", metavar="REF", help="@, latest, latest~2, a name, an id or the beginning of one")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="print the plan and change nothing")
+    parser.add_argument("--git", action="store_true", help="move HEAD, its branch and the index back too")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--state",
@@ -53,8 +57,8 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     asks = context.interactive and not args.yes
     if not asks and not args.dry_run:
         # Nobody is shown the plan first, so the workspace is looked at once.
-        return finished(workspace, workspace.restore(args.ref, paths=paths, what=args.what), paths)
-    plan = workspace.plan(args.ref, paths=paths, what=args.what)
+        return finished(workspace, workspace.restore(args.ref, paths=paths, what=args.what, git=args.git), paths)
+    plan = workspace.plan(args.ref, paths=paths, what=args.what, git=args.git)
     if args.dry_run:
         return Result(plan, lambda: {"plan": plan.to_dict()})
     if not plan.is_noop:

@@ -40,7 +40,7 @@ EXAMPLES = (
     ("mulligan run build.yaml --agent 'build=claude -p {prompt}'", "the command line of an agent"),
     ("mulligan run build.yaml --report github --report-file report.md", "with a report for a code review"),
 )
-EXIT_CODES = (0, 1, 3, 11, 90, 91, 130)
+EXIT_CODES = (0, 1, 11, 90, 91, 130)
 PATHS = ""
 
 
@@ -88,6 +88,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     _check_beginning(runner, args)
     if not args.dry_run:
         _check_programs(config, agents)
+        agents.load()
     return _carry_out(context, runner, args, watcher)
 
 
@@ -117,13 +118,12 @@ def _pairs(words: list[str], example: str) -> dict[str, str]:
 
 
 def _agents(context: Context, args: argparse.Namespace, config: PipelineConfig, watcher: Watcher) -> Agents:
-    from mulligan.loop.agents import Agents, load_factory
+    from mulligan.loop.agents import Agents
     from mulligan.loop.pipeline import missing_agents
 
     lines = {**config.agents, **_pairs(args.agent, "--agent 'build=claude -p {prompt}'")}
-    fallback = load_factory(args.agent_factory) if args.agent_factory else None
     try:
-        agents = Agents(lines, cwd=context.base, fallback=fallback, on_output=watcher.output)
+        agents = Agents(lines, cwd=context.base, fallback=args.agent_factory, on_output=watcher.output)
     except ValueError as error:
         raise UsageError(f"A command line of --agent cannot be read: {error}.") from None
     missing = missing_agents(config, agents)

@@ -11,7 +11,7 @@ from mulligan.model.checkpoint import INCOMPLETE, Checkpoint
 from mulligan.present.text import count
 from mulligan.present.timeline import saved_lines
 
-USAGE = "save [NAME] [-m DESCRIPTION] [--kind K] [--if-changed] [--context K=V …]"
+USAGE = "save [NAME] [-m DESCRIPTION] [--kind K] [--if-changed] [--git] [--context K=V …]"
 DESCRIPTION = """\
 Save a checkpoint of the whole workspace.
 
@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kind", choices=KINDS, default="manual", help="how long it is kept (default: manual, until you delete it)"
     )
     parser.add_argument("--if-changed", action="store_true", help="save only if something changed since the position")
+    parser.add_argument("--git", action="store_true", help="record HEAD, branch and index too, for `restore --git`")
     parser.add_argument(
         "--context",
         nargs="+",
@@ -51,7 +52,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     """Saves the checkpoint."""
     name, facts = _name_and_context(args.name, args.context)
     saved = context.workspace.save(
-        name, description=args.description, kind=args.kind, context=facts, if_changed=args.if_changed
+        name, description=args.description, kind=args.kind, context=facts, if_changed=args.if_changed, git=args.git
     )
     partial = saved is not None and not saved.complete
     return Result(saved, lambda: {"checkpoint": saved.to_dict() if saved else None}, 3 if partial else 0)

@@ -171,7 +171,9 @@ class History:
         extra: dict[str, Any] | None = None,
     ) -> Made:
         """Saves; raises NotSaved where nothing changed and an empty checkpoint is not wanted."""
-        if step is not None and step < 0:
+        if not isinstance(message, str):
+            raise UserError(f"A message is text, not {type(message).__name__}. Nothing was saved.")
+        if step is not None and (isinstance(step, bool) or not isinstance(step, int) or step < 0):
             raise UserError("step must be a non-negative integer")
         about = {"step": step, **(extra or {})} if step is not None else dict(extra or {})
         saved = self._record(tagged(message, step), about, kind, if_changed=not allow_empty)

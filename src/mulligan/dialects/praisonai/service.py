@@ -26,6 +26,7 @@ from mulligan.dialects.praisonai.types import (
     CheckpointResult,
 )
 from mulligan.errors import MulliganError, UserError
+from mulligan.loop.agent import AsyncAgentLoop, LoopRules
 from mulligan.loop.risk import judge
 from mulligan.model.checkpoint import Checkpoint as Saved
 from mulligan.state.conversation import conversation_of
@@ -315,11 +316,17 @@ class CheckpointService:
 
         Initializes by itself. The result is an id also when nothing had changed: that of the checkpoint that holds it.
         """
+        return await self.save_automatic(f"Before {what}", step=step)
+
+    async def save_automatic(self, message: str, kind: str = "step", step: int | None = None) -> CheckpointResult:
+        """Saves for an agent that nobody asked to: only while `auto_checkpoint` is on, initializing by itself."""
         if not self.config.auto_checkpoint or not self.config.enabled:
             return CheckpointResult.fail("Automatic checkpoints are off")
         if not self._initialized and not await self.initialize():
             return CheckpointResult.fail(self.last_error)
-        return await self._save(f"Before {what}", step=step, kind="step", extra={"automatic": True})
+        # Kinds have limits of their own, and the limit of this service is `max_checkpoints`.
+        about = {"automatic": True, "wanted": kind}
+        return await self._save(message, step=step, kind="step", extra=about)
 
     @asynccontextmanager
     async def changing(self, what: str = "a change", *, on_error: str = "keep") -> AsyncIterator[CheckpointResult]:
@@ -360,6 +367,10 @@ class CheckpointService:
         if judge(name, given).changes:
             self._before_call(name)
 
+    def agent_loop(self, rules: LoopRules = LoopRules(before="changes")) -> AsyncAgentLoop:  # noqa: B008 - a value
+        """Returns the checkpoints of an agent's loop, saved by this service while `auto_checkpoint` is on."""
+        return AsyncAgentLoop(_ForLoop(self), rules, auto_checkpoint=lambda: self.config.auto_checkpoint)
+
     def _before_call(self, name: str) -> None:
         """Saves from code that cannot await, in a loop or outside one; trouble is logged and does not stop the tool."""
         if not self.config.auto_checkpoint or not self.config.enabled:
@@ -374,3 +385,16 @@ class CheckpointService:
         except (MulliganError, OSError) as error:
             self.last_error = words(error)
             logger.warning("No checkpoint before %s: %s", name, self.last_error)
+
+
+class _ForLoop:
+    """The service as an agent's loop wants it: `save(description, kind)`, None where nothing had changed."""
+
+    def __init__(self, service: CheckpointService) -> None:
+        self._service = service
+
+    async def save(self, description: str, kind: str) -> Checkpoint | None:
+        result = await self._service.save_automatic(description, kind)
+        if not result and not len(result):
+            raise UserError(result.error or "")
+        return result.checkpoint

@@ -16,7 +16,7 @@ from typing import Any
 from mulligan.dialects.praisonai.history import OURS, History, view, words
 from mulligan.dialects.praisonai.types import CheckpointConfig, CheckpointDiff
 from mulligan.errors import MulliganError
-from mulligan.settings import praisonai_choices
+from mulligan.settings import expand_user, praisonai_choices
 from mulligan.state.conversation import NAME as CONVERSATION
 from mulligan.state.conversation import Conversation, conversation_of, messages_in
 
@@ -88,7 +88,7 @@ class SessionCheckpointManager:
 
     def __post_init__(self) -> None:
         """Makes the directory absolute: a session may change its own."""
-        self.workspace_dir = os.fspath(self.workspace_dir)
+        self.workspace_dir = os.path.abspath(expand_user(os.fspath(self.workspace_dir)))
 
     @property
     def turns(self) -> list[Turn]:

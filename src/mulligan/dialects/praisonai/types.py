@@ -81,7 +81,7 @@ class CheckpointConfig:
             if self.storage_dir is None
             else os.path.abspath(expand_user(os.fspath(self.storage_dir)))
         )
-        self.exclude_patterns = list(self.exclude_patterns)
+        self.exclude_patterns = [str(pattern) for pattern in self.exclude_patterns]
 
     def for_workspace(self, workspace_dir: str, **changes: Any) -> CheckpointConfig:
         """Returns the same choices for a workspace, with some changed."""

@@ -1,0 +1,47 @@
+"""
+A process that opens an environment, does one thing with it, and is killed at the k-th step of that: `kill_at.py URL NAME VERB ID K`.
+
+A step is anything that could have been the last: a question to the engine, a write of the record, a save or restore of a
+mounted workspace. Prints how many there were when K is larger than that.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+from mulligan.engine import Workspace
+from mulligan.environments.container.engine import Engine
+from mulligan.environments.container.record import Record
+from mulligan.environments.docker import DockerEnvironment
+
+count = 0
+
+
+def watched(owner: type, name: str, last: int) -> None:
+    inner = getattr(owner, name)
+
+    def step(*args: Any, **more: Any) -> Any:
+        global count  # noqa: PLW0603 - a script
+        count += 1
+        if count == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return inner(*args, **more)
+
+    setattr(owner, name, step)
+
+
+url, name, verb, checkpoint, last = sys.argv[1:]
+environment = DockerEnvironment(base_url=url, name=name)
+environment.setup()
+for owner, method in ((Engine, "asking"), (Record, "_write"), (Workspace, "save"), (Workspace, "restore")):
+    watched(owner, method, int(last))
+if verb == "restore":
+    environment.restore(checkpoint)
+elif verb == "clone":
+    environment.clone().cleanup()
+else:
+    environment.checkpoint()
+print(count)

@@ -1,0 +1,165 @@
+"""
+Killed at any step, an environment is whole again at its next use: all before or all after, and nothing left over.
+
+The short run takes a few steps of each verb; MULLIGAN_SWEEP multiplies their number, up to every one of them.
+"""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import containers
+import mulligan
+import tools
+from mulligan.environments.docker import EngineUnreachable
+
+SCRIPT = Path(__file__).with_name("kill_at.py")
+
+
+def run_killed(engine: containers.Engine, *arguments: str) -> int | None:
+    """Returns how many steps there were, None if the process was killed at one of them."""
+    done = subprocess.run(
+        [sys.executable, SCRIPT, engine.url, *arguments],
+        env=tools.plain_environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode in {0, -9}, done.stderr
+    return int(done.stdout) if done.returncode == 0 else None
+
+
+def spread(total: int, wanted: int) -> list[int]:
+    """Some of the steps 1 to `total`, evenly; all of them if that many are wanted."""
+    wanted = min(wanted, total)
+    return sorted({1 + round(at * (total - 1) / max(wanted - 1, 1)) for at in range(wanted)})
+
+
+class Scene:
+    """A container with a mounted directory: a word in each, which must always agree."""
+
+    def __init__(self, make, project: Path, engine: containers.Engine) -> None:
+        self.make, self.project, self.engine = make, project, engine
+        self.env = make(mounts={project: "/mnt"}, name="scene")
+        self.env.setup()
+        self.say("one")
+        self.first = self.env.checkpoint()
+        self.say("two")
+
+    def say(self, word: str) -> None:
+        (self.project / "state").write_text(word)
+        self.env.write_file("state", word)
+
+    def word(self) -> str:
+        """What the next process sees; both places agree, one container runs, and nothing is left half done."""
+        self.env = self.make(name="scene")
+        self.env.setup()
+        inside, outside = self.env.read_file("state"), (self.project / "state").read_text()
+        assert inside == outside
+        assert self.engine.containers() == ["scene"]
+        assert self.env.run_command("true").success
+        held = {c.metadata.get("container_checkpoint") for c in mulligan.open(self.project).log()} - {None}
+        assert held == set(self.env.checkpoint_ids())
+        assert sorted(tag.rpartition("-")[2] for tag in self.engine.tags()) == sorted(self.env.checkpoint_ids())
+        return inside
+
+
+@pytest.fixture
+def scene(make, project, engine):
+    return Scene(make, project, engine)
+
+
+def test_a_restore_that_is_killed_is_finished_or_taken_back(scene, engine):
+    total = run_killed(engine, "scene", "restore", scene.first, "10000")
+    assert total is not None and scene.word() == "one"
+    outcomes = []
+    for last in spread(total, tools.sweep(4)):
+        scene.env.undo() if scene.word() == "one" else None
+        assert scene.word() == "two"
+        assert run_killed(engine, "scene", "restore", scene.first, str(last)) is None
+        outcomes.append(scene.word())
+        if outcomes[-1] == "two":
+            assert "taken back" in scene.env.last_recovery or last < total / 2
+    assert set(outcomes) <= {"one", "two"}
+    # There is one point: before it everything leads back, after it everything leads forward.
+    assert outcomes == sorted(outcomes, reverse=True)
+    assert outcomes[0] == "two" and outcomes[-1] == "one"
+
+
+def test_a_checkpoint_that_is_killed_leaves_nothing(scene, engine):
+    total = run_killed(engine, "scene", "checkpoint", "-", "10000")
+    assert total is not None
+    before = scene.word(), scene.env.checkpoint_ids()
+    for last in spread(total, tools.sweep(3)):
+        assert run_killed(engine, "scene", "checkpoint", "-", str(last)) is None
+        word, ids = scene.word(), scene.env.checkpoint_ids()
+        assert word == "two"
+        # Killed after the image was there and before it was said so, it may have become a checkpoint.
+        assert set(before[1]) <= set(ids)
+        before = word, ids
+    scene.env.restore(scene.first)
+    assert scene.word() == "one"
+
+
+def test_a_clone_that_is_killed_leaves_nothing(scene, engine):
+    for last in spread(25, tools.sweep(2)):
+        run_killed(engine, "scene", "clone", "-", str(last))
+        scene.word()
+
+
+def refusal(ask) -> EngineUnreachable:
+    """Returns what somebody is told; the docker package leaves a socket open when nobody answers, which goes here."""
+    with pytest.raises(EngineUnreachable) as caught:
+        ask()
+    told = EngineUnreachable(str(caught.value), hint=caught.value.hint)
+    del caught
+    gc.collect()
+    return told
+
+
+nobody_answers = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+
+
+@nobody_answers
+def test_an_engine_that_dies_is_named_and_everything_goes_on_afterwards(scene, engine):
+    """The sentence says what happened, what is safe and what to type; all goes on when the engine is back."""
+    engine.kill()
+    try:
+        for ask in (
+            scene.env.checkpoint,
+            lambda: scene.env.restore(scene.first),
+            lambda: scene.env.run_command("true"),
+        ):
+            told = refusal(ask)
+            assert "stopped answering" in str(told) and "Every checkpoint is safe" in str(told)
+            assert told.hint.startswith("Start the engine again")
+        assert (scene.project / "state").read_text() == "two"
+    finally:
+        engine.run()
+    assert scene.word() == "two"
+    scene.env.restore(scene.first)
+    assert scene.word() == "one"
+
+
+@nobody_answers
+def test_an_engine_that_dies_in_the_middle_of_a_restore(scene, engine, monkeypatch):
+    """Killed after the files went back and before the new container runs: files and container go back together."""
+
+    def dies(*_: object) -> None:
+        assert (scene.project / "state").read_text() == "one"
+        engine.kill()
+        scene.env._history.engine.container(scene.first)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(scene.env._history.engine), "wake", dies)
+        told = refusal(lambda: scene.env.restore(scene.first))
+    assert "ended by the next use" in str(told)
+    engine.run()
+    assert scene.word() == "two"
+    assert "taken back" in scene.env.last_recovery
