@@ -557,3 +557,109 @@ def test_if_changed_counts_git_when_git_is_recorded(tmp_path: Path, store: Path)
     git("commit", "-q", "--allow-empty", "-m", "only git", cwd=repo)
     assert ws.save("three", if_changed=True) is None
     assert ws.save("four", git=True, if_changed=True) is not None
+
+
+def test_an_index_that_was_spoilt_is_put_right_and_undo_is_exact(tmp_path: Path, store: Path) -> None:
+    repo = plain(tmp_path)
+    ws = mulligan.open(repo, store=store)
+    then = seen(repo)
+    ws.save("then", git=True)
+    put(repo, ".git/index", b"no index at all")
+    restored(ws, "then")
+    assert seen(repo) == then
+    ws.undo()
+    assert (repo / ".git/index").read_bytes() == b"no index at all"
+    ws.redo()
+    assert seen(repo) == then
+    expect_whole(repo)
+
+
+def test_a_reflog_says_what_happened_as_git_would(tmp_path: Path, store: Path) -> None:
+    repo = plain(tmp_path)
+    ws = mulligan.open(repo, store=store)
+    checkpoint = ws.save("then", git=True)
+    before = git("rev-parse", "HEAD", cwd=repo).strip()
+    git("commit", "-q", "--allow-empty", "-m", "on", cwd=repo)
+    left = git("rev-parse", "HEAD", cwd=repo).strip()
+    restored(ws, "then")
+    for ref in ("HEAD", "main"):
+        assert git("rev-parse", f"{ref}@{{1}}", cwd=repo).strip() == left
+        first = git("reflog", "-1", "--format=%H %gs", ref, cwd=repo).strip()
+        assert first == before + b" mulligan: restore to " + checkpoint.short_id.encode()
+    git("config", "core.logAllRefUpdates", "false", cwd=repo)
+    (repo / ".git/logs/HEAD").unlink()
+    ws.undo()
+    assert not (repo / ".git/logs/HEAD").exists()
+    assert git("rev-parse", "main@{1}", cwd=repo).strip() == before
+
+
+def test_forgetting_a_path_keeps_where_git_stood(tmp_path: Path, store: Path) -> None:
+    repo = plain(tmp_path)
+    ws = mulligan.open(repo, store=store)
+    make_dirty(repo)
+    ws.save("then", git=True)
+    staged = git("ls-files", "--stage", cwd=repo)
+    ws.forget("untracked")
+    ws.prune()
+    move_on(repo)
+    restored(ws, "then")
+    assert git("ls-files", "--stage", cwd=repo) == staged
+    assert judge(store, repo) == [] and ws.check().ok
+
+
+def test_collecting_keeps_what_is_recorded_and_drops_it_with_the_checkpoint(tmp_path: Path, store: Path) -> None:
+    repo = plain(tmp_path)
+    ws = mulligan.open(repo, store=store)
+    checkpoint = ws.save("then", git=True)
+    index = git("ls-tree", "-r", checkpoint.commit, "git/", cwd=store).split()[2].decode()
+    ws.save("other")
+    ws.prune()
+    assert git("cat-file", "blob", index, cwd=store) == (repo / ".git/index").read_bytes()
+    ws.delete("then")
+    put(repo, "file", "x\n")
+    ws.save("more")
+    ws.prune()
+    assert git("cat-file", "-e", index, cwd=store, check=False) == b"" and not _has(store, index)
+    assert judge(store, repo) == []
+
+
+def _has(store: Path, oid: str) -> bool:
+    return oid.encode() in git("cat-file", "--batch-all-objects", "--batch-check", cwd=store)
+
+
+def test_a_timeline_rebuilt_from_the_repository_still_knows_git(tmp_path: Path, store: Path) -> None:
+    repo = plain(tmp_path)
+    ws = mulligan.open(repo, store=store)
+    make_dirty(repo)
+    then = seen(repo)
+    ws.save("then", git=True)
+    move_on(repo)
+    ws.close()
+    for name in ("timeline.db", "timeline.db-wal", "timeline.db-shm"):
+        (store / name).unlink(missing_ok=True)
+    ws = mulligan.open(repo, store=store)
+    ws.doctor()
+    restored(ws, "then")
+    assert seen(repo) == _same_refs(then, repo)
+
+
+def test_two_workspaces_of_one_repository_keep_apart(tmp_path: Path) -> None:
+    """A worktree moves its own HEAD, index and branch, and no other's."""
+    main = plain(tmp_path)
+    git("worktree", "add", "-q", "-b", "linked", tmp_path / "linked", cwd=main)
+    first, second = (
+        mulligan.open(place, store=tmp_path / f"store {place.name}") for place in (main, tmp_path / "linked")
+    )
+    first.save("then", git=True)
+    second.save("then", git=True)
+    move_on(main)
+    put(tmp_path / "linked", "file", "linked\n")
+    git("commit", "-q", "-a", "-m", "linked", cwd=tmp_path / "linked")
+    linked = {key: value for key, value in seen(tmp_path / "linked").items() if key[0] != "for-each-ref"}
+    restored(first, "then")
+    assert {key: value for key, value in seen(tmp_path / "linked").items() if key[0] != "for-each-ref"} == linked
+    restored(second, "then")
+    second.undo()
+    first.undo()
+    expect_whole(main)
+    expect_whole(tmp_path / "linked")
