@@ -38,9 +38,9 @@ from mulligan.environments.container.engine import (
     load_docker,
 )
 from mulligan.environments.container.execute import run_command
-from mulligan.environments.container.history import ContainerHistory, writable
+from mulligan.environments.container.history import ContainerHistory
 from mulligan.environments.container.record import Record, valid_name
-from mulligan.environments.container.request import make_request, refuse_other_request
+from mulligan.environments.container.request import make_request, refuse_other_request, writable
 from mulligan.errors import NothingToRedo, NothingToUndo
 from mulligan.safefs.directory import random_name
 from mulligan.settings import container_engines, places
@@ -313,9 +313,8 @@ class DockerEnvironment(Environment):
 
     def _adopt(self, original: ContainerHistory) -> None:
         history = self._open()
-        self._container = original.clone(history).id
-        self._history = history
-        self._request = decode(history.needed().labels[REQUEST])
+        made = original.clone(history)
+        self._history, self._container, self._request = history, made.id, decode(made.labels[REQUEST])
 
     # -- what people said -----------------------------------------------------------------------
 

@@ -18,9 +18,10 @@ from mulligan.environments.container.record import Record
 from mulligan.environments.docker import DockerEnvironment
 
 count = 0
+last = 0
 
 
-def watched(owner: type, name: str, last: int) -> None:
+def watched(owner: type, name: str) -> None:
     inner = getattr(owner, name)
 
     def step(*args: Any, **more: Any) -> Any:
@@ -33,15 +34,19 @@ def watched(owner: type, name: str, last: int) -> None:
     setattr(owner, name, step)
 
 
-url, name, verb, checkpoint, last = sys.argv[1:]
+url, name, verb, checkpoint = sys.argv[1:5]
 environment = DockerEnvironment(base_url=url, name=name)
 environment.setup()
+last = int(sys.argv[5])
 for owner, method in ((Engine, "asking"), (Record, "_write"), (Workspace, "save"), (Workspace, "restore")):
-    watched(owner, method, int(last))
+    watched(owner, method)
 if verb == "restore":
     environment.restore(checkpoint)
 elif verb == "clone":
-    environment.clone().cleanup()
+    twin = environment.clone()
 else:
     environment.checkpoint()
 print(count)
+last = 0
+if verb == "clone":
+    twin.cleanup()

@@ -9,6 +9,7 @@ import pytest
 
 import containers
 import mulligan
+from mulligan.dialects.chimera import CheckpointManager
 from mulligan.environments.container import engine as engine_module
 from mulligan.environments.docker import EngineRefused
 from mulligan.errors import NothingToRedo, NothingToUndo, UserError
@@ -228,6 +229,21 @@ def test_checkpoints_outlive_the_process_the_container_and_the_record(make, proj
     third.restore(first)
     assert state(third, project)[0] == "one\n"
     assert other.checkpoint_ids()[0] == first
+
+
+def test_a_manager_of_named_checkpoints_works_on_a_container(make):
+    """The dialect's own quick start, on a container, and again by another manager."""
+    with make(name="managed") as env:
+        become(env, None, "one")
+        CheckpointManager(env).create(name="before-refactor", description="Clean state before refactoring")
+        become(env, None, "two")
+        manager = CheckpointManager(make(name="managed"))
+        manager.env.setup()
+        assert [(each.name, each.description) for each in manager.list_checkpoints()] == [
+            ("before-refactor", "Clean state before refactoring")
+        ]
+        assert manager.restore_by_name("before-refactor").name == "before-refactor"
+        assert state(env)[0] == "one\n"
 
 
 def test_another_container_of_the_same_name_is_not_used_by_mistake(make, project, tmp_path):

@@ -150,6 +150,7 @@ def request(**more):
         ({"workdir": "relative"}, "workdir"),
         ({"retain": 0}, "retain"),
         ({"options": {"odd": object()}}, "JSON"),
+        ({"options": {"auto_remove": True}}, "auto_remove"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_at_once(wrong, said):

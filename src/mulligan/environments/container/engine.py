@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
+from mulligan.environments.container.request import own_hostname
 from mulligan.errors import UserError
 
 REPOSITORY = "localhost/mulligan"
@@ -115,7 +116,7 @@ class Engine:
     @property
     def is_local(self) -> bool:
         """Whether the engine sees this machine's directories."""
-        return self.url.startswith(("unix://", "http+unix://", "http+docker://"))
+        return self.url.startswith(("unix://", "http+unix://", "http+docker://localhost"))
 
     def close(self) -> None:
         """Gives the connections back."""
@@ -188,7 +189,7 @@ class Engine:
                 working_dir=request["workdir"],
                 labels={**request["labels"], **labels},
                 ports=[tuple(port.split("/")) for port in ports],
-                hostname=None if request["options"].get("network_mode") == "host" else request["name"][:63],
+                hostname=own_hostname(request),
                 name=name,
                 host_config=host,
             )
@@ -224,7 +225,8 @@ class Engine:
                     self.api.pause(container_id)
             except EngineRefused:
                 return False
-        return True
+            return True
+        return found.status in {"paused", "exited", "created"}
 
     def thaw(self, container_id: str) -> None:
         """Lets a paused container go on; one that is gone or not paused is left alone."""

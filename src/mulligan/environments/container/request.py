@@ -14,6 +14,8 @@ from typing import Any
 
 from mulligan.errors import UserError
 
+Request = Mapping[str, Any]
+
 # A shell that does nothing, ends at once when it is told to, and collects the processes that others leave behind.
 _IDLE = ["/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"]
 
@@ -34,6 +36,9 @@ def make_request(
     """Returns the request of an environment; ValueError where it contradicts itself."""
     if not workdir.startswith("/"):
         raise ValueError(f"workdir is a path in the container, from its root: /{workdir}, not {workdir}")
+    limits = {**_sandboxed(sandbox), **(options or {})}
+    if limits.get("auto_remove"):
+        raise ValueError("auto_remove would remove the old container before the new one runs; cleanup() removes it")
     request = {
         "name": name,
         "workdir": workdir,
@@ -44,7 +49,7 @@ def make_request(
         "entrypoint": _IDLE[:1] if command is None else None,
         "ports": {_port(port): to for port, to in (ports or {}).items()},
         "labels": dict(labels or {}),
-        "options": {**_sandboxed(sandbox), **(options or {})},
+        "options": limits,
     }
     try:
         plain: dict[str, Any] = json.loads(json.dumps(request))
@@ -106,3 +111,20 @@ def refuse_other_request(
             f"The container {name} was made with other {' and '.join(different)}. Nothing was changed.",
             hint="Leave them out to use it as it is, choose another name, or remove it first: cleanup()",
         )
+
+
+def writable(request: Request) -> list[tuple[str, str]]:
+    """Returns the mounted directories that the container can change, as pairs of host and inside."""
+    pairs = [(host, *inside.partition(":")[::2]) for host, inside in request["mounts"].items()]
+    return [(host, inside) for host, inside, mode in pairs if "ro" not in mode.split(",")]
+
+
+def own_hostname(request: Request) -> str | None:
+    """Returns the host name, the same after every restore; None where the container has none of its own."""
+    shared = str(request["options"].get("network_mode", "")).startswith(("host", "container:"))
+    return None if shared else request["name"][:63]
+
+
+def claims_ports(request: Request) -> bool:
+    """Returns whether two containers of this request cannot run side by side."""
+    return bool(request["ports"]) or request["options"].get("network_mode") == "host"
