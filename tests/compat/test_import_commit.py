@@ -120,7 +120,7 @@ def test_a_workspace_in_a_subdirectory_takes_its_part(repo: Path, store: Path, t
     made = ws.import_commit(head(repo, "HEAD~3"))
     ws.restore(made)
     assert contents(repo / "dir") == archived(repo, "HEAD~3", tmp_path / "archive", "dir")
-    git("rm", "-r", "-q", "dir", cwd=repo)
+    git("rm", "-r", "-f", "-q", "dir", cwd=repo)
     git("commit", "-q", "-m", "no dir", cwd=repo)
     (repo / "dir").mkdir(exist_ok=True)
     with pytest.raises(mulligan.UserError, match="has no directory 'dir'"):
@@ -137,7 +137,7 @@ def test_abbreviations(repo: Path, ws: Any) -> None:
     "text", ["", "main", "HEAD", "abc", "--soft", "0" * 40, "g" * 40, "../../x", "ffff", "1" * 41, "a\n" * 4]
 )
 def test_what_is_no_commit_is_refused_and_nothing_is_saved(repo: Path, ws: Any, text: str) -> None:
-    with pytest.raises(mulligan.UserError, match="(?i)nothing was saved"):
+    with pytest.raises(mulligan.UserError, match=r"(?i)nothing was saved"):
         ws.import_commit(text)
     assert ws.log() == []
 

@@ -1,11 +1,12 @@
 """
 Kills `mulligan` at every system call that changes something, and asks the next command to work without help.
 
-    python tests/crash/kill_sweep.py [--trials N] [--seed N] [--verb save|restore|undo|gc] [--call NAME ...]
+    python tests/crash/kill_sweep.py [--trials N] [--seed N] [--verb save|restore|undo|gc|restore-git|undo-git] [--call NAME ...]
 
 Each trial makes a fresh project and store, runs one command under strace with a SIGKILL injected at the k-th call of one
 kind, and then checks: every workspace file is old or new; the next commands work; the whole workspace is old or new after
 them; every acknowledged checkpoint is there with its bytes; what was unsaved can be had back; the judge finds nothing.
+Where git is moved too: what git says is old or new together with the files, no commit is lost, and no lock is left.
 Without `--trials` every (call, k) of every verb is tried. The exit code is 1 if any invariant broke.
 """
 
@@ -31,6 +32,7 @@ import mulligan
 from checker import judge
 from tools import mulligan_argv, plain_environment
 from tree import Node, contents, put
+from users_repository import commits, expect_whole, make_dirty, move_on, new_repository, seen
 
 CALLS = [
     "openat",
@@ -67,6 +69,8 @@ VERBS = {
     "restore": ["restore", "one", "-y"],
     "undo": ["undo"],
     "gc": ["gc"],
+    "restore-git": ["restore", "one", "--git", "-y"],
+    "undo-git": ["undo"],
 }
 Tree = dict[str, Node]
 
@@ -79,6 +83,7 @@ class Scene(NamedTuple):
     old: Tree
     new: Tree
     acknowledged: dict[str, Tree]
+    git: tuple[Any, Any, set[bytes]] | None = None
 
 
 def edit(project: Path, number: int) -> None:
@@ -121,6 +126,45 @@ def scene(folder: Path, verb: str) -> Scene:
     return Scene(project, store, old, saved[target] if target else old, saved)
 
 
+def scene_with_git(folder: Path, verb: str) -> Scene:
+    """A repository that an agent moved on in, and unsaved edits; for undo, after all of that was rolled back."""
+    project, store = folder / "project", folder / "store"
+    new_repository(project)
+    make_dirty(project)
+    ws = mulligan.open(project, store=store)
+    saved = {ws.save("one", git=True).id: contents(project)}
+    then = seen(project)
+    move_on(project)
+    put(project, "unsaved/work", "mine")
+    later, files, made = seen(project), contents(project), commits(project)
+    branches = "for-each-ref", "refs/heads", "refs/tags", "refs/stash"
+    if verb == "undo-git":
+        ws.restore("one", git=True)
+        return Scene(project, store, contents(project), files, saved, (seen(project), later, made))
+    agent = [line for line in later[branches].splitlines(keepends=True) if line.endswith(b"/agent\n")]
+    then[branches] = b"".join(
+        sorted([*agent, *then[branches].splitlines(keepends=True)], key=lambda line: line.split()[2])
+    )
+    return Scene(project, store, files, saved[ws.get("one").id], saved, (later, then, made))
+
+
+def broken_git(scene: Scene, *, new: bool) -> Iterator[str]:
+    """Whatever is not as it must be in the user's repository, given which way the files went."""
+    if scene.git is None:
+        return
+    old, moved, made = scene.git
+    now, wanted = seen(scene.project), moved if new else old
+    differing = [words for words in wanted if now[words] != wanted[words]]
+    if differing:
+        yield f"files are {'new' if new else 'old'}, git is not: {differing}"
+    if not made <= commits(scene.project):
+        yield "a commit is not reachable any more"
+    try:
+        expect_whole(scene.project)
+    except AssertionError as error:
+        yield f"git: {error}"
+
+
 def traced(scene: Scene, verb: str, *options: str) -> subprocess.CompletedProcess[bytes]:
     """Runs the command of a verb under strace."""
     command = mulligan_argv("--json", "--store", scene.store, *VERBS[verb])
@@ -138,7 +182,7 @@ def traced(scene: Scene, verb: str, *options: str) -> subprocess.CompletedProces
 def points(folder: Path, verb: str) -> list[tuple[str, int]]:
     """Every (call, k) of a verb from the moment it first names its store on."""
     folder.mkdir()
-    here, log = scene(folder, verb), folder / "trace"
+    here, log = (scene_with_git if verb.endswith("-git") else scene)(folder, verb), folder / "trace"
     done = traced(here, verb, "-e", "trace=" + ",".join(f"?{call}" for call in CALLS), "-o", os.fspath(log))
     assert done.returncode == 0, done.stderr.decode()
     seen: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
@@ -173,6 +217,7 @@ def broken(scene: Scene, verb: str, killed: bool, said: bytes) -> Iterator[str]:
     if now not in (scene.old, scene.new):
         changed = [path for path in now.keys() | scene.old.keys() if now.get(path) != scene.old.get(path)]
         yield f"the workspace is neither old nor new after the next command; not old: {sorted(changed)}"
+    yield from broken_git(scene, new=now == scene.new)
     if not killed and now != scene.new:
         yield "acknowledged, but the workspace is not new"
     if not killed and verb == "save" and json.loads(said)["checkpoint"]["id"] not in {cp.id for cp in ws.log()}:
@@ -210,7 +255,7 @@ def unreadable(ws: Any, cp: Any, tree: Tree | None) -> Iterator[str]:
 def trial(folder: Path, verb: str, call: str, k: int) -> tuple[bool, list[str]]:
     """One kill: whether it hit, and what broke."""
     folder.mkdir()
-    here = scene(folder, verb)
+    here = (scene_with_git if verb.endswith("-git") else scene)(folder, verb)
     done = traced(here, verb, "-o", os.devnull, "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={k}")
     killed = done.returncode in {-9, 137}
     if not killed and done.returncode != 0:

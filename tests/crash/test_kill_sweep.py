@@ -26,7 +26,7 @@ def run(*options: str) -> None:
 
 
 @needs_strace
-@pytest.mark.parametrize("verb", ["save", "restore", "undo", "gc"])
+@pytest.mark.parametrize("verb", ["save", "restore", "undo", "gc", "restore-git", "undo-git"])
 def test_a_kill_at_any_call_costs_nothing_that_was_acknowledged(verb):
     """Reliability row 1, sampled."""
     run("--verb", verb, "--trials", str(sweep(12)))
