@@ -7,7 +7,8 @@ process. The stack itself (which entries, which paths) is a note in that store. 
 the engine: byte for byte, with modes and links, journalled, and one `mulligan undo` takes it back.
 
 Cost: a snapshot is a save of the whole workspace, which reads only what changed since the last one. A path that checkpoints
-leave out (ignored, a secret, too large) is captured all the same, because it was named; that costs a second, slower save.
+leave out (ignored, excluded, a secret) is captured all the same, because it was named; that costs a second, slower save.
+What no checkpoint can hold (a file over the limit of size, a device) is refused before anything touches it.
 """
 
 from __future__ import annotations
@@ -136,6 +137,9 @@ class GhostCommitManager:
             return saved, False
         with self._open(hidden) as workspace:
             again = _given(workspace.save(name, description=label, kind="step", metadata=metadata))
+        still = [row for row in again.not_captured if row.path in hidden]
+        if still:
+            raise ValueError(f"{still[0].path} cannot be kept: it is {still[0].reason}")
         return again, True
 
     # -- undoing --------------------------------------------------------------------------------
@@ -157,7 +161,11 @@ class GhostCommitManager:
         rows = [row for row in entry["paths"] if row["was"] != ABSENT or self._stands(row)]
         if not rows:
             return []
-        report = self._restore(entry, list(dict.fromkeys(path for row in rows for path in self._paths(row))))
+        try:
+            report = self._restore(entry, list(dict.fromkeys(path for row in rows for path in self._paths(row))))
+        except UnknownPath:
+            # Something else stands there now that no checkpoint can hold; it must not block the entries below.
+            return [f"kept: {row['path']} (not captured)" for row in rows]
         kept = {keep.path: keep.reason for keep in report.kept}
         return [self._said(row, kept) for row in rows]
 
@@ -266,6 +274,7 @@ def _with_paths(settings: Settings, paths: tuple[str, ...]) -> Settings:
     """Returns settings that capture these paths, whatever hides them, and may remove them again."""
     if not paths:
         return settings
-    patterns = tuple("/" + _SPECIAL.sub(r"\\\1", path) for path in paths)
+    # A pattern cannot hold a line break; any character in its place will do.
+    patterns = tuple("/" + _SPECIAL.sub(r"\\\1", path).replace("\n", "?") for path in paths)
     capture = settings.capture
     return settings._replace(capture=capture._replace(include=(*capture.include, *patterns), certain=paths))

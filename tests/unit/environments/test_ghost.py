@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,40 @@ def test_asking_makes_no_store(ghost: GhostCommitManager) -> None:
     assert (ghost.depth, ghost.history, ghost.peek(), ghost.undo()) == (0, [], None, [])
     ghost.clear()
     assert not Path(ghost.workspace.store_path).exists()
+
+
+@pytest.mark.parametrize("existed", [True, False])
+def test_an_ignored_file_with_a_line_break_in_its_name(ghost: GhostCommitManager, project: Path, existed: bool) -> None:
+    (project / ".gitignore").write_text("*.log\n")
+    odd = project / "a\nb.log"
+    if existed:
+        odd.write_text("1")
+    ghost.snapshot("write", ["a\nb.log"])
+    odd.write_text("2")
+    ghost.undo()
+    assert (odd.read_text() if existed else odd.exists()) == ("1" if existed else False)
+
+
+def test_what_cannot_be_kept_is_refused_before_it_is_lost(ghost: GhostCommitManager, project: Path) -> None:
+    os.mkfifo(project / "fifo")
+    with pytest.raises(ValueError, match="fifo cannot be kept: it is special"):
+        ghost.snapshot("write", ["fifo"])
+    assert ghost.depth == 0
+
+
+def test_what_cannot_go_does_not_block_the_stack(ghost: GhostCommitManager, project: Path) -> None:
+    (project / "f").write_text("1")
+    ghost.snapshot("first", ["f"])
+    ghost.snapshot("second", ["new"])
+    (project / "f").write_text("2")
+    os.mkfifo(project / "new")
+    assert ghost.undo(2) == ["kept: new (not captured)", "restored: f"]
+    assert (project / "f").read_text() == "1"
+
+
+def test_a_file_over_the_limit_is_refused(project: Path, private_home: Path) -> None:
+    (private_home / "xdg-config" / "mulligan").mkdir()
+    (private_home / "xdg-config" / "mulligan" / "config.toml").write_text('[capture]\nmax_file_size = "1 KiB"\n')
+    (project / "big").write_bytes(b"x" * 5000)
+    with pytest.raises(ValueError, match="big cannot be kept: it is too large"):
+        GhostCommitManager(project).snapshot("write", ["big"])
