@@ -193,12 +193,19 @@ def test_an_unknown_id_changes_nothing(make, project, engine):
         assert now == before
 
 
-def test_processes_go_on_while_a_checkpoint_is_made(make):
-    """The container is paused for the moment of the checkpoint and goes on: nothing in it is ended."""
-    with make() as env:
-        env.run_command("(setsid sleep 7200 >/dev/null 2>&1 &)")
-        env.checkpoint()
-        assert "sleep 7200" in env.run_command("ps").stdout
+def test_container_and_mounted_files_are_of_one_moment_and_processes_go_on(make, project, engine):
+    """A program writes one number here and there, as fast as it can: in a checkpoint the two are the same, or neighbours."""
+    with make(mounts={project: "/mnt"}, name="counting") as env:
+        loop = "i=0; while :; do i=$((i+1)); for d in /mnt /srv; do echo $i > $d/t; mv $d/t $d/n; done; done"
+        env.run_command(f"mkdir /srv; (setsid sh -c '{loop}' >/dev/null 2>&1 &)")
+        first = env.checkpoint()
+        assert engine.api.inspect_container("counting")["State"]["Status"] == "running"
+        before = int(env.run_command("cat /srv/n").stdout)
+        env.restore(first)
+        inside, outside = int(env.run_command("cat /srv/n").stdout), int((project / "n").read_text())
+        assert inside <= before
+        assert 0 <= outside - inside <= 1
+        assert [(c.complete, c.still) for c in env.checkpoints()] == [(True, True)] * 2
 
 
 def test_checkpoints_outlive_the_process_the_container_and_the_record(make, project, engine):

@@ -1,10 +1,10 @@
 """
 How a container is taken back, whole or not at all.
 
-A restore saves the present state, creates the new container beside the old one, takes the workspaces back, and starts the
-new one. Until that runs, the old container stands paused with its processes (it is ended first only where both would
-claim the same ports), and every failure leads back to it; from then on every path leads forward. The journal says on
-which side of that point a step was cut short, and `recover` ends it at the next use.
+A restore saves the present state, creates the new container beside the old one and takes the workspaces back while the
+old one stands paused; then it ends that one and starts the new. Until the new one runs every failure leads back to the
+old, which is removed only then; from there on every path leads forward. The journal says on which side of that point a
+step was cut short, and `recover` ends it at the next use.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mulligan.environments.container.checkpoints import (
     tag_of,
 )
 from mulligan.environments.container.engine import Container, EngineRefused
-from mulligan.environments.container.request import Request, claims_ports, writable
+from mulligan.environments.container.request import Request, writable
 from mulligan.environments.container.saving import ContainerSaves, around, nobody_named
 from mulligan.errors import MulliganError, NothingToRedo, NothingToUndo, UnknownCheckpoint, UserError
 from mulligan.safefs.directory import random_name
@@ -130,12 +130,17 @@ class ContainerHistory(ContainerSaves):
             labels=labels,
             volumes=_unnamed(live, target.request) if live else {},
         )
-        if live is not None and claims_ports(target.request):
+        self._bring_back_all(target)
+        if live is not None:
+            # It has the ports, and while it dies its processes are no longer paused: what they write then goes back too.
             self.engine.kill(live.id)
+            self._bring_back_all(target)
+        self.engine.wake(new)
+
+    def _bring_back_all(self, target: ContainerCheckpoint) -> None:
         for saved in target.workspaces:
             if left := self._bring_back(saved):
                 raise UserError(f"Checkpoint {target.id} was not restored, and all is as it was before.{left}")
-        self.engine.wake(new)
 
     def _bring_back(self, saved: SavedWorkspace) -> str:
         """Takes a mounted workspace back; returns what could not be, in words."""

@@ -123,8 +123,3 @@ def own_hostname(request: Request) -> str | None:
     """Returns the host name, the same after every restore; None where the container has none of its own."""
     shared = str(request["options"].get("network_mode", "")).startswith(("host", "container:"))
     return None if shared else request["name"][:63]
-
-
-def claims_ports(request: Request) -> bool:
-    """Returns whether two containers of this request cannot run side by side."""
-    return bool(request["ports"]) or request["options"].get("network_mode") == "host"
