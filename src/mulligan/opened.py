@@ -83,15 +83,33 @@ class Opened:
         self._bench.providers.add(name, provider)
 
     def state_owed(self, *, forgive: bool = False) -> str | None:
-        """Returns the checkpoint whose files came back and whose state was cut off; with `forgive`, nobody waits for it."""
+        """
+        Returns the checkpoint whose files came back and whose state was cut off; with `forgive`, nobody waits for it.
+
+        A restore that was cut short is ended first: only then is it known.
+        """
         from mulligan.timeline.journal import state_given, state_owed
 
+        with self._reading() as vault:
+            unknown = vault is not None and vault.database.row("SELECT 1 FROM journal") is not None
+        if unknown:
+            with self._writing("settle"):
+                pass
         with self._reading() as vault:
             owed = state_owed(vault.database) if vault is not None else ""
         if owed and forgive:
             with self._writing("settle"):
                 state_given(self._bench.vault.database)
         return owed or None
+
+    def settle_state(self) -> bool:
+        """Hands owed state to the registered providers, if the files are where that restore left them; returns whether it did."""
+        from mulligan.state.settling import settle
+
+        if self.state_owed() is None:
+            return False
+        with self._writing("settle"):
+            return settle(self._bench.vault, self._bench.providers, self._bench.keep_now)
 
     def _tell_saved(self, entry: Entry, gone: list[Entry]) -> None:
         self._events.emit("saved", entry.checkpoint)

@@ -434,6 +434,12 @@ class Workbench:
         # The target itself may be the next to go.
         return self.keep(draft, look, writer, as_position=False, sparing=entry.id)[0].id
 
+    def keep_now(self, about: str) -> str:
+        """Saves what is there now, files and state, as a safety checkpoint; returns its id."""
+        with self.vault.objects.writer() as writer:
+            draft = self.draft("", about, "safety", state=self.providers.capture())
+            return self.keep(draft, self.look(writer), writer, as_position=False)[0].id
+
     def recover(self) -> str:
         """Ends a restore that was cut short; returns a sentence about it, empty when there was none."""
         if self.vault.database.row("SELECT 1 FROM journal") is None:

@@ -257,8 +257,25 @@ def test_a_handing_over_that_fails_is_owed_until_somebody_takes_it(ws, project, 
     with mulligan.open(project, store=store) as later:
         assert later.state_owed() == first.id
         later.provide("conversation", conversation_of(messages))
-        later.restore(first, what="state")
+        assert later.settle_state() and not later.settle_state()
         assert messages == ["u1"] and later.state_owed() is None
+        later.undo()
+        assert messages == ["u1", "a1"] and (project / "a").read_text() == "2", "one undo takes back both"
+
+
+def test_what_was_said_since_is_kept_before_owed_state_is_handed_over(ws, project, store):
+    messages = ["u1"]
+    ws.provide("conversation", conversation_of(messages))
+    (project / "a").write_text("1")
+    first = ws.save("first")
+    messages.append("a1")
+    (project / "a").write_text("2")
+    with mulligan.open(project, store=store) as terminal:
+        terminal.restore(first, what="all")
+    messages.append("a2")
+    assert ws.settle_state() and messages == ["u1"]
+    ws.undo()
+    assert messages == ["u1", "a1", "a2"]
 
 
 def test_what_is_owed_can_be_forgiven(ws, project):

@@ -146,11 +146,9 @@ class History:
         if owed is None or not self._holds_conversation(owed):
             return
         about = f"A restore to {owed[:8]} ended with the files and before the conversation."
-        if owed == self._open.position():
-            self._open.restore(owed, what="state")
+        if self._open.settle_state():
             self.recovered = f"{about} The conversation was taken back now: the two belong together again."
         else:
-            self._open.state_owed(forgive=True)
             self.recovered = f"{about} The files have moved on since; the conversation was left as it is."
 
     def _holds_conversation(self, checkpoint_id: str) -> bool:
@@ -306,9 +304,9 @@ class History:
     def _hide(self) -> int:
         """Counts what the limit takes off the list since last time; deletes what is out of reach of `rewind`, too."""
         over, before = self._over(), self._hidden
-        self._hidden = over
         if over > GRACE:
-            self._hidden -= len(self.workspace.trim(self.config.max_checkpoints + GRACE, match=OURS))
+            self.workspace.trim(self.config.max_checkpoints + GRACE, match=OURS)
+        self._hidden = self._over() if over > GRACE else over
         return max(over - before, 0)
 
     def prune(self, *, free: bool = True) -> int:
