@@ -29,6 +29,14 @@ def pytest_report_header() -> list[str]:
     return ["mulligan faults: " + ", ".join(f"{name} {value}" for name, value in tools.capabilities().items())]
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says loudly which kind of tests did not run at all, whatever options the run was started with."""
+    skipped = [report.longrepr for report in terminalreporter.stats.get("skipped", ())]
+    reasons = {str(where[2]).removeprefix("Skipped: ") for where in skipped if isinstance(where, tuple)}
+    for reason in sorted(reason for reason in reasons if "DO NOT RUN" in reason):
+        terminalreporter.write_line(f"!!! {reason}")
+
+
 @pytest.fixture(autouse=True)
 def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Gives each test its own HOME and XDG directories, a fixed umask and locale, and no inherited settings."""

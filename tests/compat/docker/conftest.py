@@ -1,7 +1,7 @@
 """
 Every test here runs against a real engine, Docker's and then podman's, started for this test process alone.
 
-Where one cannot be started its tests are skipped, and the summary says why (`-ra`); the reason is printed besides.
+Where one cannot be started its tests are skipped, and the last lines of the run say so and why.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ def engine(request: pytest.FixtureRequest) -> Iterator[containers.Engine]:
     try:
         started = containers.Engine.start(request.param)
     except containers.CannotRun as reason:
-        print(f"\n!!! CONTAINER TESTS DO NOT RUN: {reason}")
         pytest.skip(f"CONTAINER TESTS DO NOT RUN: {reason}")
     yield started
     started.stop()
