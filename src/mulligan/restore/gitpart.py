@@ -24,8 +24,8 @@ from mulligan.timeline.gitrecord import read_record
 from mulligan.timeline.journal import Journal
 from mulligan.timeline.vault import Vault
 from mulligan.usergit.moving import NEW, Mover
-from mulligan.usergit.planning import ALONE, Planned, Target, plan_move
-from mulligan.usergit.position import obstacle, read_position
+from mulligan.usergit.planning import Planned, Target, plan_move
+from mulligan.usergit.position import ALONE, obstacle, read_position
 
 
 @contextmanager

@@ -31,6 +31,8 @@ Shared = Callable[[bytes], bytes | None]
 # What git may go on using: the trees of directories, how conflicts were resolved, the sparse form.
 _KEPT = (b"TREE", b"REUC", b"sdir")
 _NO_TIMES, _NO_SIZE = bytes(24), bytes(12)
+# The flags of an entry without the length of its name, which the version of the index decides.
+_FLAGS = tuple(bytes([flags & 0xF0]) for flags in range(256))
 
 
 class Row(NamedTuple):
@@ -79,8 +81,9 @@ def parse(data: bytes, shared: Shared | None = None) -> Parsed | None:
             extensions.pop(b"TREE", None)
     except Malformed:
         return None
-    made = [Row(name, head) for name, head in zip(rows.names, rows.heads, strict=True)]
-    made.sort(key=lambda row: (row.name, row.stage))
+    made = list(map(Row, rows.names, rows.heads))
+    if rows.names != sorted(rows.names):  # the two halves of a split index; git sorts what it writes
+        made.sort(key=lambda row: (row.name, row.stage))
     return Parsed(made, extensions)
 
 
@@ -108,10 +111,8 @@ def fingerprint_of(rows: Sequence[Row]) -> str:
     """Returns the fingerprint of some entries."""
     if not rows:
         return ""
-    digest = hashlib.sha1(usedforsecurity=False)
-    for name, head in rows:
-        digest.update(head[24:28] + head[40:60] + bytes([head[60] & 0xF0]) + head[HEAD : HEAD + 1] + name + b"\0")
-    return digest.hexdigest()
+    said = [head[24:28] + head[40:60] + _FLAGS[head[60]] + head[62:63] + name for name, head in rows]
+    return hashlib.sha1(b"\0".join(said), usedforsecurity=False).hexdigest()
 
 
 def settled(rows: Iterable[Row], mtime_ns: int) -> Iterator[Row]:

@@ -27,7 +27,7 @@ from mulligan.scan.git.files import read_file, status
 from mulligan.scan.git.refs import PACKED_LIMIT, REF_LIMIT, packed_names, read_ref
 from mulligan.scan.git.repository import Repository
 from mulligan.usergit.locks import Lock, Place
-from mulligan.usergit.position import MERGING, head_content, read_position
+from mulligan.usergit.position import MERGING, head_content, read_merging, read_staged
 from mulligan.usergit.reflog import clear_empty, file_mode, make_parents, reflog_line, write_reflog
 
 OLD, NEW, OTHER = "old", "new", "other"
@@ -52,6 +52,7 @@ class Mover:
 
     def __init__(self, repo: Repository, move: GitMove, token: str, read: Callable[[str], bytes]) -> None:
         self._repo, self._move, self._token, self._read = repo, move, token, read
+        self._staged: tuple[object, str | None] | None = None
         self._spare = b"mulligan-%s-ref" % token.encode()
         old, new = dict(move.before.refs), dict(move.after.refs)
         self._changed = {name: (old[name], new[name]) for name in old if name in new and old[name] != new[name]}
@@ -88,15 +89,17 @@ class Mover:
                 yield _Edit(self._lock(number, name.encode()), partial(bytes, content), look, removes=name not in new)
 
     def _merging_state(self, name: str) -> str:
-        now = dict(read_position(self._repo).position.merging).get(name)
+        now = dict(read_merging(self._repo)[0]).get(name)
         return _which(now, dict(self._move.before.merging).get(name), dict(self._move.after.merging).get(name))
 
     def _dropped(self) -> set[bytes]:
         return {os.fsencode(name) for name, (_, new) in self._changed.items() if not new}
 
     def _index_state(self) -> str:
-        now = read_position(self._repo).position.staged
-        return _which(now, self._move.before.staged, self._move.after.staged)
+        key = self._repo.index_key()
+        if self._staged is None or self._staged[0] != key:
+            self._staged = key, read_staged(self._repo)
+        return _which(self._staged[1], self._move.before.staged, self._move.after.staged)
 
     def _head_state(self) -> str:
         now = read_file(self._repo.git_dir, _HEAD, limit=REF_LIMIT) or b""
@@ -146,8 +149,10 @@ class Mover:
 
     def _stands(self) -> bool:
         """Whether git is still where the plan saw it."""
-        now = read_position(self._repo, dict(self._move.before.refs)).position
-        return now.same(self._move.before)
+        before, head = self._move.before, self._repo.head()
+        refs = tuple((name, read_ref(self._repo.git_dir, self._repo.common, name)) for name, _ in before.refs)
+        same = head.known and (head.ref, head.commit, refs) == (before.ref, before.commit, before.refs)
+        return same and OTHER not in self.states()
 
     def _acquire(self, edit: _Edit, until: float) -> None:
         make_parents(edit.lock.place)

@@ -2,14 +2,13 @@
 From a recorded position to a move: what HEAD, branches and the index will be, or why not.
 
 Everything that can be refused is refused here, before anything changes: a commit that is gone, a branch that another
-worktree has checked out, a name that is none. The index that is put in place is worked out here too, entry by entry.
+worktree has checked out, a name that is none.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from mulligan.errors import GitNotMoved
@@ -21,17 +20,12 @@ from mulligan.scan.git.refs import is_ref_name, packed_names
 from mulligan.scan.git.repository import Repository
 from mulligan.usergit import indexes
 from mulligan.usergit.committed import read_tree
-from mulligan.usergit.indexes import Parsed, Row
-from mulligan.usergit.position import MERGING, obstacle, other_worktree_on, read_position
+from mulligan.usergit.next_index import next_index
+from mulligan.usergit.position import ALONE, MERGING, obstacle, other_worktree_on, read_position
 
-# More names than real projects have, fewer than a tree bomb.
-_BUDGET = 1_000_000
 _DIRECTORY = 0o040000
-_LONGEST = 4096
-_GITLINK = 0o160000
 # What git refuses in a name beyond what `is_ref_name` does.
 _NO_REF = re.compile(rb"\.\.|@\{|[~^:?*\[\\]|(^|/)\.|\.lock(/|$)|\.$|/$")
-ALONE = "Restore the files alone: without git=True, or without --git"
 
 
 class Target(NamedTuple):
@@ -67,10 +61,9 @@ def plan_move(repo: Repository, target: Target) -> Planned:
         tree = _tree_of(objects, there.commit)
         for name in sorted(changed):
             _tree_of(objects, wanted[name])
-        rows, extensions, notes = _index(objects, tree, target, seen)
-    data = indexes.encode(rows, extensions) if rows is not None else target.index_data or b""
-    same_index = indexes.fingerprint(data) == now.staged
+        data, notes = next_index(objects, tree, target.index_data, target.index_mtime_ns, seen)
     after = after._replace(staged=indexes.fingerprint(data), problem="")
+    same_index = after.staged == now.staged
     move = GitMove(now, after, notes=(*notes, *_part_only(repo)))
     if not move.is_noop:
         _refuse_obstacles(repo, move, changed)
@@ -148,75 +141,3 @@ def _tree_of(objects: Objects, commit: str) -> bytes | None:
     if tree is None or read_tree(objects, tree) is None:
         raise GitNotMoved(f"The commit {commit[:12]} is no longer in the repository. Nothing was changed.", hint=ALONE)
     return tree
-
-
-# -- the index ------------------------------------------------------------------------------------------
-
-
-def _index(
-    objects: Objects, tree: bytes | None, target: Target, seen: GitRecord
-) -> tuple[list[Row] | None, dict[bytes, bytes], tuple[str, ...]]:
-    """Returns the entries and extensions of the index to be (None: the recorded bytes as they are), and notes about it."""
-    live = indexes.parse(seen.index_data)
-    known = list(indexes.settled(live.rows, seen.index_mtime_ns)) if live is not None else []
-    if target.index_data is None:
-        return list(indexes.with_memory(_committed(objects, tree), known)), {}, ()
-    parsed = indexes.parse(target.index_data)
-    if parsed is None:
-        return None, {}, ()
-    rows = list(indexes.settled(parsed.rows, target.index_mtime_ns))
-    gone = _gone(objects, tree, parsed)
-    if not gone:
-        return rows, parsed.extensions, ()
-    committed = {row.name: row for row in _committed(objects, tree)}
-    kept = [committed.get(row.name) if row.name in gone else row for row in rows]
-    note = f"What was staged of {len(gone)} paths is no longer in the repository; they are staged as committed: {_some(gone)}."
-    unique = {(row.name, row.stage): row for row in kept if row is not None}
-    return sorted(unique.values(), key=lambda row: (row.name, row.stage)), {}, (note,)
-
-
-def _some(paths: set[bytes]) -> str:
-    shown = sorted(to_text(path) for path in paths)
-    return ", ".join(shown[:3]) + (" …" if len(shown) > 3 else "")
-
-
-def _committed(objects: Objects, tree: bytes | None) -> Iterator[Row]:
-    """Yields the entries of a commit's tree, in the index's order."""
-    rows: list[Row] = []
-    pending = [(b"", tree)] if tree is not None else []
-    left = _BUDGET
-    while pending:
-        directory, oid = pending.pop()
-        entries = read_tree(objects, oid)
-        left -= 1 + len(entries or ())
-        if entries is None or left < 0 or len(directory) > _LONGEST:
-            raise GitNotMoved(
-                f"The tree of {to_text(directory) or 'the commit'!r} cannot be read from the repository. Nothing was changed.",
-                hint=ALONE,
-            )
-        for name, mode, below in entries:
-            if mode == _DIRECTORY:
-                pending.append((directory + name + b"/", below))
-            else:
-                rows.append(indexes.entry(directory + name, mode, below))
-    rows.sort(key=lambda row: row.name)
-    yield from rows
-
-
-def _gone(objects: Objects, tree: bytes | None, parsed: Parsed) -> set[bytes]:
-    """Returns the paths whose staged content is no longer in the repository; what the commit holds is not looked for."""
-    if objects.is_partial():
-        return set()
-    committed = {row.name: row.oid for row in _committed(objects, tree)} if not _is_clean(parsed, tree) else None
-    if committed is None:
-        return set()
-    odd = [row for row in parsed.rows if committed.get(row.name) != row.oid and row.mode not in (_GITLINK, _DIRECTORY)]
-    return {row.name for row in odd if not objects.has(row.oid)}
-
-
-def _is_clean(parsed: Parsed, tree: bytes | None) -> bool:
-    """Whether git itself noted that the index is the commit's tree."""
-    from mulligan.scan.git.cache_tree import parse_cache_tree
-
-    noted = parse_cache_tree(parsed.extensions.get(b"TREE", b""))
-    return noted is not None and noted.oid == tree and not any(row.stage for row in parsed.rows)

@@ -21,6 +21,7 @@ from mulligan.scan.git.refs import REF_LIMIT, read_ref
 from mulligan.scan.git.repository import POINTER_LIMIT, Repository
 from mulligan.usergit.indexes import Shared, fingerprint, whole
 
+ALONE = "Restore the files alone: without git=True, or without --git"
 _CONFIG_LIMIT = 1 << 20
 # Settings that change how a repository must be read; those named here do not concern HEAD, branches and the index.
 _HARMLESS = frozenset({"noop", "noop-v1", "preciousobjects", "partialclone", "worktreeconfig", "relativeworktrees"})
@@ -43,7 +44,7 @@ def read_position(repo: Repository, also: Iterable[str] = ()) -> GitRecord:
     values = [(name, read_ref(repo.git_dir, repo.common, name)) for name in names]
     refs = tuple((name, value) for name, value in values if value is not None)
     data, mtime_ns, readable = _read_index(repo)
-    merging, unread = _merging(repo)
+    merging, unread = read_merging(repo)
     position = GitPosition(head.commit, head.branch, head.ref, fingerprint(data), refs, merging)
     problem = (
         foreign_format(repo)
@@ -64,7 +65,7 @@ def _unreadable(repo: Repository, odd: list[str], *, head_known: bool, index_rea
     return "" if index_readable else "The index cannot be read: it is a link, too large, or half of it is missing."
 
 
-def _merging(repo: Repository) -> tuple[tuple[tuple[str, str], ...], str]:
+def read_merging(repo: Repository) -> tuple[tuple[tuple[str, str], ...], str]:
     """Returns the files that say that a merge is under way, and what is wrong with them."""
     found = []
     for name in MERGING:
@@ -86,6 +87,12 @@ def _read_index(repo: Repository) -> tuple[bytes, int, bool]:
         return b"", 0, False
     joined = whole(data, shared_reader(repo))
     return (b"", 0, False) if joined is None else (joined, found.st_mtime_ns, True)
+
+
+def read_staged(repo: Repository) -> str | None:
+    """Returns the fingerprint of the index, None when it cannot be read."""
+    data, _, readable = _read_index(repo)
+    return fingerprint(data) if readable else None
 
 
 def shared_reader(repo: Repository) -> Shared:
