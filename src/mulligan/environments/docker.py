@@ -27,20 +27,12 @@ from mulligan.environments.base import (
 )
 from mulligan.environments.container import files
 from mulligan.environments.container.checkpoints import MANUAL, REQUEST, SAFETY, ContainerCheckpoint, decode
-from mulligan.environments.container.engine import (
-    Engine,
-    EngineRefused,
-    EngineUnreachable,
-    Missing,
-    NotRunning,
-    connect,
-    engine_of,
-    load_docker,
-)
+from mulligan.environments.container.engine import Engine, connect, engine_of
 from mulligan.environments.container.execute import run_command
 from mulligan.environments.container.history import ContainerHistory
 from mulligan.environments.container.record import Record, valid_name
 from mulligan.environments.container.request import make_request, refuse_other_request, writable
+from mulligan.environments.container.trouble import EngineRefused, EngineUnreachable, Missing, NotRunning, load_docker
 from mulligan.errors import NothingToRedo, NothingToUndo
 from mulligan.safefs.directory import random_name
 from mulligan.settings import container_engines, places
@@ -215,7 +207,9 @@ class DockerEnvironment(Environment):
     def write_file(self, path: str, content: str) -> None:
         """Writes a file, making the directories above it; it keeps its owner and permission bits."""
         if self._history is None:
-            self._files[path_below(self.workdir, path)] = content
+            if not (known := path_below(self.workdir, path)):
+                raise IsADirectoryError(path)
+            self._files[known] = content
             return
         data = content.encode("utf-8", "surrogateescape")
         self._with_container(lambda engine, live: files.write_file(engine, live, self.workdir, path, data))

@@ -44,8 +44,9 @@ def run_killed(engine: containers.Engine, *arguments: str) -> int | None:
 
 def spread(total: int, wanted: int) -> list[int]:
     """Some of the steps 1 to `total`, evenly; all of them if that many are wanted."""
-    wanted = min(wanted, total)
-    return sorted({1 + round(at * (total - 1) / max(wanted - 1, 1)) for at in range(wanted)})
+    if wanted >= total:
+        return list(range(1, total + 1))
+    return sorted({round(total * (at + 1) / (wanted + 1)) for at in range(wanted)})
 
 
 class Scene:
@@ -87,7 +88,7 @@ def test_a_restore_that_is_killed_is_finished_or_taken_back(scene, engine):
     assert total is not None and scene.word() == "one"
     scene.env.undo()
     outcomes = []
-    for last in spread(total, tools.sweep(4)):
+    for last in sorted({*spread(total, tools.sweep(2)), total}):
         assert run_killed(engine, "scene", "restore", scene.first, str(last)) is None
         outcomes.append(scene.word())
         if outcomes[-1] == "one":
@@ -102,7 +103,7 @@ def test_a_checkpoint_that_is_killed_leaves_nothing(scene, engine):
     total = run_killed(engine, "scene", "checkpoint", "-", "10000")
     assert total is not None
     before = scene.word(), scene.env.checkpoint_ids()
-    for last in spread(total, tools.sweep(2)):
+    for last in spread(total, tools.sweep(1)):
         assert run_killed(engine, "scene", "checkpoint", "-", str(last)) is None
         word, ids = scene.word(), scene.env.checkpoint_ids()
         assert word == "two"
@@ -116,7 +117,7 @@ def test_a_checkpoint_that_is_killed_leaves_nothing(scene, engine):
 def test_a_clone_that_is_killed_leaves_nothing(scene, engine):
     total = run_killed(engine, "scene", "clone", "-", "10000")
     assert total is not None
-    for last in spread(total, tools.sweep(2))[1:]:
+    for last in spread(total, tools.sweep(1)):
         assert run_killed(engine, "scene", "clone", "-", str(last)) is None
         assert scene.word() == "two"
 

@@ -42,6 +42,8 @@ def test_before_setup_files_live_in_memory_and_go_back():
         env.restore("nope")
     with pytest.raises(FileNotFoundError):
         env.read_file("deep/b.py")
+    with pytest.raises(IsADirectoryError):
+        env.write_file(".", "")
 
 
 def test_before_setup_a_checkpoint_is_not_changed_by_what_comes_after():

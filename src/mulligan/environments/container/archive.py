@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from mulligan.environments.container.engine import EngineRefused
+from mulligan.environments.container.trouble import EngineRefused
 
 #: The largest file that `read_file` brings out: it is held in memory.
 LARGEST_READ = 256 << 20

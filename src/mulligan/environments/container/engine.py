@@ -17,12 +17,20 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from mulligan.environments.container.request import own_hostname
-from mulligan.errors import UserError
+from mulligan.environments.container.trouble import (
+    EngineRefused,
+    EngineUnreachable,
+    Missing,
+    NotRunning,
+    load_docker,
+    reason,
+)
 
 REPOSITORY = "localhost/mulligan"
 PING_SECONDS = 10
+ANSWER_SECONDS = 120
 # A commit of a large container takes minutes, and the engine says nothing meanwhile.
-ANSWER_SECONDS = 1800
+LONG_SECONDS = 3600
 # Overlay file systems end at about 125 layers; before that a checkpoint is written as one layer.
 MOST_LAYERS = 100
 _IS_LINK = 1 << 27  # Go's os.ModeSymlink, which both engines send
@@ -31,22 +39,6 @@ _IS_DIRECTORY = 1 << 31
 _OUTPUT_HEAD = struct.Struct(">BxxxL")
 _ERROR_OUTPUT = 2
 _RUNNING = frozenset({"running", "restarting"})
-
-
-class EngineUnreachable(UserError):
-    """No container engine answers, or it stopped answering."""
-
-
-class EngineRefused(UserError):
-    """The engine answered, and did not do what it was asked."""
-
-
-class Missing(EngineRefused):
-    """The container, image or path that was named is not there."""
-
-
-class NotRunning(EngineRefused):
-    """The container is not in a state for this: stopped, paused, or its name is taken."""
 
 
 class Container(NamedTuple):
@@ -69,19 +61,6 @@ class PathStatus(NamedTuple):
     leads_to: str
 
 
-def load_docker() -> Any:
-    """Returns the `docker` package; raises ImportError with what to type where it is missing."""
-    try:
-        import docker
-        import docker.errors
-    except ImportError as error:
-        raise ImportError(
-            'DockerEnvironment needs the package "docker". Install it with: pip install docker'
-            " (or: pip install 'mulligan[docker]')"
-        ) from error
-    return docker
-
-
 def connect(urls: Sequence[str]) -> Engine:
     """Returns the first engine that answers; raises EngineUnreachable, saying what each one said."""
     docker = load_docker()
@@ -95,8 +74,9 @@ def connect(urls: Sequence[str]) -> Engine:
             api = docker.APIClient(base_url=url, version="auto", timeout=PING_SECONDS)
             api.ping()
         except (docker.errors.DockerException, OSError, ValueError) as error:
-            said.append(f"{url} ({_reason(error)})")
+            said.append(f"{url} ({reason(error)})")
             continue
+        api.timeout = ANSWER_SECONDS
         return Engine(api, url)
     raise EngineUnreachable(
         f"No container engine answers at {', '.join(said)}. Nothing was changed; checkpoints and files are as they were.",
@@ -111,7 +91,6 @@ class Engine:
         self._errors = load_docker().errors
         self.api = api
         self.url = url
-        api.timeout = ANSWER_SECONDS
 
     @property
     def is_local(self) -> bool:
@@ -131,18 +110,27 @@ class Engine:
         try:
             yield
         except self._errors.NotFound as error:
-            raise Missing(f"The container engine could not {what}: {_reason(error)}.") from error
+            raise Missing(f"The container engine could not {what}: {reason(error)}.") from error
         except self._errors.APIError as error:
             kind = NotRunning if error.status_code == 409 else EngineRefused
             raise kind(
-                f"The container engine could not {what}: {_reason(error)}. What was saved before is safe."
+                f"The container engine could not {what}: {reason(error)}. What was saved before is safe."
             ) from error
         except (self._errors.DockerException, RequestException, HTTPError, ConnectionError) as error:
             raise EngineUnreachable(
-                f"The container engine at {self.url} stopped answering while it should {what} ({_reason(error)}). "
+                f"The container engine at {self.url} stopped answering while it should {what} ({reason(error)}). "
                 "Every checkpoint is safe; a step that was cut short is ended by the next use.",
                 hint="Start the engine again (systemctl start docker, or: podman system service --time=0), then repeat this",
             ) from error
+
+    @contextmanager
+    def _patience(self) -> Iterator[None]:
+        """Waits longer for an answer; the caller's own client has its own time again afterwards."""
+        before, self.api.timeout = self.api.timeout, LONG_SECONDS
+        try:
+            yield
+        finally:
+            self.api.timeout = before
 
     # -- containers -----------------------------------------------------------------------------
 
@@ -285,7 +273,7 @@ class Engine:
     def commit(self, container: Container, tag: str, labels: Mapping[str, str]) -> str:
         """Writes a container's file system to an image with a tag and labels, and returns the image's id."""
         changes = [f"LABEL {key}={value}" for key, value in labels.items()]
-        with self.asking("write the container's files to an image"):
+        with self._patience(), self.asking("write the container's files to an image"):
             layers = self.api.inspect_image(container.image).get("RootFS", {}).get("Layers") or []
             if len(layers) >= MOST_LAYERS:
                 return self._flatten(container, tag, changes)
@@ -324,7 +312,7 @@ class Engine:
             except Missing:
                 continue
         try:
-            with self.asking(f"pull the image {name}"):
+            with self._patience(), self.asking(f"pull the image {name}"):
                 self.api.pull(name, tag=None if ":" in name.rpartition("/")[2] or "@" in name else "latest")
                 return str(self.api.inspect_image(name)["Id"])
         except EngineRefused as error:
@@ -368,7 +356,7 @@ class Engine:
 
     def unpack(self, container_id: str, path: str, archive: bytes | Iterable[bytes]) -> None:
         """Unpacks a tar archive into a directory of a container."""
-        with self.asking(f"write below {path}"):
+        with self._patience(), self.asking(f"write below {path}"):
             self.api.put_archive(container_id, path, archive)
 
 
@@ -389,15 +377,3 @@ def _outputs(raw: Any) -> Iterator[tuple[bool, bytes]]:
     while len(head := raw.read(_OUTPUT_HEAD.size)) == _OUTPUT_HEAD.size:
         stream, size = _OUTPUT_HEAD.unpack(head)
         yield stream == _ERROR_OUTPUT, raw.read(size)
-
-
-def _reason(error: BaseException) -> str:
-    """Returns what went wrong in a few words: the engine's own, else the innermost cause's."""
-    explained = getattr(error, "explanation", None)
-    if explained:
-        return str(explained).strip().rstrip(".")
-    innermost = error
-    while (inner := innermost.__cause__ or innermost.__context__) is not None:
-        innermost = inner
-    text = getattr(innermost, "strerror", None) or str(innermost) or type(innermost).__name__
-    return str(text).strip().rstrip(".")

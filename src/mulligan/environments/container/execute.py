@@ -15,7 +15,8 @@ import time
 from typing import Any
 
 from mulligan.environments.base import TIMED_OUT, CommandResult
-from mulligan.environments.container.engine import Engine, EngineRefused, EngineUnreachable
+from mulligan.environments.container.engine import Engine
+from mulligan.environments.container.trouble import EngineRefused, EngineUnreachable
 
 #: What is kept of each output; a program that prints without end must not fill the memory.
 OUTPUT_LIMIT = 16 << 20

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from mulligan.environments.base import escaping, matches, path_below
 from mulligan.environments.container import archive
-from mulligan.environments.container.engine import Engine, Missing
+from mulligan.environments.container.engine import Engine
+from mulligan.environments.container.trouble import Missing
 
 _MOST_LINKS = 40
 

@@ -31,9 +31,10 @@ from mulligan.environments.container.checkpoints import (
     named,
     tag_of,
 )
-from mulligan.environments.container.engine import Container, EngineRefused
+from mulligan.environments.container.engine import Container
 from mulligan.environments.container.request import Request, writable
 from mulligan.environments.container.saving import ContainerSaves, around, nobody_named
+from mulligan.environments.container.trouble import EngineRefused
 from mulligan.errors import MulliganError, NothingToRedo, NothingToUndo, UnknownCheckpoint, UserError
 from mulligan.safefs.directory import random_name
 

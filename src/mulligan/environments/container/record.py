@@ -8,6 +8,7 @@ knows what to end. Promise: `begin` and `end` return when the disk has confirmed
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mulligan.errors import Busy, StoreDamaged, UserError
-from mulligan.safefs.directory import Directory
+from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.durable import make_private, write_durably
 from mulligan.safefs.lock import exclusive
 
@@ -26,6 +27,8 @@ _LIMIT = 16 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 # Ids that were abandoned: their image may still appear, from an engine that went on after its client was killed.
 _ABANDONED_KEPT = 50
+# One who waits may put the lock's file back once more while the directory is emptied.
+_TRIES = 10
 
 
 def valid_name(name: str) -> str:
@@ -141,5 +144,15 @@ class Record:
 
     def remove(self) -> None:
         """Removes the record, for an environment of which nothing is left."""
+        name, gone = os.fsencode(os.path.basename(self.path)), f".gone-{random_name(8)}".encode()
         with Directory.open(os.path.realpath(os.path.dirname(self.path))) as parent:
-            parent.remove_tree(os.fsencode(os.path.basename(self.path)))
+            # Renamed first: whoever waits for its lock sees that it is not the record any more.
+            parent.rename(name, gone)
+            for _ in range(_TRIES):
+                try:
+                    parent.remove_tree(gone)
+                except OSError as error:
+                    if error.errno != errno.ENOTEMPTY:
+                        raise
+                else:
+                    return

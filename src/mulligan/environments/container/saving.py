@@ -32,9 +32,10 @@ from mulligan.environments.container.checkpoints import (
     read_images,
     tag_of,
 )
-from mulligan.environments.container.engine import Container, Engine, Missing
+from mulligan.environments.container.engine import Container, Engine
 from mulligan.environments.container.record import Record
 from mulligan.environments.container.request import writable
+from mulligan.environments.container.trouble import Missing
 from mulligan.errors import MulliganError, UserError
 from mulligan.safefs.directory import random_name
 

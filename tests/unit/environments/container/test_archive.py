@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 from mulligan.environments.container import archive
-from mulligan.environments.container.engine import EngineRefused
+from mulligan.environments.container.trouble import EngineRefused
 
 
 def entry(name: str, data: bytes = b"", **more) -> tuple[tarfile.TarInfo, bytes]:
