@@ -118,7 +118,8 @@ class Workspace(Opened):
             start = vault.checkpoints.resolve(a if a is not None else "@")
             if b is not None:
                 return differences.between(vault, start, vault.checkpoints.resolve(b), chosen)
-            return differences.since(vault, start, self._bench.look().scan, self.root, chosen)
+            look = self._bench.look(by_name=start.by_name)
+            return differences.since(vault, start, look.scan, self.root, chosen)
 
     def cat(self, ref: Ref, path: str | os.PathLike[str]) -> bytes:
         """Returns the bytes of one file at a checkpoint (of a link: where it points)."""
@@ -186,7 +187,7 @@ class Workspace(Opened):
         chosen = _parse_paths(paths, what, git=git)
         with self._needing() as vault:
             entry = vault.checkpoints.resolve(ref)
-            look = self._bench.look() if what != "state" else None
+            look = self._bench.look(by_name=entry.by_name) if what != "state" else None
             return self._bench.plan(entry, look, chosen, what, git=self._bench.plan_git(entry) if git else None)
 
     def restore(self, ref: Ref, *, paths: Paths | None = None, what: str = "files", git: bool = False) -> RestoreReport:

@@ -23,7 +23,7 @@ from mulligan.scan.observer import Observer
 from mulligan.scan.result import Defaults, Scan
 from mulligan.state.providers import Providers
 from mulligan.timeline import budget, saving
-from mulligan.timeline.commits import Entry
+from mulligan.timeline.commits import BY_NAME, Entry
 from mulligan.timeline.moves import Move
 from mulligan.timeline.sources import NO_STORE, Permissions, Reader, Source
 from mulligan.timeline.stores import is_alive
@@ -59,9 +59,12 @@ _MANY_PACKS = 48
 class Look:
     """A scan, where git stood, what to remember of both, and where to read the trees of the scan and of the store."""
 
-    __slots__ = ("git", "note", "scan", "source")
+    __slots__ = ("by_name", "git", "note", "scan", "source")
 
-    def __init__(self, scan: Scan, git: GitState | None, note: dict[str, Any], store: Reader) -> None:
+    def __init__(
+        self, scan: Scan, git: GitState | None, note: dict[str, Any], store: Reader, by_name: tuple[str, ...] = ()
+    ) -> None:
+        self.by_name = by_name
         self.scan = scan
         self.source = Source(store, scan)
         self.git = git
@@ -97,8 +100,12 @@ class Workbench:
 
     # -- looking --------------------------------------------------------------------------------
 
-    def look(self, sink: Any = None, *, fresh: bool = False) -> Look:
-        """Scans the workspace; with a sink the bytes that changed go there. `fresh` trusts nothing remembered."""
+    def look(self, sink: Any = None, *, fresh: bool = False, by_name: tuple[str, ...] = ()) -> Look:
+        """
+        Scans the workspace; with a sink the bytes that changed go there. `fresh` trusts nothing remembered.
+
+        Of `by_name`, what a checkpoint captured because it was asked for, the state is looked at too, whatever hides it.
+        """
         vault = self.vault
         exists = vault.exists()
         if fresh:
@@ -108,8 +115,10 @@ class Workbench:
         else:
             cache = self.observer.load(None, vault.epoch() if exists else 0, lambda _: False)
         report = self.counted("reading")
-        scanned = self.observer.scan(cache, sink, None if report is None else lambda done: report(done, None))
-        return Look(*scanned, vault.objects if exists else NO_STORE)
+        count = None if report is None else lambda done: report(done, None)
+        scanned = self.observer.scan(cache, sink, count, by_name)
+        named = self.settings.capture.naming(by_name).by_name
+        return Look(*scanned, vault.objects if exists else NO_STORE, named)
 
     # -- keeping --------------------------------------------------------------------------------
 
@@ -158,13 +167,16 @@ class Workbench:
         scope = Scope(policy, Rules.base(policy.global_excludes), nothing_tracked())
         with self.vault.objects.writer() as writer, Directory.open(directory) as root:
             scan = Scanner(root, scope, Cache(), Defaults(), self.now_ns, Options(writer)).run()
-            return self._write(draft, Look(scan, None, {}, self.vault.objects), writer, as_position=False)
+            look = Look(scan, None, {}, self.vault.objects, policy.by_name)
+            return self._write(draft, look, writer, as_position=False)
 
     def _write(
         self, draft: saving.Draft, look: Look, writer: Any, *, as_position: bool, sparing: str = ""
     ) -> tuple[Entry, list[Entry]]:
         vault, scan, base = self.vault, look.scan, self.vault.checkpoints.current()
         changes = saving.changes_since(base, scan, look.source)
+        if look.by_name:
+            draft = draft._replace(metadata={**draft.metadata, BY_NAME: list(look.by_name)})
         drafted = saving.draft_entry(draft, scan, look.git, base, changes)
         entry = saving.write_objects(drafted, scan, writer, draft.git)
         pinned = self._pinned() | {sparing}
@@ -288,7 +300,9 @@ class Workbench:
         if look is None:
             return RestorePlan(entry.id, what, shown)
         target = Target(entry.files_tree, entry.modes_tree, Defaults(*entry.defaults), entry.checkpoint.not_captured)
-        drawn = draw(look.source, look.scan, target, paths, already=self._already, rules=self.settings.capture)
+        rules = self.settings.capture
+        rules = rules._replace(certain=(*rules.certain, *entry.by_name))
+        drawn = draw(look.source, look.scan, target, paths, already=self._already, rules=rules)
         return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps, git.move if git is not None else None)
 
     def _already(self, path: bytes, node: Node) -> bool:
@@ -313,7 +327,7 @@ class Workbench:
         """Brings a checkpoint back. With `promised`, exactly that plan or PlanStale."""
         self._refuse_replaced()
         with self.vault.objects.writer() as writer:
-            look = self.look(writer)
+            look = self.look(writer, by_name=entry.by_name)
             planned = self.plan_git(entry) if git else None
             plan = self.plan(entry, look if what != "state" else None, paths, what, git=planned)
             if promised is not None and not promised.is_as(plan):
@@ -327,13 +341,15 @@ class Workbench:
         """Restores the first of some states that differs from the workspace; None when none does."""
         self._refuse_replaced()
         with self.vault.objects.writer() as writer:
-            look = self.look(writer)
+            look: Look | None = None
             for depth, move in enumerate(states):
                 entry = self.vault.checkpoints.by_id(move.id)
                 # Where undo stands already, no step is taken back; redo begins with the first.
                 crossed = any(state.git for state in states[int(verb == "undo") : depth + 1])
                 if entry is None:
                     continue
+                if look is None or look.by_name != self.settings.capture.naming(entry.by_name).by_name:
+                    look = self.look(writer, by_name=entry.by_name)
                 git = self._plan_git_back(entry) if crossed else None
                 if git is not None or self._differs(entry, move, look):
                     plan = self.plan(entry, look if move.what != "state" else None, None, move.what, git=git)
@@ -375,19 +391,19 @@ class Workbench:
             state_given(self.vault.database)
         kept = [*plan.keeps, *outcome.kept]
         if kept and position:
-            self._remember_landing(entry, verb)
+            self._remember_landing(entry, verb, look.by_name)
         return RestoreReport(
             entry.id, outcome.created, outcome.modified, outcome.deleted, kept, safety, state, git=move
         )
 
-    def _remember_landing(self, entry: Entry, verb: str) -> None:
+    def _remember_landing(self, entry: Entry, verb: str, by_name: tuple[str, ...]) -> None:
         """
         Saves what a restore left where it kept something: that, and not its target, is the state the next undo starts from.
 
         Without it, a file that was kept because an ignore rule hid it would look like an edit made since.
         """
         with self.vault.objects.writer() as writer:
-            look = self.look(writer)
+            look = self.look(writer, by_name=by_name)
             if saving.same_state(entry, look.scan) or self.plan(entry, look, None, "files").is_noop:
                 return
             about = f"after {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}, with what was kept"
@@ -427,6 +443,8 @@ class Workbench:
         """Returns the id of a checkpoint that holds the workspace as it is, saving one unless the position is it."""
         here = self.vault.checkpoints.current()
         same = here is not None and saving.same_state(here, look.scan) and (git is None or self._records(here, git))
+        # What that one did not look at may be about to change: its undo must concern it.
+        same = same and here is not None and {*look.by_name} <= {*here.by_name}
         if here is not None and not with_state and (not needed or same):
             return here.id
         about = f"before {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}"

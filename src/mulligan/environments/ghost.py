@@ -14,7 +14,6 @@ What no checkpoint can hold (a file over the limit of size, a device) is refused
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 DEFAULT_MAX_SNAPSHOTS = 50
 _STACK, _NEXT = "chimera.ghost.stack", "chimera.ghost.next"
 _MARK = {"dialect": "chimera", "ghost": True}
-_SPECIAL = re.compile(r"([\\*?\[\]!# ])")
 ABSENT, FILE, LINK, DIRECTORY = "absent", "file", "link", "directory"
 
 
@@ -274,7 +272,4 @@ def _with_paths(settings: Settings, paths: tuple[str, ...]) -> Settings:
     """Returns settings that capture these paths, whatever hides them, and may remove them again."""
     if not paths:
         return settings
-    # A pattern cannot hold a line break; any character in its place will do.
-    patterns = tuple("/" + _SPECIAL.sub(r"\\\1", path).replace("\n", "?") for path in paths)
-    capture = settings.capture
-    return settings._replace(capture=capture._replace(include=(*capture.include, *patterns), certain=paths))
+    return settings._replace(capture=settings.capture.naming(paths)._replace(certain=paths))

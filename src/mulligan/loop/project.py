@@ -52,11 +52,11 @@ class ProjectCheckpoints:
     ) -> None:
         settings = resolve(project_dir, wait=_WAIT)
         # The state files are the point of a rollback: an ignore rule does not keep them out.
-        include = settings.capture.include + tuple(f"/{name}" for name in COPIES)
+        named = settings.capture.naming(COPIES)
         exclude = settings.capture.exclude + ((f"/{place.strip('/')}/",) if place.strip("/") != PLACE else ())
         # Counted below by the marks of these checkpoints, so that other tools' automatic ones are not.
         retention = settings.retention._replace(automatic=_PLENTY, session=_PLENTY)
-        capture = settings.capture._replace(include=include, exclude=exclude)
+        capture = named._replace(exclude=exclude)
         self._settings = settings._replace(capture=capture, retention=retention)
         self._workspace: engine.Workspace | None = None
         self._opening = threading.Lock()

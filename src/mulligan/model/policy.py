@@ -6,6 +6,8 @@ Resolved once by `mulligan.settings` from configuration, environment and options
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 MIB = 1 << 20
@@ -33,12 +35,17 @@ DEFAULT_EXCLUDED_DIRECTORIES = (
 )
 
 
+_SPECIAL = re.compile(r"([\\*?\[\]!# ])")
+
+
 class CapturePolicy(NamedTuple):
     """
     Which paths are in scope. Patterns are in gitignore syntax, relative to the workspace.
 
     `include` wins over everything, secrets and the built-in exclusions too, and comes from the user's own config only.
     `keep_new_in` names directories, at any depth, in which a restore brings back what was captured and removes nothing.
+    `by_name` are paths that a program asks for itself: captured like `include`, and every checkpoint that was saved so remembers
+    them, so that going back to it concerns them too, whoever asks.
     `certain` names paths of which the caller knows that they were not there, whatever hid them, if a checkpoint lacks them.
     """
 
@@ -48,6 +55,17 @@ class CapturePolicy(NamedTuple):
     global_excludes: bytes = b""
     keep_new_in: tuple[str, ...] = ()
     certain: tuple[str, ...] = ()
+    by_name: tuple[str, ...] = ()
+
+    def naming(self, paths: Iterable[str]) -> CapturePolicy:
+        """Returns the policy with more paths that are asked for by name."""
+        return self._replace(by_name=tuple(dict.fromkeys((*self.by_name, *paths))))
+
+    @property
+    def always(self) -> tuple[str, ...]:
+        """The patterns of what is captured whatever hides it."""
+        # A pattern cannot hold a line break; any character in its place will do.
+        return (*self.include, *("/" + _SPECIAL.sub(r"\\\1", path).replace("\n", "?") for path in self.by_name))
 
 
 class Retention(NamedTuple):

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import UserError
 from mulligan.model.checkpoint import GitState
 from mulligan.model.objects import MODE_DIR
 from mulligan.model.paths import join
-from mulligan.model.policy import Settings
+from mulligan.model.policy import CapturePolicy, Settings
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.ignore import Rules
@@ -79,14 +79,14 @@ class Observer:
     # -- looking ------------------------------------------------------------------------------------
 
     def scan(
-        self, cache: Cache, sink: Sink | None = None, progress: Progress | None = None
+        self, cache: Cache, sink: Sink | None = None, progress: Progress | None = None, by_name: Iterable[str] = ()
     ) -> tuple[Scan, GitState | None, dict[str, Any]]:
-        """Returns the workspace as it is, where its git repository stands, and what to remember about that."""
+        """Returns the workspace as it is (`by_name` too), where its git repository stands, and what to remember about that."""
         note = self._note(cache)
         with _open_root(self._settings.workspace) as root:
             repo = self._repository()
             try:
-                scope = self._scope(repo)
+                scope = self._scope(repo, self._settings.capture.naming(by_name))
                 options = Options(
                     sink or HashOnly(), settle=sink is not None, progress=progress,
                     index_changed=scope.tracked.key.hex() != note.get("index", ""),
@@ -111,8 +111,7 @@ class Observer:
 
         return Repository.find(self._settings.workspace, home=self._settings.home)
 
-    def _scope(self, repo: Repository | None) -> Scope:
-        policy = self._settings.capture
+    def _scope(self, repo: Repository | None, policy: CapturePolicy) -> Scope:
         store = os.path.relpath(self._settings.store, self._settings.workspace)
         own = None if store.startswith("..") else os.fsencode(store)
         if repo is None:

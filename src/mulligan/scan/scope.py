@@ -67,7 +67,7 @@ class Scope:
         self.rules = rules
         self.tracked = tracked
         self.max_file_size = policy.max_file_size
-        self._include = Patterns(policy.include)
+        self._include = Patterns(policy.always)
         self.has_includes = bool(self._include)
         self._exclude = Patterns(policy.exclude)
         self._built_in = frozenset(name.encode() for name in DEFAULT_EXCLUDED_DIRECTORIES)

@@ -32,6 +32,8 @@ from mulligan.timeline.sources import Reader, State
 
 NO_TREE = bytes(20)
 FORMAT = 1
+#: In a checkpoint's metadata: the paths that were captured because a program asked for them by name.
+BY_NAME = "captured_by_name"
 
 
 class Writer(Protocol):
@@ -55,6 +57,12 @@ class Entry(NamedTuple):
     def id(self) -> str:
         """The checkpoint's id."""
         return self.checkpoint.id
+
+    @property
+    def by_name(self) -> tuple[str, ...]:
+        """The paths that were captured because a program asked for them, whatever hid them."""
+        named = self.checkpoint.metadata.get(BY_NAME, ())
+        return tuple(path for path in named if isinstance(path, str)) if isinstance(named, list) else ()
 
     @property
     def trees(self) -> State:

@@ -57,7 +57,7 @@ def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change
         hidden = cover.over(change.path) if change.new is None else None
         if hidden is None:
             shown.append(change)
-        elif scan.missed[hidden].reason == IGNORED:
+        elif scan.missed[hidden].reason == IGNORED and to_text(hidden) not in base.by_name:
             scan.missed[hidden] = scan.missed[hidden]._replace(
                 reason=NEWLY_IGNORED, detail="captured until now; an ignore rule hides it"
             )

@@ -166,3 +166,18 @@ def test_a_file_over_the_limit_is_refused(project: Path, private_home: Path) -> 
     (project / "big").write_bytes(b"x" * 5000)
     with pytest.raises(ValueError, match="big cannot be kept: it is too large"):
         GhostCommitManager(project).snapshot("write", ["big"])
+
+
+@pytest.mark.parametrize("hidden", [".env", "ignored.txt", "node_modules/x.js"])
+def test_one_plain_undo_takes_back_the_undo_of_a_hidden_path(
+    ghost: GhostCommitManager, project: Path, hidden: str
+) -> None:
+    (project / ".gitignore").write_text("ignored.txt\n")
+    (project / "node_modules").mkdir()
+    (project / hidden).write_text("1")
+    ghost.snapshot("write", [hidden])
+    (project / hidden).write_text("2")
+    assert ghost.undo() == [f"restored: {hidden}"]
+    assert (project / hidden).read_text() == "1"
+    mulligan.open(project).undo()
+    assert (project / hidden).read_text() == "2"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import mulligan
 from faults import FailsAlways, Killed, KilledAt
 from mulligan.errors import MulliganError, NoRoom, Unprotectable
 from mulligan.loop.project import ProjectCheckpoints
@@ -115,3 +116,18 @@ def test_a_context_that_is_no_json_saves_nothing(checkpoints, project):
 def test_json_that_is_no_checkpoint(wrong):
     with pytest.raises(ValueError, match=r"\w"):
         Checkpoint.from_dict(wrong)
+
+
+def test_one_plain_undo_brings_state_files_back_that_git_ignores(checkpoints, project):
+    (project / ".gitignore").write_text("feature_list.json\nclaude-progress.txt\n")
+    saved = checkpoints.create("before")
+    (project / "feature_list.json").write_text('[{"id": "a", "passes": true}]')
+    (project / "claude-progress.txt").write_text("done: a\n")
+    assert checkpoints.rollback(saved.id)
+    assert (project / "feature_list.json").read_text() == "[]"
+    assert not (project / "claude-progress.txt").exists()
+    checkpoints.close()
+
+    mulligan.open(project).undo()
+    assert (project / "feature_list.json").read_text() == '[{"id": "a", "passes": true}]'
+    assert (project / "claude-progress.txt").read_text() == "done: a\n"
