@@ -233,6 +233,22 @@ def test_undo_of_edits_after_a_rollback_leaves_git_alone(tmp_path: Path, store: 
     assert seen(repo) == later
 
 
+def test_a_step_that_was_taken_back_moves_git_no_more(tmp_path: Path, store: Path) -> None:
+    """Restore with git, undo, and then steps about files alone: going back over them leaves git where it is."""
+    repo = plain(tmp_path)
+    ws = mulligan.open(repo, store=store)
+    ws.save("then", git=True)
+    move_on(repo)
+    restored(ws, "then")
+    ws.undo()
+    git("commit", "-q", "--allow-empty", "-m", "later still", cwd=repo)
+    head = git("rev-parse", "HEAD", cwd=repo)
+    ws.restore("then")
+    assert ws.undo().git is None
+    assert ws.undo().git is None and (repo / "file").read_text() == "3\n"
+    assert git("rev-parse", "HEAD", cwd=repo) == head
+
+
 def test_a_save_on_top_is_taken_back_without_git(tmp_path: Path, store: Path) -> None:
     repo = plain(tmp_path)
     ws = mulligan.open(repo, store=store)
@@ -506,6 +522,7 @@ def test_names_that_are_not_text_and_marks_of_the_user_stay(tmp_path: Path, stor
 def test_an_edit_in_the_same_tick_is_seen_by_git_after_the_move(tmp_path: Path, store: Path) -> None:
     """A file changed right after it was staged, same size and time: a new index must not vouch for it."""
     repo = plain(tmp_path)
+    git("config", "core.trustctime", "false", cwd=repo)
     ws = mulligan.open(repo, store=store)
     for number in range(10):
         put(repo, "file", f"{number}a\n")

@@ -6,10 +6,14 @@ import subprocess
 import threading
 from pathlib import Path
 
+import pytest
+
 import mulligan
+from faults import ActsAt
+from mulligan.safefs import seam
 from tools import git, git_environment, sweep
-from tree import put
-from users_repository import expect_whole, new_repository, seen
+from tree import contents, put
+from users_repository import expect_whole, move_on, new_repository, seen
 
 
 class Committer(threading.Thread):
@@ -59,3 +63,32 @@ def test_commits_made_meanwhile_survive_every_move(tmp_path: Path) -> None:
     assert git("rev-parse", "HEAD", cwd=repo) == then
     ws.undo()
     assert seen(repo) == before
+
+
+def commit(repo: Path) -> None:
+    git("commit", "-q", "--allow-empty", "-m", "at that moment", cwd=repo)
+
+
+def stage(repo: Path) -> None:
+    put(repo, "only1", "staged at that moment\n")
+    git("add", "only1", cwd=repo)
+
+
+def merge(repo: Path) -> None:
+    git("branch", "-f", "main", "main~1", cwd=repo)
+
+
+@pytest.mark.parametrize("act", [commit, stage, merge], ids=lambda act: act.__name__)
+def test_git_that_moves_between_the_plan_and_the_lock_makes_the_plan_stale(tmp_path: Path, act) -> None:
+    repo = new_repository(tmp_path / "project")
+    ws = mulligan.open(repo, store=tmp_path / "store")
+    ws.save("then", git=True)
+    move_on(repo)
+    files = contents(repo)
+    with seam.using(ActsAt("link", 1, lambda: act(repo))), pytest.raises(mulligan.PlanStale):
+        ws.restore("then", git=True)
+    after = contents(repo)
+    assert {path for path in files if files[path] != after.get(path)} <= {"only1"} and ws.pending() is None
+    assert git("symbolic-ref", "HEAD", cwd=repo) == b"refs/heads/agent\n"
+    expect_whole(repo)
+    ws.restore("then", git=True)

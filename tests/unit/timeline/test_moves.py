@@ -56,3 +56,18 @@ def test_the_top_can_be_put_right(moves):
     moves.push(A, B)
     moves.replace_top(C)
     assert moves.down() == [C, A]
+
+
+def test_a_step_that_moved_git_is_remembered_until_it_is_taken_back(moves):
+    left = Move("a", git=True)
+    moves.push(left, B)
+    assert moves.down() == [B, left]
+    moves.undone(1, Move("c", git=True))
+    assert (moves.top(), moves.redoable()) == (A, [Move("c", git=True)])
+    moves.undone(0, B)
+    assert moves.down() == [A]
+
+
+def test_a_store_of_an_earlier_release_has_no_such_steps(moves):
+    moves._db.run("INSERT INTO move (id, what) VALUES ('a', 'all')")
+    assert moves.top() == Move("a", "all")
