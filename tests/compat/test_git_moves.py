@@ -532,7 +532,9 @@ def test_an_edit_in_the_same_tick_is_seen_by_git_after_the_move(tmp_path: Path, 
         os.utime(repo / "file", ns=(status.st_mtime_ns, status.st_mtime_ns))
         os.utime(repo / ".git/index", ns=(status.st_mtime_ns, status.st_mtime_ns))
         ws.save(f"then {number}", git=True)
-        git("commit", "-q", "--allow-empty", "-m", "on", cwd=repo)
+        put(repo, "only1", f"{number}\n")
+        git("add", "only1", cwd=repo)
+        git("commit", "-q", "-m", "on", cwd=repo)
         restored(ws, f"then {number}")
         assert git("status", "--porcelain", "file", cwd=repo) == b"MM file\n"
 
