@@ -26,8 +26,11 @@ from mulligan.loop.inherited import InheritedRecords
 from mulligan.loop.project_values import Checkpoint, CheckpointType, FeatureState, GitState, RollbackResult
 from mulligan.loop.records import COPIES, METADATA, PLACE, Records
 from mulligan.model.checkpoint import Checkpoint as Saved
+from mulligan.model.checkpoint import GitState as Seen
+from mulligan.model.paths import to_text
 from mulligan.safefs.directory import random_name
 from mulligan.safefs.trouble import typed
+from mulligan.scan.git.repository import Repository
 from mulligan.settings import resolve
 from mulligan.state.features import FEATURE_LIST_FILE, read_features
 
@@ -126,6 +129,7 @@ class ProjectCheckpoints:
             "checkpoint_type": checkpoint_type.value,
             "timestamp": moment.isoformat(),
             "not_copied": [name for name in COPIES if self._is_odd(name)],
+            "below": self._below(),
         }
         saved = self.workspace.save(
             name,
@@ -138,6 +142,14 @@ class ProjectCheckpoints:
         if saved is None:
             raise UserError("Nothing was saved.")  # only with if_changed, which is off
         return saved
+
+    def _below(self) -> str:
+        """Returns where in its repository the project lies, "" for all of it: git names files from there."""
+        repo = Repository.find(self._settings.workspace, home=self._settings.home)
+        if repo is None:
+            return ""
+        with repo:
+            return to_text(repo.prefix)
 
     def _is_odd(self, name: str) -> bool:
         """Whether something other than a file stands there: a link is captured as the link it is, and has no copy."""
@@ -201,7 +213,7 @@ class ProjectCheckpoints:
             saved.description,
             saved.metadata["timestamp"],
             CheckpointType.of(saved.metadata["checkpoint_type"]),
-            GitState(git.commit_hash, git.branch, list(git.dirty_files)) if git is not None else GitState("", "", []),
+            _git_state(git, saved.metadata.get("below", "")),
             FeatureState(
                 features.current,
                 list(features.completed),
@@ -214,7 +226,7 @@ class ProjectCheckpoints:
     def git_state(self) -> GitState:
         """Returns where the project's git repository stands now."""
         git = self.workspace.status()["git"]
-        return GitState(git["commit_hash"], git["branch"], list(git["dirty_files"])) if git else GitState("", "", [])
+        return _git_state(Seen(**git) if git else None, self._below())
 
     # -- going back -------------------------------------------------------------------------------
 
@@ -347,6 +359,13 @@ class ProjectCheckpoints:
         except ValueError:
             return False  # damaged, or another tool's: nothing that may be removed without being asked
         return isinstance(note, dict) and note.get("records") == self._identity()
+
+
+def _git_state(git: Seen | None, below: str) -> GitState:
+    """Returns where git stood, its files named as `git status` names them: from the top of the repository."""
+    if git is None:
+        return GitState("", "", [])
+    return GitState(git.commit_hash, git.branch, [os.path.join(below, path) for path in git.dirty_files])
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from mulligan.errors import UserError
 from mulligan.model.paths import ancestors, parent_of, parse_path
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, random_name, write_all
-from mulligan.safefs.durable import sync
+from mulligan.safefs.durable import sync, write_synced
 from mulligan.state.features import FEATURE_LIST_FILE
 from mulligan.state.progress import PROGRESS_FILE
 
@@ -32,6 +32,8 @@ COPIES = (FEATURE_LIST_FILE, PROGRESS_FILE)
 _CLAIM, _WRITING = b".claim-", b".writing-"
 _ABANDONED = 86_400
 _RECORD_LIMIT = 64 << 20
+# Git's own way of keeping a directory out of `git status`, `git add` and `git clean`, whatever the project ignores.
+_IGNORING, _ALL = b".gitignore", b"*\n"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 
 
@@ -178,7 +180,20 @@ class Records:
                 with self._descend(root, parent_of(level)) as above, suppress(FileExistsError):
                     above.mkdir(level.rpartition(b"/")[2], self._mode())
             with self._descend(root, self._path) as place:
+                self._hide(place)
                 yield place
+
+    def _hide(self, place: Directory) -> None:
+        """Keeps git away from a directory in which nothing is yet; who tracks its records, or deletes the file, is left in peace."""
+        if not all(name.startswith((_CLAIM, _WRITING)) for name in place.names()):
+            return
+        temporary = _WRITING + random_name(8).encode()
+        write_synced(place, temporary, [_ALL], "the record of a checkpoint", self._mode() & 0o666)
+        try:
+            with suppress(FileExistsError):
+                place.rename_new(temporary, _IGNORING)
+        finally:
+            place.unlink(temporary, missing_ok=True)
 
     @contextmanager
     def _existing(self) -> Iterator[Directory | None]:
@@ -211,6 +226,11 @@ def _is_directory(place: Directory | None, name: str) -> bool:
 
 
 def _remove_record(place: Directory, name: bytes) -> None:
+    with suppress(FileNotFoundError):
+        if stat.S_ISREG(place.stat(name).st_mode):
+            if name.startswith(_WRITING):
+                place.unlink(name, missing_ok=True)
+            return
     with suppress(FileNotFoundError, NotADirectoryError):
         with place.child(name) as record:
             for file in (METADATA, *COPIES):

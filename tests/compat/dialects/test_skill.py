@@ -79,7 +79,7 @@ def everything(root: Path) -> tuple[Any, ...]:
 
 def records(root: Path) -> set[str]:
     folder = root / ".claude" / "checkpoints"
-    return {entry.name for entry in folder.iterdir()} if folder.exists() else set()
+    return {entry.name for entry in folder.iterdir()} - {".gitignore"} if folder.exists() else set()
 
 
 @pytest.fixture
@@ -289,12 +289,29 @@ def test_15_a_progress_file_that_was_not_there_is_removed(manager, repo):
     assert not (repo / "claude-progress.txt").exists()
 
 
+def test_02_a_project_in_a_subdirectory_names_its_files_from_the_top_as_git_does(repo):
+    part = repo / "packages" / "ä b"
+    part.mkdir(parents=True)
+    (part / "x").write_text("1")
+    commit(repo, "a part")
+    (part / "x").write_text("2")
+    (part / "new").write_text("n")
+    made = run(CheckpointManager(part).create_checkpoint("in a part"))
+    assert made.git_state.dirty_files == ["packages/ä b/new", "packages/ä b/x"]
+    assert GitSnapshot(part).capture() == made.git_state
+    assert run(CheckpointManager(part).get_checkpoint(made.id)) == made
+    shown = git("-c", "core.quotePath=false", "status", "--porcelain", "-z", cwd=part).decode().split("\0")
+    assert sorted(row[3:] for row in shown if row) == made.git_state.dirty_files
+
+
 @pytest.mark.parametrize("tracked", ["untracked", "tracked", "tracked later", "ignored"])
 def test_16_the_records_outlive_a_rollback(manager, repo, tracked):
     if tracked == "ignored":
         (repo / ".gitignore").write_text(".claude/\n")
         commit(repo, "ignore")
     first = run(manager.create_checkpoint("first"))
+    if tracked.startswith("tracked"):
+        (repo / ".claude" / "checkpoints" / ".gitignore").unlink()
     if tracked == "tracked":
         commit(repo, "records too")
         first = run(manager.create_checkpoint("first, tracked"))
@@ -307,6 +324,25 @@ def test_16_the_records_outlive_a_rollback(manager, repo, tracked):
     for made in (first, third, second, third):
         assert run(manager.rollback(made.id)), made
         assert {path: path.read_bytes() for path in (repo / ".claude").rglob("*") if path.is_file()} == before
+
+
+def test_16_git_neither_shows_nor_takes_nor_cleans_the_records(manager, repo):
+    made = run(manager.create_checkpoint("first"))
+    assert git("status", "--porcelain", cwd=repo) == b""
+    git("add", "-A", cwd=repo)
+    git("clean", "-fdq", cwd=repo)
+    assert git("diff", "--cached", "--name-only", cwd=repo) == b""
+    assert records(repo) == {made.id}
+    assert run(manager.rollback(made.id))
+
+
+def test_16_who_tracks_the_records_goes_on_tracking_them(manager, repo):
+    folder = repo / ".claude" / "checkpoints" / "checkpoint-20250115-103000"
+    folder.mkdir(parents=True)
+    (folder / "metadata.json").write_text("{}")
+    commit(repo, "the original's record")
+    made = run(manager.create_checkpoint("mine"))
+    assert f"?? .claude/checkpoints/{made.id}/".encode() in git("status", "--porcelain", cwd=repo).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -628,6 +664,7 @@ def test_a_record_follows_a_checkpoint_that_another_door_deleted(manager, repo):
 
 def test_records_that_came_with_a_clone_are_left_alone(manager, repo, tmp_path):
     made = run(manager.create_checkpoint("x"))
+    git("add", "-f", ".claude", cwd=repo)
     commit(repo, "records too")
     git("clone", "-q", repo, tmp_path / "clone")
     there = CheckpointManager(tmp_path / "clone")

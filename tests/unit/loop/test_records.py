@@ -26,7 +26,7 @@ def records(project):
 
 
 def names(project):
-    return sorted(os.listdir(project / ".claude" / "checkpoints"))
+    return sorted({*os.listdir(project / ".claude" / "checkpoints")} - {".gitignore"})
 
 
 def test_ids_of_one_second(records):
@@ -62,6 +62,25 @@ def test_a_record_that_is_there_already_stays(records, project):
     records.write("one", {"metadata.json": b"other"})
     assert records.read("one") == {"id": "one"}
     assert names(project) == ["one"]
+
+
+def test_git_is_kept_out_of_a_new_directory_of_records_and_never_of_one_that_is_in_use(records, project):
+    ignoring = project / ".claude" / "checkpoints" / ".gitignore"
+    made = records.claim(NOON, free)
+    assert ignoring.read_bytes() == b"*\n"
+    records.write(made, {"metadata.json": b"{}"})
+    ignoring.unlink()
+    records.release(records.claim(NOON, free))
+    assert not ignoring.exists()
+
+
+def test_a_killed_attempt_to_keep_git_out_is_swept(records, project):
+    records.claim(NOON, free)
+    rest = project / ".claude" / "checkpoints" / ".writing-0123456789abcdef"
+    rest.write_bytes(b"")
+    os.utime(rest, (0, 0))
+    records.sweep(free)
+    assert not rest.exists()
 
 
 RECORD = {"metadata.json": b'{"id": "x"}', "feature_list.json": b"[]"}
