@@ -14,23 +14,32 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 GIT_ENV = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 #: Said by git of every bare repository whose HEAD names no branch yet; it is not a finding.
 HARMLESS = re.compile(rb"^notice: HEAD points to an unborn branch")
+#: By id: what kind of object it is, and its bytes.
+Objects = dict[str, tuple[str, bytes]]
 PACK_FILES = re.compile(r"^pack-[0-9a-f]{40}\.(pack|idx|rev|keep|mtimes|bitmap)$")
 
 
-def judge(store: str | os.PathLike[str], workspace: str | os.PathLike[str] | None = None) -> list[str]:
-    """Every violation found in a store that no process is using, and in its workspace; empty when all is well."""
+def judge(
+    store: str | os.PathLike[str], workspace: str | os.PathLike[str] | None = None, *, with_fsck: bool = True
+) -> list[str]:
+    """
+    Every violation found in a store that no process is using, and in its workspace; empty when all is well.
+
+    Without `git fsck`, which is most of the time, every object is still read by git, hashed here and reached from its ref.
+    """
     place = Path(store)
     found: list[str] = []
     if place.exists():
-        found += modes(place) + leftovers(place)
+        found += modes(place) + leftovers(place) + empty_files(place)
         if (place / "objects").is_dir():
-            found += fsck(place) + hashes(place) + rows_and_refs(place)
+            objects = objects_of(place)
+            found += (fsck(place) if with_fsck else []) + hashes(objects) + rows_and_refs(place, objects)
     if workspace is not None:
         found += strangers(Path(workspace))
     return found
@@ -68,13 +77,70 @@ def batch_objects(store: Path) -> Iterator[tuple[str, str, bytes]]:
         at = end + 1 + size + 1
 
 
-def hashes(store: Path) -> list[str]:
+def objects_of(store: Path) -> Objects:
+    """Every object of the store by its id, read by plain git."""
+    return {name: (kind, content) for name, kind, content in batch_objects(store)}
+
+
+def hashes(objects: Objects) -> list[str]:
     """Objects whose bytes do not hash to their name, computed here and not by git."""
     found = []
-    for name, kind, content in batch_objects(store):
+    for name, (kind, content) in objects.items():
         real = hashlib.sha1(b"%s %d\0" % (kind.encode(), len(content)) + content).hexdigest()
         if kind == "missing" or real != name:
             found.append(f"object {name}: {kind}, hashes to {real}")
+    return found
+
+
+def tree_entries(content: bytes) -> Iterator[tuple[bytes, int, str]]:
+    """The entries of a tree object: name, mode and object id."""
+    at = 0
+    while at < len(content):
+        end = content.index(b"\0", at)
+        mode, _, name = content[at:end].partition(b" ")
+        yield name, int(mode, 8), content[end + 1 : end + 21].hex()
+        at = end + 21
+
+
+def tree_of(objects: Objects, commit: str) -> str:
+    """The tree of a commit; nothing when that is not there."""
+    kind, content = objects.get(commit, ("missing", b""))
+    return content[5:45].decode("ascii", "replace") if kind == "commit" else ""
+
+
+def missing_from(objects: Objects, commits: Iterable[str]) -> list[str]:
+    """The objects that some commits need and the store does not hold, or holds as something else."""
+    pending: list[tuple[str, str]] = [(commit, "commit") for commit in commits]
+    seen: set[str] = set()
+    found = []
+    while pending:
+        name, wanted = pending.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        kind, content = objects.get(name, ("missing", b""))
+        if kind != wanted:
+            found.append(f"{name} {kind}, not a {wanted}")
+        elif kind == "commit":
+            pending.append((tree_of(objects, name), "tree"))
+        elif kind == "tree":
+            pending += [(below, "tree" if mode == 0o40000 else "blob") for _name, mode, below in tree_entries(content)]
+    return found
+
+
+def files_of(objects: Objects, commit: str) -> dict[bytes, tuple[int, bytes]] | None:
+    """What a checkpoint holds: mode and content of each path, directories included; None when it cannot be read whole."""
+    if missing_from(objects, [commit]):
+        return None
+    top = {name: below for name, _mode, below in tree_entries(objects[tree_of(objects, commit)][1])}
+    pending, found = [(b"", top[b"files"])] if b"files" in top else [], {}
+    while pending:
+        folder, tree = pending.pop()
+        for name, mode, below in tree_entries(objects[tree][1]):
+            path = folder + name
+            found[path] = (mode, b"" if mode == 0o40000 else objects[below][1])
+            if mode == 0o40000:
+                pending.append((path + b"/", below))
     return found
 
 
@@ -101,7 +167,7 @@ def rows(store: Path) -> dict[str, str]:
     return {str(name): commit.hex() if isinstance(commit, bytes) else str(commit) for name, commit in found}
 
 
-def rows_and_refs(store: Path) -> list[str]:
+def rows_and_refs(store: Path, objects: Objects) -> list[str]:
     """Where timeline and refs disagree, and commits whose closure cannot be read."""
     named, known = refs(store), rows(store)
     found = [f"row {name} has no ref" for name in sorted(known.keys() - named.keys())]
@@ -109,16 +175,7 @@ def rows_and_refs(store: Path) -> list[str]:
     both = sorted(known.keys() & named.keys())
     found += [f"{name}: row says {known[name]}, ref {named[name]}" for name in both if known[name] != named[name]]
     commits = sorted(set(known.values()) | set(named.values()))
-    if commits:
-        walked = run_git(
-            store, "rev-list", "--objects", "--no-object-names", "--stdin", stdin="\n".join(commits).encode()
-        )
-        if walked.returncode:
-            found.append(f"closure: {walked.stderr.decode(errors='replace').strip()}")
-        else:
-            asked = run_git(store, "cat-file", "--batch-check", stdin=walked.stdout)
-            found += [f"closure: {line.decode()}" for line in asked.stdout.splitlines() if line.endswith(b" missing")]
-    return found
+    return found + [f"closure: {line}" for line in missing_from(objects, commits)]
 
 
 def modes(store: Path) -> list[str]:
@@ -143,6 +200,17 @@ def leftovers(store: Path) -> list[str]:
         if path.parent != store:
             found.append(f"left lock: {path.relative_to(store)}")
     return found
+
+
+def empty_files(store: Path) -> list[str]:
+    """Files of the repository that have a name and no bytes: what a cut leaves of a file that was never synced."""
+    places = [store, *(store / name for name in ("objects/pack", "refs/checkpoints", "refs/heads"))]
+    named = [path for place in places if place.is_dir() for path in place.iterdir() if path.is_file()]
+    # SQLite truncates its log to nothing, the lock need not say who holds it, and a cache may be lost.
+    spared = {"timeline.db-wal", "timeline.db-shm", "lock", "cache"}
+    return [
+        f"empty: {path.relative_to(store)}" for path in named if path.name not in spared and path.stat().st_size == 0
+    ]
 
 
 def strangers(workspace: Path) -> list[str]:
