@@ -14,9 +14,10 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import IO, Any, NamedTuple
 
 from mulligan.errors import UserError
@@ -24,6 +25,8 @@ from mulligan.errors import UserError
 KEPT = 1 << 20
 GRACE = 3.0
 _CHUNK = 1 << 16
+# Ctrl-C comes last: it is the one whose handler raises, and the others are in place by then.
+_INTERRUPTS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _GLANCE = 0.05
 _DRAIN = 1.0
 
@@ -76,12 +79,14 @@ def run(
     tails = (Tail(limit), Tail(limit))
     process: subprocess.Popen[bytes] | None = None
     try:
-        process = _start(words, cwd)
+        with _signals_held():
+            process = _start(words, cwd)
         timed_out = _listen(process, tails, timeout, on_output)
     finally:
         # Also through an exception: nothing that the command left behind may outlive the step.
         if process is not None:
-            _end_group(process)
+            with _signals_held():
+                _end_group(process)
             for stream in filter(None, (process.stdout, process.stderr)):
                 stream.close()
     return Ran(process.returncode, tails[0].bytes(), tails[1].bytes(), timed_out)
@@ -92,6 +97,29 @@ def run_shell(text: str, values: Sequence[str] = (), **options: Any) -> Ran:
     names = " ".join(f"mulligan_{number}=${{{number}}}" for number in range(1, len(values) + 1))
     head = f"{names}\nshift {len(values)}\n" if values else ""
     return run(["/bin/sh", "-c", head + text, "sh", *values], **options)
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """
+    Keeps Ctrl-C and its like until the block has ended.
+
+    An interrupt in the middle of starting a process would lose the only name by which it can be ended again.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread is interrupted
+        return
+    held: list[int] = []
+    # Those that are ignored stay so, for the command too.
+    caught = [number for number in _INTERRUPTS if callable(signal.getsignal(number))]
+    before = {number: signal.signal(number, lambda heard, _: held.append(heard)) for number in caught}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for heard in held:
+        signal.raise_signal(heard)
 
 
 def _start(words: Sequence[str], cwd: str) -> subprocess.Popen[bytes]:
@@ -175,7 +203,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
         if _signal(process, signal.SIGTERM):
             _await_silence(process)
     finally:
-        # Also when a second Ctrl-C arrives while waiting.
+        # Also when the waiting ends in an exception.
         _signal(process, signal.SIGKILL)
         process.wait()
 

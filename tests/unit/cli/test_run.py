@@ -329,6 +329,14 @@ def runs(pid: int) -> bool:
         return False
 
 
+def ended(pid: int) -> bool:
+    for _ in range(1000):
+        if not runs(pid):
+            return True
+        time.sleep(0.01)
+    return False
+
+
 @pytest.fixture
 def endless(project, pipe):
     """A pipeline whose second step spoils a file, starts a child and never ends."""
@@ -365,7 +373,7 @@ def test_an_interrupted_run_ends_the_agent_and_says_where_it_stood(project, endl
         ("one", "success"),
         ("two", "interrupted"),
     ]
-    assert not runs(child)
+    assert ended(child)
     assert cli("undo", cwd=project).returncode == 0
     assert (project / "work.txt").read_text() == "good\n"
     assert cli_json("check", cwd=project)["ok"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -105,6 +106,33 @@ def test_an_interrupt_ends_the_group_and_goes_on(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(["sh", "-c", "sleep 600 & echo $! > child; echo begun; wait"], cwd=str(tmp_path), on_output=interrupt)
     assert gone(int((tmp_path / "child").read_text()))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_the_command_starts_is_not_lost_and_leaves_nobody(tmp_path, monkeypatch, number):
+    """It is held until the process is known, and the process is ended."""
+    started: list[subprocess.Popen[bytes]] = []
+    real = subprocess.Popen
+
+    def interrupted(*args, **kwargs):
+        process = real(*args, **kwargs)
+        started.append(process)
+        signal.raise_signal(number)
+        return process
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands.subprocess, "Popen", interrupted)
+    before = signal.signal(number, stop)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run(["sleep", "600"], cwd=str(tmp_path))
+        assert signal.getsignal(number) is stop
+    finally:
+        signal.signal(number, before)
+    assert started[0].returncode is not None
+    assert gone(started[0].pid)
 
 
 def test_threads_may_run_commands(tmp_path):

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
-import shutil
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.interruption import interrupted_by_signals
+from mulligan.cli.preparing import check_beginning, check_programs, choose_agents, read_config
 from mulligan.cli.steps import Watcher, step_lines
 from mulligan.cli.usage import UsageError
 from mulligan.errors import UserError
-from mulligan.present.text import count
-from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
-    from mulligan.loop.agents import Agents
     from mulligan.loop.pipeline import PipelineRunner
-    from mulligan.loop.steps import PipelineConfig
 
 USAGE = "run PIPELINE.yaml [--var K=V …] [--from-step STEP] [--dry-run] [--report FORMAT [--report-file FILE]]"
 DESCRIPTION = """\
@@ -34,7 +29,6 @@ is also committed to your branch as `architect:checkpoint:STEP`, where there is 
 A pipeline runs the commands it names, with your rights: run only pipelines that you trust.
 """
 EXAMPLES = (
-    ("mulligan run build.yaml", "run all steps"),
     ("mulligan run build.yaml --dry-run", "show what would be run; nothing is"),
     ("mulligan run build.yaml --var ticket=42 --from-step test", "with a variable, from a later step on"),
     ("mulligan run build.yaml --agent 'build=claude -p {prompt}'", "the command line of an agent"),
@@ -72,9 +66,9 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         )
     if args.report_file and not args.report:
         raise UsageError("--report-file needs --report.", hint="mulligan run … --report markdown --report-file FILE")
-    config = _config(context, args)
+    config = read_config(context, args)
     watcher = Watcher(context, quiet=args.quiet)
-    agents = _agents(context, args, config, watcher)
+    agents = choose_agents(context, args, config, watcher)
     runner = PipelineRunner(
         config,
         agents,
@@ -85,89 +79,11 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         strict=True,
         on_event=watcher.event,
     )
-    _check_beginning(runner, args)
+    check_beginning(runner, args)
     if not args.dry_run:
-        _check_programs(config, agents)
+        check_programs(config, agents)
         agents.load()
     return _carry_out(context, runner, args, watcher)
-
-
-def _config(context: Context, args: argparse.Namespace) -> PipelineConfig:
-    from mulligan.loop.pipeline_file import PipelineValidationError, read_pipeline
-
-    path = os.path.join(context.base, args.pipeline)
-    try:
-        return read_pipeline(path, _pairs(args.var, "--var ticket=42"))
-    except FileNotFoundError:
-        raise UserError(f"There is no pipeline {path}. Nothing was run.", hint="mulligan run PIPELINE.yaml") from None
-    except PipelineValidationError as error:
-        if context.json or not error.problems:
-            raise
-        for problem in error.problems:
-            context.note(visible(problem))
-        raise UserError(
-            f"{path} is no valid pipeline: {count(len(error.problems), 'mistake')}. Nothing was run."
-        ) from None
-
-
-def _pairs(words: list[str], example: str) -> dict[str, str]:
-    for word in words:
-        if "=" not in word or not word.partition("=")[0].strip():
-            raise UsageError(f"{word!r} is not NAME=VALUE.", hint=f"mulligan run … {example}")
-    return {name.strip(): value for name, _, value in (word.partition("=") for word in words)}
-
-
-def _agents(context: Context, args: argparse.Namespace, config: PipelineConfig, watcher: Watcher) -> Agents:
-    from mulligan.loop.agents import Agents
-    from mulligan.loop.pipeline import missing_agents
-
-    lines = {**config.agents, **_pairs(args.agent, "--agent 'build=claude -p {prompt}'")}
-    try:
-        agents = Agents(lines, cwd=context.base, fallback=args.agent_factory, on_output=watcher.output)
-    except ValueError as error:
-        raise UsageError(f"A command line of --agent cannot be read: {error}.") from None
-    missing = missing_agents(config, agents)
-    if missing and not args.dry_run:
-        name = missing[0]
-        raise UserError(
-            f"Nobody provides the agent {name!r}. Nothing was run.",
-            hint=f"Add to the file:  agents: {{{name}: 'claude -p {{prompt}}'}}  or use --agent or --agent-factory",
-        )
-    return agents
-
-
-def _check_beginning(runner: PipelineRunner, args: argparse.Namespace) -> None:
-    """Refuses a first step that does not exist, or one that needs what only earlier steps say."""
-    from mulligan.loop.conditions import names_in
-
-    names = [step.name for step in runner.config.steps]
-    if args.from_step is None:
-        return
-    if args.from_step not in names:
-        raise UserError(
-            f"There is no step {args.from_step!r}. Nothing was run.", hint=f"The steps are: {', '.join(names)}"
-        )
-    at = names.index(args.from_step)
-    known = {*runner.variables}
-    before = {step.output_var for step in runner.config.steps[:at] if step.output_var}
-    for step in runner.config.steps[at:]:
-        lacking = sorted((before - known) & {*names_in(step.prompt), *names_in(step.condition or "")})
-        if lacking:
-            raise UserError(
-                f"Step {step.name!r} needs {lacking[0]!r}, which only an earlier step says. Nothing was run.",
-                hint=f"mulligan run … --from-step {shlex.quote(args.from_step)} --var {lacking[0]}=…",
-            )
-        known.add(step.output_var or "")
-
-
-def _check_programs(config: PipelineConfig, agents: Agents) -> None:
-    for step in config.steps:
-        words = agents.commands.get(step.agent)
-        if words and shutil.which(words[0]) is None and "/" not in words[0]:
-            raise UserError(
-                f"The program {words[0]!r} of agent {step.agent!r} was not found. Nothing was run.",
-                hint="Install it, or name another one: --agent 'NAME=COMMAND {prompt}'",
-            )
 
 
 def _carry_out(context: Context, runner: PipelineRunner, args: argparse.Namespace, watcher: Watcher) -> Result:
