@@ -118,8 +118,8 @@ def _signals_held() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    for heard in held:
-        signal.raise_signal(heard)
+        for heard in held:
+            signal.raise_signal(heard)
 
 
 def _start(words: Sequence[str], cwd: str) -> subprocess.Popen[bytes]:
