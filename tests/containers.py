@@ -3,7 +3,8 @@ A container engine of one's own, for tests: Docker's or podman's, on a socket an
 
 Started by `Engine.start` when the programs are there (or can be installed: Debian, as root), stopped by the id of its
 process, and everything it made is removed: containers, mounts, directories. One per test process, so that several of them
-can run side by side. The image is made of Debian's static busybox, without a registry.
+can run side by side; what one leaves that was killed is removed by the next. The image is made of Debian's static busybox,
+without a registry.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class Engine:
         self.kind = kind
         # Short, since the path of a socket has at most 107 bytes.
         self.directory = Path(tempfile.mkdtemp(prefix=f"mgn-{kind[0]}-", dir="/tmp"))
+        (self.directory / "owner").write_text(str(os.getpid()))
         self.socket = self.directory / "engine.sock"
         self.url = f"unix://{self.socket}"
         self.api: Any = None
@@ -61,6 +63,7 @@ class Engine:
         if os.geteuid() != 0:
             raise CannotRun(f"{kind}: an engine of one's own needs root")
         _install(kind)
+        _remove_orphans()
         engine = cls(kind)
         try:
             engine.run()
@@ -116,13 +119,7 @@ class Engine:
             self._process.terminate()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(20)
-        for _ in range(3):
-            for pid in self._left():
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            for mount in self._mounts():
-                subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
-        shutil.rmtree(self.directory, ignore_errors=True)
+        _remove(self.directory)
 
     # -- what is on it --------------------------------------------------------------------------
 
@@ -164,20 +161,6 @@ class Engine:
         for tag in image["RepoTags"]:
             if tag != IMAGE:
                 self.api.remove_image(tag)
-
-    def _left(self) -> list[int]:
-        """Returns the processes that name this engine's directory: shims, monitors, a containerd."""
-        found = []
-        for entry in os.listdir("/proc"):
-            with suppress(OSError):
-                if entry.isdigit() and os.fsencode(self.directory) in Path("/proc", entry, "cmdline").read_bytes():
-                    found.append(int(entry))
-        return [pid for pid in found if pid != os.getpid()]
-
-    def _mounts(self) -> list[str]:
-        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-        points = [line.split()[4] for line in lines]
-        return sorted((point for point in points if point.startswith(f"{self.directory}/")), reverse=True)
 
     def _last_words(self) -> str:
         lines = (self.directory / "log").read_text(errors="replace").strip().splitlines()
@@ -224,3 +207,38 @@ def _busybox_root() -> bytes:
         passwd.size = len(users)
         tar.addfile(passwd, BytesIO(users))
     return buffer.getvalue()
+
+
+def _remove_orphans() -> None:
+    """Removes what a test process left that was killed before it could do so."""
+    for directory in Path("/tmp").glob("mgn-[dp]-*"):
+        with suppress(OSError, ValueError):  # just being made, or just being removed, by its owner
+            owner = int((directory / "owner").read_text())
+            if not Path("/proc", str(owner)).exists():
+                _remove(directory)
+
+
+def _remove(directory: Path) -> None:
+    """Ends the processes that name an engine's directory (shims, monitors, a containerd), and removes its mounts and files."""
+    for _ in range(3):
+        for pid in _processes(directory):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for mount in _mounts(directory):
+            subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _processes(directory: Path) -> list[int]:
+    found = []
+    for entry in os.listdir("/proc"):
+        with suppress(OSError):
+            if entry.isdigit() and os.fsencode(directory) + b"/" in Path("/proc", entry, "cmdline").read_bytes():
+                found.append(int(entry))
+    return [pid for pid in found if pid != os.getpid()]
+
+
+def _mounts(directory: Path) -> list[str]:
+    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    points = [line.split()[4] for line in lines]
+    return sorted((point for point in points if point.startswith(f"{directory}/")), reverse=True)
