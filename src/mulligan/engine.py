@@ -66,7 +66,7 @@ class Workspace(Opened):
                 name or "", description, kind, state={**self._bench.providers.capture(), **given}, **parts
             )
             if git:
-                draft = draft._replace(git=self._bench.git_record())
+                draft = draft._replace(git=self._bench.git.record())
             entry, gone = self._bench.save(draft, if_changed=if_changed, with_state=bool(draft.state))
         if entry is None:
             return None
@@ -188,7 +188,7 @@ class Workspace(Opened):
         with self._needing() as vault:
             entry = vault.checkpoints.resolve(ref)
             look = self._bench.look(by_name=entry.by_name) if what != "state" else None
-            return self._bench.plan(entry, look, chosen, what, git=self._bench.plan_git(entry) if git else None)
+            return self._bench.plan(entry, look, chosen, what, git=self._bench.git.plan(entry) if git else None)
 
     def restore(self, ref: Ref, *, paths: Paths | None = None, what: str = "files", git: bool = False) -> RestoreReport:
         """
@@ -376,7 +376,7 @@ class Workspace(Opened):
     def git_position(self) -> GitPosition | None:
         """Returns where the user's own repository stands, None where there is none; `problem` says why it cannot be moved."""
         with self._mutex:
-            return self._bench.git_position()
+            return self._bench.git.position()
 
     def import_commit(
         self,

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from mulligan.errors import GitNotMoved, PlanStale, UserError, WorkspaceReplaced
+from mulligan.errors import PlanStale, WorkspaceReplaced
+from mulligan.gitside import GitSide
 from mulligan.model.checkpoint import GitState
-from mulligan.model.objects import BLOB
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory, random_name
@@ -25,12 +25,12 @@ from mulligan.state.providers import Providers
 from mulligan.timeline import budget, saving
 from mulligan.timeline.commits import BY_NAME, Entry
 from mulligan.timeline.moves import Move
-from mulligan.timeline.sources import NO_STORE, Permissions, Reader, Source
+from mulligan.timeline.sources import NO_STORE, Reader, Source
 from mulligan.timeline.stores import is_alive
 from mulligan.timeline.vault import Vault
 
 if TYPE_CHECKING:
-    from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
+    from mulligan.model.gitposition import GitRecord
     from mulligan.model.plan import Node, RestorePlan, RestoreReport
     from mulligan.usergit.planning import Planned
 
@@ -78,6 +78,7 @@ class Workbench:
         self.settings = settings
         self.now_ns = now_ns
         self.vault = Vault(settings)
+        self.git = GitSide(self.vault)
         self.observer = Observer(settings, now_ns)
         self.providers = Providers()
         self.progress: Progress | None = None
@@ -133,7 +134,7 @@ class Workbench:
         with self.vault.objects.writer() as writer:
             look, base = self.look(writer), self.vault.checkpoints.current()
             more_changed = with_state and base is not None and base.checkpoint.state != draft.state
-            more_changed |= draft.git is not None and base is not None and not self._records(base, draft.git)
+            more_changed |= draft.git is not None and base is not None and not self.git.records(base, draft.git)
             if if_changed and not more_changed and saving.same_state(base, look.scan):
                 # The same trees, so every object is there: what was too young to be trusted last time can be now.
                 if look.scan.records:
@@ -169,6 +170,12 @@ class Workbench:
             scan = Scanner(root, scope, Cache(), Defaults(), self.now_ns, Options(writer)).run()
             look = Look(scan, None, {}, self.vault.objects, policy.by_name)
             return self._write(draft, look, writer, as_position=False)
+
+    def keep_commit(self, draft: saving.Draft, commit: str) -> tuple[Entry, list[Entry]]:
+        """Writes a checkpoint of what a commit of the user's repository holds; nothing is remembered of it."""
+        with self.vault.objects.writer() as writer:
+            scan, git = self.git.scan_commit(commit, writer)
+            return self._write(draft, Look(scan, git, {}, self.vault.objects), writer, as_position=False)
 
     def _write(
         self, draft: saving.Draft, look: Look, writer: Any, *, as_position: bool, sparing: str = ""
@@ -208,78 +215,6 @@ class Workbench:
     def _pinned(self) -> set[str]:
         rows = self.vault.database.rows("SELECT id, pid FROM pin")
         return {row["id"] for row in rows if is_alive(row["pid"])}
-
-    # -- git ------------------------------------------------------------------------------------
-
-    def git_position(self) -> GitPosition | None:
-        """Returns where the user's repository stands."""
-        from mulligan.restore.gitpart import where_git_stands
-
-        record = where_git_stands(self.settings)
-        return record.position if record is not None else None
-
-    def git_record(self) -> GitRecord | None:
-        """Returns what a checkpoint keeps of where git stands."""
-        from mulligan.restore.gitpart import to_record
-
-        return to_record(self.settings)
-
-    def plan_git(self, entry: Entry) -> Planned | None:
-        """Returns how git would move to where it stood at a checkpoint, None when it need not."""
-        from mulligan.restore.gitpart import plan_git
-
-        return plan_git(self.vault, entry)
-
-    def _plan_git_back(self, entry: Entry) -> Planned | None:
-        """As `plan_git`, for an undo or a redo: who cannot have it with git can have the files."""
-        try:
-            return self.plan_git(entry)
-        except GitNotMoved as error:
-            short = entry.checkpoint.short_id
-            raise GitNotMoved(error.message, hint=f"{error.hint}; the files alone: mulligan restore {short}") from None
-
-    def keep_commit(self, draft: saving.Draft, commit: str) -> tuple[Entry, list[Entry]]:
-        """Writes a checkpoint of what a commit of the user's repository holds; nothing is remembered of it."""
-        from mulligan.restore.gitpart import users_repository
-        from mulligan.usergit.committed import ImportRules, find_commit, scan_commit
-
-        with users_repository(self.settings) as repo, self.vault.objects.writer() as writer:
-            if repo is None:
-                raise UserError("There is no git repository here to take a commit from. Nothing was saved.")
-            full, bits = find_commit(repo, commit), self._known_bits()
-            rules = ImportRules(self.settings.capture, *bits, self.vault.objects.has)
-            scan, git = scan_commit(repo, full, rules, writer), GitState(full, repo.head().branch)
-            return self._write(draft, Look(scan, git, {}, self.vault.objects), writer, as_position=False)
-
-    def _known_bits(self) -> tuple[Defaults, Callable[[bytes, int], int | None]]:
-        """Returns the usual permission bits at the position, and those of single paths: a commit knows neither."""
-        here = self.vault.checkpoints.current()
-        if here is None:
-            return Defaults(), lambda _path, _mode: None
-        source, tree = Source(self.vault.objects), here.files_tree
-        known = Permissions(source, here.modes_tree, Defaults(*here.defaults))
-
-        def bits(path: bytes, mode: int) -> int | None:
-            found = source.lookup(tree, path)
-            return known.of(path, mode) if found is not None and found.mode == mode else None
-
-        return Defaults(*here.defaults), bits
-
-    def _records(self, entry: Entry, git: GitRecord) -> bool:
-        """Whether a checkpoint recorded git exactly where it stands, all branches that are about to move included."""
-        from mulligan.timeline.gitrecord import read_record
-
-        record = read_record(self.vault.objects, entry.commit_id)
-        return record is not None and record.position == git.position
-
-    def _git_move(self, git: Planned, about: str, safety: str) -> GitMove:
-        """Keeps the index to be in the store until the restore is done, and returns the move as it is journalled."""
-        index = ""
-        if git.index_data is not None:
-            with self.vault.objects.writer() as writer:
-                index = writer.add(BLOB, git.index_data).hex()
-                writer.finish()
-        return git.move._replace(index_object=index, when=self.now_ns() // 1_000_000_000, about=about, keep=safety)
 
     # -- going back -----------------------------------------------------------------------------
 
@@ -328,7 +263,7 @@ class Workbench:
         self._refuse_replaced()
         with self.vault.objects.writer() as writer:
             look = self.look(writer, by_name=entry.by_name)
-            planned = self.plan_git(entry) if git else None
+            planned = self.git.plan(entry) if git else None
             plan = self.plan(entry, look if what != "state" else None, paths, what, git=planned)
             if promised is not None and not promised.is_as(plan):
                 raise PlanStale(
@@ -350,7 +285,7 @@ class Workbench:
                     continue
                 if look is None or look.by_name != self.settings.capture.naming(entry.by_name).by_name:
                     look = self.look(writer, by_name=entry.by_name)
-                git = self._plan_git_back(entry) if crossed else None
+                git = self.git.plan_back(entry) if crossed else None
                 if git is not None or self._differs(entry, move, look):
                     plan = self.plan(entry, look if move.what != "state" else None, None, move.what, git=git)
                     return self._go(entry, plan, look, writer, verb=verb, depth=depth + (verb == "redo"), git=git)
@@ -379,7 +314,8 @@ class Workbench:
         safety = self._safety(
             entry, look, writer, verb=verb, needed=not plan.is_noop, with_state=with_state, git=git and git.seen
         )
-        move = self._git_move(git, f"mulligan: {verb} to {entry.checkpoint.short_id}", safety) if git else None
+        about = f"mulligan: {verb} to {entry.checkpoint.short_id}"
+        move = self.git.journalled(git, about, safety, self.now_ns() // 1_000_000_000) if git is not None else None
         position = entry.id if what != "state" and plan.paths is None else ""
         journal = Journal(random_name(6), entry.id, safety, what, position, verb, depth, actions=plan.actions, git=move)
         with Directory.open(self.settings.workspace) as root:
@@ -442,7 +378,7 @@ class Workbench:
     ) -> str:
         """Returns the id of a checkpoint that holds the workspace as it is, saving one unless the position is it."""
         here = self.vault.checkpoints.current()
-        same = here is not None and saving.same_state(here, look.scan) and (git is None or self._records(here, git))
+        same = here is not None and saving.same_state(here, look.scan) and (git is None or self.git.records(here, git))
         # What that one did not look at may be about to change: its undo must concern it.
         same = same and here is not None and {*look.by_name} <= {*here.by_name}
         if here is not None and not with_state and (not needed or same):
@@ -472,7 +408,9 @@ class Workbench:
         journal, recovered = ended
         kept = "".join(f" Kept: {keep.path} ({keep.reason})." for keep in recovered.outcome.kept)
         how = "was finished" if recovered.how == FINISHED else "was taken back"
-        return f"A restore to {journal.target[:8]} that had been cut short {how}.{kept}"
+        moved = recovered.how == FINISHED and journal.git is not None and not recovered.outcome.kept
+        git = f" Git stands on {journal.git.after.words()}." if moved and journal.git is not None else ""
+        return f"A restore to {journal.target[:8]} that had been cut short {how}.{git}{kept}"
 
     def heal_objects(self) -> list[str]:
         """Reads the workspace once more: an object that was lost and is still there comes back with it."""

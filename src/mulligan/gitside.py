@@ -1,0 +1,99 @@
+"""
+The git side of a workbench: where the user's repository stands, what a checkpoint recorded of it, how it would move.
+
+Nothing of what reads or moves a repository is loaded before somebody asks for it. The steps of a move are in
+`restore.gitpart`, the repository itself is `usergit`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mulligan.errors import GitNotMoved, UserError
+from mulligan.model.checkpoint import GitState
+from mulligan.model.objects import BLOB
+from mulligan.scan.result import Defaults, Scan
+from mulligan.timeline.commits import Entry
+from mulligan.timeline.sources import Permissions, Source
+from mulligan.timeline.vault import Vault
+
+if TYPE_CHECKING:
+    from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
+    from mulligan.usergit.planning import Planned
+
+
+class GitSide:
+    """The user's repository, as the procedures of one workspace see it."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+
+    def position(self) -> GitPosition | None:
+        """Returns where the repository stands, None where there is none."""
+        from mulligan.restore.gitpart import where_git_stands
+
+        record = where_git_stands(self._vault.settings)
+        return record.position if record is not None else None
+
+    def record(self) -> GitRecord | None:
+        """Returns what a checkpoint keeps of where git stands, None where nothing could be brought back."""
+        from mulligan.restore.gitpart import to_record
+
+        return to_record(self._vault.settings)
+
+    def records(self, entry: Entry, git: GitRecord) -> bool:
+        """Returns whether a checkpoint recorded git exactly where it stands, all branches that are about to move included."""
+        from mulligan.timeline.gitrecord import read_record
+
+        record = read_record(self._vault.objects, entry.commit_id)
+        return record is not None and record.position == git.position
+
+    def plan(self, entry: Entry) -> Planned | None:
+        """Returns how git would move to where it stood at a checkpoint, None when it need not; raises GitNotMoved."""
+        from mulligan.restore.gitpart import plan_git
+
+        return plan_git(self._vault, entry)
+
+    def plan_back(self, entry: Entry) -> Planned | None:
+        """As `plan`, for an undo or a redo: who cannot have it with git can have the files."""
+        try:
+            return self.plan(entry)
+        except GitNotMoved as error:
+            short = entry.checkpoint.short_id
+            raise GitNotMoved(error.message, hint=f"{error.hint}; the files alone: mulligan restore {short}") from None
+
+    def journalled(self, git: Planned, about: str, safety: str, when: int) -> GitMove:
+        """Keeps the index to be in the store until the restore is done, and returns the move as it is journalled."""
+        index = ""
+        if git.index_data is not None:
+            with self._vault.objects.writer() as writer:
+                index = writer.add(BLOB, git.index_data).hex()
+                writer.finish()
+        return git.move._replace(index_object=index, when=when, about=about, keep=safety)
+
+    def scan_commit(self, commit: str, writer: Any) -> tuple[Scan, GitState]:
+        """Returns what a commit holds as if it had been scanned, its blobs given to the writer, and where it belongs."""
+        from mulligan.restore.gitpart import users_repository
+        from mulligan.usergit.committed import ImportRules, find_commit, scan_commit
+
+        with users_repository(self._vault.settings) as repo:
+            if repo is None:
+                raise UserError("There is no git repository here to take a commit from. Nothing was saved.")
+            full = find_commit(repo, commit)
+            rules = ImportRules(self._vault.settings.capture, *self._known_bits(), self._vault.objects.has)
+            return scan_commit(repo, full, rules, writer), GitState(full, repo.head().branch)
+
+    def _known_bits(self) -> tuple[Defaults, Callable[[bytes, int], int | None]]:
+        """Returns the usual permission bits at the position, and those of single paths: a commit knows neither."""
+        here = self._vault.checkpoints.current()
+        if here is None:
+            return Defaults(), lambda _path, _mode: None
+        source, tree = Source(self._vault.objects), here.files_tree
+        known = Permissions(source, here.modes_tree, Defaults(*here.defaults))
+
+        def bits(path: bytes, mode: int) -> int | None:
+            found = source.lookup(tree, path)
+            return known.of(path, mode) if found is not None and found.mode == mode else None
+
+        return Defaults(*here.defaults), bits
