@@ -59,6 +59,11 @@ class CheckpointConfig:
     auto_checkpoint: bool = True
     include_git: bool = True
 
+    def __post_init__(self) -> None:
+        number = self.max_checkpoints
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ValueError(f"max_checkpoints is a whole number from 1 on, not {number!r}")
+
 
 class CheckpointManager:
     """Creates, lists, deletes and rolls back to the checkpoints of one project."""
@@ -79,7 +84,7 @@ class CheckpointManager:
         kept = KEPT if config is None else {**KEPT, CheckpointType.AUTOMATIC: config.max_checkpoints}
         place = os.fspath(self.config.checkpoint_dir)
         self.project = ProjectCheckpoints(project_dir, place=place, kept=kept, with_git=self.config.include_git)
-        self.checkpoint_dir = self.project_dir / place
+        self.checkpoint_dir = self.project_dir / self.project.records.place
         self._figures = figures
 
     async def __aenter__(self) -> CheckpointManager:

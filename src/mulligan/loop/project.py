@@ -28,6 +28,7 @@ from mulligan.loop.records import COPIES, METADATA, PLACE, Records
 from mulligan.model.checkpoint import Checkpoint as Saved
 from mulligan.model.checkpoint import GitState as Seen
 from mulligan.model.paths import to_text
+from mulligan.model.policy import as_pattern
 from mulligan.safefs.directory import random_name
 from mulligan.safefs.trouble import typed
 from mulligan.scan.git.repository import Repository
@@ -56,16 +57,17 @@ class ProjectCheckpoints:
         settings = resolve(project_dir, wait=_WAIT)
         # The state files are the point of a rollback: an ignore rule does not keep them out.
         named = settings.capture.naming(COPIES)
-        exclude = settings.capture.exclude + ((f"/{place.strip('/')}/",) if place.strip("/") != PLACE else ())
+        self.records = Records(settings.workspace, place)
+        # Everybody leaves out the usual place; another one has to be said.
+        unusual = () if self.records.place == PLACE else (f"{as_pattern(self.records.place)}/",)
         # Counted below by the marks of these checkpoints, so that other tools' automatic ones are not.
         retention = settings.retention._replace(automatic=_PLENTY, session=_PLENTY)
-        capture = named._replace(exclude=exclude)
+        capture = named._replace(exclude=(*named.exclude, *unusual))
         self._settings = settings._replace(capture=capture, retention=retention)
         self._workspace: engine.Workspace | None = None
         self._opening = threading.Lock()
         self._kept = dict(KEPT if kept is None else kept)
         self._with_git = with_git
-        self.records = Records(settings.workspace, place)
 
     @property
     def workspace(self) -> engine.Workspace:

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
-from mulligan.errors import UserError
+from mulligan.errors import UnsafePath, UserError
 from mulligan.model.paths import ancestors, parent_of, parse_path
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, random_name, write_all
@@ -42,7 +42,7 @@ class Records:
 
     def __init__(self, root: str, place: str = PLACE) -> None:
         self._root = root
-        self.place = place.strip("/")
+        self.place = _place_in(root, place)
         self._path = parse_path(self.place)
 
     def path_of(self, checkpoint_id: str, name: str) -> str:
@@ -216,6 +216,17 @@ class Records:
                 f"{self.place} in {self._root} cannot be used as a directory ({error.strerror}). Nothing was changed.",
                 hint="mulligan keeps its records in a directory there, and follows no link.",
             ) from None
+
+
+def _place_in(root: str, place: str) -> str:
+    """Returns where a directory is, relative to the project and in one spelling only; raises UnsafePath for one outside."""
+    relative = os.path.relpath(os.path.join(root, place), root) if place and "\0" not in place else "."
+    if relative == "." or relative.split("/")[0] in ("..", ".git"):
+        raise UnsafePath(
+            f"checkpoint_dir is a directory inside the project, not {place!r}. Nothing was changed.",
+            hint=f"The usual one: {PLACE}",
+        )
+    return relative
 
 
 def _is_directory(place: Directory | None, name: str) -> bool:

@@ -64,8 +64,13 @@ class CapturePolicy(NamedTuple):
     @property
     def always(self) -> tuple[str, ...]:
         """The patterns of what is captured whatever hides it."""
-        # A pattern cannot hold a line break; any character in its place will do.
-        return (*self.include, *("/" + _SPECIAL.sub(r"\\\1", path).replace("\n", "?") for path in self.by_name))
+        return (*self.include, *map(as_pattern, self.by_name))
+
+
+def as_pattern(path: str) -> str:
+    """Returns the pattern, in gitignore syntax, that matches one path of a workspace."""
+    # A pattern cannot hold a line break; any character in its place will do.
+    return "/" + _SPECIAL.sub(r"\\\1", path).replace("\n", "?")
 
 
 class Retention(NamedTuple):

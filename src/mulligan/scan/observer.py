@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mulligan.errors import UserError
 from mulligan.model.checkpoint import GitState
 from mulligan.model.objects import MODE_DIR
-from mulligan.model.paths import join
+from mulligan.model.paths import ancestors, join
 from mulligan.model.policy import CapturePolicy, Settings
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
@@ -23,8 +23,8 @@ from mulligan.scan.ignore import Rules
 from mulligan.scan.reading import HashOnly, Sink, Unreadable
 from mulligan.scan.record import git_mode
 from mulligan.scan.result import Defaults, Scan
-from mulligan.scan.scope import Scope, Tracked, nothing_tracked
-from mulligan.scan.walk import Options, Progress, Scanner
+from mulligan.scan.scope import IGNORE_FILE, Scope, Tracked, nothing_tracked
+from mulligan.scan.walk import IGNORES_LIMIT, Options, Progress, Scanner
 
 if TYPE_CHECKING:
     from mulligan.scan.git.index_format import IndexEntry
@@ -93,7 +93,7 @@ class Observer:
                 )  # fmt: skip
                 defaults = Defaults(*note["defaults"]) if "defaults" in note else _usual(root)
                 scan = _run(Scanner(root, scope, cache, defaults, self._now_ns, options), self._settings.workspace)
-                git, remembered = self._git(repo, scan, note)
+                git, remembered = self._git(repo, scan, note, _hidden_from_git(root, scope))
                 return scan, git, {"index": scope.tracked.key.hex(), **remembered}
             finally:
                 if repo is not None:
@@ -131,7 +131,9 @@ class Observer:
 
     # -- git ----------------------------------------------------------------------------------------
 
-    def _git(self, repo: Repository | None, scan: Scan, note: dict[str, Any]) -> tuple[GitState | None, dict[str, Any]]:
+    def _git(
+        self, repo: Repository | None, scan: Scan, note: dict[str, Any], is_ignored: Callable[[bytes], bool]
+    ) -> tuple[GitState | None, dict[str, Any]]:
         if repo is None:
             return None, {}
         from mulligan.scan.git.status import dirty_files, update_dirty
@@ -149,11 +151,32 @@ class Observer:
             )
 
         if note.get("git_key") == key and scan.cache.root_tree:
-            dirty = update_dirty(repo, note.get("dirty", ()), _changed(scan), clean_by_stat=clean)
+            known = note.get("dirty", ())
+            dirty = update_dirty(repo, known, _changed(scan), clean_by_stat=clean, is_ignored=is_ignored)
         else:
             hidden = lambda path: cover.over(path) is not None  # noqa: E731 - one use
-            dirty = dirty_files(repo, scan.captured(), not_captured=hidden, clean_by_stat=clean)
+            dirty = dirty_files(repo, scan.captured(), not_captured=hidden, clean_by_stat=clean, is_ignored=is_ignored)
         return GitState(head.commit, head.branch, dirty), {"git_key": key, "dirty": list(dirty)}
+
+
+def _hidden_from_git(root: Directory, scope: Scope) -> Callable[[bytes], bool]:
+    """Returns who tells whether git ignores a path that is captured all the same, because it was asked for."""
+
+    def is_ignored(path: bytes) -> bool:
+        if not scope.included(path):
+            return False
+        rules, levels = scope.rules, [*ancestors(path), path]
+        for directory, below in zip((b"", *levels), levels, strict=False):
+            try:
+                with root.descend(directory) as opened:
+                    rules = rules.enter(directory, opened.read(IGNORE_FILE, limit=IGNORES_LIMIT))
+            except OSError:
+                pass  # none there, or one that git does not read either
+            if rules.verdict(below, below != path):
+                return True
+        return False
+
+    return is_ignored
 
 
 def _open_root(path: str) -> Directory:

@@ -43,7 +43,7 @@ _YOUNG = 40_000_000
 _YOUNG_COARSE = 2_100_000_000
 _ROUNDS = 3
 _OPEN_LEVELS = 128
-_IGNORES_LIMIT = 4 << 20
+IGNORES_LIMIT = 4 << 20
 # A twin costs a few milliseconds: it is made when so much was read, or so many directories were looked at, and the walk
 # is not over, with at least so many directories still to enter.
 _SHARE_READ = 1500
@@ -293,7 +293,7 @@ class Scanner:
 
     def _ignore_file(self, directory: Directory) -> bytes:
         try:
-            return directory.read(IGNORE_FILE, limit=_IGNORES_LIMIT)
+            return directory.read(IGNORE_FILE, limit=IGNORES_LIMIT)
         except OSError as error:
             if error.errno in FATAL:
                 raise

@@ -755,3 +755,42 @@ def test_a_creation_that_was_killed_before_its_record_is_finished_later(manager,
     (repo / "src" / "app.ts").write_text("v2\n")
     assert run(CheckpointManager(repo).rollback(made.id))
     assert records(repo) == {made.id}
+
+
+@pytest.mark.parametrize("place", ["", ".", "..", "../out", "/elsewhere", ".git", ".git/x", "a/../.."])
+def test_a_directory_of_records_outside_of_the_project_is_refused_and_nothing_is_made(repo, place):
+    before = everything(repo)
+    with pytest.raises(UserError, match="inside the project"):
+        CheckpointManager(repo, CheckpointConfig(checkpoint_dir=place))
+    assert everything(repo) == before
+
+
+@pytest.mark.parametrize("place", ["./notes", "notes/", "a//b", "no*tes", "x/../[notes]", "absolute"])
+def test_records_in_another_place_outlive_a_rollback_however_it_is_spelled(repo, place):
+    given = str(repo / "absolute") if place == "absolute" else place
+    manager = CheckpointManager(repo, CheckpointConfig(checkpoint_dir=given))
+    first = run(manager.create_checkpoint("first"))
+    second = run(manager.create_checkpoint("second"))
+    assert second.git_state.dirty_files == first.git_state.dirty_files
+    for made in (first, second):
+        assert run(manager.rollback(made.id)), made
+        assert (repo / made.feature_state.snapshot_path).exists()
+    assert {path.name for path in manager.checkpoint_dir.iterdir()} == {".gitignore", first.id, second.id}
+
+
+@pytest.mark.parametrize("number", [0, -1, "5", True])
+def test_a_number_of_checkpoints_that_makes_no_sense_is_refused_before_anything_is_saved(number):
+    with pytest.raises(ValueError, match="max_checkpoints"):
+        CheckpointConfig(max_checkpoints=number)
+
+
+def test_02_an_ignored_state_file_is_not_dirty_although_it_is_saved(manager, repo):
+    (repo / "claude-progress.txt").unlink()
+    (repo / ".gitignore").write_text("*.txt\n")
+    commit(repo, "ignore")
+    (repo / "claude-progress.txt").write_text("# Session Progress\n")
+    (repo / "new.ts").write_text("")
+    for _ in range(2):  # looked at from scratch, and by what changed
+        made = run(manager.create_checkpoint("x"))
+        assert made.git_state.dirty_files == ["new.ts"]
+        (repo / "claude-progress.txt").write_text("# Session Progress\nmore\n")
