@@ -464,9 +464,22 @@ def test_formats_that_are_only_read_are_refused(tmp_path: Path, store: Path, opt
     assert (repo / "file").read_text() == "at the checkpoint\n"
 
 
-def test_a_sparse_checkout_stays_sparse(tmp_path: Path, store: Path) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--no-cone", "/file", "/only1", "/only2", "/only3"],
+        ["--cone", "nothing"],
+        ["--cone", "--sparse-index", "nothing"],
+    ],
+    ids=["patterns", "cone", "sparse index"],
+)
+def test_a_sparse_checkout_stays_sparse(tmp_path: Path, store: Path, options: list[str]) -> None:
     repo = plain(tmp_path)
-    git("sparse-checkout", "set", "--no-cone", "/file", "/only1", "/only2", "/only3", cwd=repo)
+    put(repo, "another/one", "1\n")
+    git("add", "-A", cwd=repo)
+    git("commit", "-q", "-m", "another directory", cwd=repo)
+    git("sparse-checkout", "set", *options, cwd=repo)
+    assert not (repo / "dir").exists()
     ws = mulligan.open(repo, store=store)
     for record in (True, False):
         ws.save("then", git=record)
