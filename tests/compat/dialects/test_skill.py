@@ -31,7 +31,7 @@ from mulligan.dialects.skill import (
     StateSnapshot,
     count_passing_tests,
 )
-from mulligan.errors import UserError
+from mulligan.errors import UnsafePath, UserError
 from mulligan.loop.context import ContextTracker
 from tools import git, plain_environment
 
@@ -760,7 +760,7 @@ def test_a_creation_that_was_killed_before_its_record_is_finished_later(manager,
 @pytest.mark.parametrize("place", ["", ".", "..", "../out", "/elsewhere", ".git", ".git/x", "a/../.."])
 def test_a_directory_of_records_outside_of_the_project_is_refused_and_nothing_is_made(repo, place):
     before = everything(repo)
-    with pytest.raises(UserError, match="inside the project"):
+    with pytest.raises(UnsafePath, match="inside the project"):
         CheckpointManager(repo, CheckpointConfig(checkpoint_dir=place))
     assert everything(repo) == before
 
