@@ -25,7 +25,7 @@ from mulligan.timeline.journal import Journal
 from mulligan.timeline.vault import Vault
 from mulligan.usergit.moving import NEW, Mover
 from mulligan.usergit.planning import Planned, Target, plan_move
-from mulligan.usergit.position import ALONE, obstacle, read_position
+from mulligan.usergit.position import ALONE, obstacle, points_back, read_position
 
 
 @contextmanager
@@ -98,7 +98,9 @@ class GitPart:
     @contextmanager
     def _mover(self) -> Iterator[Mover | None]:
         with users_repository(self._vault.settings) as repo:
-            yield Mover(repo, self._move, self._token, self._read) if repo is not None else None
+            # Looked at each time: what stands at `.git` may have been exchanged since the plan.
+            own = repo is not None and points_back(repo)
+            yield Mover(repo, self._move, self._token, self._read) if repo is not None and own else None
 
     def _read(self, oid: str) -> bytes:
         return self._vault.objects.read(bytes.fromhex(oid), BLOB)
@@ -115,7 +117,14 @@ class GitPart:
         with self._mover() as mover:
             if mover is None:
                 return [Keep(".git", "not found", "the repository is gone", failed=True)]
-            return mover.finish()
+            try:
+                return mover.finish()
+            except Busy as error:
+                raise Busy(
+                    "The files are restored, and git could not follow: somebody took one of its locks away from us. "
+                    "The next command that writes ends this, on both sides.",
+                    hint=error.hint,
+                ) from None
 
     def abandon(self) -> None:
         """Lets go of git's locks."""

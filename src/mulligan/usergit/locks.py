@@ -55,10 +55,11 @@ class Lock:
         return self.place.name + b".lock"
 
     def stage(self, content: bytes, mode: int) -> None:
-        """Writes the new content, durably, under the name that only we use."""
+        """Writes the new content, durably, under the name that only we use: after a power cut too it says whose the lock is."""
         root = self.place.root
         root.unlink(self._staged, missing_ok=True)
         write_synced(root, self._staged, [content], to_text(self.place.path), mode)
+        sync(root.fd, to_text(self.place.path))
 
     def take(self, *, until: float) -> None:
         """Takes the lock; raises Busy when another holds it beyond a time of the monotonic clock."""

@@ -23,8 +23,8 @@ from mulligan.model.gitposition import GitMove
 from mulligan.model.paths import to_text
 from mulligan.model.plan import Keep
 from mulligan.safefs.durable import sync, write_synced
-from mulligan.scan.git.files import read_file, status
-from mulligan.scan.git.refs import PACKED_LIMIT, REF_LIMIT, packed_names, read_ref
+from mulligan.scan.git.files import read_file
+from mulligan.scan.git.refs import REF_LIMIT, packed_names, read_packed, read_ref
 from mulligan.scan.git.repository import Repository
 from mulligan.usergit.locks import Lock, Place
 from mulligan.usergit.position import MERGING, head_content, read_merging, read_staged
@@ -111,15 +111,17 @@ class Mover:
         return _which(read_ref(self._repo.git_dir, self._repo.common, name), old, new)
 
     def _packed_state(self) -> str:
+        if read_packed(self._repo.common) is None:
+            return OTHER
         return OLD if self._dropped() & packed_names(self._repo.common) else NEW
 
     def _without_dropped(self) -> bytes:
         """Returns the packed refs without those that go, and without what is noted of the tags they may be."""
         kept, skipping = [], False
-        data = read_file(self._repo.common, _PACKED, limit=PACKED_LIMIT)
-        if data is None and status(self._repo.common, _PACKED) is not None:
+        data = read_packed(self._repo.common)
+        if data is None:
             raise GitNotMoved("The packed refs cannot be read. Nothing was changed.", hint="git fsck")
-        for line in (data or b"").splitlines(keepends=True):
+        for line in data.splitlines(keepends=True):
             if not line.startswith(b"^"):
                 skipping = line.rstrip(b"\n").partition(b" ")[2] in self._dropped()
             if not skipping:
@@ -184,8 +186,10 @@ class Mover:
 
     def _finish_one(self, edit: _Edit) -> str:
         """Puts one file in place if it is still the old one; returns the state it was found in."""
-        state = edit.state()
-        if state == OLD and not edit.lock.is_ours():
+        held, state = edit.lock.is_ours(), edit.state()
+        if held and state == OTHER:
+            state = OLD  # nobody else can have moved it since it was locked and looked at: it could not be read
+        if state == OLD and not held:
             self._acquire(edit, time.monotonic())
             state = edit.state()
         if state == OLD and edit.removes:

@@ -69,9 +69,15 @@ def read_ref(git_dir: Directory, common: Directory, name: str) -> str | None:
     return "" if content is None else _commit(content) or None
 
 
+def read_packed(common: Directory) -> bytes | None:
+    """Returns the packed refs as they are written, b"" where there are none, None where they cannot be read."""
+    data = read_file(common, b"packed-refs", limit=PACKED_LIMIT)
+    return b"" if data is None and status(common, b"packed-refs") is None else data
+
+
 def packed_names(common: Directory) -> frozenset[bytes]:
     """Returns the names of all packed refs, none where the file cannot be read."""
-    data = read_file(common, b"packed-refs", limit=PACKED_LIMIT) or b""
+    data = read_packed(common) or b""
     rows = (line.partition(b" ") for line in data.split(b"\n") if line[:1] not in (b"#", b"^"))
     return frozenset(name for commit, _, name in rows if len(commit) == 40)
 
