@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import MulliganError, NothingToRedo, NothingToUndo, UnknownPath, UserError
-from mulligan.model.checkpoint import KINDS, Checkpoint, as_json_object
+from mulligan.model.checkpoint import KINDS, Checkpoint, NotCaptured, as_json_object
 from mulligan.model.objects import BLOB, MODE_DIR
 from mulligan.model.paths import parse_path, to_text
 from mulligan.opened import Opened
@@ -169,6 +169,11 @@ class Workspace(Opened):
             "watcher": None,
             "warnings": [*self.settings.warnings, *all_stores.warnings(self.settings, replaced=replaced)],
         }
+
+    def not_captured(self) -> list[NotCaptured]:
+        """Returns what a save would leave out now, and why; cheaper than `status`, which says more."""
+        with self._reading():
+            return self._bench.look(with_git=False).scan.not_captured()
 
     def pending(self) -> dict[str, Any] | None:
         """Returns a restore that was cut short and waits for the next writing command, None if there is none."""

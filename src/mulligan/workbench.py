@@ -101,7 +101,9 @@ class Workbench:
 
     # -- looking --------------------------------------------------------------------------------
 
-    def look(self, sink: Any = None, *, fresh: bool = False, by_name: tuple[str, ...] = ()) -> Look:
+    def look(
+        self, sink: Any = None, *, fresh: bool = False, by_name: tuple[str, ...] = (), with_git: bool = True
+    ) -> Look:
         """
         Scans the workspace; with a sink the bytes that changed go there. `fresh` trusts nothing remembered.
 
@@ -117,7 +119,7 @@ class Workbench:
             cache = self.observer.load(None, vault.epoch() if exists else 0, lambda _: False)
         report = self.counted("reading")
         count = None if report is None else lambda done: report(done, None)
-        scanned = self.observer.scan(cache, sink, count, by_name)
+        scanned = self.observer.scan(cache, sink, count, by_name, with_git=with_git)
         named = self.settings.capture.naming(by_name).by_name
         return Look(*scanned, vault.objects if exists else NO_STORE, named)
 

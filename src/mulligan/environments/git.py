@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from mulligan.environments.base import unknown_checkpoint
 from mulligan.environments.local import LocalEnvironment
@@ -22,9 +22,9 @@ from mulligan.errors import GitFailed, UnknownCheckpoint
 from mulligan.model.checkpoint import Checkpoint, NotCaptured
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.workfile import write_work_file
-from mulligan.scan.result import cover_of
 from mulligan.usergit.commands import Git
-from mulligan.usergit.commits import commit, head_of
+from mulligan.usergit.commits import commit, head_of, scope_of
+from mulligan.usergit.listing import resolve
 
 _HASH = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
 _KNOWN = "chimera.git.commits"
@@ -46,8 +46,7 @@ class GitEnvironment(LocalEnvironment):
         if not os.listdir(root):
             write_work_file(root, b".gitkeep", b"")
         Git(root).run(["init", "-q"], check=True)
-        rows = self.workspace.status()["not_captured"]
-        self._commit("initial", [NotCaptured(**row) for row in rows])
+        self._commit("initial", self.workspace.not_captured())
 
     def clone(self, destination: str | os.PathLike[str] | None = None) -> GitEnvironment:
         """Returns an environment over a clone of the repository: what was committed, in a directory of its own."""
@@ -90,9 +89,9 @@ class GitEnvironment(LocalEnvironment):
         """Returns the commits that `checkpoint` made, oldest first."""
         return list(self.workspace.note(_KNOWN, {}))
 
-    def _commit(self, message: str, not_captured: Iterable[NotCaptured]) -> str:
-        root, hidden = self._root(), cover_of(not_captured)
-        made = commit(root, message.encode(), lambda path, _: hidden.over(path) is None)
+    def _commit(self, message: str, not_captured: Sequence[NotCaptured]) -> str:
+        root = self._root()
+        made = commit(root, message.encode(), scope_of(not_captured))
         git = Git(root)
         if not made.commit:
             # `--only` without a path: what is staged stays staged, and is not committed.
@@ -103,10 +102,10 @@ class GitEnvironment(LocalEnvironment):
         """Returns the full hash of a commit; ValueError for anything that is none."""
         if not git.is_repository or not _HASH.fullmatch(checkpoint_id):
             raise unknown_checkpoint(checkpoint_id)
-        ran = git.run(["rev-parse", "--verify", "--quiet", "--end-of-options", f"{checkpoint_id}^{{commit}}"])
-        if ran.code:
+        name = resolve(git, checkpoint_id)
+        if name is None:
             raise unknown_checkpoint(checkpoint_id)
-        return ran.out.decode("ascii").strip()
+        return name
 
     def _of_commit(self, name: str) -> Checkpoint:
         """Returns the checkpoint that was saved with a commit; for a commit of somebody else, one made from it."""

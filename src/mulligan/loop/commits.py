@@ -15,17 +15,14 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from mulligan.engine import Workspace
 from mulligan.errors import GitFailed, MulliganError, UnknownCheckpoint
-from mulligan.model.checkpoint import EXCLUDED, IGNORED, Checkpoint, NotCaptured
+from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.plan import RestoreReport
-from mulligan.scan.result import cover_of
-from mulligan.scan.secrets import is_sample, secret_name
 from mulligan.usergit.commands import Git
-from mulligan.usergit.commits import InScope, Made, commit
+from mulligan.usergit.commits import InScope, Made, commit, scope_of
 from mulligan.usergit.listing import changed_since, checkpoint_commits, resolve
 from mulligan.usergit.messages import Label, write_message
 
@@ -106,7 +103,7 @@ class CommitCheckpoints:
 
         def decide(path: bytes, tracked: bool) -> bool:  # noqa: FBT001 - the shape that commits ask for
             if not known:
-                known.append(scope_of(self.workspace.status()["not_captured"]))
+                known.append(scope_of(self.workspace.not_captured()))
             return known[0](path, tracked)
 
         return decide
@@ -182,23 +179,6 @@ class CommitCheckpoints:
             if record.metadata.get("commit") == name or (record.commit == name and not record.metadata.get("commit")):
                 return record
         return None
-
-
-def scope_of(rows: Iterable[Mapping[str, str]]) -> InScope:
-    """Returns who decides on a changed path, from what the engine does not capture."""
-    reasons = {os.fsencode(row["path"]): row["reason"] for row in rows}
-    cover = cover_of(NotCaptured(row["path"], row["reason"]) for row in rows)
-
-    def in_scope(path: bytes, tracked: bool) -> bool:  # noqa: FBT001 - the shape that commits ask for
-        if secret_name(path) and not is_sample(os.path.basename(path)):
-            return False
-        over = cover.over(path)
-        if over is None:
-            return True
-        # Below a directory that is ignored or excluded, what git tracks is in scope all the same.
-        return tracked and over != path and reasons.get(over) in (IGNORED, EXCLUDED)
-
-    return in_scope
 
 
 def _label(record: Checkpoint) -> Label:

@@ -79,7 +79,13 @@ class Observer:
     # -- looking ------------------------------------------------------------------------------------
 
     def scan(
-        self, cache: Cache, sink: Sink | None = None, progress: Progress | None = None, by_name: Iterable[str] = ()
+        self,
+        cache: Cache,
+        sink: Sink | None = None,
+        progress: Progress | None = None,
+        by_name: Iterable[str] = (),
+        *,
+        with_git: bool = True,
     ) -> tuple[Scan, GitState | None, dict[str, Any]]:
         """Returns the workspace as it is (`by_name` too), where its git repository stands, and what to remember about that."""
         note = self._note(cache)
@@ -93,7 +99,8 @@ class Observer:
                 )  # fmt: skip
                 defaults = Defaults(*note["defaults"]) if "defaults" in note else _usual(root)
                 scan = _run(Scanner(root, scope, cache, defaults, self._now_ns, options), self._settings.workspace)
-                git, remembered = self._git(repo, scan, note, _hidden_from_git(root, scope))
+                judged = repo if with_git else None
+                git, remembered = self._git(judged, scan, note, _hidden_from_git(root, scope))
                 return scan, git, {"index": scope.tracked.key.hex(), **remembered}
             finally:
                 if repo is not None:

@@ -66,9 +66,12 @@ class Git:
         found = Repository.find(self.root, home=self._tools.home)
         self.prefix: bytes | None = None
         self.top = self.root
+        #: Where git keeps what belongs to this work tree alone, and what all work trees share; "" without a repository.
+        self.directory = self.shared = ""
         if found is not None:
             with found:
                 self.prefix = found.prefix
+                self.directory, self.shared = os.fsdecode(found.git_path), os.fsdecode(found.common_path)
             self.top = self.root[: -len(os.fsdecode(found.prefix)) - 1] if found.prefix else self.root
         self._settings: list[Setting] | None = None
 

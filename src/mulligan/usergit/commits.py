@@ -13,11 +13,16 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from mulligan.errors import GitFailed
-from mulligan.safefs.directory import random_name
+from mulligan.model.checkpoint import EXCLUDED, IGNORED, NotCaptured
+from mulligan.safefs.directory import Directory, random_name
+from mulligan.scan.git.files import status
+from mulligan.scan.git.refs import packed_names
+from mulligan.scan.result import cover_of
+from mulligan.scan.secrets import is_sample, secret_name
 from mulligan.usergit.commands import Git
 
 InScope = Callable[[bytes, bool], bool]
@@ -75,6 +80,23 @@ def commit(root: str, message: bytes, in_scope: InScope, *, allow_empty: bool = 
     raise AssertionError("the last attempt returns or raises")
 
 
+def scope_of(rows: Sequence[NotCaptured]) -> InScope:
+    """Returns who decides on a changed path, from what the engine does not capture."""
+    reasons = {os.fsencode(row.path): row.reason for row in rows}
+    cover = cover_of(rows)
+
+    def in_scope(path: bytes, tracked: bool) -> bool:  # noqa: FBT001 - the shape that commits ask for
+        if secret_name(path) and not is_sample(os.path.basename(path)):
+            return False
+        over = cover.over(path)
+        if over is None:
+            return True
+        # Below a directory that is ignored or excluded, what git tracks is in scope all the same.
+        return tracked and over != path and reasons.get(over) in (IGNORED, EXCLUDED)
+
+    return in_scope
+
+
 class _Meanwhile(GitFailed):
     """Somebody else was at work: a file changed while it was read, or the branch moved. Another attempt may succeed."""
 
@@ -102,15 +124,14 @@ def head_of(git: Git) -> str:
 
 def refuse_under_way(git: Git) -> None:
     """Raises GitFailed in the middle of a merge, a rebase and the like, and while another git holds the index."""
-    directory = os.fsdecode(git.run(["rev-parse", "--absolute-git-dir"], check=True).out[:-1])
     for name in _UNDER_WAY:
-        if os.path.lexists(os.path.join(directory, name)):
+        if os.path.lexists(os.path.join(git.directory, name)):
             raise GitFailed(
                 f"git is in the middle of something here ({name}), so no commit was made. Nothing was changed.",
                 hint="Finish or abort it first: git status says how.",
             )
     deadline = time.monotonic() + _LOCK_WAIT
-    while os.path.lexists(os.path.join(directory, "index.lock")):
+    while os.path.lexists(os.path.join(git.directory, "index.lock")):
         # An editor's own `git status` holds it for a moment.
         if time.monotonic() > deadline:
             raise GitFailed("Another git process is at work here (index.lock). Nothing was changed.", hint="git status")
@@ -119,6 +140,10 @@ def refuse_under_way(git: Git) -> None:
 
 def _sweep(git: Git) -> None:
     """Removes the refs of commits that a process began long ago and did not live to finish."""
+    with Directory.open(git.shared) as common:
+        some = status(common, MAKING.rstrip("/").encode()) is not None
+        if not some and not any(name.startswith(MAKING.encode()) for name in packed_names(common)):
+            return
     listed = git.run(["for-each-ref", "--format=%(committerdate:unix) %(refname)", MAKING.rstrip("/")]).out
     for line in os.fsdecode(listed).splitlines():
         when, _, ref = line.partition(" ")
