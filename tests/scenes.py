@@ -93,20 +93,6 @@ def write_state(project: Path, state: State) -> None:
             (project / path).chmod(state[path][1])
 
 
-def half_done(now: State, old: State, new: State) -> list[str]:
-    """The paths that are neither old nor new: other bytes, or gone although neither side removes them."""
-    wrong = []
-    for path in now.keys() | (old.keys() & new.keys()):
-        sides = [side[path] for side in (old, new) if path in side]
-        if os.path.basename(path).startswith(".mulligan-") or (path in now and now[path][0] == "dir"):
-            continue
-        if path not in now:
-            wrong += [path] * all(side[0] != "dir" for side in sides)
-        elif (now[path][0], now[path][2]) not in [(side[0], side[2]) for side in sides]:
-            wrong.append(path)
-    return wrong
-
-
 def left_lying(project: Path) -> list[str]:
     """Names of ours in the workspace."""
     return [path for path in snapshot(project) if ".mulligan-" in path or ".kept-" in path]

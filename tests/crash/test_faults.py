@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 import mulligan
+from checker import neither_old_nor_new
 from faults import FailsAt, FsyncFailsAt, Killed, KilledAt
 from mulligan.safefs import seam
-from scenes import MID, NEW, OLD, Scene, State, half_done, left_lying, state_of
+from scenes import MID, NEW, OLD, Scene, State, left_lying, state_of
 from tools import sweep
 
 VERBS: dict[str, Callable[[Any], Any]] = {
@@ -77,7 +78,7 @@ def test_a_kill_before_any_call_leaves_old_or_new(scene: Scene, verb: str) -> No
         except Killed as death:
             at = str(death)
         ws.close()
-        assert half_done(state_of(scene.project), OLD, AFTER.get(verb, OLD)) == [], at
+        assert neither_old_nor_new(state_of(scene.project), OLD, AFTER.get(verb, OLD)) == [], at
         expect_usable(scene, verb, at)
     assert number > 10
 
@@ -104,7 +105,7 @@ def test_a_kill_during_recovery_changes_nothing_about_that(scene: Scene) -> None
                 break
             except Killed:
                 ws.close()
-            assert half_done(state_of(scene.project), OLD, NEW) == [], (number, second)
+            assert neither_old_nor_new(state_of(scene.project), OLD, NEW) == [], (number, second)
             expect_usable(scene, "restore", f"{number}, then {second}")
 
 
@@ -120,7 +121,7 @@ def fails(scene: Scene, verb: str, number: int, code: int) -> bool:
     ws.close()
     at += f" ({lie.failed}: {os.strerror(code)}): {error}"
     now = state_of(scene.project)
-    assert half_done(now, OLD, AFTER.get(verb, OLD)) == [], at
+    assert neither_old_nor_new(now, OLD, AFTER.get(verb, OLD)) == [], at
     with scene.open() as ws:
         pending = ws.pending()
     if not pending:

@@ -1,0 +1,151 @@
+"""
+The timeline of a store, read by plain SQLite from a copy, and compared with the refs and commits that git shows.
+
+The copy is made without the shared-memory file: what a crashed process left there is nobody's business but its own, and
+reading changes nothing in the store.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from check_checkpoints import Held, read_checkpoint
+from plain_git import Objects, refs
+
+NAME = "timeline.db"
+_TABLES = ("checkpoint", "move", "redo", "journal", "fresh_ref", "dead_ref", "pin")
+_FORMAT = 1
+
+
+class Timeline(NamedTuple):
+    """Every row of the timeline, by table, and what SQLite itself finds wrong with it."""
+
+    tables: dict[str, list[dict[str, Any]]]
+    meta: dict[str, str]
+    wrong: list[str]
+
+    @property
+    def commits(self) -> dict[str, str]:
+        """The checkpoints: id and commit."""
+        return {_text(row["id"]): _text(row["commit_id"]) for row in self.tables["checkpoint"]}
+
+
+def read_timeline(store: Path) -> Timeline:
+    """Returns the timeline of a store; one without any rows where there is none."""
+    nothing = Timeline({table: [] for table in _TABLES}, {}, [])
+    if not (store / NAME).exists() or not (store / NAME).stat().st_size:
+        return nothing  # a process that died while it made the store left an empty file
+    with tempfile.TemporaryDirectory() as folder:
+        for name in (NAME, NAME + "-wal"):
+            if (store / name).exists():
+                shutil.copyfile(store / name, Path(folder, name))
+        connection = sqlite3.connect(Path(folder, NAME))
+        connection.row_factory = sqlite3.Row
+        try:
+            return _read(connection) if connection.execute("PRAGMA user_version").fetchone()[0] else nothing
+        except sqlite3.Error as error:
+            return nothing._replace(wrong=[f"timeline: {error}"])
+        finally:
+            connection.close()
+
+
+def _read(connection: sqlite3.Connection) -> Timeline:
+    wrong = [f"timeline: {row[0]}" for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    wrong += [f"timeline: format {version}"] if version != _FORMAT else []
+    tables = {table: [dict(row) for row in connection.execute(f"SELECT * FROM {table}")] for table in _TABLES}
+    return Timeline(tables, dict(connection.execute("SELECT key, value FROM meta").fetchall()), wrong)
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else str(value)
+
+
+def timeline_and_refs(store: Path, objects: Objects, *, at_rest: bool = True) -> list[str]:
+    """Where timeline, refs and commits disagree. At rest nothing is under way; right after a crash something may be."""
+    timeline, named = read_timeline(store), refs(store)
+    known = timeline.commits
+    found = [*timeline.wrong, *_names(timeline)]
+    found += _refs(named, known, {} if at_rest else _owed(timeline))
+    for name, commit in sorted({*named.items(), *known.items()}):
+        held, wrong = read_checkpoint(objects, commit)
+        found += [f"{name}: {line}" for line in wrong]
+        row = next((row for row in timeline.tables["checkpoint"] if _text(row["id"]) == name), None)
+        if held is not None and row is not None and _text(row["commit_id"]) == commit:
+            found += [f"{name}: {line}" for line in _row_and_commit(row, held)]
+    if timeline.meta and timeline.meta.get("store_id") != _store_id(store):
+        found.append("the timeline names another store")
+    return found + (_under_way(timeline) if at_rest else [])
+
+
+def _refs(named: dict[str, str], known: dict[str, str], owed: dict[str, str | None]) -> list[str]:
+    """Where refs and rows differ, but for the refs that are still to be written or removed."""
+    settled = {name: commit for name, commit in named.items() if name not in owed}
+    wanted = {name: commit for name, commit in known.items() if name not in owed}
+    found = [f"row {name} has no ref" for name in sorted(wanted.keys() - settled.keys())]
+    found += [f"ref {name} has no row" for name in sorted(settled.keys() - wanted.keys())]
+    both = sorted(wanted.keys() & settled.keys())
+    found += [f"{name}: row says {wanted[name]}, ref {settled[name]}" for name in both if wanted[name] != settled[name]]
+    return found
+
+
+def _owed(timeline: Timeline) -> dict[str, str | None]:
+    """The refs that the last transaction decided about, which may or may not be done: the commit, None for one that goes."""
+    fresh = {_text(row["id"]): _text(row["commit_id"]) for row in timeline.tables["fresh_ref"]}
+    return fresh | {_text(row["id"]): None for row in timeline.tables["dead_ref"]}
+
+
+def _names(timeline: Timeline) -> list[str]:
+    """Names in the timeline that name nothing."""
+    known = timeline.commits.keys() | {""}
+    asked = [("position", timeline.meta.get("position", ""))]
+    asked += [("parent", row["parent"] or "") for row in timeline.tables["checkpoint"]]
+    asked += [(table, row["id"]) for table in ("move", "redo") for row in timeline.tables[table]]
+    for row in timeline.tables["journal"]:
+        try:
+            plan = json.loads(zlib.decompress(row["plan"]))
+            asked += [("journal", plan["target"]), ("journal", plan["safety"])]
+        except (ValueError, KeyError, zlib.error) as error:
+            return [f"the journal cannot be read ({error!r})"]
+    return [f"{what} names {name}, which is not there" for what, name in asked if _text(name) not in known]
+
+
+def _under_way(timeline: Timeline) -> list[str]:
+    """What only a process at work may have, and a store at rest has not."""
+    found = [f"a restore is under way: {row['phase']}" for row in timeline.tables["journal"]]
+    pinned = timeline.tables["pin"]
+    return found + [f"pinned by process {row['pid']}, which is gone" for row in pinned if not _lives(row["pid"])]
+
+
+def _lives(pid: int) -> bool:
+    return os.path.exists(f"/proc/{pid}")
+
+
+def _row_and_commit(row: dict[str, Any], held: Held) -> list[str]:
+    """Where the row of a checkpoint and its commit say different things. Ancestry is the timeline's alone."""
+    about = held.about
+    said = {key: about[key] for key in ("id", "name", "description", "kind", "created_ns", "complete")}
+    rows = {key: _text(row[key]) if isinstance(said[key], str) else row[key] for key in said}
+    said |= {key: about[key] for key in ("git", "context", "metadata", "defaults")}
+    rows |= {key: json.loads(row[key]) for key in ("git", "context", "metadata", "defaults")}
+    said |= {"files": held.trees["files"], "modes": held.trees["modes"]}
+    rows |= {"files": row["files_tree"].hex(), "modes": row["modes_tree"].hex()}
+    if row["state"] is not None:
+        said["state"], rows["state"] = held.state, json.loads(row["state"])
+    listed = json.loads(zlib.decompress(row["not_captured"])) if row["not_captured"] else []
+    said["not_captured"] = [[miss["path"], miss["reason"], miss["detail"]] for miss in held.not_captured]
+    rows["not_captured"] = listed
+    return [f"{key}: the row says {rows[key]!r}, the commit {said[key]!r}" for key in said if said[key] != rows[key]]
+
+
+def _store_id(store: Path) -> str | None:
+    found = re.search(r"^\s*storeid\s*=\s*(\S+)", (store / "config").read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1] if found else None
