@@ -10,6 +10,8 @@ files has changed yet, the files are taken back instead.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,6 +20,7 @@ from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
 from mulligan.model.objects import BLOB
 from mulligan.model.plan import Keep
 from mulligan.model.policy import Settings
+from mulligan.safefs.directory import Directory
 from mulligan.scan.git.repository import Repository
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.gitrecord import read_record
@@ -26,6 +29,9 @@ from mulligan.timeline.vault import Vault
 from mulligan.usergit.moving import NEW, Mover
 from mulligan.usergit.planning import Planned, Target, plan_move
 from mulligan.usergit.position import ALONE, obstacle, points_back, read_position
+
+# Not a directory of git's any more, or not one that this user may enter: waiting for it would not help.
+_NOT_TO_BE_HAD = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES})
 
 
 @contextmanager
@@ -89,6 +95,19 @@ def _target(vault: Vault, entry: Entry) -> Target | None:
     return Target(GitPosition(state.commit_hash, state.branch, ref, refs=((ref, state.commit_hash),)), None)
 
 
+def _refuse_unlooked(settings: Settings) -> None:
+    """Raises OSError where a repository is there all the same: locks of ours in it must not be taken for gone with it."""
+    try:
+        with Directory.open(os.path.join(settings.workspace, ".git")) as directory:
+            there = all(directory.exists(name) for name in (b"HEAD", b"objects", b"refs"))
+    except OSError as error:
+        if error.errno in _NOT_TO_BE_HAD:
+            return
+        raise
+    if there:
+        raise OSError(errno.EAGAIN, "the git repository could not be looked at")
+
+
 class GitPart:
     """The move of git that a journal holds."""
 
@@ -98,6 +117,8 @@ class GitPart:
     @contextmanager
     def _mover(self) -> Iterator[Mover | None]:
         with users_repository(self._vault.settings) as repo:
+            if repo is None:
+                _refuse_unlooked(self._vault.settings)
             # Looked at each time: what stands at `.git` may have been exchanged since the plan.
             own = repo is not None and points_back(repo)
             yield Mover(repo, self._move, self._token, self._read) if repo is not None and own else None

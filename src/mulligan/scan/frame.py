@@ -25,6 +25,7 @@ class Frame:
         "perm",
         "record",
         "rules",
+        "unruly",
     )
 
     def __init__(self, path: bytes, directory: Directory, rules: Rules, key: bytes, *, only: bool) -> None:
@@ -34,6 +35,7 @@ class Frame:
         self.key = key
         self.only = only
         self.out: frozenset[bytes] = frozenset()
+        self.unruly = ""  # why its ignore rules could not be read
         self.next = 0
         self.perm = 0o755
         self.changed = True

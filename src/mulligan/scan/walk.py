@@ -25,7 +25,7 @@ from mulligan.model.checkpoint import (
     UNREADABLE,
 )
 from mulligan.model.paths import join
-from mulligan.safefs.directory import Directory
+from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.twin import MOST_TASKS, Twin, can_twin
 from mulligan.scan.cache import Cache
 from mulligan.scan.frame import Frame, attach
@@ -272,13 +272,14 @@ class Scanner:
         known = old is not None and old.stat == own
         names = None if known else _names(frame.directory)
         if old.has_ignores if known and old else IGNORE_FILE in (names or ()):
-            frame.rules = frame.rules.enter(frame.path, self._ignore_file(frame.directory))
+            frame.rules = frame.rules.enter(frame.path, self._ignore_file(frame))
             frame.key = self._scope.key(frame.rules, only_tracked=frame.only)
         if (
             known
             and old
             and old.key == frame.key
             and old.trusted
+            and not frame.unruly
             and old.perm == frame.perm
             and self._still_out(frame, old)
         ):
@@ -291,12 +292,14 @@ class Scanner:
         record.key, record.perm = frame.key, frame.perm
         record.stat = own if can_be_remembered(st.st_mtime_ns) and not self._is_young(st.st_ctime_ns) else NO_DIRECTORY
 
-    def _ignore_file(self, directory: Directory) -> bytes:
+    def _ignore_file(self, frame: Frame) -> bytes:
         try:
-            return directory.read(IGNORE_FILE, limit=IGNORES_LIMIT)
+            return frame.directory.read(IGNORE_FILE, limit=IGNORES_LIMIT)
         except OSError as error:
             if error.errno in FATAL:
                 raise
+            if not isinstance(error, NotRegular) and error.errno not in _GONE:
+                frame.unruly = os.strerror(error.errno or 0)
             return b""  # a link, a directory or unreadable: git does not read it either
 
     def _still_out(self, frame: Frame, old: Record) -> bool:
@@ -352,6 +355,10 @@ class Scanner:
     def _evaluate(self, frame: Frame, names: list[bytes]) -> Record:
         listing = Listing(frame.path, self._scope, frame.rules, only=frame.only)
         for name in names:
+            if frame.unruly and name == IGNORE_FILE:
+                # More may be captured than its rules allow: that must not look like a whole checkpoint.
+                listing.missed.append(Missed(name, UNREADABLE, frame.unruly))
+                continue
             try:
                 st = frame.directory.stat(name)
             except FileNotFoundError:
