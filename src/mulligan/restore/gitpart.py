@@ -113,9 +113,17 @@ class GitPart:
 
     def __init__(self, vault: Vault, journal: Journal, move: GitMove) -> None:
         self._vault, self._token, self._move = vault, journal.token, move
+        self._held: Repository | None = None
+
+    def __del__(self) -> None:
+        if self._held is not None:
+            self._held.close()
 
     @contextmanager
     def _mover(self) -> Iterator[Mover | None]:
+        if self._held is not None:
+            yield Mover(self._held, self._move, self._token, self._read)
+            return
         with users_repository(self._vault.settings) as repo:
             if repo is None:
                 _refuse_unlooked(self._vault.settings)
@@ -128,10 +136,12 @@ class GitPart:
 
     def prepare(self) -> None:
         """Takes git's locks and stages its new content; raises with nothing changed."""
-        with self._mover() as mover:
-            if mover is None:
-                raise GitNotMoved("The git repository is gone. Nothing was changed.", hint=ALONE)
-            mover.prepare(self._vault.settings.wait)
+        # Held open until the end: what is locked is what is moved, whatever stands at `.git` by then.
+        settings = self._vault.settings
+        self._held = repo = Repository.find(settings.workspace, home=settings.home)
+        if repo is None or not points_back(repo):
+            raise GitNotMoved("The git repository is gone. Nothing was changed.", hint=ALONE)
+        Mover(repo, self._move, self._token, self._read).prepare(settings.wait)
 
     def finish(self) -> list[Keep]:
         """Moves git; returns what could not be moved."""
