@@ -43,7 +43,7 @@ def test_commits_made_meanwhile_survive_every_move(tmp_path: Path) -> None:
     committer, moved, refused = Committer(repo), 0, 0
     committer.start()
     try:
-        while moved + refused < sweep(12):
+        while moved < sweep(3) and refused < 300:
             put(repo, "file", f"{moved + refused}\n")
             try:
                 moved += ws.restore("then", git=True).git is not None
