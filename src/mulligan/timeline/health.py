@@ -8,6 +8,7 @@ timeline, the timeline from the repository. It never deletes data that can be re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -260,7 +261,25 @@ def _rebuild_timeline(vault: Vault, directory: Directory) -> str:
     for leftover in (b"timeline.db-wal", b"timeline.db-shm"):
         directory.unlink(leftover, missing_ok=True)  # they belong to the database that is gone
     database = Database(vault.path, create=True, directory=directory)
-    store = ObjectStore(directory)
+    with closing(ObjectStore(directory)) as store:
+        try:
+            entries = _linked(store, _all_entries(store, directory))
+        except BaseException:
+            database.close()
+            raise
+        vault.take_over(directory, database)
+        with database.transaction():
+            vault.introduce()
+            for entry in entries:
+                vault.checkpoints.add(entry)
+                vault.moves.push(Move(entry.id))
+            for entry in [entry for entry in entries if entry.checkpoint.kind != "safety"][-1:] or entries[-1:]:
+                vault.checkpoints.set_position(entry.id)
+    return f"Rebuilt the timeline from the repository: {len(entries)} checkpoints."
+
+
+def _all_entries(store: ObjectStore, directory: Directory) -> list[Entry]:
+    """Returns every checkpoint that some ref names and that can be read."""
     entries = []
     for name, commit in refs.read_refs(directory).items():
         try:
@@ -271,17 +290,7 @@ def _rebuild_timeline(vault: Vault, directory: Directory) -> str:
             raise StoreDamaged(
                 f"Checkpoint {name} cannot be trusted: {error.message}", hint="mulligan check"
             ) from error
-    entries = _linked(store, entries)
-    vault.take_over(directory, database)
-    with database.transaction():
-        vault.introduce()
-        for entry in entries:
-            vault.checkpoints.add(entry)
-            vault.moves.push(Move(entry.id))
-        for entry in [entry for entry in entries if entry.checkpoint.kind != "safety"][-1:] or entries[-1:]:
-            vault.checkpoints.set_position(entry.id)
-    store.close()
-    return f"Rebuilt the timeline from the repository: {len(entries)} checkpoints."
+    return entries
 
 
 def _linked(store: ObjectStore, found: list[Entry], before: Sequence[Entry] = ()) -> list[Entry]:

@@ -17,6 +17,7 @@ from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import make_private
 from mulligan.safefs.lock import exclusive
+from mulligan.safefs.trouble import typed
 from mulligan.timeline.database import NAME, Database
 
 # Not /mnt, /opt or /srv: a container may have its one project there.
@@ -232,6 +233,13 @@ def _stamp(path: str) -> float:
 
 def adopt(settings: Settings, old: str) -> dict[str, Any]:
     """Renames the store of a project that moved to where this workspace looks for it."""
+    try:
+        return _adopt(settings, old)
+    except OSError as error:
+        raise typed(error) from error
+
+
+def _adopt(settings: Settings, old: str) -> dict[str, Any]:
     source = _store_of(settings, old)
     if source is None:
         raise UserError(f"There is no history for {old}. Nothing was changed.", hint="See every store: mulligan stores")
@@ -248,9 +256,11 @@ def adopt(settings: Settings, old: str) -> dict[str, Any]:
         _move(source["path"], settings)
     with Directory.open(settings.store) as directory:
         database = Database(settings.store, create=False, directory=directory)
-    with database.transaction():
-        database.set_meta("workspace", settings.workspace)
-    database.close()
+    try:
+        with database.transaction():
+            database.set_meta("workspace", settings.workspace)
+    finally:
+        database.close()
     return {"from": source["workspace"], "checkpoints": source["checkpoints"]}
 
 
@@ -258,7 +268,9 @@ def _store_of(settings: Settings, old: str) -> dict[str, Any] | None:
     place = os.path.realpath(old)
     if os.path.lexists(os.path.join(place, NAME)):
         return _describe(place) or None
-    return next((row for row in stores(settings) if row["workspace"] in (place, old)), None)
+    # Where this workspace looks for it, it may be already: moved by an adoption that was cut short.
+    rows = [*stores(settings), *([_describe(settings.store)] if os.path.isdir(settings.store) else [])]
+    return next((row for row in rows if row and row["workspace"] in (place, old)), None)
 
 
 def _move(path: str, settings: Settings) -> None:
