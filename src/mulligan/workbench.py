@@ -21,6 +21,7 @@ from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.scan.observer import Observer
 from mulligan.scan.result import Defaults, Scan
+from mulligan.scan.scope import IGNORE_FILE
 from mulligan.state.providers import Providers
 from mulligan.timeline import budget, saving
 from mulligan.timeline.commits import BY_NAME, Entry
@@ -54,6 +55,11 @@ def collector_paused() -> Iterator[None]:
 
 
 _MANY_PACKS = 48
+
+
+def _moves_scope(plan: RestorePlan) -> bool:
+    """Returns whether a plan changes rules of what is captured."""
+    return any(os.path.basename(action.path) == IGNORE_FILE for action in plan.actions)
 
 
 class Look:
@@ -328,7 +334,7 @@ class Workbench:
             # Otherwise nobody took it: it is owed to the next program that registers a provider.
             state_given(self.vault.database)
         kept = [*plan.keeps, *outcome.kept]
-        if kept and position:
+        if position and (kept or git is not None or _moves_scope(plan)):
             self._remember_landing(entry, verb, look.by_name)
         return RestoreReport(
             entry.id, outcome.created, outcome.modified, outcome.deleted, kept, safety, state, git=move
@@ -336,9 +342,10 @@ class Workbench:
 
     def _remember_landing(self, entry: Entry, verb: str, by_name: tuple[str, ...]) -> None:
         """
-        Saves what a restore left where it kept something: that, and not its target, is the state the next undo starts from.
+        Saves what a restore left, if that is not quite its target: it is the state that the next undo starts from.
 
-        Without it, a file that was kept because an ignore rule hid it would look like an edit made since.
+        Without it, a file that was kept because an ignore rule hid it, or one that a rule hid until this restore took the
+        rule away, would look like an edit made since, and the undo would only take that back.
         """
         with self.vault.objects.writer() as writer:
             look = self.look(writer, by_name=by_name)

@@ -20,7 +20,7 @@ from typing import Protocol
 from mulligan.model.paths import join, parent_of, to_text
 from mulligan.model.plan import Action, Keep
 from mulligan.restore.layout import Layout, temporary_name
-from mulligan.restore.place import Handles, is_absence, stands
+from mulligan.restore.place import Handles, is_absence, is_shared, stands
 from mulligan.restore.staging import Stage
 from mulligan.restore.unlocking import Locked, lock_again
 from mulligan.safefs.directory import NO_FLAGS, Directory
@@ -99,7 +99,7 @@ class Executor:
     def tidy(self) -> set[int]:
         """After a crash: removes each temporary whose bytes are held elsewhere, else puts it in sight; returns those that stay."""
         stuck = set()
-        for number, action in (*self._layout.removes, *self._layout.places):
+        for number, action in (*self._layout.removes, *self._layout.places, *self._layout.chmods):
             if self._settle(number, action):
                 stuck.add(number)
                 self._keep(action.path, "left behind", f"its bytes are in {self._temporary_path(number, action)}")
@@ -132,7 +132,7 @@ class Executor:
             step(number, action)
         except OSError as error:
             reason, detail = _reason(error)
-            if step in {self._remove, self._place}:
+            if step == self._remove or number in self._stage.inodes or step == self._place:
                 if self._settle(number, action):
                     detail = f"its bytes are in {self._temporary_path(number, action)}"
                 elif self._is_done(action):
@@ -275,12 +275,16 @@ class Executor:
             status = parent.stat(_name(action))
             parent.chmod(_name(action), action.after.perm | status.st_mode & 0o6000, inode=status.st_ino)
 
-    def _chmod(self, _: int, action: Action) -> None:
+    def _chmod(self, number: int, action: Action) -> None:
+        if number in self._stage.inodes:
+            self._place(number, action)
+            return
         parent, name = self._handles.get(parent_of(action.path)), _name(action)
         if action.after is None:
             return
         if stands(parent, name, action.before, self._seen.trusted_stat(action.path)):
-            if not parent.chmod(name, action.after.perm, inode=parent.stat(name).st_ino):
+            status = parent.stat(name)
+            if is_shared(status) or not parent.chmod(name, action.after.perm, inode=status.st_ino):
                 self._keep(action.path, _CHANGED)
                 return
         elif not stands(parent, name, action.after):

@@ -36,7 +36,8 @@ class Layout:
     The actions of a plan in the order they happen, each with its number.
 
     `vanishing` are the directories that go; `successors` say what is made at a path where nothing stands, or nothing will
-    once a removal of the same plan is done.
+    once a removal of the same plan is done. `shared` are those of `chmods` whose file has other names too, as the disk
+    says: whoever applies the plan fills it, and they are put in place anew, so that the other names keep their bits.
     """
 
     def __init__(self, actions: Sequence[Action]) -> None:
@@ -51,6 +52,7 @@ class Layout:
         self.lone_directories = {
             a.path for group in (self._made(numbered), [a for _, a in gone]) for a in for_themselves(group) if a.path
         }
+        self.shared: list[tuple[int, Action]] = []
         self.vanishing = {a.path for _, a in self.rmdirs}
         self.successors = {a.path: a.after for _, a in (*self.mkdirs, *self.places) if a.before is None}
         self._unsteady = self.vanishing | {a.path for _, a in self.mkdirs}
@@ -58,6 +60,11 @@ class Layout:
     @staticmethod
     def _made(numbered: list[tuple[int, Action]]) -> list[Action]:
         return [a for _, a in numbered if a.before is None]
+
+    @property
+    def staged(self) -> list[tuple[int, Action]]:
+        """What is put in place by its temporary."""
+        return [*self.places, *self.shared]
 
     def stage_of(self, path: bytes) -> bytes:
         """Returns the directory in which the temporary of a path lies."""

@@ -12,10 +12,12 @@ import hashlib
 import os
 import stat
 from collections import OrderedDict
+from collections.abc import Iterable
+from contextlib import suppress
 
 from mulligan.model.objects import BLOB, object_id
 from mulligan.model.paths import parent_of
-from mulligan.model.plan import Node
+from mulligan.model.plan import Action, Node
 from mulligan.safefs import seam
 from mulligan.safefs.directory import CHUNK, Directory, NotRegular
 from mulligan.scan.record import Stat
@@ -62,6 +64,22 @@ class Handles:
         """Closes all."""
         while self._open:
             self._open.popitem()[1].close()
+
+
+def find_shared(handles: Handles, actions: Iterable[tuple[int, Action]]) -> list[tuple[int, Action]]:
+    """Returns those of some actions whose path is a regular file with more than one name."""
+    found = []
+    for number, action in actions:
+        with suppress(OSError):  # what cannot be looked at is for the checks of the restore itself
+            status = handles.get(parent_of(action.path)).stat(os.path.basename(action.path))
+            if is_shared(status):
+                found.append((number, action))
+    return found
+
+
+def is_shared(status: os.stat_result) -> bool:
+    """Returns whether another name would see a change of this file's permission bits."""
+    return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
 
 
 def is_absence(error: OSError) -> bool:

@@ -118,7 +118,7 @@ class _Draft:
 
     def _create(self, action: Action, *, clear: bool) -> None:
         """Plans something new, unless something that is not captured stands there."""
-        hidden = self._out_now.over(action.path)
+        hidden = self._hidden_now(action.path)
         if hidden is not None and not clear and not self._is_free(action.path, hidden):
             missed = self.scan.missed[hidden]
             # Of a directory that cannot be read nothing can be said, not even when what was in it seems right.
@@ -135,6 +135,18 @@ class _Draft:
         if action.after is not None and action.after.is_dir:
             self._made.add(action.path)
         self.actions.append(action)
+
+    def _hidden_now(self, path: bytes) -> bytes | None:
+        """
+        Returns what stands for a path that is not captured; None where nothing can stand.
+
+        A file that was looked for in a directory that is not captured is not there; but something else may be in its place.
+        """
+        hidden = self._out_now.over(path)
+        above = self._out_now.above(path) if hidden is None else None
+        if above is None or parent_of(path) in self._made or self._stands(path, None):
+            return hidden
+        return above
 
     def _is_free(self, path: bytes, hidden: bytes) -> bool:
         """Whether nothing stands at a path inside a directory of which only some paths are captured."""

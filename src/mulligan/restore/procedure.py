@@ -17,7 +17,7 @@ from mulligan.model.paths import to_text
 from mulligan.model.plan import Keep
 from mulligan.restore.executor import Executor, Outcome, Seen
 from mulligan.restore.layout import Layout
-from mulligan.restore.place import Handles
+from mulligan.restore.place import Handles, find_shared
 from mulligan.restore.recovery import FINISHED, TAKEN_BACK, Recovered, recover
 from mulligan.restore.staging import Stage, Stager
 from mulligan.restore.unlocking import Locked, find_locked, lock_again, unlock
@@ -51,6 +51,7 @@ def carry_out(
     staged, handles = Handles(root), Handles(root)
     try:
         layout = Layout(journal.actions)
+        layout.shared = find_shared(staged, layout.chmods)
         journal = replace(journal, locked=_to_open(vault, journal, find_locked(staged, layout)))
         with vault.database.transaction():
             open_journal(vault.database, journal)

@@ -19,7 +19,7 @@ from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action, Keep
 from mulligan.restore.executor import Executor, Outcome
 from mulligan.restore.layout import Layout
-from mulligan.restore.place import Handles, is_absence, stands
+from mulligan.restore.place import Handles, find_shared, is_absence, stands
 from mulligan.restore.staging import BlobSource, Stager
 from mulligan.restore.unlocking import lock_again, unlock
 from mulligan.safefs.directory import Directory
@@ -106,8 +106,9 @@ class _Way:
 
     def go(self, enter: Callable[[str], None]) -> Outcome:
         """Stages what is still to be put in place, and applies."""
+        self._layout.shared = find_shared(self._handles, self._layout.chmods)
         pending = [
-            (n, a) for n, a in self._layout.places if n not in self._stuck and _awaits(self._handles, self._layout, a)
+            (n, a) for n, a in self._layout.staged if n not in self._stuck and _awaits(self._handles, self._layout, a)
         ]
         # What can be had neither way is left as it is and listed: a damaged object must not block the store for ever.
         stage = self._stager.stage(pending, skip_damaged=not self._forward)

@@ -74,7 +74,7 @@ class Stager:
             self._check_access()
         except OSError as error:
             raise _refusal(error) from error
-        return self.stage(self._layout.places, progress=progress)
+        return self.stage(self._layout.staged, progress=progress)
 
     def stage(self, places: Places, *, skip_damaged: bool = False, progress: Progress | None = None) -> Stage:
         """Stages some files; with `skip_damaged`, leaves out what the store has lost. On failure the caller calls `clear`."""
@@ -101,7 +101,7 @@ class Stager:
     def clear(self, *, sparing: Collection[int] = ()) -> bool:
         """Removes the temporaries of this plan, but for those of some numbers; returns whether none is left."""
         clean = True
-        for number, action in self._layout.places:
+        for number, action in (*self._layout.places, *self._layout.chmods):
             if number in sparing:
                 continue
             try:

@@ -24,7 +24,7 @@ Locked = tuple[tuple[bytes, int], ...]
 def touched_directories(layout: Layout) -> set[bytes]:
     """Returns the directories that exist before a restore and in which it changes names."""
     touched = {parent_of(a.path) for _, a in (*layout.removes, *layout.rmdirs)}
-    touched |= {layout.stage_of(a.path) for _, a in (*layout.removes, *layout.places, *layout.mkdirs)}
+    touched |= {layout.stage_of(a.path) for _, a in (*layout.removes, *layout.staged, *layout.mkdirs)}
     return touched
 
 

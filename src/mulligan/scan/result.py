@@ -54,8 +54,12 @@ class Cover:
             return b""
         if self._shallow and parent_of(path) in self._shallow:
             return parent_of(path)
-        above = next((above for above in ancestors(path) if above in self._paths), None)
+        above = self.above(path)
         return None if above is not None and self._looked_for is not None and self._looked_for(path) else above
+
+    def above(self, path: bytes) -> bytes | None:
+        """Returns the listed path that stands above this one, also where this one was looked for."""
+        return next((above for above in ancestors(path) if above in self._paths), None) if self._paths else None
 
 
 def cover_of(rows: Iterable[NotCaptured]) -> Cover:

@@ -1,0 +1,131 @@
+"""What the walk beside this file found, story by story, and the walk itself in small."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mulligan
+from checker import judge
+from faults import Counting, Killed, KilledAt
+from mulligan.safefs import seam
+from tools import git, plain_environment, sweep
+from tree import contents, put
+
+SCRIPT = Path(__file__).parent / "bystander_walk.py"
+
+
+def walk(*options: str) -> subprocess.CompletedProcess[str]:
+    """Runs the walk."""
+    command = [sys.executable, SCRIPT, "--seed", "1", *options]
+    return subprocess.run(command, env=plain_environment(), capture_output=True, text=True, check=False)
+
+
+def test_nothing_but_what_the_plan_names_changes_and_undo_is_exact():
+    """Reliability rows 31 and 32, small."""
+    done = walk("--size", str(sweep(60)))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("build", ["cleans", "touches"])
+def test_a_build_that_disturbs_bystanders_is_caught(build):
+    """Reliability row 56: zeros mean something only if these are not zero."""
+    done = walk("--size", "200", "--build", build, "--enough", "1")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "bystander" in done.stdout
+
+
+def bits(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_permission_bits_are_never_changed_through_another_name(ws, project, tmp_path):
+    """A file that is linked from elsewhere gets its bits back as a new file; the other name keeps what it has."""
+    put(project, "a", "1", perm=0o644)
+    ws.save("one")
+    os.link(project / "a", tmp_path / "elsewhere")
+    (project / "a").chmod(0o600)
+    assert ws.restore("one").modified == ["a"]
+    assert (bits(project / "a"), bits(tmp_path / "elsewhere")) == (0o644, 0o600)
+    ws.undo()
+    assert (bits(project / "a"), bits(tmp_path / "elsewhere")) == (0o600, 0o600)
+
+
+def test_a_kill_while_bits_of_a_linked_file_are_restored_leaves_the_other_name_alone(project, store, tmp_path):
+    """At every call of the restore: the next command ends it, and the other name has never changed."""
+    other = tmp_path / "elsewhere"
+    number = 0
+    while True:
+        number += 1
+        put(project, "a", "1", perm=0o644)
+        put(project, "b", str(number))
+        with mulligan.open(project, store=store) as ws:
+            ws.save("one")
+        other.unlink(missing_ok=True)
+        os.link(project / "a", other)
+        (project / "a").chmod(0o600)
+        put(project, "b", "changed")
+        system: Counting = KilledAt(number)
+        with mulligan.open(project, store=store) as ws, seam.using(system):
+            try:
+                ws.restore("one")
+            except Killed:
+                pass
+            else:
+                break
+        assert bits(other) == 0o600
+        with mulligan.open(project, store=store) as ws:
+            ws.save("after")
+        assert bits(other) == 0o600
+        assert (bits(project / "a"), (project / "b").read_text()) in {(0o600, "changed"), (0o644, str(number))}
+        assert sorted(os.listdir(project)) == ["a", "b"]
+        (project / "a").unlink()
+    assert number > 20
+    assert judge(store, project) == []
+
+
+def test_undo_is_exact_when_the_restore_took_an_ignore_rule_away(ws, project):
+    """What the rule had hidden comes into sight by the restore: it is no edit made since, and no undo removes it."""
+    put(project, ".gitignore", "")
+    put(project, "a", "1")
+    ws.save("one")
+    put(project, ".gitignore", "*.log\n")
+    put(project, "b.log", "hidden")
+    put(project, "a", "2")
+    before = contents(project)
+    ws.restore("one")
+    assert (project / "b.log").read_text() == "hidden"
+    ws.undo()
+    assert contents(project) == before
+    ws.redo()
+    assert (project / "a").read_text() == "1"
+    assert (project / "b.log").read_text() == "hidden"
+
+
+@pytest.mark.parametrize("then", ["x", "x/inner"], ids=["file", "directory"])
+def test_what_took_the_place_of_a_tracked_file_in_an_ignored_directory_is_kept_and_blocks_nothing(ws, project, then):
+    """The directory is hidden but for what git tracks; at that very path stands something that is not captured."""
+    git("init", "-q", cwd=project)
+    put(project, "out/x", "tracked")
+    git("add", "out/x", cwd=project)
+    (project / "out/x").unlink()
+    put(project, f"out/{then}", "saved")
+    put(project, "a", "1")
+    ws.save("one")
+    (project / f"out/{then}").unlink()
+    if then != "x":
+        (project / "out/x").rmdir()
+    put(project, ".gitignore", "out/\n")
+    put(project, "out/x/inner", "hidden now")
+    put(project, "a", "2")
+    report = ws.restore("one")
+    assert (project / "a").read_text() == "1"
+    assert (project / "out/x/inner").read_text() == "hidden now"
+    assert any(keep.path.startswith("out/x") for keep in report.kept)
+    ws.undo()
+    assert (project / "a").read_text() == "2"
