@@ -58,6 +58,8 @@ def test_commits_made_meanwhile_survive_every_move(tmp_path: Path) -> None:
     assert logged <= held, (moved, refused)
     assert committer.made and moved, (committer.made, moved, refused)
     expect_whole(repo)
+    put(repo, "file", "and on\n")
+    git("commit", "-q", "-a", "-m", "and on", cwd=repo)
     before = seen(repo)
     ws.restore("then", git=True)
     assert git("rev-parse", "HEAD", cwd=repo) == then
