@@ -15,7 +15,7 @@ from typing import Any
 from mulligan.errors import MulliganError, Unprotectable, UserError
 from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory
-from mulligan.safefs.durable import make_private
+from mulligan.safefs.durable import make_private, sync
 from mulligan.safefs.lock import exclusive
 from mulligan.safefs.trouble import typed
 from mulligan.timeline.database import NAME, Database
@@ -293,3 +293,6 @@ def _move(path: str, settings: Settings) -> None:
                     f"The history in {path} cannot be moved to {target} ({error.strerror}). Nothing was changed.",
                     hint=f"Use it where it is: mulligan --store {path} …",
                 ) from error
+            # Its timeline names the new workspace next: after a power cut it must not say so in the old place.
+            for directory in (after, before):
+                sync(directory.fd, "the move of a store")
