@@ -195,16 +195,21 @@ class Workspace(Opened):
             look = self._bench.look(by_name=entry.by_name) if what != "state" else None
             return self._bench.plan(entry, look, chosen, what, git=self._bench.git.plan(entry) if git else None)
 
-    def restore(self, ref: Ref, *, paths: Paths | None = None, what: str = "files", git: bool = False) -> RestoreReport:
+    def restore(
+        self, ref: Ref, *, paths: Paths | None = None, what: str = "files", git: bool = False, stage: str = ""
+    ) -> RestoreReport:
         """
         Takes the workspace (or some paths) back to a checkpoint; one `undo` takes that back.
 
         With `git`, HEAD, its branch and the index go back too; commits made since stay reachable.
+        With `stage`, the full id of a commit, the index alone becomes what that commit holds.
         """
-        chosen = _parse_paths(paths, what, git=git)
+        if git and stage:
+            raise UserError("Either git goes back, or a commit is staged, not both. Nothing was changed.")
+        chosen = _parse_paths(paths, what, git=git or bool(stage))
         with self._writing("restore", needed=True):
             entry = self._bench.vault.checkpoints.resolve(ref)
-            report = self._bench.restore(entry, paths=chosen, what=what, git=git)
+            report = self._bench.restore(entry, paths=chosen, what=what, git=git, stage=stage)
         self._events.emit("restored", report)
         return report
 

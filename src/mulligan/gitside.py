@@ -55,6 +55,12 @@ class GitSide:
 
         return plan_git(self._vault, entry)
 
+    def plan_staging(self, commit: str) -> Planned | None:
+        """Returns how what is staged would become what a commit holds, None when it is; raises GitNotMoved."""
+        from mulligan.restore.gitpart import plan_staging_of
+
+        return plan_staging_of(self._vault, commit)
+
     def plan_back(self, entry: Entry) -> Planned | None:
         """As `plan`, for an undo or a redo: who cannot have it with git can have the files."""
         try:

@@ -265,13 +265,14 @@ class Workbench:
         paths: tuple[bytes, ...] | None = None,
         what: str = "files",
         git: bool = False,
+        stage: str = "",
         promised: RestorePlan | None = None,
     ) -> RestoreReport:
-        """Brings a checkpoint back. With `promised`, exactly that plan or PlanStale."""
+        """Brings a checkpoint back, with git or with a commit to `stage`. With `promised`, exactly that plan or PlanStale."""
         self._refuse_replaced()
         with self.vault.objects.writer() as writer:
             look = self.look(writer, by_name=entry.by_name)
-            planned = self.git.plan(entry) if git else None
+            planned = self.git.plan(entry) if git else self.git.plan_staging(stage) if stage else None
             plan = self.plan(entry, look if what != "state" else None, paths, what, git=planned)
             if promised is not None and not promised.is_as(plan):
                 raise PlanStale(

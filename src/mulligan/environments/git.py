@@ -18,13 +18,15 @@ from collections.abc import Sequence
 
 from mulligan.environments.base import unknown_checkpoint
 from mulligan.environments.local import LocalEnvironment
-from mulligan.errors import GitFailed, UnknownCheckpoint
+from mulligan.errors import GitFailed, GitNotMoved, UnknownCheckpoint
 from mulligan.model.checkpoint import Checkpoint, NotCaptured
+from mulligan.restore.gitpart import users_repository
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.workfile import write_work_file
 from mulligan.usergit.commands import Git
 from mulligan.usergit.commits import commit, head_of, scope_of
 from mulligan.usergit.listing import resolve
+from mulligan.usergit.position import foreign_format
 
 _HASH = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
 _KNOWN = "chimera.git.commits"
@@ -74,16 +76,18 @@ class GitEnvironment(LocalEnvironment):
         return made
 
     def restore(self, checkpoint_id: str) -> None:
-        """Brings files and index to a commit, exactly; the branch stays. One `mulligan undo` takes the files back."""
+        """Brings files and index to a commit, exactly; the branch stays. One `mulligan undo` takes both back."""
         git = Git(self._root())
         name = self._resolve(git, str(checkpoint_id))
         saved = self._of_commit(name)
-        staged = git.run(["diff", "--cached", "--quiet"])
-        if staged.code:
-            # What is staged may be in no file: this checkpoint keeps the index, to the byte.
-            self.workspace.save(description=f"before restore to {name[:7]}", kind="step", metadata=self._mark, git=True)
-        self._bring_back(saved)
-        git.run(["reset", "-q", name, "--", "."], check=True)
+        try:
+            self._bring_back(saved, stage=name)
+        except GitNotMoved:
+            if not self._is_foreign():
+                raise
+            # A format of repository that only git itself writes: an undo takes the files alone back.
+            self._bring_back(saved)
+            git.run(["reset", "-q", name, "--", "."], check=True)
 
     def checkpoint_ids(self) -> list[str]:
         """Returns the commits that `checkpoint` made, oldest first."""
@@ -106,6 +110,10 @@ class GitEnvironment(LocalEnvironment):
         if name is None:
             raise unknown_checkpoint(checkpoint_id)
         return name
+
+    def _is_foreign(self) -> bool:
+        with users_repository(self.workspace.settings) as repo:
+            return repo is not None and bool(foreign_format(repo))
 
     def _of_commit(self, name: str) -> Checkpoint:
         """Returns the checkpoint that was saved with a commit; for a commit of somebody else, one made from it."""

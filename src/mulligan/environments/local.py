@@ -236,8 +236,8 @@ class LocalEnvironment(Environment):
             metadata={**self._mark, "id": checkpoint_id, "legacy": True},
         )
 
-    def _bring_back(self, checkpoint: Checkpoint) -> None:
-        self.last_report = report = self.workspace.restore(checkpoint)
+    def _bring_back(self, checkpoint: Checkpoint, *, stage: str = "") -> None:
+        self.last_report = report = self.workspace.restore(checkpoint, stage=stage)
         if not report.complete:
             failed = ", ".join(f"{keep.path} ({keep.reason})" for keep in report.kept if keep.failed)
             warnings.warn(f"Restored, except: {failed}.", IncompleteRestoreWarning, stacklevel=3)

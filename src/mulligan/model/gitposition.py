@@ -74,7 +74,7 @@ class GitPosition(NamedTuple):
         ref = plain["ref"]
         refs = tuple((str(name), str(commit)) for name, commit in plain["refs"].items())
         texts = {name: str(plain[name]) for name in ("commit", "branch", "staged", "problem")}
-        merging = tuple((str(name), str(content)) for name, content in plain["merging"].items())
+        merging = tuple(sorted((str(name), str(content)) for name, content in plain["merging"].items()))
         return cls(ref=None if ref is None else str(ref), refs=refs, merging=merging, **texts)
 
 

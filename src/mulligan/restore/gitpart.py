@@ -27,7 +27,7 @@ from mulligan.timeline.gitrecord import read_record
 from mulligan.timeline.journal import Journal
 from mulligan.timeline.vault import Vault
 from mulligan.usergit.moving import NEW, Mover
-from mulligan.usergit.planning import Planned, Target, plan_move
+from mulligan.usergit.planning import Planned, Target, plan_move, plan_staging
 from mulligan.usergit.position import ALONE, obstacle, points_back, read_position
 
 # Not a directory of git's any more, or not one that this user may enter: waiting for it would not help.
@@ -74,6 +74,15 @@ def plan_git(vault: Vault, entry: Entry) -> Planned | None:
                 hint=ALONE,
             )
         planned = plan_move(repo, target)
+    return None if planned.move.is_noop else planned
+
+
+def plan_staging_of(vault: Vault, commit: str) -> Planned | None:
+    """Returns how what is staged would become what a commit holds, None when it is; raises GitNotMoved."""
+    with users_repository(vault.settings) as repo:
+        if repo is None:
+            raise GitNotMoved("There is no git repository here. Nothing was changed.", hint=ALONE)
+        planned = plan_staging(repo, commit)
     return None if planned.move.is_noop else planned
 
 

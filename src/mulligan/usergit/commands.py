@@ -20,6 +20,7 @@ from mulligan.errors import GitFailed, GitMissing
 from mulligan.scan.git.repository import Repository
 from mulligan.settings import Tools, tools
 from mulligan.usergit.harmless import SWITCHED_OFF, Setting, filters, overrides, parse_settings
+from mulligan.usergit.position import points_back
 
 TIMEOUT = 300.0
 _GRACE = 5.0
@@ -68,8 +69,11 @@ class Git:
         self.top = self.root
         #: Where git keeps what belongs to this work tree alone, and what all work trees share; "" without a repository.
         self.directory = self.shared = ""
+        #: Whether the repository itself says that this is its work tree; without that, nothing is committed to it.
+        self.is_own = False
         if found is not None:
             with found:
+                self.is_own = points_back(found)
                 self.prefix = found.prefix
                 self.directory, self.shared = os.fsdecode(found.git_path), os.fsdecode(found.common_path)
             self.top = self.root[: -len(os.fsdecode(found.prefix)) - 1] if found.prefix else self.root

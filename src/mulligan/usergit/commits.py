@@ -70,6 +70,11 @@ def commit(root: str, message: bytes, in_scope: InScope, *, allow_empty: bool = 
     within = Git(root)
     below = within.prefix + b"/" if within.prefix else b""
     git = Git(within.top) if below else within
+    if not git.is_own:
+        raise GitFailed(
+            f"{git.directory} is not the repository of {git.top}: it does not point back, so no commit was made. Nothing was changed.",
+            hint=f"If it is: git --git-dir={git.directory} config core.worktree {git.top}",
+        )
     _sweep(git)
     for attempt in range(_ATTEMPTS):
         try:

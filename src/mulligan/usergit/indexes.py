@@ -149,6 +149,16 @@ def with_memory(rows: Iterable[Row], known: Sequence[Row]) -> Iterator[Row]:
             yield row
 
 
+def joined(data: bytes, other: bytes, below: bytes) -> bytes | None:
+    """Returns an index with the entries of another one for what lies below a directory (it ends in `/`), None if it cannot be read."""
+    mine, theirs = parse(data), parse(other)
+    if mine is None or theirs is None:
+        return None
+    rows = [row for row in mine.rows if not row.name.startswith(below)]
+    rows += [row for row in theirs.rows if row.name.startswith(below)]
+    return encode(sorted(rows, key=lambda row: (row.name, row.stage)), {})
+
+
 def encode(rows: Sequence[Row], extensions: dict[bytes, bytes]) -> bytes:
     """Returns the bytes of an index, in the oldest version that can say it."""
     version = 3 if any(row.head[60] & EXTENDED for row in rows) else 2

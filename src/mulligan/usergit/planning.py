@@ -21,7 +21,7 @@ from mulligan.scan.git.repository import Repository
 from mulligan.usergit import indexes
 from mulligan.usergit.committed import read_tree
 from mulligan.usergit.next_index import next_index
-from mulligan.usergit.position import ALONE, MERGING, obstacle, other_worktree_on, read_position
+from mulligan.usergit.position import ALONE, MERGING, obstacle, other_worktree_on, read_position, stranger
 
 _DIRECTORY = 0o040000
 # What git refuses in a name beyond what `is_ref_name` does.
@@ -70,6 +70,29 @@ def plan_move(repo: Repository, target: Target) -> Planned:
     return Planned(move, None if same_index else data, seen)
 
 
+def plan_staging(repo: Repository, commit: str) -> Planned:
+    """
+    Returns the move that stages what a commit holds of the workspace; HEAD, branches and all other paths stay.
+
+    Raises GitNotMoved, with nothing changed. A rebase under way is no obstacle: it goes on from HEAD.
+    """
+    seen = read_position(repo)
+    now = seen.position
+    if now.problem:
+        raise GitNotMoved(f"{now.problem} Nothing was changed.", hint=ALONE)
+    with repo.objects() as objects:
+        data, notes = next_index(objects, _tree_of(objects, commit), None, 0, seen)
+    joined = indexes.joined(seen.index_data, data, repo.prefix + b"/") if repo.prefix else data
+    if joined is None:
+        raise GitNotMoved("The index cannot be read. Nothing was changed.", hint="git status")
+    data = joined
+    after = now._replace(staged=indexes.fingerprint(data))
+    move = GitMove(now, after, notes=notes)
+    if not move.is_noop and (problem := stranger(repo))[0]:
+        raise GitNotMoved(f"{problem[0]} Nothing was changed.", hint=problem[1])
+    return Planned(move, None if move.is_noop else data, seen)
+
+
 def _part_only(repo: Repository) -> tuple[str, ...]:
     if not repo.prefix:
         return ()
@@ -84,7 +107,9 @@ def _refuse_odd_names(refs: dict[str, str]) -> None:
 
 
 def _refuse_obstacles(repo: Repository, move: GitMove, changed: set[str]) -> None:
-    problem, way_out = obstacle(repo)
+    before, after = move.before, move.after
+    only_staged = before.same_head(after) and not changed and before.merging == after.merging
+    problem, way_out = stranger(repo) if only_staged else obstacle(repo)
     if problem:
         raise GitNotMoved(f"{problem} Nothing was changed.", hint=way_out)
     busy = changed | ({move.after.ref} if move.after.ref and move.after.ref != move.before.ref else set())

@@ -74,7 +74,7 @@ def read_merging(repo: Repository) -> tuple[tuple[tuple[str, str], ...], str]:
             if data is None:
                 return (), f"{name} cannot be read."
             found.append((name, to_text(data)))
-    return tuple(found), ""
+    return tuple(sorted(found)), ""
 
 
 def _read_index(repo: Repository) -> tuple[bytes, int, bool]:
@@ -118,6 +118,11 @@ def obstacle(repo: Repository) -> tuple[str, str]:
         if status(repo.git_dir, name) is not None:
             what = "a cherry-pick or revert" if name == b"sequencer" else "a rebase"
             return f"Git is in the middle of {what}, which goes on from where HEAD stands.", way_out
+    return stranger(repo)
+
+
+def stranger(repo: Repository) -> tuple[str, str]:
+    """Returns why a repository is not this workspace's own to change, and what to do about it; "" twice if it is."""
     found = os.fstat(repo.git_dir.fd)
     if found.st_uid != os.geteuid():
         return "The repository belongs to another user.", "Run as its owner."

@@ -8,6 +8,7 @@ import pytest
 
 import mulligan
 from mulligan.environments.git import GitEnvironment
+from mulligan.errors import GitFailed
 from tools import git as plain_git
 
 
@@ -50,9 +51,9 @@ def test_what_is_staged_can_be_had_again(env: GitEnvironment, project: Path) -> 
     env.write_file("f", "3")
     env.restore(made)
     assert git(project, "status", "--porcelain") == ""
-    before = next(
-        cp for cp in env.workspace.log() if cp.description.startswith("before restore to") and cp.kind == "step"
-    )
+    before = next(cp for cp in env.workspace.log() if cp.description.startswith("before restore to"))
+    env.write_file("f", "4")
+    env.checkpoint()
     env.workspace.restore(before, git=True)
     assert git(project, "show", ":f") == "staged, and in no file"
     assert env.read_file("f") == "3"
@@ -127,3 +128,92 @@ def test_a_clone_has_a_directory_of_its_own(env: GitEnvironment) -> None:
         assert copy.read_file("f") == "1"
     finally:
         shutil.rmtree(copy.workdir)
+
+
+def test_one_undo_takes_files_and_index_back_exactly(env: GitEnvironment, project: Path) -> None:
+    first = env.checkpoint()
+    env.write_file("f", "2")
+    env.checkpoint()
+    env.write_file("f", "3")
+    env.write_file("new", "staged")
+    git(project, "add", "new")
+    env.write_file("new", "in the work tree")
+    before, head = git(project, "status", "--porcelain"), git(project, "rev-parse", "HEAD")
+
+    env.restore(first)
+    assert git(project, "diff", first) == "" and not (project / "new").exists()
+    assert git(project, "rev-parse", "HEAD") == head
+
+    mulligan.open(project).undo()
+    assert git(project, "status", "--porcelain") == before
+    assert git(project, "show", ":new") == "staged"
+    assert (env.read_file("new"), env.read_file("f")) == ("in the work tree", "3")
+    mulligan.open(project).redo()
+    assert git(project, "diff", first) == "" and git(project, "diff", "--cached", first) == ""
+
+
+def test_a_part_of_a_repository_stages_and_unstages_its_own_paths_alone(project: Path) -> None:
+    git(project, "init", "-q")
+    (project / "part").mkdir()
+    env = GitEnvironment(project / "part")
+    env.write_file("f", "1")
+    first = env.checkpoint()
+    env.write_file("f", "2")
+    env.write_file("new", "1")
+    (project / "outside").write_text("1")
+    git(project, "add", "-A")
+    before = git(project, "status", "--porcelain")
+    env.restore(first)
+    assert git(project, "status", "--porcelain") == "A  outside"
+    mulligan.open(project / "part").undo()
+    assert git(project, "status", "--porcelain") == before
+
+
+def test_in_the_middle_of_a_rebase_files_and_index_go_and_come_back(env: GitEnvironment, project: Path) -> None:
+    first = env.checkpoint()
+    env.write_file("f", "ours")
+    git(project, "commit", "-qam", "ours")
+    git(project, "checkout", "-q", "-b", "side", first)
+    env.write_file("f", "theirs")
+    git(project, "commit", "-qam", "theirs")
+    plain_git("-c", "user.name=a", "-c", "user.email=a@b", "rebase", "-q", "-", cwd=project, check=False)
+    before = git(project, "status", "--porcelain")
+    assert before == "UU f"
+    env.restore(first)
+    assert env.read_file("f") == "1"
+    mulligan.open(project).undo()
+    assert git(project, "status", "--porcelain") == before
+
+
+def test_a_repository_that_does_not_know_this_directory_gets_no_commit(tmp_path: Path, project: Path) -> None:
+    """Anybody can put a `.git` file into a directory that points to another project."""
+    victim = GitEnvironment(tmp_path / "victim")
+    victim.write_file("f", "1")
+    head = victim.checkpoint()
+    (project / ".git").write_text(f"gitdir: {tmp_path}/victim/.git\n")
+    (project / "x").write_text("1")
+    with pytest.raises(GitFailed, match="does not point back"):
+        GitEnvironment(project).checkpoint()
+    assert git(tmp_path / "victim", "rev-parse", "HEAD") == head
+    assert git(tmp_path / "victim", "status", "--porcelain") == ""
+
+
+def test_a_repository_in_another_format_is_restored_with_its_index(project: Path) -> None:
+    git(project, "init", "-q", "--object-format=sha256")
+    env = GitEnvironment(project)
+    env.write_file("f", "1")
+    first = env.checkpoint()
+    env.write_file("f", "2")
+    git(project, "add", "f")
+    env.restore(first)
+    assert env.read_file("f") == "1" and git(project, "status", "--porcelain") == ""
+
+
+def test_a_tracked_file_below_an_ignored_directory_is_committed(env: GitEnvironment, project: Path) -> None:
+    env.write_file(".gitignore", "out/\n")
+    env.write_file("out/kept", "1")
+    env.setup()
+    git(project, "add", "-f", "out/kept")
+    git(project, "commit", "-qm", "tracked all the same")
+    env.write_file("out/kept", "2")
+    assert git(project, "show", f"{env.checkpoint()}:out/kept") == "2"

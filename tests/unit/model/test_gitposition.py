@@ -35,3 +35,9 @@ def test_anything_else_is_no_move(spoilt: dict[str, object]) -> None:
 def test_words() -> None:
     assert GitMove(ONE, TWO).words() == "main at 222222222222 (it was main at 111111111111)"
     assert "staged" in GitMove(ONE, ONE._replace(staged="y")).words()
+
+
+def test_a_merge_under_way_is_the_same_whatever_order_its_files_were_noted_in():
+    here = GitPosition("a" * 40, "main", "refs/heads/main", merging=(("AUTO_MERGE", "x"), ("MERGE_HEAD", "y")))
+    noted = {**here.to_dict(), "merging": {"MERGE_HEAD": "y", "AUTO_MERGE": "x"}}
+    assert GitPosition.from_dict(noted) == here
