@@ -49,13 +49,13 @@ def carry_out(
     """Applies the journal's actions; raises PlanStale, NoRoom or StoreDamaged with nothing changed."""
     # Two sets of open directories: the last look before acting goes by name again, and notices one that was moved away.
     staged, handles = Handles(root), Handles(root)
+    git = _git_part(vault, journal)
     try:
         layout = Layout(journal.actions)
         layout.shared = find_shared(staged, layout.chmods)
         journal = replace(journal, locked=_to_open(vault, journal, find_locked(staged, layout)))
         with vault.database.transaction():
             open_journal(vault.database, journal)
-        git = _git_part(vault, journal)
         stager = Stager(root, staged, vault.objects, journal.token, layout)
         executor = Executor(root, handles, journal.token, layout, seen=seen, locked=journal.locked)
         try:
@@ -73,6 +73,8 @@ def carry_out(
             end_interrupted(vault, root)
             raise
     finally:
+        if git is not None:
+            git.close()
         staged.close()
         handles.close()
     with vault.database.transaction():
