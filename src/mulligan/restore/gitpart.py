@@ -124,9 +124,11 @@ class GitPart:
         self._vault, self._token, self._move = vault, journal.token, move
         self._held: Repository | None = None
 
-    def __del__(self) -> None:
-        if self._held is not None:
-            self._held.close()
+    def close(self) -> None:
+        """Lets go of the repository; again is harmless."""
+        held, self._held = self._held, None
+        if held is not None:
+            held.close()
 
     @contextmanager
     def _mover(self) -> Iterator[Mover | None]:
@@ -154,23 +156,28 @@ class GitPart:
 
     def finish(self) -> list[Keep]:
         """Moves git; returns what could not be moved."""
-        with self._mover() as mover:
-            if mover is None:
-                return [Keep(".git", "not found", "the repository is gone", failed=True)]
-            try:
+        try:
+            with self._mover() as mover:
+                if mover is None:
+                    return [Keep(".git", "not found", "the repository is gone", failed=True)]
                 return mover.finish()
-            except Busy as error:
-                raise Busy(
-                    "The files are restored, and git could not follow: somebody took one of its locks away from us. "
-                    "The next command that writes ends this, on both sides.",
-                    hint=error.hint,
-                ) from None
+        except Busy as error:
+            raise Busy(
+                "The files are restored, and git could not follow: somebody took one of its locks away from us. "
+                "The next command that writes ends this, on both sides.",
+                hint=error.hint,
+            ) from None
+        finally:
+            self.close()
 
     def abandon(self) -> None:
         """Lets go of git's locks."""
-        with self._mover() as mover:
-            if mover is not None:
-                mover.abandon()
+        try:
+            with self._mover() as mover:
+                if mover is not None:
+                    mover.abandon()
+        finally:
+            self.close()
 
     def must_go_back(self) -> bool:
         """After a crash: whether git cannot be moved now and has not begun to; raises Busy when it cannot and has."""
