@@ -17,12 +17,13 @@ import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from check_checkpoints import Held, read_checkpoint
-from plain_git import Objects, refs
+from check_checkpoints import Held, State, read_checkpoint
+from plain_git import Objects, objects_of, refs
 
 NAME = "timeline.db"
 _TABLES = ("checkpoint", "move", "redo", "journal", "fresh_ref", "dead_ref", "pin")
 _FORMAT = 1
+_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 class Timeline(NamedTuple):
@@ -43,7 +44,7 @@ def read_timeline(store: Path) -> Timeline:
     nothing = Timeline({table: [] for table in _TABLES}, {}, [])
     if not (store / NAME).exists() or not (store / NAME).stat().st_size:
         return nothing  # a process that died while it made the store left an empty file
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=_MEMORY) as folder:
         for name in (NAME, NAME + "-wal"):
             if (store / name).exists():
                 shutil.copyfile(store / name, Path(folder, name))
@@ -69,9 +70,34 @@ def _text(value: str | bytes) -> str:
     return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else str(value)
 
 
-def timeline_and_refs(store: Path, objects: Objects, *, at_rest: bool = True) -> list[str]:
+class View(NamedTuple):
+    """All that a store says, read once."""
+
+    objects: Objects
+    timeline: Timeline
+    refs: dict[str, str]
+
+    def checkpoints(self) -> dict[str, State]:
+        """The checkpoints of the timeline: id and the workspace that each holds, an empty one where that cannot be read."""
+        read = {name: read_checkpoint(self.objects, commit)[0] for name, commit in self.timeline.commits.items()}
+        return {name: held.files if held is not None else {} for name, held in read.items()}
+
+
+def is_whole(store: Path) -> bool:
+    """Whether a store is one already, as far as git is concerned; its making may have been cut short."""
+    return (store / "objects" / "pack").is_dir() and (store / "HEAD").is_file() and (store / "config").is_file()
+
+
+def view_of(store: Path) -> View:
+    """Reads a store: objects and refs by plain git, the timeline by plain SQLite."""
+    if not is_whole(store):
+        return View({}, read_timeline(store), {})
+    return View(objects_of(store), read_timeline(store), refs(store))
+
+
+def timeline_and_refs(store: Path, view: View, *, at_rest: bool = True) -> list[str]:
     """Where timeline, refs and commits disagree. At rest nothing is under way; right after a crash something may be."""
-    timeline, named = read_timeline(store), refs(store)
+    objects, timeline, named = view
     known = timeline.commits
     found = [*timeline.wrong, *_names(timeline)]
     found += _refs(named, known, {} if at_rest else _owed(timeline))

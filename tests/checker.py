@@ -23,7 +23,7 @@ from pathlib import Path
 
 from check_checkpoints import State, read_checkpoint
 from check_packs import packs
-from check_timeline import NAME, read_timeline, timeline_and_refs
+from check_timeline import NAME, View, is_whole, read_timeline, timeline_and_refs, view_of
 from plain_git import (
     Objects,
     batch_objects,
@@ -40,6 +40,7 @@ from plain_git import (
 
 __all__ = [
     "Objects",
+    "View",
     "batch_objects",
     "disturbed",
     "files_of",
@@ -55,6 +56,7 @@ __all__ = [
     "run_git",
     "tree_entries",
     "tree_of",
+    "view_of",
 ]
 PACK_FILES = re.compile(r"^pack-[0-9a-f]{40}\.(pack|idx|rev|keep|mtimes|bitmap)$")
 #: Everything that a store has at its top; a timeline that could not be read is kept beside the new one.
@@ -62,7 +64,8 @@ TOP = re.compile(
     r"HEAD|config|objects|refs|packed-refs|tmp|lock|cache|timeline\.db(-wal|-shm)?"
     r"|timeline\.db\.damaged-\d+(-wal|-shm)?"
 )
-PASSING = re.compile(r"cache\.new")
+#: A timeline that SQLite has not yet put into its final form has this beside it.
+PASSING = re.compile(r"timeline\.db-journal")
 
 
 def judge(
@@ -71,22 +74,24 @@ def judge(
     *,
     with_fsck: bool = True,
     at_rest: bool = True,
+    view: View | None = None,
 ) -> list[str]:
     """
     Every violation found in a store that no process is using, and in its workspace; empty when all is well.
 
     Without `git fsck`, which is most of the time, every object is still read by git, hashed here and reached from its ref.
     Not `at_rest` is right after a crash: what the next writing command ends or sweeps away may be there, and no more.
+    A caller that has read the store itself gives its `view`.
     """
     place = Path(store)
     found: list[str] = []
     if place.exists():
         found += modes(place) + half_packs(place, at_rest=at_rest) + unknown(place, at_rest=at_rest)
         found += (leftovers(place) + empty_files(place) + held_lock(place)) if at_rest else []
-        if (place / "objects" / "pack").is_dir() and (place / "HEAD").is_file() and (place / "config").is_file():
-            objects = objects_of(place)
-            found += (fsck(place) if with_fsck else []) + hashes(objects) + packs(place)
-            found += timeline_and_refs(place, objects, at_rest=at_rest)
+        if is_whole(place):
+            view = view or view_of(place)
+            found += (fsck(place) if with_fsck else []) + hashes(view.objects) + packs(place)
+            found += timeline_and_refs(place, view, at_rest=at_rest)
     if workspace is not None and at_rest:
         found += strangers(Path(workspace))
     return found

@@ -17,7 +17,7 @@ from mulligan.safefs.directory import Directory, append_at, write_all
 from mulligan.scan.record import Record, decode, tree_in
 
 NAME = b"cache"
-_TEMPORARY = b"cache.new"
+_TEMPORARY = b"cache"  # in tmp/, where the next writing command sweeps what a dead process left
 _MAGIC = b"mulligan-cache-4\n"
 _FRAME = struct.Struct("<IIII")
 _ROOT_PATH = b"\0root"  # no directory has this name
@@ -123,13 +123,17 @@ class Cache:
     def _rewrite(self, store: Directory) -> None:
         frames = [_frame(path, data) for path, data in self._packed.items()]
         whole = b"".join((_MAGIC, _frame(_ROOT_PATH, b""), *frames, _frame(_ROOT_PATH, self.root_tree + self.note)))
-        store.unlink(_TEMPORARY, missing_ok=True)
-        fd = store.create(_TEMPORARY)
-        try:
-            write_all(fd, whole)
-        finally:
-            seam.calls.close(fd)
-        store.rename(_TEMPORARY, NAME)
+        with store.child(b"tmp") as tmp:
+            tmp.unlink(_TEMPORARY, missing_ok=True)
+            fd = tmp.create(_TEMPORARY)
+            try:
+                write_all(fd, whole)
+                tmp.rename(_TEMPORARY, NAME, to=store)
+            except BaseException:
+                tmp.unlink(_TEMPORARY, missing_ok=True)
+                raise
+            finally:
+                seam.calls.close(fd)
         self._log_bytes, self._log_inode = len(whole), store.stat(NAME).st_ino
 
 
