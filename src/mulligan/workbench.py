@@ -24,7 +24,7 @@ from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import IGNORE_FILE
 from mulligan.state.providers import Providers
 from mulligan.timeline import budget, saving
-from mulligan.timeline.commits import BY_NAME, Entry
+from mulligan.timeline.commits import ABSENT, BY_NAME, Entry
 from mulligan.timeline.moves import Move
 from mulligan.timeline.sources import NO_STORE, Reader, Source
 from mulligan.timeline.stores import is_alive
@@ -244,9 +244,10 @@ class Workbench:
             return RestorePlan(entry.id, what, shown)
         target = Target(entry.files_tree, entry.modes_tree, Defaults(*entry.defaults), entry.checkpoint.not_captured)
         rules = self.settings.capture
-        rules = rules._replace(certain=(*rules.certain, *entry.by_name))
+        rules = rules._replace(certain=(*rules.certain, *entry.by_name, *entry.absent))
         drawn = draw(look.source, look.scan, target, paths, already=self._already, rules=rules)
-        return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps, git.move if git is not None else None)
+        move = git.move if git is not None else None
+        return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps, move, drawn.absent)
 
     def _already(self, path: bytes, node: Node) -> bool:
         """Returns whether a path that is not captured is, all the same, what a checkpoint holds."""
@@ -320,9 +321,8 @@ class Workbench:
         state = entry.checkpoint.state if what != "files" else {}
         staged = self.providers.stage(state)
         with_state = what != "files" and bool(self.providers)
-        safety = self._safety(
-            entry, look, writer, verb=verb, needed=not plan.is_noop, with_state=with_state, git=git and git.seen
-        )
+        look.by_name = (*look.by_name, *self._made_in_hiding(plan))
+        safety = self._safety(entry, look, writer, verb=verb, plan=plan, with_state=with_state, git=git and git.seen)
         about = f"mulligan: {verb} to {entry.checkpoint.short_id}"
         move = self.git.journalled(git, about, safety, self.now_ns() // 1_000_000_000) if git is not None else None
         position = entry.id if what != "state" and plan.paths is None else ""
@@ -340,6 +340,15 @@ class Workbench:
         return RestoreReport(
             entry.id, outcome.created, outcome.modified, outcome.deleted, kept, safety, state, git=move
         )
+
+    def _made_in_hiding(self, plan: RestorePlan) -> list[str]:
+        """
+        Returns the paths that a restore of some paths makes although a rule of today hides them.
+
+        No scan would see them: the undo must be told by name, or it would take back the step before.
+        """
+        made = [(a.path, a.after.is_dir) for a in plan.actions if a.before is None and a.after is not None]
+        return [to_text(path) for path in self.observer.hidden(made)] if made and plan.paths is not None else []
 
     def _remember_landing(self, entry: Entry, verb: str, by_name: tuple[str, ...]) -> None:
         """
@@ -382,7 +391,7 @@ class Workbench:
         writer: Any,
         *,
         verb: str,
-        needed: bool,
+        plan: RestorePlan,
         with_state: bool,
         git: GitRecord | None = None,
     ) -> str:
@@ -390,11 +399,12 @@ class Workbench:
         here = self.vault.checkpoints.current()
         same = here is not None and saving.same_state(here, look.scan) and (git is None or self.git.records(here, git))
         # What that one did not look at may be about to change: its undo must concern it.
-        same = same and here is not None and {*look.by_name} <= {*here.by_name}
-        if here is not None and not with_state and (not needed or same):
+        same = same and here is not None and {*look.by_name} <= {*here.by_name} and {*plan.absent} <= {*here.absent}
+        if here is not None and not with_state and (plan.is_noop or same):
             return here.id
         about = f"before {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}"
-        draft = self.draft("", about, "safety", state=self.providers.capture())._replace(git=git)
+        known = {ABSENT: list(plan.absent)} if plan.absent else {}
+        draft = self.draft("", about, "safety", state=self.providers.capture(), metadata=known)._replace(git=git)
         # The target itself may be the next to go.
         return self.keep(draft, look, writer, as_position=False, sparing=entry.id)[0].id
 

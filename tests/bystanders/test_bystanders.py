@@ -129,3 +129,41 @@ def test_what_took_the_place_of_a_tracked_file_in_an_ignored_directory_is_kept_a
     assert any(keep.path.startswith("out/x") for keep in report.kept)
     ws.undo()
     assert (project / "a").read_text() == "2"
+
+
+def test_undo_removes_what_the_restore_made_where_a_rule_hides_everything_else(ws, project):
+    """The directory was hidden but for what git tracks; the tracked file was gone, so the restore made it anew."""
+    git("init", "-q", cwd=project)
+    put(project, "out/x", "tracked")
+    git("add", "out/x", cwd=project)
+    ws.save("one")
+    (project / "out/x").unlink()
+    put(project, ".gitignore", "out/\n")
+    put(project, "out/hidden", "mine")
+    before = contents(project)
+    ws.restore("one")
+    assert (project / "out/x").read_text() == "tracked"
+    ws.undo()
+    assert contents(project) == before
+    ws.redo()
+    assert (project / "out/x").read_text() == "tracked"
+    ws.undo()
+    assert contents(project) == before
+
+
+def test_undo_takes_back_a_path_that_was_restored_although_a_rule_hides_it(ws, project):
+    """A rule of today hides it, nothing stood there, and somebody asked for it by its path: the undo is about that step."""
+    put(project, "a.log", "1")
+    put(project, "b", "1")
+    ws.save("one")
+    (project / "a.log").unlink()
+    put(project, "b", "2")
+    put(project, ".gitignore", "*.log\n")
+    ws.save("two")
+    before = contents(project)
+    assert ws.restore("one", paths=["a.log"]).created == ["a.log"]
+    ws.undo()
+    assert contents(project) == before
+    ws.redo()
+    assert (project / "a.log").read_text() == "1"
+    assert (project / "b").read_text() == "2"

@@ -74,7 +74,11 @@ class Keep:
 
 @dataclass(frozen=True)
 class RestorePlan:
-    """The frozen result of planning: apply it, print it, or throw it away."""
+    """
+    The frozen result of planning: apply it, print it, or throw it away.
+
+    `absent` are those of the paths it makes where rules hide what stands there now: nothing, which no scan can tell later.
+    """
 
     target: str
     what: str = "files"
@@ -82,6 +86,7 @@ class RestorePlan:
     actions: tuple[Action, ...] = ()
     keeps: tuple[Keep, ...] = ()
     git: GitMove | None = None
+    absent: tuple[str, ...] = ()
 
     @property
     def creates(self) -> list[str]:

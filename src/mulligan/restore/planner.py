@@ -49,6 +49,7 @@ class Drawn(NamedTuple):
 
     actions: tuple[Action, ...]
     keeps: tuple[Keep, ...]
+    absent: tuple[str, ...] = ()
 
 
 class _Draft:
@@ -64,6 +65,7 @@ class _Draft:
         self.target = target
         self.actions: list[Action] = []
         self.keeps: dict[bytes, Keep] = {}
+        self.absent: list[str] = []
         self._now = Permissions(source, scan.modes, scan.defaults)
         self._then = Permissions(source, target.modes_tree, target.defaults)
         self._out_now = scan.cover()
@@ -134,6 +136,8 @@ class _Draft:
             return
         if action.after is not None and action.after.is_dir:
             self._made.add(action.path)
+        if not clear and self._out_now.above(action.path) is not None:
+            self.absent.append(to_text(action.path))
         self.actions.append(action)
 
     def _hidden_now(self, path: bytes) -> bytes | None:
@@ -239,7 +243,9 @@ def draw(
     draft.unseen(wanted)
     draft.settle_directories()
     draft.actions.sort(key=lambda action: (action.path, action.after is not None))
-    return Drawn(tuple(draft.actions), tuple(draft.keeps[path] for path in sorted(draft.keeps)))
+    return Drawn(
+        tuple(draft.actions), tuple(draft.keeps[path] for path in sorted(draft.keeps)), tuple(sorted(draft.absent))
+    )
 
 
 def _selection(source: Source, scan: Scan, target: Target, paths: tuple[bytes, ...] | None) -> Callable[[bytes], bool]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import UserError
@@ -106,6 +106,17 @@ class Observer:
                 if repo is not None:
                     repo.close()
 
+    def hidden(self, paths: Iterable[tuple[bytes, bool]]) -> list[bytes]:
+        """Returns those of some paths, each with whether it is a directory, that would not be captured if they were there."""
+        with _open_root(self._settings.workspace) as root:
+            repo = self._repository()
+            try:
+                scope = self._scope(repo, self._settings.capture)
+                return [path for path, is_dir in paths if _is_out(root, scope, path, is_dir=is_dir)]
+            finally:
+                if repo is not None:
+                    repo.close()
+
     def _repository(self) -> Repository | None:
         """Returns the git repository around the workspace; its reader is only loaded where something looks like one."""
         at = self._settings.workspace
@@ -172,18 +183,29 @@ def _hidden_from_git(root: Directory, scope: Scope) -> Callable[[bytes], bool]:
     def is_ignored(path: bytes) -> bool:
         if not scope.included(path):
             return False
-        rules, levels = scope.rules, [*ancestors(path), path]
-        for directory, below in zip((b"", *levels), levels, strict=False):
-            try:
-                with root.descend(directory) as opened:
-                    rules = rules.enter(directory, opened.read(IGNORE_FILE, limit=IGNORES_LIMIT))
-            except OSError:
-                pass  # none there, or one that git does not read either
-            if rules.verdict(below, below != path):
-                return True
-        return False
+        return any(rules.verdict(below, below != path) for below, rules in _levels(root, scope, path))
 
     return is_ignored
+
+
+def _levels(root: Directory, scope: Scope, path: bytes) -> Iterator[tuple[bytes, Rules]]:
+    """Yields each directory above a path, and the path, with the rules that decide over it."""
+    rules, levels = scope.rules, [*ancestors(path), path]
+    for directory, below in zip((b"", *levels), levels, strict=False):
+        try:
+            with root.descend(directory) as opened:
+                rules = rules.enter(directory, opened.read(IGNORE_FILE, limit=IGNORES_LIMIT))
+        except OSError:
+            pass  # none there, or one that git does not read either
+        yield below, rules
+
+
+def _is_out(root: Directory, scope: Scope, path: bytes, *, is_dir: bool) -> bool:
+    for below, rules in _levels(root, scope, path):
+        name, folder = os.path.basename(below), is_dir or below != path
+        if scope.decide(below, name, rules, is_dir=folder)[0]:
+            return not scope.wanted_inside(path, is_dir=is_dir)
+    return False
 
 
 def _open_root(path: str) -> Directory:

@@ -34,6 +34,8 @@ NO_TREE = bytes(20)
 FORMAT = 1
 #: In a checkpoint's metadata: the paths that were captured because a program asked for them by name.
 BY_NAME = "captured_by_name"
+#: And those where nothing stood although a rule hides what is there: a restore was about to make something there.
+ABSENT = "absent"
 
 
 class Writer(Protocol):
@@ -61,7 +63,15 @@ class Entry(NamedTuple):
     @property
     def by_name(self) -> tuple[str, ...]:
         """The paths that were captured because a program asked for them, whatever hid them."""
-        named = self.checkpoint.metadata.get(BY_NAME, ())
+        return self._listed(BY_NAME)
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """The paths of which it is known that nothing stood there, whatever hid them."""
+        return self._listed(ABSENT)
+
+    def _listed(self, key: str) -> tuple[str, ...]:
+        named = self.checkpoint.metadata.get(key, ())
         return tuple(path for path in named if isinstance(path, str)) if isinstance(named, list) else ()
 
     @property
