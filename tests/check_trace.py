@@ -17,6 +17,7 @@ CHANGING = (
     "fchmod,fchmodat,chown,fchown,lchown,fchownat,utimensat,futimesat,utimes,setxattr,lsetxattr,fsetxattr,removexattr,"
     "lremovexattr,fremovexattr"
 )
+_CHANGING = frozenset(CHANGING.split(","))
 _LINE = re.compile(r"^(?:\d+ +)?(\w+)\((.*)$")
 _NAMED = re.compile(r'(?:(?:AT_FDCWD|\d+)<((?:[^>\\]|\\.)*)>(?:\(deleted\))?, )?"((?:[^"\\]|\\.)*)"')
 _FIRST = re.compile(r"^\d+<((?:[^>\\]|\\.)*)>")
@@ -61,6 +62,8 @@ def places(line: str) -> Iterator[str]:
     if match is None:
         return
     call, rest = match.groups()
+    if call not in _CHANGING:
+        return
     if call in {"open", "openat", "openat2"} and not _OPENS.search(rest):
         return
     if call in _BY_DESCRIPTOR:

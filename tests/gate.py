@@ -59,6 +59,13 @@ _GO_ON = 1
 _PATIENCE_MS = 60_000
 
 
+class Point(NamedTuple):
+    """Where to kill: at which call, from 1 on, and of which kind it is."""
+
+    call: str
+    number: int
+
+
 class Passage(NamedTuple):
     """What became of a process: the calls that came to the gate, who was killed, and how the process ended."""
 

@@ -1,313 +1,224 @@
 """
-Kills `mulligan` at every system call that changes something, and asks the next command to work without help.
+Kills every operation at every system call that changes something, and asks the next command to work without help.
 
-    python tests/crash/kill_sweep.py [--trials N] [--seed N] [--verb save|restore|undo|gc|restore-git|undo-git] [--call NAME ...]
+    python tests/crash/kill_sweep.py [--size N] [--operation NAME ...] [--depth N] [--how gate|strace] [--build NAME] [--first]
 
-Each trial makes a fresh project and store, runs one command under strace with a SIGKILL injected at the k-th call of one
-kind, and then checks: every workspace file is old or new; the next commands work; the whole workspace is old or new after
-them; every acknowledged checkpoint is there with its bytes; what was unsaved can be had back; the judge finds nothing.
-Where git is moved too: what git says is old or new together with the files, no commit is lost, and no lock is left.
-Without `--trials` every (call, k) of every verb is tried. The exit code is 1 if any invariant broke.
+`--size` is the number of kills of each operation, spread so that rare calls come first; 0, the default, is every one: k = 1,
+2, … until the operation comes through. With `--depth 2` the next command is killed as well, and with 3 the one after that.
+`gate` forks this process and kills at the k-th call of any kind; `strace` runs the real command line, and kills at the k-th
+call of each kind. `--build` tries a known-bad build, which must be caught; `--first` ends at the first finding; `--at` kills
+at one call alone, to look at a finding again.
+After each kill: every workspace file is old or new at that instant; bystanders are untouched; every acknowledged checkpoint
+is there, whole, by plain git; the next commands work; the whole workspace is old or new after them, and git with it where it
+moves; what was unsaved can be had back; nothing is left behind; the judge finds nothing.
+Exit codes: 0 nothing broke, 1 something did, 77 this machine cannot do it.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
-import json
+import functools
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Protocol
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-import mulligan
-from checker import judge
-from tools import mulligan_argv, plain_environment
-from tree import Node, contents, put
-from users_repository import commits, expect_whole, make_dirty, move_on, new_repository, seen
+import strace_kills
+from aftermath import Aftermath, Ground
+from bad_kill_builds import BUILDS, LASTING
+from git_scenes import Scene, broken_git, scene_with_git
+from kill_operations import KILLED, LARGE, NOBODY, ORDINARY
 
-CALLS = [
-    "openat",
-    "mkdir",
-    "mkdirat",
-    "rename",
-    "renameat",
-    "renameat2",
-    "link",
-    "linkat",
-    "symlinkat",
-    "unlink",
-    "unlinkat",
-    "rmdir",
-    "write",
-    "pwrite64",
-    "writev",
-    "pwritev",
-    "fsync",
-    "fdatasync",
-    "syncfs",
-    "ftruncate",
-    "fchmod",
-    "fchmodat",
-    "utimensat",
-    "copy_file_range",
-    "sendfile",
-    "fallocate",
-    "flock",
-    "fcntl",
-]
-VERBS = {
-    "save": ["save", "killed"],
-    "restore": ["restore", "one", "-y"],
-    "undo": ["undo"],
-    "gc": ["gc"],
-    "restore-git": ["restore", "one", "--git", "-y"],
-    "undo-git": ["undo"],
-}
-Tree = dict[str, Node]
+from gate import NO_GATE, Passage, Point, gate_works, passed
+from tools import strace_works
+
+__all__ = ["Scene", "broken_git", "scene_with_git"]  # for the power cuts
+CANNOT = 77
+_PROGRESS_S = 20
 
 
-class Scene(NamedTuple):
-    """One trial's places, and what must be true of them."""
+class Killer(Protocol):
+    """A way to run an operation and kill it."""
 
-    project: Path
-    store: Path
-    old: Tree
-    new: Tree
-    acknowledged: dict[str, Tree]
-    git: tuple[Any, Any, set[bytes]] | None = None
+    def points(self, ground: Ground) -> list[Point]:
+        """Returns every place, in the order in which they come."""
 
-
-def edit(project: Path, number: int) -> None:
-    """A few changes of every kind, different for each number."""
-    for index in range(3):
-        put(project, f"d{index}/f", f"{number} {index}\n" * 40)
-    put(project, "same", "same")
-    put(project, f"only{number}/x", str(number))
-    for other in range(9):
-        if other != number:
-            shutil.rmtree(project / f"only{other}", ignore_errors=True)
-    swap = project / "swap"
-    if swap.is_dir():
-        shutil.rmtree(swap)
-    swap.unlink(missing_ok=True)
-    if number % 2:
-        put(project, "swap", "a file")
-    else:
-        put(project, "swap/inner", "in a directory")
+    def run(self, ground: Ground, point: Point) -> Passage:
+        """Runs the operation and kills it there, if it comes there."""
 
 
-def scene(folder: Path, verb: str) -> Scene:
-    """A project with two checkpoints and unsaved edits, ready for one command."""
-    project, store = folder / "project", folder / "store"
-    project.mkdir()
-    ws = mulligan.open(project, store=store)
-    saved = {}
-    for number, name in ((1, "one"), (2, "two"), (3, "three")):
-        edit(project, number)
-        saved[ws.save(name).id] = contents(project)
-    if verb == "gc":
-        gone = ws.get("two").id
-        ws.delete("two")
-        del saved[gone]
-    else:
-        edit(project, 4)
-        put(project, "unsaved/work", "mine")
-    old = contents(project)
-    target = {"restore": ws.get("one").id, "undo": ws.get("three").id}.get(verb)
-    return Scene(project, store, old, saved[target] if target else old, saved)
+class Gate:
+    """Kills forks of this process, at the k-th call of any kind."""
+
+    def __init__(self, build: str) -> None:
+        self.build = build
+
+    def points(self, ground: Ground) -> list[Point]:
+        """Runs the operation once and counts."""
+        ground.reset().close()
+        seen = self.run(ground, Point("", 0))
+        assert seen.code == 0, "the operation fails without any kill"
+        return [Point(call, number) for number, call in enumerate(seen.calls, 1)]
+
+    def run(self, ground: Ground, point: Point) -> Passage:
+        """Kills at the k-th call, in the build that is asked for."""
+
+        def act() -> None:
+            with BUILDS[self.build]():
+                ground.act()
+
+        return passed(act, die_at=point.number)
 
 
-def scene_with_git(folder: Path, verb: str) -> Scene:
-    """A repository that an agent moved on in, and unsaved edits; for undo, after all of that was rolled back."""
-    project, store = folder / "project", folder / "store"
-    new_repository(project)
-    make_dirty(project)
-    ws = mulligan.open(project, store=store)
-    saved = {ws.save("one", git=True).id: contents(project)}
-    then = seen(project)
-    move_on(project)
-    put(project, "unsaved/work", "mine")
-    later, files, made = seen(project), contents(project), commits(project)
-    branches = "for-each-ref", "refs/heads", "refs/tags", "refs/stash"
-    if verb == "undo-git":
-        ws.restore("one", git=True)
-        return Scene(project, store, contents(project), files, saved, (seen(project), later, made))
-    agent = [line for line in later[branches].splitlines(keepends=True) if line.endswith(b"/agent\n")]
-    then[branches] = b"".join(
-        sorted([*agent, *then[branches].splitlines(keepends=True)], key=lambda line: line.split()[2])
-    )
-    return Scene(project, store, files, saved[ws.get("one").id], saved, (later, then, made))
+class Tally:
+    """What came of one operation."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.began = name, time.monotonic()
+        self.tried = self.kills = self.broken = self.litter = self.points = 0
+        self.seconds: list[float] = []
+
+    def take(self, what: str, kills: int, after: Aftermath, wrong: list[str]) -> None:
+        """Counts a trial and tells what broke."""
+        self.tried += 1
+        self.kills += kills
+        self.broken += bool(wrong)
+        self.litter = max(self.litter, after.litter)
+        self.seconds.append(after.seconds)
+        for line in wrong:
+            print(f"BROKEN {self.name}, {what}: {line}", flush=True)
+
+    def line(self) -> str:
+        """The summary."""
+        times = sorted(self.seconds) or [0.0]
+        next_ms = f"{times[len(times) // 2] * 1000:.0f}/{times[len(times) * 99 // 100] * 1000:.0f}"
+        took = time.monotonic() - self.began
+        return (
+            f"{self.name}: {self.points} points, {self.tried} tried, {self.kills} kills, {self.broken} broken, "
+            f"next command {next_ms} ms (median/p99), at most {self.litter} temporaries, {took:.0f} s"
+        )
 
 
-def broken_git(scene: Scene, *, new: bool) -> Iterator[str]:
-    """Whatever is not as it must be in the user's repository, given which way the files went."""
-    if scene.git is None:
-        return
-    old, moved, made = scene.git
-    now, wanted = seen(scene.project), moved if new else old
-    differing = [words for words in wanted if now[words] != wanted[words]]
-    if differing:
-        yield f"files are {'new' if new else 'old'}, git is not: {differing}"
-    if not made <= commits(scene.project):
-        yield "a commit is not reachable any more"
-    try:
-        expect_whole(scene.project)
-    except AssertionError as error:
-        yield f"git: {error}"
+def trials(points: list[Point], size: int, depth: int, rng: random.Random) -> Iterator[list[Point]]:
+    """Where to kill, one list of a kill and those that follow it for each trial."""
+    order = spread(points, rng) if size or depth > 1 else [*points, Point("", len(points) + 1)]
+    rounds = size or len(order)
+    for number in range(rounds):
+        if number >= len(order) and depth == 1:
+            return
+        first = order[number % len(order)]
+        yield [first, *(Point("", 1 + int(rng.random() * rng.random() * 400)) for _ in range(depth - 1))]
 
 
-def traced(scene: Scene, verb: str, *options: str) -> subprocess.CompletedProcess[bytes]:
-    """Runs the command of a verb under strace."""
-    command = mulligan_argv("--json", "--store", scene.store, *VERBS[verb])
-    return subprocess.run(
-        ["strace", "-f", "-qq", *options, *command],
-        cwd=scene.project,
-        env=plain_environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
-
-
-def points(folder: Path, verb: str) -> list[tuple[str, int]]:
-    """Every (call, k) of a verb from the moment it first names its store on."""
-    folder.mkdir()
-    here, log = (scene_with_git if verb.endswith("-git") else scene)(folder, verb), folder / "trace"
-    done = traced(here, verb, "-e", "trace=" + ",".join(f"?{call}" for call in CALLS), "-o", os.fspath(log))
-    assert done.returncode == 0, done.stderr.decode()
-    seen: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-    reached: dict[str, int] = {}
-    started = False
-    for line in log.read_text(errors="replace").splitlines():
-        pid, rest = line.split(None, 1)
-        call = rest.split("(", 1)[0]
-        if call not in CALLS:
-            continue
-        seen[pid][call] += 1
-        started = started or os.fspath(here.store) in rest
-        if started:
-            reached.setdefault(call, seen[pid][call])
-    most = {call: max(counts[call] for counts in seen.values()) for call in reached}
-    return [(call, k) for call in reached for k in range(min(reached[call], most[call]), most[call] + 1)]
-
-
-def broken(scene: Scene, verb: str, killed: bool, said: bytes) -> Iterator[str]:
-    """Whatever is not as it must be after the command was killed, or came through."""
-    between = contents(scene.project)
-    for path, node in between.items():
-        ours = Path(path).name.startswith(".mulligan-")
-        if node.kind == "file" and not ours and node not in {scene.old.get(path), scene.new.get(path)}:
-            yield f"{path} is neither old nor new right after the kill"
-    ws = mulligan.open(scene.project, store=scene.store)
-    found = {cp.id for cp in ws.log()}
-    if not scene.acknowledged.keys() <= found:
-        yield "an acknowledged checkpoint is missing"
-    after = ws.save("after")
-    now = contents(scene.project)
-    if now not in (scene.old, scene.new):
-        changed = [path for path in now.keys() | scene.old.keys() if now.get(path) != scene.old.get(path)]
-        yield f"the workspace is neither old nor new after the next command; not old: {sorted(changed)}"
-    yield from broken_git(scene, new=now == scene.new)
-    if not killed and now != scene.new:
-        yield "acknowledged, but the workspace is not new"
-    if not killed and verb == "save" and json.loads(said)["checkpoint"]["id"] not in {cp.id for cp in ws.log()}:
-        yield "the save was acknowledged and is not there"
-    for cp in [*ws.log(), after]:
-        yield from unreadable(ws, cp, scene.acknowledged.get(cp.id) or (scene.old if cp.name == "killed" else None))
-    if now == scene.new != scene.old and not any(holds(ws, cp, scene.old) for cp in ws.log()):
-        yield "what was unsaved before the command is in no checkpoint"
-    ws.restore(next(iter(scene.acknowledged)))
-    if contents(scene.project) != scene.acknowledged[next(iter(scene.acknowledged))]:
-        yield "a restore after the kill is not exact"
-    if not ws.check().ok:
-        yield f"check: {ws.check().problems}"
-    yield from judge(scene.store, scene.project)
-
-
-def holds(ws: Any, cp: Any, tree: Tree) -> bool:
-    """Whether a checkpoint has every file of a tree."""
-    return not list(unreadable(ws, cp, tree))
-
-
-def unreadable(ws: Any, cp: Any, tree: Tree | None) -> Iterator[str]:
-    """Files of a checkpoint that do not have the bytes they should."""
-    for path, node in (tree or {}).items():
-        if node.kind == "file":
-            try:
-                same = ws.cat(cp, path) == node.content
-            except mulligan.MulliganError as error:
-                yield f"{cp.name}: {path}: {error}"
-                continue
-            if not same:
-                yield f"{cp.name}: {path} has other bytes"
-
-
-def trial(folder: Path, verb: str, call: str, k: int) -> tuple[bool, list[str]]:
-    """One kill: whether it hit, and what broke."""
-    folder.mkdir()
-    here = (scene_with_git if verb.endswith("-git") else scene)(folder, verb)
-    done = traced(here, verb, "-o", os.devnull, "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={k}")
-    killed = done.returncode in {-9, 137}
-    if not killed and done.returncode != 0:
-        return killed, [f"exit {done.returncode}: {done.stderr.decode(errors='replace')}"]
-    try:
-        return killed, list(broken(here, verb, killed, done.stdout))
-    except mulligan.MulliganError as error:
-        return killed, [f"the next command failed: {type(error).__name__}: {error}"]
-
-
-def spread(chosen: list[tuple[str, int]], rng: random.Random) -> list[tuple[str, int]]:
+def spread(points: list[Point], rng: random.Random) -> list[Point]:
     """All points in an order that visits every kind of call early, since the rare ones are the telling ones."""
-    shuffled = rng.sample(chosen, len(chosen))
     turn: collections.Counter[str] = collections.Counter()
     ranked = []
-    for call, k in shuffled:
-        turn[call] += 1
-        ranked.append((turn[call], call, k))
-    return [(call, k) for _turn, call, k in sorted(ranked, key=lambda rank: rank[0])]
+    for point in rng.sample(points, len(points)):
+        turn[point.call] += 1
+        ranked.append((turn[point.call], point))
+    return [point for _turn, point in sorted(ranked, key=lambda rank: rank[0])]
+
+
+def strike(ground: Ground, killer: Killer, where: list[Point]) -> tuple[int, bool, list[str]]:
+    """Sets the stage and kills; returns how many kills hit, whether the operation died, and what went wrong meanwhile."""
+    ground.reset().close()
+    first = killer.run(ground, where[0])
+    wrong = [] if first.code in {0, -9} else [f"the operation ended with {first.code}, and was not killed"]
+    kills = int(first.killed)
+    for point in where[1:] if first.died else ():
+        how = ("save", "gc", "doctor")[point.number % 3]
+        again = passed(functools.partial(ground.go_on, how), die_at=point.number)
+        kills += again.killed
+        if again.code not in {0, -9}:
+            wrong.append(f"the command after a kill ended with {again.code}")
+        if not again.died:
+            break
+    return kills, first.died, wrong
+
+
+def sweep(ground: Ground, killer: Killer, options: argparse.Namespace) -> Tally:
+    """Kills one operation as often as is wanted."""
+    tally, rng = Tally(ground.name), random.Random(options.seed)
+    points, told = killer.points(ground), time.monotonic()
+    tally.points = len(points)
+    chosen = [[Point("", number)] for number in options.at] if options.at else None
+    if options.build != "good":
+        strike(ground, killer, [Point("", 0)])
+        if wrong := Aftermath(ground, rng, died=False).wrong():
+            print(f"the build is wrong even when nobody kills it: {wrong}", flush=True)
+    for where in chosen or trials(points, options.size, options.depth, rng):
+        kills, died, wrong = strike(ground, killer, where)
+        after = Aftermath(ground, rng, died=died, saved=options.depth > 1)
+        told_where = ", then ".join(f"{point.call} {point.number}" for point in where)
+        with BUILDS[options.build if options.build in LASTING else "good"]():
+            wrong += after.wrong()
+        tally.take(told_where, kills, after, wrong)
+        if tally.broken and options.first:
+            break
+        if time.monotonic() - told > _PROGRESS_S:
+            told = time.monotonic()
+            print(f"  {tally.line()}", file=sys.stderr, flush=True)
+    return tally
 
 
 def main() -> int:
-    """Runs the sweep and prints one line per verb, and one per violation."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=0, help="kills per verb, spread at random; 0 for every one")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--verb", choices=VERBS, action="append")
-    parser.add_argument("--call", choices=CALLS, action="append", help="kill at these calls only")
-    options = parser.parse_args()
-    failures = 0
-    with tempfile.TemporaryDirectory(prefix="kill-sweep-") as base:
+    """Runs the sweep and prints one line per operation, and one per violation."""
+    options = arguments().parse_args()
+    if options.how == "strace" and not strace_works():
+        print("strace is not here or may not trace: not run")
+        return CANNOT
+    if not gate_works():
+        print(f"{NO_GATE}: not run")
+        return CANNOT
+    began, tallies = time.monotonic(), []
+    known = strace_kills.COMMANDS if options.how == "strace" else KILLED
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="kill-sweep-", dir=options.base or memory) as base:
+        os.chmod(base, 0o755)  # an ordinary user may work in it
         os.environ["HOME"] = os.environ["XDG_STATE_HOME"] = os.environ["XDG_CONFIG_HOME"] = base
-        for verb in options.verb or VERBS:
-            began = time.monotonic()
-            chosen = [
-                point for point in points(Path(base, f"{verb}-count"), verb) if point[0] in (options.call or CALLS)
-            ]
-            total, hits = len(chosen), 0
-            if options.trials:
-                chosen = spread(chosen, random.Random(options.seed))[: options.trials]
-            for call, k in chosen:
-                folder = Path(base, "trial")
-                hit, wrong = trial(folder, verb, call, k)
-                hits += hit
-                failures += bool(wrong)
-                for line in wrong:
-                    print(f"BROKEN {verb} {call} {k}: {line}", flush=True)
-                shutil.rmtree(folder)
-            took = time.monotonic() - began
-            print(f"{verb}: {total} points, {len(chosen)} tried, {hits} killed, {took:.0f} s", flush=True)
-    print(f"{failures} trials broke an invariant")
-    return 1 if failures else 0
+        for name in options.operation or known:
+            folder = Path(base, name)
+            folder.mkdir()
+            user = NOBODY if name in ORDINARY and os.geteuid() == 0 else None
+            ground = Ground(folder, name, (KILLED | LARGE)[name], user=user)
+            killer = strace_kills.Strace() if options.how == "strace" else Gate(options.build)
+            with ground.as_user():
+                tallies.append(sweep(ground, killer, options))
+            print(tallies[-1].line(), flush=True)
+            shutil.rmtree(folder)
+            if tallies[-1].broken and options.first:
+                break
+    kills, broken = sum(tally.kills for tally in tallies), sum(tally.broken for tally in tallies)
+    tried = sum(tally.tried for tally in tallies)
+    print(f"kills: {tried} tried, {broken} broken, {kills} kills, depth {options.depth}, {options.how}, "
+          f"{len(tallies)} operations, {time.monotonic() - began:.0f} s")  # fmt: skip
+    return 1 if broken or not tried else 0
+
+
+def arguments() -> argparse.ArgumentParser:
+    """The options."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", type=int, default=0, help="kills per operation, spread; 0 for every one")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--operation", choices=KILLED | LARGE, action="append")
+    parser.add_argument("--at", type=int, action="append", help="kill at this call only, whichever it is")
+    parser.add_argument("--depth", type=int, choices=(1, 2, 3, 4), default=1)
+    parser.add_argument("--how", choices=("gate", "strace"), default="gate")
+    parser.add_argument("--build", choices=BUILDS, default="good")
+    parser.add_argument("--first", action="store_true", help="end at the first finding")
+    parser.add_argument(
+        "--base", default=None, help="the directory to work below (default: in memory, if there is such)"
+    )
+    return parser
 
 
 if __name__ == "__main__":

@@ -1,0 +1,216 @@
+"""
+Builds of mulligan that lose something when they are killed: each has one fault, and the sweep must find it.
+
+A build is a context in which the operation runs; the judge and the next command are always the real ones.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from mulligan.errors import Busy
+from mulligan.restore import executor, procedure
+from mulligan.restore.layout import temporary_name
+from mulligan.safefs import seam
+from mulligan.safefs.directory import Directory, read_all, write_all
+from mulligan.store import collect, refs
+from mulligan.store.pack_writer import PackWriter
+from mulligan.timeline import health, journal, vault
+from mulligan.timeline.checkpoints import Checkpoints
+from mulligan.timeline.vault import Vault
+
+
+@contextmanager
+def replaced(owner: Any, **parts: Any) -> Iterator[None]:
+    """Puts other functions in the place of some, for a while."""
+    before = {name: getattr(owner, name) for name in parts}
+    for name, part in parts.items():
+        setattr(owner, name, part)
+    try:
+        yield
+    finally:
+        for name, part in before.items():
+            setattr(owner, name, part)
+
+
+# -- restores ---------------------------------------------------------------------------------------
+
+
+def in_place() -> Any:
+    """New bytes are written into the old file."""
+    real = executor.Executor._swap
+
+    def swap(self: Any, number: int, action: Any, parent: Directory, stage: Directory) -> None:
+        name, temporary = os.path.basename(action.path), temporary_name(self._token, number)
+        if action.before.is_link or action.after.is_link:
+            real(self, number, action, parent, stage)
+            return
+        with stage.reading(temporary) as staged:
+            content = read_all(staged)
+        fd = seam.calls.open(name, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, dir_fd=parent.fd)
+        write_all(fd, content[: len(content) // 2])
+        write_all(fd, content[len(content) // 2 :])
+        seam.calls.close(fd)
+        stage.unlink(temporary)
+        self._done(action)
+
+    return replaced(executor.Executor, _swap=swap)
+
+
+def unlink_first() -> Any:
+    """The old file goes before the new one comes."""
+
+    def swap(self: Any, number: int, action: Any, parent: Directory, stage: Directory) -> None:
+        parent.unlink(os.path.basename(action.path))
+        stage.rename(temporary_name(self._token, number), os.path.basename(action.path), to=parent)
+        self._done(action)
+
+    return replaced(executor.Executor, _swap=swap)
+
+
+@contextmanager
+def journal_late() -> Iterator[None]:
+    """The journal is written when the files have changed."""
+    real, held = executor.Executor.run, []
+
+    def run(self: Any, stage: Any) -> Any:
+        outcome = real(self, stage)
+        journal.open_journal(*held.pop())
+        return outcome
+
+    def wait(*what: Any) -> None:
+        held.append(what)
+
+    with replaced(procedure, open_journal=wait, set_phase=lambda *_: None), replaced(executor.Executor, run=run):
+        yield
+
+
+@contextmanager
+def clean_before_validate() -> Iterator[None]:
+    """Everything that is to change is removed, and only then is it seen whether the store can give the new files."""
+
+    def prepare(stager: Any, doer: Any, _git: Any, progress: Any) -> Any:
+        for number, action in (*doer._layout.removes, *doer._layout.places):
+            if action.before is not None and not action.before.is_dir:
+                parent, name, _stage, _temporary = doer._places_of(number, action)
+                parent.unlink(name)
+        return stager.run(progress)
+
+    def place(self: Any, number: int, action: Any) -> None:
+        parent, name, stage, temporary = self._places_of(number, action)
+        stage.rename(temporary, name, to=parent)
+        self._done(action)
+
+    def remove(self: Any, _: int, action: Any) -> None:
+        self._done(action)
+
+    with replaced(procedure, _prepare=prepare), replaced(executor.Executor, _place=place, _remove=remove):
+        yield
+
+
+# -- saves ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def timeline_first() -> Iterator[None]:
+    """The timeline names a checkpoint whose objects are not yet there."""
+    finish, settle, waiting = PackWriter.finish, Vault.settle, []
+
+    def wait(self: Any) -> None:
+        waiting.append(self)
+
+    def later(self: Any) -> None:
+        settle(self)
+        while waiting:
+            finish(waiting.pop())
+
+    with replaced(PackWriter, finish=wait), replaced(Vault, settle=later):
+        yield
+
+
+@contextmanager
+def ref_not_owed() -> Iterator[None]:
+    """Nothing says that a ref is still to be written."""
+    add, settle = Checkpoints.add, Vault.settle
+
+    def forgetful(self: Any, entry: Any) -> None:
+        add(self, entry)
+        self._db.run("DELETE FROM fresh_ref")
+
+    def write_all_refs(self: Any) -> None:
+        settle(self)
+        have = refs.read_refs(self.directory)
+        for name, commit in self.checkpoints.roots().items():
+            if have.get(name) != commit:
+                refs.write_ref(self.directory, name, commit)
+
+    with replaced(Checkpoints, add=forgetful), replaced(Vault, settle=write_all_refs):
+        yield
+
+
+def gc_removes_first() -> Any:
+    """Old packs go before the new one is in place."""
+
+    def rewrite(store: Any, group: Any, order: Any) -> None:
+        placed = collect.PlacedPacks(store.directory)
+        chains = order.among(row.oid for source in group for row in source.rows)
+        names = collect.Rewriter(store, placed, group).run(chains)
+        collect._remove(store, [source.pack for source in group if source.pack.name not in names])
+        placed.place()
+
+    return replaced(collect, _rewrite=rewrite)
+
+
+# -- what only the next command shows ---------------------------------------------------------------
+
+
+def never_swept() -> Any:
+    """Nobody removes what a dead process left in tmp/."""
+    return replaced(vault, sweep_temporaries=lambda _: None)
+
+
+@contextmanager
+def lock_by_existence() -> Iterator[None]:
+    """The lock is a file that is there, and stays when its process dies."""
+
+    @contextmanager
+    def exclusive(directory: Directory, *, wait: float = 0.0, purpose: str = "") -> Iterator[None]:
+        try:
+            seam.calls.close(directory.create(b"held"))
+        except FileExistsError:
+            raise Busy("The store is in use.") from None
+        try:
+            yield
+        finally:
+            directory.unlink(b"held")
+
+    with replaced(vault, exclusive=exclusive), replaced(health, exclusive=exclusive):
+        yield
+
+
+Build = Callable[[], AbstractContextManager[Any]]
+#: By name: the build, and the operation in which it shows.
+BUILDS: dict[str, Build] = {
+    "good": nullcontext,
+    "in-place": in_place,
+    "unlink-first": unlink_first,
+    "journal-late": journal_late,
+    "clean-before-validate": clean_before_validate,
+    "timeline-first": timeline_first,
+    "ref-not-owed": ref_not_owed,
+    "gc-removes-first": gc_removes_first,
+    "never-swept": never_swept,
+    "lock-by-existence": lock_by_existence,
+}
+SHOWS = {"timeline-first": "save-second", "ref-not-owed": "save-second", "gc-removes-first": "gc",
+         "never-swept": "save-second", "lock-by-existence": "save-second"}  # fmt: skip
+#: Faults of the next command, and not of the one that was killed.
+LASTING = frozenset({"never-swept", "lock-by-existence"})
+
+
+def shown_by(build: str) -> str:
+    """The operation whose kills show a build's fault."""
+    return SHOWS.get(build, "restore")
