@@ -7,6 +7,7 @@ The file names the holder only for the message of the one who waits.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -20,6 +21,7 @@ from mulligan.safefs.directory import Directory
 NAME = b"lock"
 DEFAULT_WAIT = 2.0
 _held: set[int] = set()
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL)
 
 
 @contextmanager
@@ -27,7 +29,8 @@ def exclusive(directory: Directory, *, wait: float = DEFAULT_WAIT, purpose: str 
     """Holds the directory's lock; raises Busy, naming the holder, when it cannot be had within `wait` seconds."""
     fd = seam.calls.open(NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory.fd)
     try:
-        _acquire(fd, wait)
+        if not _acquire(fd, wait):
+            raise _busy(fd, wait)
         _held.add(fd)
         note = f"{os.getpid()} {purpose}\n".encode()
         # Only a courtesy to whoever waits: a full disk must not stop the work for it.
@@ -39,22 +42,40 @@ def exclusive(directory: Directory, *, wait: float = DEFAULT_WAIT, purpose: str 
         seam.calls.close(fd)
 
 
+@contextmanager
+def alone(directory: Directory, *, wait: float) -> Iterator[bool]:
+    """
+    Holds a directory against all who ask the same way, and puts nothing into it; yields whether it could be had in time.
+
+    A file system without locks holds nobody off.
+    """
+    # Its own descriptor: the lock goes with it, also when the process is killed.
+    with directory.child(b".") as held:
+        try:
+            got = _acquire(held.fd, wait)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            got = True
+        yield got
+
+
 def let_go() -> None:
     """In a forked process: gives up its share of the locks that the parent holds. The parent keeps them."""
     while _held:
         seam.calls.close(_held.pop())
 
 
-def _acquire(fd: int, wait: float) -> None:
+def _acquire(fd: int, wait: float) -> bool:
     deadline, pause = time.monotonic() + wait, 0.002
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= deadline:
-                raise _busy(fd, wait) from None
+                return False
         else:
-            return
+            return True
         time.sleep(pause)
         pause = min(pause * 2, 0.05)
 

@@ -14,11 +14,13 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from mulligan.errors import GitFailed
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, NotCaptured
 from mulligan.safefs.directory import Directory, random_name
+from mulligan.safefs.lock import alone
 from mulligan.scan.git.files import status
 from mulligan.scan.git.refs import packed_names
 from mulligan.scan.result import cover_of
@@ -30,6 +32,8 @@ MAKING = "refs/mulligan/making/"
 _ATTEMPTS = 3
 _ARGUMENTS = 60_000
 _LOCK_WAIT = 1.0
+# Agents work side by side: waiting is better than a commit that was not made.
+_TURN_WAIT = 30.0
 _LONG_AGO = 24 * 3600
 # What git leaves while it is in the middle of something.
 _UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
@@ -75,14 +79,14 @@ def commit(root: str, message: bytes, in_scope: InScope, *, allow_empty: bool = 
             f"{git.directory} is not the repository of {git.top}: it does not point back, so no commit was made. Nothing was changed.",
             hint=f"If it is: git --git-dir={git.directory} config core.worktree {git.top}",
         )
-    _sweep(git)
-    for attempt in range(_ATTEMPTS):
-        try:
-            return _attempt(git, below, message, in_scope, allow_empty=allow_empty)
-        except _Meanwhile:
-            if attempt == _ATTEMPTS - 1:
-                raise
-    raise AssertionError("the last attempt returns or raises")
+    with Directory.open(git.directory) as place, alone(place, wait=_TURN_WAIT) as our_turn:
+        if not our_turn:
+            raise GitFailed("Another checkpoint is being committed here. Nothing was changed.", hint="Try again.")
+        _sweep(git)
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(_Meanwhile):
+                return _attempt(git, below, message, in_scope, allow_empty=allow_empty)
+        return _attempt(git, below, message, in_scope, allow_empty=allow_empty)
 
 
 def scope_of(rows: Sequence[NotCaptured]) -> InScope:
@@ -298,19 +302,32 @@ def _move(git: Git, head: str, made: tuple[str, str], rows: list[_Row]) -> None:
         # Also for an interrupt: unless the branch has moved, nothing has.
         git.run(["update-ref", "-d", ref])
         if head_of(git) != name:
-            gone = [_Row(row.path, b"000000", b"0" * len(row.oid)) for row in rows]
-            _write_index(git, [*_index_lines(gone), *before])
+            _take_back(git, rows, before)
         raise
     # Only what git remembers of the files' times; without it the next `git status` is slower, not wrong.
     git.run(["update-index", "-q", "--refresh"])
 
 
+def _take_back(git: Git, rows: list[_Row], before: list[bytes]) -> None:
+    """Stages again what was staged before, but for paths that somebody else committed just so meanwhile: they are as they should be."""
+    committed = _listed(git, ["ls-tree", "-r", "-z", "--full-tree", "HEAD"], [row.path for row in rows])
+    head = {line.partition(b"\t")[2]: line.split(None, 3)[0::2][:2] for line in committed}
+    other = {row.path for row in rows if head.get(row.path, [b"000000", b"0" * len(row.oid)]) != [row.mode, row.oid]}
+    gone = [_Row(row.path, b"000000", b"0" * len(row.oid)) for row in rows if row.path in other]
+    _write_index(git, [*_index_lines(gone), *(line for line in before if line.partition(b"\t")[2] in other)])
+
+
 def _staged(git: Git, paths: list[bytes]) -> list[bytes]:
     """Returns what is staged for some paths, as lines that bring it back."""
+    return _listed(git, ["ls-files", "-s", "-z"], paths, check=True)
+
+
+def _listed(git: Git, words: list[str], paths: list[bytes], *, check: bool = False) -> list[bytes]:
+    """Returns the lines that a command of git says about some paths, each of which ends in a tab and its path."""
     few = sum(map(len, paths)) + len(paths) < _ARGUMENTS
     where = ["--", *(os.fsdecode(path) for path in paths)] if few else []
     wanted = frozenset(paths)
-    listed = git.run(["ls-files", "-s", "-z", *where], check=True).out.split(b"\0")
+    listed = git.run([*words, *where], check=check).out.split(b"\0")
     return [line for line in listed if line and line.partition(b"\t")[2] in wanted]
 
 

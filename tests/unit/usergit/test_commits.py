@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from mulligan.errors import GitFailed
+from mulligan.safefs.directory import Directory
+from mulligan.safefs.lock import alone
 from mulligan.usergit import commits
 from mulligan.usergit.commands import Git, Ran
 from tools import git
@@ -266,14 +270,61 @@ def test_two_at_once_make_one_commit_of_the_same_files(repo, monkeypatch):
     def and_somebody_else_does_the_same(*args):
         made = build(*args)
         if not others:
-            others.append(None)
-            others.append(make(repo))
+            others.append(git("commit", "-q", "-am", "the same", cwd=repo))
         return made
 
     monkeypatch.setattr(commits, "_build", and_somebody_else_does_the_same)
     assert make(repo).commit == ""
     assert git("rev-list", "--count", "HEAD", cwd=repo) == b"2\n"
     assert git("for-each-ref", "refs/mulligan", cwd=repo) == b""
+
+
+def test_what_somebody_commits_just_before_the_branch_moves_stays_staged_as_committed(repo, monkeypatch):
+    """Both have written the index by then; taking ours back must not undo theirs, or the next commit would delete files."""
+    put(repo, "a", "2\n")
+    put(repo, "new", "1\n")
+    (repo / "dir/b").unlink()
+    plain_run, told = Git.run, []
+
+    def just_before(self, args, **more) -> Ran:
+        if args[0] == "update-ref" and "--stdin" in args and not told:
+            told.append(1)
+            git("commit", "-q", "-am", "the same", cwd=repo)
+        return plain_run(self, args, **more)
+
+    monkeypatch.setattr(Git, "run", just_before)
+    put(repo, "only ours", "1\n")
+    git("add", "new", cwd=repo)
+    made = make(repo)
+    assert told and status(repo) == []
+    assert held(repo, "a") == b"2\n" and held(repo, "only ours") == b"1\n"
+    assert made.files == (b"only ours",) or made.commit == ""
+
+
+def test_processes_that_commit_at_once_leave_the_index_as_committed(repo):
+    code = """
+import pathlib, sys
+from mulligan.usergit.commits import commit
+root, who = pathlib.Path(sys.argv[1]), sys.argv[2]
+for number in range(4):
+    (root / f"{who}-{number}").write_text(who)
+    commit(str(root), b"by " + who.encode(), lambda path, tracked: True)
+"""
+    started = [subprocess.Popen([sys.executable, "-c", code, str(repo), who]) for who in "abc"]
+    assert [process.wait(60) for process in started] == [0, 0, 0]
+    assert status(repo) == []
+    assert len(git("ls-tree", "-r", "--name-only", "HEAD", cwd=repo).split()) == 2 + 3 * 4
+
+
+def test_who_waits_too_long_for_another_commit_changes_nothing(repo, monkeypatch):
+    monkeypatch.setattr(commits, "_TURN_WAIT", 0.0)
+    put(repo, "a", "2\n")
+    with Directory.open(repo / ".git") as place, alone(place, wait=0.0) as ours:
+        assert ours
+        with pytest.raises(GitFailed, match="being committed"):
+            make(repo)
+    assert status(repo) == [" M a"]
+    assert make(repo).files == (b"a",)
 
 
 def test_an_interrupt_leaves_index_and_branch_where_they_stood(repo, monkeypatch):
