@@ -24,12 +24,13 @@ from mulligan.restore.gitpart import users_repository
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.workfile import write_work_file
 from mulligan.usergit.commands import Git
-from mulligan.usergit.commits import commit, head_of, scope_of
+from mulligan.usergit.commits import commit, scope_of
 from mulligan.usergit.listing import resolve
 from mulligan.usergit.position import foreign_format
 
 _HASH = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
 _KNOWN = "chimera.git.commits"
+_IDENTITY = (("user.name", "Chimera"), ("user.email", "chimera@local"))
 
 
 class GitEnvironment(LocalEnvironment):
@@ -48,7 +49,16 @@ class GitEnvironment(LocalEnvironment):
         if not os.listdir(root):
             write_work_file(root, b".gitkeep", b"")
         Git(root).run(["init", "-q"], check=True)
+        self._introduce(Git(root))
         self._commit("initial", self.workspace.not_captured())
+
+    @staticmethod
+    def _introduce(git: Git) -> None:
+        """Gives a repository that was made here Chimera's identity, unless its user has one."""
+        known = {setting.key.lower() for setting in git.settings if setting.value}
+        for key, value in _IDENTITY:
+            if key not in known:
+                git.run(["config", key, value], check=True)
 
     def clone(self, destination: str | os.PathLike[str] | None = None) -> GitEnvironment:
         """Returns an environment over a clone of the repository: what was committed, in a directory of its own."""
@@ -94,13 +104,7 @@ class GitEnvironment(LocalEnvironment):
         return list(self.workspace.note(_KNOWN, {}))
 
     def _commit(self, message: str, not_captured: Sequence[NotCaptured]) -> str:
-        root = self._root()
-        made = commit(root, message.encode(), scope_of(not_captured))
-        git = Git(root)
-        if not made.commit:
-            # `--only` without a path: what is staged stays staged, and is not committed.
-            git.run(["commit", "-q", "--only", "--allow-empty", "--no-verify", "-m", message], check=True)
-        return made.commit or head_of(git)
+        return commit(self._root(), message.encode(), scope_of(not_captured), allow_empty=True).commit
 
     def _resolve(self, git: Git, checkpoint_id: str) -> str:
         """Returns the full hash of a commit; ValueError for anything that is none."""

@@ -131,7 +131,11 @@ class LocalEnvironment(Environment):
 
     def read_file(self, path: str) -> str:
         """Returns the text of a file, line ends as they are; bytes that are not UTF-8 survive a write of the same text."""
-        return read_work_file(self._root(), self._inside(path)).decode("utf-8", "surrogateescape")
+        try:
+            data = read_work_file(self._root(), self._inside(path))
+        except FileNotFoundError as error:
+            raise FileNotFoundError(error.errno, error.strerror, path) from None
+        return data.decode("utf-8", "surrogateescape")
 
     def write_file(self, path: str, content: str) -> None:
         """Writes a file, making the directories above it; it is replaced whole and keeps its permission bits."""

@@ -217,3 +217,16 @@ def test_a_tracked_file_below_an_ignored_directory_is_committed(env: GitEnvironm
     git(project, "commit", "-qm", "tracked all the same")
     env.write_file("out/kept", "2")
     assert git(project, "show", f"{env.checkpoint()}:out/kept") == "2"
+
+
+def test_20_a_repository_that_is_made_here_has_an_identity_unless_its_user_has_one(
+    tmp_path: Path, private_home: Path
+) -> None:
+    first = GitEnvironment(tmp_path / "first")
+    first.setup()
+    assert plain_git("log", "--format=%an %ae", cwd=tmp_path / "first").decode().strip() == "Chimera chimera@local"
+    (private_home / ".gitconfig").write_text("[user]\n\tname = Me\n\temail = me@here\n")
+    second = GitEnvironment(tmp_path / "second")
+    second.setup()
+    assert plain_git("log", "--format=%an %ae", cwd=tmp_path / "second").decode().strip() == "Me me@here"
+    assert plain_git("config", "--local", "--get", "user.name", cwd=tmp_path / "second", check=False) == b""

@@ -225,3 +225,8 @@ def test_records_do_not_pile_up(env: LocalEnvironment, monkeypatch: pytest.Monke
     for number in range(5):
         env.add_record({"id": env.checkpoint() if number in (1, 4) else f"gone-{number}"})
     assert [row["id"] for row in env.records()] == ["0", "gone-3", "1"]
+
+
+def test_a_missing_file_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="'nöpe/x'"):
+        LocalEnvironment(tmp_path).read_file("nöpe/x")

@@ -59,7 +59,8 @@ def _target(commits: CommitCheckpoints, args: argparse.Namespace) -> tuple[str, 
     words = f"step {args.to_step}" if args.to_step is not None else args.to_name
     found = commits.find(step=args.to_step, name=args.to_name if args.to_step is None else None)
     if found is None:
-        raise UnknownCheckpoint(f"There is no checkpoint of {words!r}. Nothing was changed.", hint="mulligan history")
+        what = words if args.to_step is not None else repr(words)
+        raise UnknownCheckpoint(f"There is no checkpoint of {what}. Nothing was changed.", hint="mulligan history")
     return found.commit, words
 
 
