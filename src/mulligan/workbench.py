@@ -221,8 +221,16 @@ class Workbench:
         return gone
 
     def _pinned(self) -> set[str]:
-        rows = self.vault.database.rows("SELECT id, pid FROM pin")
-        return {row["id"] for row in rows if is_alive(row["pid"])}
+        return {row["id"] for row in self.vault.database.rows("SELECT id FROM pin")}
+
+    def _unpin_the_dead(self) -> None:
+        """Lets go of what processes held that are no more: their numbers will be given to others."""
+        pins = self.vault.database.rows("SELECT DISTINCT pid FROM pin")
+        dead = [row["pid"] for row in pins if not is_alive(row["pid"])]
+        if dead:
+            with self.vault.database.transaction():
+                for pid in dead:
+                    self.vault.database.run("DELETE FROM pin WHERE pid=?", pid)
 
     # -- going back -----------------------------------------------------------------------------
 
@@ -415,7 +423,8 @@ class Workbench:
             return self.keep(draft, self.look(writer), writer, as_position=False)[0].id
 
     def recover(self) -> str:
-        """Ends a restore that was cut short; returns a sentence about it, empty when there was none."""
+        """Ends what was cut short; returns a sentence about a restore that was, empty when there was none."""
+        self._unpin_the_dead()
         if self.vault.database.row("SELECT 1 FROM journal") is None:
             return ""
         from mulligan.restore import procedure

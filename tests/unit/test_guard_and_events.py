@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 
 import pytest
 
 import mulligan
+from checker import judge
 from tree import contents, put
 
 
@@ -32,6 +35,19 @@ def test_a_guard_that_goes_well_leaves_the_work_and_one_automatic_checkpoint(ws,
     saved = ws.log(kind="automatic")
     assert [cp.name for cp in saved] == ["fine"]
     assert ws.cat(saved[0], "a") == b"1"
+
+
+@pytest.mark.parametrize("next_command", [lambda ws: ws.save("next"), lambda ws: ws.prune(), lambda ws: ws.doctor()])
+def test_a_guard_whose_process_was_killed_holds_nothing_any_more(ws, project, store, next_command):
+    """Else its pin would be there for ever, and one day be somebody else's who was given the same process number."""
+    put(project, "a", "1")
+    child = os.fork()
+    if not child:
+        with mulligan.open(project, store=store).guard("killed"):
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    next_command(ws)
+    assert judge(store, project) == []
 
 
 def test_what_a_guard_threw_away_is_undone_by_one_command(ws, project):
