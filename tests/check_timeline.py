@@ -107,7 +107,9 @@ def timeline_and_refs(store: Path, view: View, *, at_rest: bool = True) -> list[
         row = next((row for row in timeline.tables["checkpoint"] if _text(row["id"]) == name), None)
         if held is not None and row is not None and _text(row["commit_id"]) == commit:
             found += [f"{name}: {line}" for line in _row_and_commit(row, held)]
-    if timeline.meta and timeline.meta.get("store_id") != _store_id(store):
+    # A timeline whose making was cut short may not say yet whose it is; the first checkpoint says it.
+    whose = timeline.meta.get("store_id", "")
+    if (whose or known) and whose != _store_id(store):
         found.append("the timeline names another store")
     return found + (_under_way(timeline) if at_rest else [])
 
