@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from mulligan.errors import PlanStale, WorkspaceReplaced
+from mulligan.errors import PlanStale, UserError, WorkspaceReplaced
 from mulligan.gitside import GitSide
 from mulligan.model.checkpoint import GitState
 from mulligan.model.paths import parent_of, to_text
@@ -344,7 +344,9 @@ class Workbench:
             state_given(self.vault.database)
         kept = [*plan.keeps, *outcome.kept]
         if position and (kept or git is not None or _moves_scope(plan)):
-            self._remember_landing(entry, verb, look.by_name)
+            # The restore is acknowledged: what fails now may cost the next undo a step, and not this one its success.
+            with suppress(OSError, UserError):
+                self._remember_landing(entry, verb, look.by_name)
         return RestoreReport(
             entry.id, outcome.created, outcome.modified, outcome.deleted, kept, safety, state, git=move
         )
