@@ -120,7 +120,7 @@ class Workbench:
         if fresh:
             self.observer.forget()
         if exists and not fresh:
-            cache = self.observer.load(vault.directory, vault.epoch(), vault.objects.has)
+            cache = self.observer.load(vault.directory, vault.epoch(), vault.checkpoints.holds_tree)
         else:
             cache = self.observer.load(None, vault.epoch() if exists else 0, lambda _: False)
         report = self.counted("reading")

@@ -463,3 +463,17 @@ def test_five_saves_at_once_in_aio_are_five_checkpoints(project, store):
 
     assert len(asyncio.run(story())) == 5
     assert judge(store, project) == []
+
+
+def test_what_is_remembered_of_a_deleted_checkpoint_is_not_trusted(ws, project, store):
+    """A cut may bring an earlier log back, and a collection may have removed half of what that names."""
+    put(project, "file", "one")
+    first = ws.save()
+    earlier = (store / "cache").read_bytes()
+    put(project, "file", "two")
+    ws.save()
+    ws.delete(first)
+    ws.close()
+    (store / "cache").write_bytes(earlier)
+    again = mulligan.open(project, store=store)
+    assert len(again._bench.look().scan.cache) == 0

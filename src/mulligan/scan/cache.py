@@ -2,8 +2,9 @@
 The stat cache: a log of directory records in the store.
 
 Disposable. It is written after a checkpoint was acknowledged, without waiting for the disk: a torn or lost log means that
-more is read next time. A record is never wrong by being old (see `record`), but its objects must exist, so the
-log names the tree it belongs to, and pruning throws the log away when no checkpoint holds that tree any more.
+more is read next time. A record is never wrong by being old (see `record`) while the machine runs; after it was started
+again, `doubt` says what may not be trusted. Its objects must exist, so the log names the tree it belongs to: it counts
+only while a checkpoint holds that tree.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterable
 
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, append_at, write_all
-from mulligan.scan.record import Record, decode, tree_in
+from mulligan.scan.record import Record, decode, doubted, tree_in
 
 NAME = b"cache"
 _TEMPORARY = b"cache"  # in tmp/, where the next writing command sweeps what a dead process left
@@ -32,6 +33,8 @@ class Cache:
         self.root_tree = b""
         self.note = b""
         self._packed: dict[bytes, bytes] = {}
+        self._doubted: set[bytes] = set()
+        self._doubted_since = 0
         self._log_bytes = 0
         self._log_inode = -1
 
@@ -44,14 +47,19 @@ class Cache:
         if packed is None:
             return None
         try:
-            return decode(packed)
+            record = decode(packed)
         except (ValueError, struct.error, UnicodeDecodeError):
             return None  # a format of another version: read the directory again
+        return doubted(record, self._doubted_since) if path in self._doubted else record
 
     def tree_of(self, path: bytes) -> bytes | None:
         """Returns the tree that a directory had, None if it was never seen."""
         packed = self._packed.get(path)
         return tree_in(packed) if packed is not None else None
+
+    def doubt(self, since_ns: int) -> None:
+        """Takes no word for entries that changed after a moment, until they are read again."""
+        self._doubted, self._doubted_since = set(self._packed), since_ns
 
     def paths(self) -> list[bytes]:
         """Returns every directory that has a record."""
@@ -73,7 +81,9 @@ class Cache:
     def _take(self, path: bytes, packed: bytes) -> None:
         if path == _ROOT_PATH:
             self.root_tree, self.note = packed[:20], packed[20:]
-        elif packed == _GONE:
+            return
+        self._doubted.discard(path)
+        if packed == _GONE:
             self._packed.pop(path, None)
         else:
             self._packed[path] = packed

@@ -132,6 +132,16 @@ class Record:
         return b"".join((head, names, dirs, missed, self.stats, self.oids))
 
 
+def doubted(record: Record, since_ns: int) -> Record:
+    """Returns a record in which no entry that changed after a moment is proven by its stat fields."""
+    stats = [
+        unproven(mode) if ctime >= since_ns else STAT.pack(ino, mode, size, mtime, ctime)
+        for ino, mode, size, mtime, ctime in STAT.iter_unpack(record.stats)
+    ]
+    record.stats = b"".join(stats)
+    return record
+
+
 def decode(data: bytes) -> Record:
     """Returns the record that `encode` wrote; raises ValueError or struct.error on anything else."""
     ino, mtime, ctime, key, tree, modes, perm, flags, n_names, n_dirs, n_missed, count, dir_count = _HEAD.unpack_from(

@@ -92,6 +92,11 @@ class Checkpoints:
         """Returns the id of the checkpoint last saved or restored to, empty before the first."""
         return self._db.meta(POSITION)
 
+    def holds_tree(self, tree: bytes) -> bool:
+        """Returns whether some checkpoint has these files: then all its objects are there."""
+        # The newest is asked first: it is the one nearly always.
+        return self._db.row("SELECT 1 FROM checkpoint WHERE files_tree=? ORDER BY seq DESC LIMIT 1", tree) is not None
+
     def current(self) -> Entry | None:
         """Returns the checkpoint at the position."""
         return self.by_id(self.position())

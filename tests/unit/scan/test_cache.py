@@ -85,6 +85,43 @@ def test_a_log_whose_tree_is_gone_is_not_used(project, place):
     assert len(observer.load(place, 8, lambda _: False)) == 0
 
 
+def remembered(project, place, *, boot: str, now_ns) -> None:
+    """One look at the workspace, kept as a save keeps it."""
+    observer = Observer(settings_for(project), now_ns, lambda: boot)
+    scan, _, note = observer.scan(observer.load(None, 1, lambda _: False))
+    observer.remember(place, scan, note)
+
+
+def trusts(project, place, *, boot: str) -> bool:
+    """Whether the only file of the workspace would not be read again."""
+    cache = Observer(settings_for(project), later, lambda: boot).load(place, 1, lambda _: True)
+    return cache.get(b"").stat_at(0).size >= 0
+
+
+def test_after_a_start_of_the_machine_recent_edits_are_read_again(project, place):
+    """A power cut leaves new times and sizes on old bytes; found by tests/power."""
+    (project / "file").write_text("bytes")
+    remembered(project, place, boot="one", now_ns=later)
+    assert trusts(project, place, boot="one")
+    assert not trusts(project, place, boot="two")
+
+
+def test_after_a_start_of_the_machine_what_had_long_been_written_is_trusted(project, place):
+    (project / "file").write_text("bytes")
+    remembered(project, place, boot="one", now_ns=lambda: later() + 2 * 3_600_000_000_000)
+    assert trusts(project, place, boot="two")
+
+
+def test_what_was_read_again_after_a_start_is_trusted_from_then_on(project, place):
+    (project / "file").write_text("bytes")
+    remembered(project, place, boot="one", now_ns=later)
+    observer = Observer(settings_for(project), later, lambda: "two")
+    scan, _, note = observer.scan(observer.load(place, 1, lambda _: True))
+    observer.remember(place, scan, note)
+    assert observer.load(place, 1, lambda _: True).get(b"").stat_at(0).size == 5
+    assert trusts(project, place, boot="two")
+
+
 def test_the_log_of_another_process_is_not_appended_to(place):
     mine, other = Cache(), Cache()
     save(mine, place, {b"": record(b"mine")}, ONE)
