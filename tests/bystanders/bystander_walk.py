@@ -12,13 +12,17 @@ kinds, modes, bytes and links exactly. A restore that is refused has changed not
 
 from __future__ import annotations
 
+import ast
+import codecs
 import hashlib
+import importlib
 import json
 import os
 import random
 import shutil
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -32,7 +36,7 @@ import mulligan
 from checker import judge
 from loose_builds import BUILDS
 from mulligan.safefs import seam
-from tally import Tally, parser, workplace
+from tally import Tally, cannot, parser, workplace
 from tools import git_environment
 from tree import put
 
@@ -232,6 +236,8 @@ def episode(place: Path, seed: int, options: Any, restores: int) -> dict[str, An
             os.close(here)
             _live(place, seed, options, restores, there)
             code = 0
+        except BaseException:  # noqa: BLE001 - whatever it was, it is told and the fork ends here
+            traceback.print_exc()
         finally:
             sys.stderr.flush()
             os._exit(code)
@@ -258,6 +264,22 @@ def _live(place: Path, seed: int, options: Any, restores: int, there: int) -> No
     os.write(there, json.dumps({"broken": tally.broken[:40], "counts": tally.counts, "tried": tally.tried}).encode())
 
 
+def _import_everything() -> None:
+    """Loads all that the package may want later: an ordinary user may not be allowed to read the interpreter's folders."""
+    wanted = set()
+    for source in Path(mulligan.__path__[0]).rglob("*.py"):
+        for node in ast.walk(ast.parse(source.read_bytes())):
+            if isinstance(node, ast.Import):
+                wanted |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                wanted.add(node.module)
+    for name in sorted(wanted):
+        with suppress(ImportError):  # what only an extra brings
+            importlib.import_module(name)
+    for encoding in ("utf-8-sig", "ascii", "latin-1"):
+        codecs.lookup(encoding)
+
+
 def _give_up_root(place: Path) -> None:
     """Gives all but some to nobody, and becomes nobody."""
     for top, folders, files in os.walk(os.fsencode(place)):
@@ -279,6 +301,10 @@ def main() -> int:
     tally = Tally(
         f"bystanders, {given.build} build{', as a user' if given.as_user else ''}", given.size, enough=given.enough
     )
+    if given.as_user:
+        if os.geteuid() != 0:
+            return cannot("only root can give up root")
+        _import_everything()
     with workplace(given.base) as place:
         os.chmod(place, 0o755)
         put(place, "home/.config/mulligan/config.toml", CONFIG)

@@ -1,13 +1,13 @@
 """
 Lets every call of every operation fail in turn, with every errno, and looks at what came of it.
 
-    python tests/crash/fault_sweep.py [--trials N] [--operation NAME ...] [--errno NAME ...] [--build NAME] [--first]
+    python tests/crash/fault_sweep.py [--size N] [--operation NAME ...] [--errno NAME ...] [--build NAME] [--first]
 
 The n-th call through the seam fails with an errno, for n = 1 until the operation comes through untouched. After each:
 the error is one of ours and says something; a disk that did not confirm is believed at once (exit 91, no second fsync);
 no descriptor and no temporary is left; each workspace file is old or new, and all of it old where the operation failed
 and nothing waits to be ended; what was acknowledged is there, and what was there before is; the next command and the
-same one again work without help; the judge finds nothing. Without `--trials` all (call, errno) pairs are tried.
+same one again work without help; the judge finds nothing. Without `--size` all (call, errno) pairs are tried.
 The exit code is 1 if anything was wrong.
 """
 
@@ -40,6 +40,7 @@ from faults import NAMES, FailsAt
 from mulligan.safefs import seam
 from scenes import State, left_lying, state_of
 from stores import open_descriptors
+from tally import hand_in
 from tools import git
 from users_repository import ASKED
 
@@ -336,7 +337,9 @@ def sweep(name: str, operation: Operation, base: Path, options: argparse.Namespa
 def main() -> int:
     """Runs the sweep and prints one line per operation, and one per violation."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=0, help="pairs per operation, taken at random; 0 for every one")
+    parser.add_argument(
+        "--size", "--trials", dest="trials", type=int, default=0, help="pairs per operation, at random; 0: every one"
+    )
     parser.add_argument("--seed", type=int, default=0, help="which of those")
     parser.add_argument("--operation", choices=OPERATIONS, action="append")
     parser.add_argument("--errno", choices=ERRNOS, action="append")
@@ -360,7 +363,8 @@ def main() -> int:
     took = time.monotonic() - tally.began
     print(f"calls that no operation makes: {', '.join(never) or 'none'}")
     print(f"failing calls: {tally.tried} (call, errno) pairs, {tally.bad} bad, {took:.0f} s")
-    return 1 if tally.bad else 0
+    hand_in("failing calls", tried=tally.tried, broken=tally.bad, calls_that_no_operation_makes=len(never))
+    return 1 if tally.bad or not tally.tried else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """
 Cuts the power under `mulligan` on a real ext4 image, again and again, and looks at what the disk still has.
 
-    python tests/power/power_cut.py [--trials N] [--seed N] [--mode acknowledged|anytime]
+    python tests/power/power_cut.py [--size N] [--seed N] [--mode acknowledged|anytime]
 
 The cut is ext4's shutdown ioctl without a log flush: whatever is not durable is gone, as after a pulled plug with an
 honest disk. `acknowledged` cuts right after the last acknowledgement, `anytime` at a random moment. After the cut the
@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import mulligan
 from checker import judge
+from tally import cannot, hand_in
 from tools import loop_mounts_work, plain_environment
 from tree import contents, put
 
@@ -185,7 +186,7 @@ def lost(point: Path, said: list[list[str]]) -> Iterator[str]:
 def main() -> int:
     """Runs the cuts and prints what was lost."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=100)
+    parser.add_argument("--size", "--trials", dest="trials", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--mode", choices=["acknowledged", "anytime"], default="acknowledged")
     parser.add_argument("--prepare", type=Path, help=argparse.SUPPRESS)
@@ -198,8 +199,7 @@ def main() -> int:
         print("".join(f"{line}\n" for line in verdict(options.verify, json.load(sys.stdin))), end="")
         return 0
     if not loop_mounts_work():
-        print("needs root, loop mounts and mkfs.ext4: not run")
-        return 77
+        return cannot("it needs root, loop mounts and mkfs.ext4")
     rng, failures, acknowledged = random.Random(options.seed), 0, 0
     shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     began = time.monotonic()
@@ -225,6 +225,7 @@ def main() -> int:
     print(
         f"{options.mode}: {options.trials} cuts, {acknowledged} acknowledged saves, {failures} bad trials, {took:.0f} s"
     )
+    hand_in(f"power cuts, {options.mode}", tried=options.trials, broken=failures, acknowledged_saves=acknowledged)
     return 1 if failures else 0
 
 

@@ -1,0 +1,291 @@
+"""
+Every sweep there is, in one list: what was tried, how often, and what broke.
+
+    python tests/proof.py [NAME ...] [--size small|large] [--times F] [--seed N] [--json FILE] [--markdown FILE] [-- OPTION ...]
+
+Without names all of them run, one after the other, with what they say as progress; the summary comes last. `small` takes
+seconds each; `large` is what a release is measured by, and takes hours. `--times 0.1` makes either shorter, `--times 10`
+longer. What follows `--` is given to the sweeps: `proof.py kills -- --operation restore --build in-place` must break.
+Exit codes: 0 nothing broke, 1 something did, 77 nothing broke, and a sweep could not run here.
+
+To add a sweep: a script on the frame of `tally.py`, and one line in `PROOFS`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from tally import CANNOT, HANDED_IN
+from tools import plain_environment
+
+TESTS = Path(__file__).parent
+
+
+class Proof(NamedTuple):
+    """
+    One sweep: a script that takes `--size N` and `--seed N`, ends with 0, 1 or 77, and hands in its tallies.
+
+    `tally.py` is the frame that does all of that. A size of 0 means everything there is; None, that there is no such size.
+    `tested` is the file of tests that runs the small size; without one, `tests/test_proof.py` does.
+    """
+
+    name: str
+    promise: str
+    script: str
+    small: int | None
+    large: int
+    options: tuple[str, ...] = ()
+    tested: str = ""
+
+    def rounds(self, size: str, times: float) -> int | None:
+        """What to give as `--size`; None where there is no such size."""
+        chosen = self.small if size == "small" else self.large
+        return chosen and max(1, round(chosen * times))
+
+
+_KILLS, _RANDOM = "crash/kill_sweep.py", "crash/random_kills.py"
+_KILL_TESTS, _SYMLINK_TESTS = "crash/test_kill_sweep.py", "race/test_symlink_race.py"
+_SYMLINKS, _BYSTANDERS, _POWER = "race/symlink_race.py", "bystanders/bystander_walk.py", "power/power_cut.py"
+# fmt: off
+#: One line each: name, promise, script, small, large, options, tests.
+PROOFS = (
+    Proof("kills", "SIGKILL at every changing call of every operation: the next command works, nothing is lost",
+          _KILLS, 2, 0, (), _KILL_TESTS),
+    Proof("kills-deep", "and the command after a kill is killed too, and the one after that",
+          _KILLS, 1, 150, ("--depth", "3"), _KILL_TESTS),
+    Proof("kills-1000", "SIGKILL in a restore of 1,000 files: each is old or new, and it is ended or taken back",
+          _KILLS, 2, 600, ("--operation", "restore-1000"), _KILL_TESTS),
+    Proof("kills-strace", "SIGKILL of the real command line, placed by strace",
+          _KILLS, 1, 100, ("--how", "strace"), _KILL_TESTS),
+    Proof("kills-random", "SIGKILL at random instants, several processes at work in one workspace",
+          _RANDOM, 60, 10_000, (), "crash/test_random_kills.py"),
+    Proof("kills-history", "the same with a history of 10,000 checkpoints: how long until all is usable again",
+          _RANDOM, None, 1000, ("--history", "10000")),
+    Proof("faults", "every call of every operation fails with every errno",
+          "crash/fault_sweep.py", 4, 0, (), "crash/test_fault_sweep.py"),
+    Proof("power-acknowledged", "the power is cut right after an acknowledgement",
+          _POWER, 8, 5000, ("--mode", "acknowledged"), "power/test_power_cut.py"),
+    Proof("power-anytime", "the power is cut at any moment",
+          _POWER, 8, 2000, ("--mode", "anytime"), "power/test_power_cut.py"),
+    Proof("symlinks", "names are swapped with links to the outside while single paths are restored",
+          _SYMLINKS, 5000, 1_000_000, ("--mode", "executor"), _SYMLINK_TESTS),
+    Proof("symlinks-capture", "and while a workspace is captured",
+          _SYMLINKS, 8000, 300_000, ("--mode", "capture"), _SYMLINK_TESTS),
+    Proof("symlinks-engine", "and while whole checkpoints are saved and restored",
+          _SYMLINKS, 400, 20_000, ("--mode", "engine"), _SYMLINK_TESTS),
+    Proof("bystanders", "random restores change nothing but what the plan names, and undo is exact",
+          _BYSTANDERS, 60, 5000, (), "bystanders/test_bystanders.py"),
+    Proof("bystanders-user", "the same by an ordinary user, where some files belong to others",
+          _BYSTANDERS, 60, 2000, ("--as-user",)),
+)
+# fmt: on
+
+
+class Result(NamedTuple):
+    """What came of a sweep; `trouble` says why it did not end as it should."""
+
+    proof: Proof
+    tried: int
+    broken: int
+    seconds: float
+    counts: dict[str, float]
+    trouble: str = ""
+    cannot: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """One word, or the reason why there is none."""
+        if self.cannot:
+            return f"NOT RUN: {self.trouble}"
+        if self.trouble:
+            return f"BROKEN: {self.trouble}"
+        return f"BROKEN: {self.broken}" if self.broken else "nothing broke"
+
+    @property
+    def failed(self) -> bool:
+        """Whether something broke."""
+        return not self.cannot and bool(self.broken or self.trouble)
+
+
+def run(proof: Proof, rounds: int, seed: int, more: Iterable[str] = ()) -> Result:
+    """Runs one sweep to its end, with everything it says on standard error."""
+    began, last = time.monotonic(), ""
+    with tempfile.TemporaryDirectory(prefix="proof-") as folder:
+        tallies = Path(folder, "tallies")
+        command = [sys.executable, TESTS / proof.script, "--size", str(rounds), "--seed", str(seed)]
+        with subprocess.Popen(
+            [*command, *proof.options, *more],
+            env=plain_environment(**{HANDED_IN: os.fspath(tallies)}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+        ) as child:
+            assert child.stdout is not None
+            try:
+                for line in child.stdout:
+                    last = line.strip() or last
+                    print(f"  {line.rstrip()}", file=sys.stderr, flush=True)
+                code = child.wait()
+            except KeyboardInterrupt:
+                # The sweep had the same signal, and cleans up.
+                last, code = "interrupted", -1
+        handed = tallies.read_text(encoding="utf-8").splitlines() if tallies.exists() else []
+    return _result(proof, [json.loads(line) for line in handed], code, last, time.monotonic() - began)
+
+
+def _result(proof: Proof, handed: list[dict[str, object]], code: int, last: str, seconds: float) -> Result:
+    """Puts the tallies of a sweep together; one that handed in nothing, or disagrees with its exit code, is broken."""
+    tried, broken = (sum(int(str(tally[name])) for tally in handed) for name in ("tried", "broken"))
+    counts: Counter[str] = Counter()
+    for tally in handed:
+        for name, value in dict(tally["counts"]).items():  # type: ignore[call-overload]
+            counts[name] = max(counts[name], value) if name.endswith(("_ms", "_most")) else counts[name] + value
+    trouble = ""
+    if code == CANNOT or last == "interrupted":
+        trouble = last.removeprefix("CANNOT RUN HERE: ")
+    elif code not in {0, 1}:
+        trouble = f"it ended with {code}: {last}"
+    elif not tried:
+        trouble = f"it tried nothing: {last}"
+    elif bool(broken) != bool(code):
+        trouble = f"it handed in {broken} broken, and ended with {code}"
+    return Result(proof, tried, broken, seconds, dict(counts), trouble, cannot=code == CANNOT)
+
+
+# -- the report -------------------------------------------------------------------------------------
+
+
+def source() -> str:
+    """The commit that is tried, and whether the files are its own."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=TESTS, capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    commit = git("rev-parse", "--short=12", "HEAD") or "unknown"
+    return f"{commit} with changes" if git("status", "--porcelain", "--untracked-files=no") else commit
+
+
+def machine() -> str:
+    """Where it was tried."""
+    return f"{platform.system()} {platform.release()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def told(counts: dict[str, float]) -> str:
+    """The counters of a sweep in words."""
+    return ", ".join(f"{name.replace('_', ' ')} {value:,.10g}" for name, value in sorted(counts.items()))
+
+
+def table(results: list[Result], about: dict[str, str]) -> str:
+    """The summary as a Markdown table, which a person can read as it is."""
+    head = ("proof", "tried", "result", "seconds", "counted")
+    rows = [(each.proof.name, f"{each.tried:,}", each.verdict, f"{each.seconds:,.0f}", told(each.counts))
+            for each in results]  # fmt: skip
+    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(4)]
+    lines = [
+        "| " + " | ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]) + " |"
+        for row in (head, tuple("-" * width for width in (*widths, 7)), *rows)
+    ]
+    return "\n".join([*lines, "", *(f"{name}: {value}" for name, value in about.items())])
+
+
+def document(results: list[Result], about: dict[str, str]) -> dict[str, object]:
+    """The summary for programs."""
+    return {
+        **about,
+        "proofs": [
+            {
+                "name": each.proof.name,
+                "promise": each.proof.promise,
+                "tried": each.tried,
+                "broken": each.broken,
+                "verdict": each.verdict,
+                "seconds": round(each.seconds, 1),
+                "counts": each.counts,
+            }
+            for each in results
+        ],
+    }
+
+
+def listed(proofs: Iterable[Proof]) -> str:
+    """What there is to choose from."""
+
+    def size(number: int | None) -> str:
+        return "-" if number is None else f"{number:,}" if number else "all"
+
+    rows = [(each.name, size(each.small), size(each.large), each.promise) for each in proofs]
+    width = max(len(row[0]) for row in rows)
+    return "\n".join(f"{name:{width}} {small:>9} {large:>11}  {promise}"
+                     for name, small, large, promise in (("", "small", "large", ""), *rows))  # fmt: skip
+
+
+# -- the command ------------------------------------------------------------------------------------
+
+
+def arguments() -> argparse.ArgumentParser:
+    """The options."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which sweeps (default: all); --list names them")
+    parser.add_argument("--list", action="store_true", help="print the list and end")
+    parser.add_argument("--size", choices=("small", "large"), default="small")
+    parser.add_argument("--times", type=float, default=1.0, metavar="F", help="multiply the size by this")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the summary there, for programs")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the summary there, for people")
+    return parser
+
+
+def main(argv: list[str] | None = None, proofs: tuple[Proof, ...] = PROOFS) -> int:
+    """Runs the sweeps and prints the summary."""
+    words = sys.argv[1:] if argv is None else argv
+    at = words.index("--") if "--" in words else len(words)
+    options, more = arguments().parse_args(words[:at]), words[at + 1 :]
+    if options.list:
+        print(listed(proofs))
+        return 0
+    if unknown := set(options.names) - {each.name for each in proofs}:
+        print(f"There is no proof called {', '.join(sorted(unknown))}. There are:\n{listed(proofs)}", file=sys.stderr)
+        return 2
+    chosen = [each for each in proofs if each.name in options.names or not options.names]
+    about = {"commit": source(), "date": f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC",
+             "size": f"{options.size}, times {options.times:g}", "seed": str(options.seed), "machine": machine()}  # fmt: skip
+    results: list[Result] = []
+    for number, proof in enumerate(chosen, 1):
+        rounds = proof.rounds(options.size, options.times)
+        print(f"[{number}/{len(chosen)}] {proof.name}: {proof.promise}", file=sys.stderr, flush=True)
+        if rounds is None:
+            results.append(Result(proof, 0, 0, 0.0, {}, f"there is no size {options.size} of it", cannot=True))
+        else:
+            results.append(run(proof, rounds, options.seed, more))
+        print(f"  {proof.name}: {results[-1].verdict}", file=sys.stderr, flush=True)
+        if results[-1].trouble == "interrupted":
+            break
+    print(table(results, about))
+    for path, text in ((options.json, json.dumps(document(results, about), indent=1)),
+                       (options.markdown, table(results, about))):  # fmt: skip
+        if path is not None:
+            path.write_text(text + "\n", encoding="utf-8")
+    for each in results:
+        if each.cannot or each.failed:
+            print(f"!!! {each.proof.name} {each.verdict}", file=sys.stderr)
+    if any(each.failed for each in results):
+        return 1
+    return CANNOT if any(each.cannot and each.proof.rounds(options.size, 1) is not None for each in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
