@@ -22,8 +22,7 @@ from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.ignore import Rules
 from mulligan.scan.reading import HashOnly, Sink, Unreadable
-from mulligan.scan.record import git_mode
-from mulligan.scan.result import Defaults, Scan
+from mulligan.scan.result import Defaults, Scan, entries
 from mulligan.scan.scope import IGNORE_FILE, Scope, Tracked, nothing_tracked
 from mulligan.scan.walk import IGNORES_LIMIT, Options, Progress, Scanner
 
@@ -263,13 +262,8 @@ def _changed(scan: Scan) -> dict[bytes, tuple[int, bytes] | None]:
     changed: dict[bytes, tuple[int, bytes] | None] = {}
     for directory, record in scan.records.items():
         old = scan.cache.get(directory)
-        # A young entry's mode was not remembered (-1): it counts as changed, which costs one look-up.
-        before = (
-            {name: (git_mode(max(old.stat_at(at).mode, 0)), old.oid_at(at)) for at, name in enumerate(old.names)}
-            if old
-            else {}
-        )
-        for name, mode, oid in scan.entries(directory, record):
+        before = {name: (mode, oid) for name, mode, oid in entries(old)} if old else {}
+        for name, mode, oid in entries(record):
             if before.pop(name, None) != (mode, oid):
                 changed[join(directory, name)] = (mode, oid)
         changed.update({join(directory, name): None for name in before})

@@ -70,6 +70,14 @@ def cover_of(rows: Iterable[NotCaptured]) -> Cover:
     )
 
 
+def entries(record: Record) -> Iterator[tuple[bytes, int, bytes]]:
+    """Yields name, git mode and object id of what is captured in one directory."""
+    oids, at = record.oids, 0
+    for name, (_, mode, _, _, _) in zip(record.names, STAT.iter_unpack(record.stats), strict=True):
+        yield name, git_mode(mode), oids[at : at + 20]
+        at += 20
+
+
 class Scan:
     """One look at the workspace."""
 
@@ -111,14 +119,9 @@ class Scan:
         """Yields path, git mode and object id of every captured file and link, in no promised order."""
         for directory in {*self.cache.paths(), *self.records} - set(self.gone):
             record = self.record(directory)
-            for name, mode, oid in self.entries(directory, record) if record is not None else ():
-                yield join(directory, name), mode, oid
-
-    def entries(self, directory: bytes, record: Record) -> Iterator[tuple[bytes, int, bytes]]:
-        """Yields name, git mode and object id of what is captured in one directory."""
-        for at, name in enumerate(record.names):
-            seen = self.observed.get(join(directory, name)) or record.stat_at(at)
-            yield name, git_mode(seen.mode), record.oid_at(at)
+            above = directory + b"/" if directory else b""
+            for name, mode, oid in entries(record) if record is not None else ():
+                yield above + name, mode, oid
 
     # -- trees without reading them: what a directory held is known, before and now ---------------------
 
@@ -137,18 +140,16 @@ class Scan:
         if found is None:
             return None
         path, record, is_new = found
-        entries = []
-        for at, (name, fields) in enumerate(zip(record.names, STAT.iter_unpack(record.stats), strict=True)):
-            entries.append(TreeEntry(name, git_mode(fields[1]), record.oid_at(at)))
+        found_entries = [TreeEntry(*entry) for entry in entries(record)]
         for name in record.dirs:
             below = join(path, name)
             fresh = self.records.get(below) if is_new else None
             tree = fresh.tree if fresh is not None else self.cache.tree_of(below)
             if tree is None:
                 return None
-            entries.append(TreeEntry(name, MODE_DIR, tree))
+            found_entries.append(TreeEntry(name, MODE_DIR, tree))
         # What a plan is made from must be what the checkpoint holds: a record that is not, is not used.
-        return entries if is_new or object_id(TREE, encode_tree(entries)) == oid else None
+        return found_entries if is_new or object_id(TREE, encode_tree(found_entries)) == oid else None
 
     def glance(self, path: bytes) -> Stat | None:
         """Returns the stat fields that a captured file had."""
