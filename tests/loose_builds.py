@@ -9,10 +9,24 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from mulligan.safefs.seam import Calls
+
+
+@contextmanager
+def replaced(owner: Any, **parts: Any) -> Iterator[None]:
+    """Puts other functions in the place of some, for a while."""
+    before = {name: getattr(owner, name) for name in parts}
+    for name, part in parts.items():
+        setattr(owner, name, part)
+    try:
+        yield
+    finally:
+        for name, part in before.items():
+            setattr(owner, name, part)
 
 
 class FollowsLinks(Calls):

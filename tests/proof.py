@@ -58,6 +58,7 @@ class Proof(NamedTuple):
 _KILLS, _RANDOM = "crash/kill_sweep.py", "crash/random_kills.py"
 _KILL_TESTS, _SYMLINK_TESTS = "crash/test_kill_sweep.py", "race/test_symlink_race.py"
 _SYMLINKS, _BYSTANDERS, _POWER = "race/symlink_race.py", "bystanders/bystander_walk.py", "power/power_cut.py"
+_WRITERS = "race/writers.py"
 # fmt: off
 #: One line each: name, promise, script, small, large, options, tests.
 PROOFS = (
@@ -85,6 +86,10 @@ PROOFS = (
           _SYMLINKS, 8000, 300_000, ("--mode", "capture"), _SYMLINK_TESTS),
     Proof("symlinks-engine", "and while whole checkpoints are saved and restored",
           _SYMLINKS, 400, 20_000, ("--mode", "engine"), _SYMLINK_TESTS),
+    Proof("writers", "thousands of files a second are written during saves: every stored file is a state that existed",
+          _WRITERS, 4000, 600_000, ("--mode", "storm"), "race/test_writers.py"),
+    Proof("writers-hot", "long files are captured while they are written: none is torn",
+          _WRITERS, 60, 5000, ("--mode", "hot"), "race/test_writers.py"),
     Proof("bystanders", "random restores change nothing but what the plan names, and undo is exact",
           _BYSTANDERS, 60, 5000, (), "bystanders/test_bystanders.py"),
     Proof("bystanders-user", "the same by an ordinary user, where some files belong to others",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from loose_builds import replaced
 from mulligan.errors import Busy
 from mulligan.restore import executor, procedure
 from mulligan.restore.layout import temporary_name
@@ -21,20 +22,6 @@ from mulligan.store.pack_writer import PackWriter
 from mulligan.timeline import health, journal, vault
 from mulligan.timeline.checkpoints import Checkpoints
 from mulligan.timeline.vault import Vault
-
-
-@contextmanager
-def replaced(owner: Any, **parts: Any) -> Iterator[None]:
-    """Puts other functions in the place of some, for a while."""
-    before = {name: getattr(owner, name) for name in parts}
-    for name, part in parts.items():
-        setattr(owner, name, part)
-    try:
-        yield
-    finally:
-        for name, part in before.items():
-            setattr(owner, name, part)
-
 
 # -- restores ---------------------------------------------------------------------------------------
 

@@ -2,7 +2,9 @@
 Reading one file so that what is stored is a state the file really had.
 
 A file is read between two looks at its stat fields; if they differ, it is read again, and after a few rounds given up as
-`moving`. Never follows a link, never waits on a FIFO, never fails on a file that vanishes: it is not there, then.
+`moving`. That they are the same proves something only if every write since the first look would have changed them: the file
+must not have changed in the present tick of the kernel's clock, and no write that began before may still be under way
+(`safefs.stillness`). Never follows a link, never waits on a FIFO, never fails on a file that vanishes: it is not there, then.
 
 LIMIT: a live writable mmap changes bytes without touching the stat fields until they are written back.
 """
@@ -20,12 +22,16 @@ from mulligan.model.checkpoint import MOVING, SECRET, UNREADABLE
 from mulligan.model.objects import BLOB, object_id
 from mulligan.safefs import seam
 from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, read_all
+from mulligan.safefs.stillness import let_writes_end, pass_time, stamping_clock
 from mulligan.scan.record import Stat
 from mulligan.scan.secrets import secret_content
 
 STREAM_FROM = 8 << 20
 _ROUNDS = 4
 _HEAD = 4096
+# A write of 2 GiB, the most that one call does, may take minutes on a slow disk; the file has been stamped at its beginning.
+_LONGEST_WRITE = 600_000_000_000
+_MOST_LOOKS = 25
 # Not a property of the file but of this process: no finding, an error.
 FATAL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
@@ -96,22 +102,39 @@ def fields(st: os.stat_result) -> Stat:
 
 
 def capture(
-    directory: Directory, name: bytes, st: os.stat_result, sink: Sink, *, check_secrets: bool
+    directory: Directory, name: bytes, st: os.stat_result, sink: Sink, *, check_secrets: bool, since: int = 0
 ) -> tuple[bytes, Stat]:
-    """Returns the id and stat fields of a file or link; FileNotFoundError if it is gone, Unreadable with the reason."""
+    """
+    Returns the id and stat fields of a file or link; FileNotFoundError if it is gone, Unreadable with the reason.
+
+    The clock of stamps stood at `since` at some moment before `st` was looked at.
+    """
     for _ in range(_ROUNDS):
+        if stat.S_ISREG(st.st_mode) and st.st_ctime_ns >= since:
+            st = _past_its_tick(directory, name)
         if stat.S_ISLNK(st.st_mode):
             found = _link(directory, name, st, sink)
-        elif st.st_size <= STREAM_FROM:
-            found = _small(directory, name, st, sink, check_secrets=check_secrets)
+        elif stat.S_ISREG(st.st_mode):
+            read, fresh = _small if st.st_size <= STREAM_FROM else _large, st.st_ctime_ns >= since - _LONGEST_WRITE
+            found = read(directory, name, st, sink, check_secrets=check_secrets, fresh=fresh)
         else:
-            found = _large(directory, name, st, sink, check_secrets=check_secrets)
+            break
         if found is not None:
             return found, fields(st)
         st = directory.stat(name)
-        if not (stat.S_ISREG(st.st_mode) or stat.S_ISLNK(st.st_mode)):
-            break
     raise Unreadable(MOVING, "it changed each time it was read")
+
+
+def _past_its_tick(directory: Directory, name: bytes) -> os.stat_result:
+    """Returns a look at a file such that every later write shows; waits for the end of the tick that it changed in."""
+    for _ in range(_MOST_LOOKS):
+        before = stamping_clock()
+        st = directory.stat(name)
+        # A stamp beyond the clock is finer than a tick, or of a future that a write would take back: no write repeats it.
+        if st.st_ctime_ns < before or st.st_ctime_ns > stamping_clock():
+            return st
+        pass_time()
+    raise Unreadable(MOVING, "it changed in every tick of the system's clock")
 
 
 def _open(directory: Directory, name: bytes) -> int | None:
@@ -127,11 +150,15 @@ def _open(directory: Directory, name: bytes) -> int | None:
         raise Unreadable(UNREADABLE, os.strerror(error.errno or 0)) from None
 
 
-def _small(directory: Directory, name: bytes, st: os.stat_result, sink: Sink, *, check_secrets: bool) -> bytes | None:
+def _small(
+    directory: Directory, name: bytes, st: os.stat_result, sink: Sink, *, check_secrets: bool, fresh: bool
+) -> bytes | None:
     fd = _open(directory, name)
     if fd is None:
         return None
     try:
+        if fresh:
+            let_writes_end(fd)
         data = seam.calls.read(fd, st.st_size + 1)
         if len(data) < st.st_size:  # a network file system may answer in pieces
             data += read_all(fd, st.st_size + 1 - len(data))
@@ -151,11 +178,15 @@ def _small(directory: Directory, name: bytes, st: os.stat_result, sink: Sink, *,
     return oid
 
 
-def _large(directory: Directory, name: bytes, st: os.stat_result, sink: Sink, *, check_secrets: bool) -> bytes | None:
+def _large(
+    directory: Directory, name: bytes, st: os.stat_result, sink: Sink, *, check_secrets: bool, fresh: bool
+) -> bytes | None:
     fd = _open(directory, name)
     if fd is None:
         return None
     try:
+        if fresh:
+            let_writes_end(fd)
         if check_secrets and (secret := secret_content(_head(fd))):
             raise Unreadable(SECRET, secret)
         oid = sink.add_stream(st.st_size, _chunks(fd, st.st_size))

@@ -26,6 +26,7 @@ from mulligan.model.checkpoint import (
 )
 from mulligan.model.paths import join
 from mulligan.safefs.directory import Directory, NotRegular
+from mulligan.safefs.stillness import stamping_clock
 from mulligan.safefs.twin import MOST_TASKS, Twin, can_twin
 from mulligan.scan.cache import Cache
 from mulligan.scan.frame import Frame, attach
@@ -99,7 +100,7 @@ class Scanner:
         return scan
 
     def _walk(self) -> Scan:
-        self._started = self._now_ns()
+        self._started, self._clock = self._now_ns(), stamping_clock()
         self._scan = Scan(self._defaults, self._cache)
         self._seen: dict[bytes, tuple[int, int, int]] = {}
         self._read = 0
@@ -440,7 +441,8 @@ class Scanner:
         if self._options.progress is not None and not self._read & 255:
             self._options.progress(self._read)
         wanted = self._scope.has_includes and self._scope.included(join(frame.path, name))
-        return capture(frame.directory, name, st, self._options.sink, check_secrets=not wanted)
+        sink = self._options.sink
+        return capture(frame.directory, name, st, sink, check_secrets=not wanted, since=self._clock)
 
     def _remember(self, frame: Frame, name: bytes, seen: Stat) -> bytes:
         if self._is_young(seen.ctime_ns) or not can_be_remembered(seen.mtime_ns):

@@ -9,9 +9,11 @@ import tracemalloc
 
 import pytest
 
+from loose_builds import replaced
 from mulligan.model.checkpoint import INCOMPLETE
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
+from mulligan.scan import reading
 from mulligan.scan.reading import STREAM_FROM, HashOnly, Unreadable, capture
 from tree import put
 
@@ -145,3 +147,65 @@ def test_a_large_file_is_never_in_memory_as_a_whole(place, tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
         tracemalloc.stop()
+
+
+class Clock:
+    """A clock of stamps that stands at the time a file changed, for some looks at it."""
+
+    def __init__(self, at: int, looks: int) -> None:
+        self.at, self.looks, self.passed = at, looks, 0
+
+    def now(self) -> int:
+        return self.at if self.passed < self.looks else self.at + 1
+
+    def passing(self) -> None:
+        self.passed += 1
+
+    def standing(self):
+        return replaced(reading, stamping_clock=self.now, pass_time=self.passing)
+
+
+def test_a_file_that_changed_in_this_tick_is_read_after_it(place, tmp_path):
+    """In the same tick a second write leaves the same stamps; only after it does a write show."""
+    put(tmp_path, "f", b"x")
+    clock = Clock(place.stat(b"f").st_ctime_ns, looks=3)
+    with clock.standing():
+        assert captured(place)[0] == git_id(b"x")
+    assert clock.passed == 3
+
+
+def test_a_file_that_changes_in_every_tick_is_moving(place, tmp_path):
+    put(tmp_path, "f", b"x")
+    with Clock(place.stat(b"f").st_ctime_ns, looks=1 << 60).standing(), pytest.raises(Unreadable) as caught:
+        captured(place)
+    assert caught.value.reason == "moving"
+
+
+@pytest.mark.parametrize("ahead", [-1, 10**9, 10**18])
+def test_no_time_passes_for_a_file_whose_stamp_no_write_repeats(place, tmp_path, ahead):
+    """Older than the tick, finer than the clock, or of a future that was taken back."""
+    put(tmp_path, "f", b"x")
+    clock = Clock(place.stat(b"f").st_ctime_ns - ahead, looks=1 << 60)
+    with clock.standing():
+        assert captured(place)[0] == git_id(b"x")
+    assert clock.passed == 0
+
+
+def test_old_files_are_read_without_waiting_for_anything(place, tmp_path):
+    put(tmp_path, "f", b"x")
+    asked = []
+    with replaced(reading, let_writes_end=asked.append, stamping_clock=lambda: asked.append(0) or 0):
+        captured(place, since=place.stat(b"f").st_ctime_ns + 10**12)
+        assert asked == []
+        captured(place, since=place.stat(b"f").st_ctime_ns + 1)
+    assert len(asked) == 1
+
+
+def test_a_file_with_holes_is_read_from_its_beginning(place, tmp_path):
+    with (tmp_path / "f").open("wb") as file:
+        file.seek(1 << 20)
+        file.write(b"end")
+    assert captured(place)[0] == git_id(bytes(1 << 20) + b"end")
+    with (tmp_path / "f").open("wb") as file:
+        file.truncate(1 << 16)
+    assert captured(place)[0] == git_id(bytes(1 << 16))
