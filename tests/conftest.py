@@ -7,6 +7,7 @@ Nothing here imports the package before a test asks for it, so that a broken eng
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import tools
+
+# A run in the background of a script inherits ignored signals and would hand them on to every program that it starts;
+# a signal that is caught here is an ordinary one there.
+for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler)
 
 SCRUBBED = ("GIT_", "MULLIGAN_", "XDG_")
 #: The one setting of the test run itself: how long the sweeps may be.
