@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from check_checkpoints import Held, State, read_checkpoint
 from plain_git import Objects, objects_of, refs
+from seals import unsealed
 
 NAME = "timeline.db"
 _TABLES = ("checkpoint", "move", "redo", "journal", "fresh_ref", "dead_ref", "pin")
@@ -63,6 +64,7 @@ def _read(connection: sqlite3.Connection) -> Timeline:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     wrong += [f"timeline: format {version}"] if version != _FORMAT else []
     tables = {table: [dict(row) for row in connection.execute(f"SELECT * FROM {table}")] for table in _TABLES}
+    wrong += unsealed(connection, (*_TABLES, "meta"))
     return Timeline(tables, dict(connection.execute("SELECT key, value FROM meta").fetchall()), wrong)
 
 

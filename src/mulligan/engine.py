@@ -347,7 +347,8 @@ class Workspace(Opened):
         checkpoint = self.save(name, kind="automatic")
         if checkpoint is None:
             raise UserError("Nothing was saved.")  # only with if_changed, which is off
-        self._pin("INSERT INTO pin VALUES (?, ?)", checkpoint.id)
+        with self._needing() as vault, vault.database.transaction():
+            vault.database.insert("pin", checkpoint.id, os.getpid())
         try:
             yield checkpoint
         except BaseException as error:
@@ -360,11 +361,11 @@ class Workspace(Opened):
         finally:
             # A pin that stays ends with this process; the caller's own exception must not be hidden by it.
             with suppress(MulliganError):
-                self._pin("DELETE FROM pin WHERE id=? AND pid=?", checkpoint.id)
+                self._unpin(checkpoint.id)
 
-    def _pin(self, statement: str, checkpoint_id: str) -> None:
+    def _unpin(self, checkpoint_id: str) -> None:
         with self._needing() as vault, vault.database.transaction():
-            vault.database.run(statement, checkpoint_id, os.getpid())
+            vault.database.run("DELETE FROM pin WHERE id=? AND pid=?", checkpoint_id, os.getpid())
 
     # -- for those who build on it --------------------------------------------------------------
 

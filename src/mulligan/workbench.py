@@ -221,12 +221,12 @@ class Workbench:
         return gone
 
     def _pinned(self) -> set[str]:
-        return {row["id"] for row in self.vault.database.rows("SELECT id FROM pin")}
+        return {row["id"] for row in self.vault.database.sealed("pin")}
 
     def _unpin_the_dead(self) -> None:
         """Lets go of what processes held that are no more: their numbers will be given to others."""
-        pins = self.vault.database.rows("SELECT DISTINCT pid FROM pin")
-        dead = [row["pid"] for row in pins if not is_alive(row["pid"])]
+        pins = {row["pid"] for row in self.vault.database.sealed("pin")}
+        dead = [pid for pid in pins if not is_alive(pid)]
         if dead:
             with self.vault.database.transaction():
                 for pid in dead:

@@ -21,6 +21,7 @@ from faults import Killed, KilledAt
 from mulligan.safefs import seam
 from mulligan.scan import reading
 from scenes import MID, NEW, OLD, State, file, folder, state_of, write_state
+from seals import reseal
 from tools import git
 from tree import put, wipe
 from users_repository import make_dirty, move_on, new_repository
@@ -173,6 +174,7 @@ def _rename_in_timeline(store: Path, workspace: str) -> None:
     connection.execute("UPDATE meta SET value=? WHERE key='workspace'", (workspace,))
     connection.commit()
     connection.close()
+    reseal(store)
 
 
 def _cut_short(phase: str) -> Callable[[Place], None]:

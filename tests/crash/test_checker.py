@@ -20,6 +20,7 @@ import mulligan
 from check_trace import changed_outside
 from checker import disturbed, holds, judge, neither_old_nor_new, objects_of, refs
 from scenes import NEW, OLD, file, folder, link, state_of, write_state
+from seals import reseal
 from tools import git
 from tree import put, snapshot
 from users_repository import make_dirty, new_repository
@@ -71,6 +72,7 @@ def sql(statement: str, *values: object) -> Callable[[Path], None]:
         with sqlite3.connect(home / "store" / "timeline.db") as db:
             db.execute(statement, values)
         db.close()
+        reseal(home / "store")
 
     return spoil
 
@@ -150,7 +152,7 @@ def about(**changes: object) -> Callable[[Path], None]:
 
 def journal(**plan: str) -> Callable[[Path], None]:
     packed = zlib.compress(json.dumps(plan).encode())
-    return sql("INSERT INTO journal VALUES (1, 'applying', ?)", packed)
+    return sql("INSERT INTO journal VALUES (1, 'applying', ?, x'')", packed)
 
 
 BREACHES: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -189,13 +191,13 @@ BREACHES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a position of nothing": (sql("UPDATE meta SET value='x' WHERE key='position'"), "position names x"),
     "a parent of nothing": (sql("UPDATE checkpoint SET parent='x'"), "parent names x"),
     "an undo to nothing": (sql("UPDATE move SET id='x'"), "move names x"),
-    "a redo to nothing": (sql("INSERT INTO redo (id, what) VALUES ('x', 'files')"), "redo names x"),
+    "a redo to nothing": (sql("INSERT INTO redo (id, what, seal) VALUES ('x', 'files', x'')"), "redo names x"),
     "a restore under way": (
         lambda home: journal(target=commit_of(home)[0], safety=commit_of(home)[0])(home),
         "a restore is under way",
     ),
     "a journal of nothing": (journal(target="x", safety="y"), "journal names x"),
-    "a pin of the dead": (sql("INSERT INTO pin VALUES ('x', ?)", NOBODY), "pinned by process"),
+    "a pin of the dead": (sql("INSERT INTO pin VALUES ('x', ?, x'')", NOBODY), "pinned by process"),
     "another store's timeline": (sql("UPDATE meta SET value='x' WHERE key='store_id'"), "another store"),
     "a timeline of garbage": (write("store/timeline.db", b"garbage" * 999), "timeline: "),
     "a part gone": (recommitted("files/file", None), "files: the row"),
@@ -273,7 +275,7 @@ def test_what_nothing_may_leave_is_a_breach_at_any_instant(home: Path, breach: s
 
 def test_a_ref_that_is_owed_is_no_breach_right_after_a_crash(home: Path) -> None:
     name, commit = commit_of(home)
-    sql("INSERT OR REPLACE INTO fresh_ref VALUES (?, ?)", name, commit)(home)
+    sql("INSERT OR REPLACE INTO fresh_ref VALUES (?, ?, x'')", name, commit)(home)
     BREACHES["a ref gone"][0](home)
     assert judge(home / "store", at_rest=False) == []
     assert judge(home / "store") == [f"row {name} has no ref"]

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import mulligan
+from seals import reseal
 from tools import cli, git, git_environment
 from tree import put, snapshot
 
@@ -94,6 +95,7 @@ def rewrite_rows(store: Path, names: dict[str, str]) -> None:
             connection.execute(f'UPDATE checkpoint SET "{column}" = ? WHERE "{column}" = ?', raw)
     connection.commit()
     connection.close()
+    reseal(store)
     for path in store.glob("timeline.db*"):
         path.chmod(0o600)
 

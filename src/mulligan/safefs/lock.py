@@ -82,7 +82,8 @@ def _acquire(fd: int, wait: float) -> bool:
 
 def _busy(fd: int, wait: float) -> Busy:
     holder = os.pread(fd, 64, 0).split()
-    who = f"process {holder[0].decode()} ({b' '.join(holder[1:]).decode()})" if len(holder) > 1 else "another process"
+    said = b" ".join(holder[1:]).decode("ascii", "replace")
+    who = f"process {holder[0].decode('ascii', 'replace')} ({said})" if len(holder) > 1 else "another process"
     return Busy(
         f"The store is in use by {who} and did not become free in {wait:g} s. Nothing was changed.",
         hint="Try again, or wait longer: mulligan --wait 30 …",

@@ -19,6 +19,7 @@ _PACKED = b"packed-refs"
 _HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"
 _NAME = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z_-]|\.(?=[0-9A-Za-z_-]))*")
 _VALUE = re.compile(rb"[0-9a-f]{40}\n?")
+_LINE = re.compile(rb"(?:[0-9a-f]{40} refs/[^\x00-\x20\x7f~^:?*\\\[]+|\^[0-9a-f]{40})")
 _LIMIT = 64
 
 
@@ -57,6 +58,26 @@ def read_refs(directory: Directory) -> dict[str, bytes]:
 def bad_refs(directory: Directory) -> list[str]:
     """Returns the names of loose refs that hold no id, or cannot be refs of ours."""
     return sorted(name.decode("utf-8", "replace") for name in _read_loose(directory)[1])
+
+
+def odd_lines(directory: Directory) -> list[str]:
+    """Returns what in packed-refs is not as git writes it, in words."""
+    try:
+        first, *lines = directory.read(_PACKED).split(b"\n")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        return [f"it cannot be read ({error.strerror})"]
+    wrong = [] if first + b"\n" == _HEADER else ["it does not begin as it must"]
+    if lines and lines[-1]:
+        wrong.append("it is cut short")
+    odd = [line for line in lines[:-1] if not _LINE.fullmatch(line)]
+    return wrong + ([f"{len(odd)} of its lines are no refs"] if odd else [])
+
+
+def rewrite_packed(directory: Directory) -> None:
+    """Writes packed-refs anew with the lines that can be read."""
+    _write_packed(directory, _read_packed(directory))
 
 
 def pack_refs(directory: Directory) -> None:

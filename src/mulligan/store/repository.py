@@ -23,6 +23,7 @@ from mulligan.model.objects import (
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import sync, write_durably
 from mulligan.store.objects import ObjectStore
+from mulligan.store.refs import odd_lines, rewrite_packed
 
 FORMAT = 1
 _DIRECTORIES = (b"objects", b"objects/pack", b"objects/info", b"refs", b"refs/heads", b"refs/checkpoints", b"tmp")
@@ -71,6 +72,8 @@ Please do not run git gc, repack or prune here: mulligan tidies its store itself
 """
 _TREE = encode_tree([TreeEntry(b"README", MODE_FILE, object_id(BLOB, _README))])
 _COMMIT = encode_commit(Commit(object_id(TREE, _TREE), "What this repository is", 1_794_700_800))
+_HEAD, _HEAD_TEXT = b"HEAD", b"ref: refs/heads/main\n"
+_MAIN_REF, _MAIN_TEXT = b"refs/heads/main", object_id(COMMIT, _COMMIT).hex().encode() + b"\n"
 # Objects that belong to every store and that no collection removes.
 PERMANENT = frozenset({object_id(BLOB, _README), object_id(TREE, _TREE), object_id(COMMIT, _COMMIT)})
 
@@ -86,11 +89,49 @@ def create(directory: Directory, *, store_id: str) -> None:
     if not has_main:
         _make_main(directory)
     if not directory.exists(b"HEAD"):
-        _write(directory, b"", b"HEAD", b"ref: refs/heads/main\n")
+        _write(directory, b"", _HEAD, _HEAD_TEXT)
     if _config_of(directory) is None:
-        checks = "\n".join(f"\t{check} = ignore" for check in _CONTENT_CHECKS)
-        config = _CONFIG.format(checks=checks, store_id=store_id, format=FORMAT)
-        _write(directory, b"", b"config", config.encode())
+        _write(directory, b"", b"config", _config(store_id).encode())
+
+
+def _config(store_id: str) -> str:
+    checks = "\n".join(f"\t{check} = ignore" for check in _CONTENT_CHECKS)
+    return _CONFIG.format(checks=checks, store_id=store_id, format=FORMAT)
+
+
+def strange_parts(directory: Directory) -> list[tuple[str, str]]:
+    """Returns the small files of the repository that do not say what they must, each with what is wrong with it."""
+    found = []
+    for name, wanted in ((_HEAD, _HEAD_TEXT), (_MAIN_REF, _MAIN_TEXT)):
+        if _text_of(directory, name) != wanted:
+            found.append((name.decode(), "it does not say what it must"))
+    config, known = _config_of(directory) or "", store_id(directory)
+    # Somebody may have added lines for their own git; ours must be there.
+    lacking = set(_config(known or "?").splitlines()) - set(config.splitlines())
+    if lacking:
+        found.append(("config", f"it lacks {min(lacking).strip()!r}"))
+    return found + [("packed-refs", why) for why in odd_lines(directory)]
+
+
+def write_anew(directory: Directory, *, store_id: str, parts: list[str]) -> None:
+    """Writes small files of the repository as they must be; refs that can be read stay."""
+    if "HEAD" in parts:
+        _write(directory, b"", _HEAD, _HEAD_TEXT)
+    if _MAIN_REF.decode() in parts:
+        _make_main(directory)
+    if "config" in parts:
+        _write(directory, b"", b"config", _config(store_id).encode())
+    if "packed-refs" in parts:
+        rewrite_packed(directory)
+
+
+def _text_of(directory: Directory, path: bytes) -> bytes:
+    above, _, name = path.rpartition(b"/")
+    try:
+        with directory.descend(above) as parent:
+            return parent.read(name, limit=1 << 10)
+    except OSError:
+        return b""
 
 
 def store_id(directory: Directory) -> str | None:
@@ -130,7 +171,7 @@ def _make_main(directory: Directory) -> None:
             writer.finish()
     finally:
         store.close()
-    _write(directory, b"refs/heads", _MAIN, object_id(COMMIT, _COMMIT).hex().encode() + b"\n")
+    _write(directory, b"refs/heads", _MAIN, _MAIN_TEXT)
 
 
 def _write(directory: Directory, path: bytes, name: bytes, data: bytes) -> None:

@@ -11,20 +11,19 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from mulligan.errors import AmbiguousCheckpoint, NothingSaved, UnknownCheckpoint
+from mulligan.errors import AmbiguousCheckpoint, NothingSaved, StoreDamaged, UnknownCheckpoint
 from mulligan.model.checkpoint import Checkpoint, GitState, moment
 from mulligan.timeline.commits import Entry
-from mulligan.timeline.database import Database, as_column, from_column
+from mulligan.timeline.database import Database, as_column, from_column, is_whole
+from mulligan.timeline.seals import COLUMNS
 
 POSITION = "position"
 _INLINE_STATE = 16 << 10
 _LATEST = re.compile(r"latest(?:~(\d{1,9}))?\Z")
-_COLUMNS = (
-    "seq, id, name, description, kind, created_ns, parent, commit_id, files_tree, modes_tree, defaults, complete, changes, "
-    "not_captured, git, context, state, metadata"
-)
+_COLUMNS = COLUMNS["checkpoint"]
 
 ReadState = Callable[[bytes], dict[str, Any]]
 
@@ -42,26 +41,27 @@ class Checkpoints:
         """Inserts a checkpoint and makes it the newest."""
         cp = entry.checkpoint
         state = json.dumps(cp.state)
-        self._db.run(
-            f"INSERT INTO checkpoint ({_COLUMNS}) VALUES (NULL{', ?' * 17})",
-            cp.id, as_column(cp.name), as_column(cp.description), cp.kind, entry.created_ns, cp.parent, cp.commit,
-            entry.files_tree, entry.modes_tree, json.dumps(entry.defaults), int(cp.complete), cp.packed_changes,
-            cp.packed_not_captured, json.dumps(cp.git.to_dict() if cp.git else None), json.dumps(cp.context),
-            state if len(state) <= _INLINE_STATE else None, json.dumps(cp.metadata),
+        self._db.insert(
+            "checkpoint", entry.seq or None, cp.id, as_column(cp.name), as_column(cp.description), cp.kind, entry.created_ns,
+            cp.parent, cp.commit, entry.files_tree, entry.modes_tree, json.dumps(entry.defaults), int(cp.complete),
+            cp.packed_changes, cp.packed_not_captured, json.dumps(cp.git.to_dict() if cp.git else None),
+            json.dumps(cp.context), state if len(state) <= _INLINE_STATE else None, json.dumps(cp.metadata),
         )  # fmt: skip
         self._db.run("DELETE FROM fresh_ref")
         self._db.run("DELETE FROM dead_ref")
-        self._db.run("INSERT INTO fresh_ref VALUES (?, ?)", cp.id, cp.commit)
+        self._db.insert("fresh_ref", cp.id, cp.commit)
 
     def remove(self, entry: Entry) -> list[Entry]:
         """Deletes a checkpoint and returns its children, which now belong to its parent."""
         children = self._select("WHERE parent=? ORDER BY seq", entry.id)
-        self._db.run("UPDATE checkpoint SET parent=? WHERE parent=?", entry.checkpoint.parent, entry.id)
+        for child in children:
+            self._db.run("UPDATE checkpoint SET parent=? WHERE id=?", entry.checkpoint.parent, child.id)
+            self._db.reseal("checkpoint", "id=?", child.id)
         self._db.run("DELETE FROM checkpoint WHERE id=?", entry.id)
         self._db.run("DELETE FROM move WHERE id=?", entry.id)
         self._db.run("DELETE FROM redo WHERE id=?", entry.id)
         self._db.run("DELETE FROM fresh_ref WHERE id=?", entry.id)
-        self._db.run("INSERT OR REPLACE INTO dead_ref VALUES (?)", entry.id)
+        self._db.insert("dead_ref", entry.id, over=True)
         if self.position() == entry.id:
             # Without a parent, the state the workspace was in before.
             before = self._db.row("SELECT id FROM move ORDER BY seq DESC LIMIT 1")
@@ -76,11 +76,13 @@ class Checkpoints:
             cp.commit, entry.files_tree, entry.modes_tree, cp.packed_changes, cp.packed_not_captured,
             json.dumps(cp.git.to_dict() if cp.git else None), cp.id,
         )  # fmt: skip
-        self._db.run("INSERT OR REPLACE INTO fresh_ref VALUES (?, ?)", cp.id, cp.commit)
+        self._db.reseal("checkpoint", "id=?", cp.id)
+        self._db.insert("fresh_ref", cp.id, cp.commit, over=True)
 
     def set_changes(self, checkpoint_id: str, packed: bytes) -> None:
         """Sets what a checkpoint changed against its (new) parent."""
         self._db.run("UPDATE checkpoint SET changes=? WHERE id=?", packed, checkpoint_id)
+        self._db.reseal("checkpoint", "id=?", checkpoint_id)
 
     def set_position(self, checkpoint_id: str) -> None:
         """Moves the position."""
@@ -164,6 +166,14 @@ class Checkpoints:
         """Returns every checkpoint, oldest first."""
         return self._select("ORDER BY seq")
 
+    def believable(self) -> list[Entry]:
+        """Returns every checkpoint whose record is what was written, oldest first."""
+        found = []
+        for row in self._db.whole("checkpoint"):
+            with suppress(StoreDamaged):
+                found.append(self._entry(row))
+        return found
+
     def roots(self) -> dict[str, bytes]:
         """Returns the commit of each checkpoint."""
         return {row[0]: bytes.fromhex(row[1]) for row in self._db.rows("SELECT id, commit_id FROM checkpoint")}
@@ -173,9 +183,24 @@ class Checkpoints:
         return {row[0] for row in self._db.rows("SELECT DISTINCT files_tree FROM checkpoint")}
 
     def _select(self, tail: str, *values: Any) -> list[Entry]:
-        return [self._entry(row) for row in self._db.rows(f"SELECT {_COLUMNS} FROM checkpoint {tail}", *values)]
+        rows = self._db.rows(f"SELECT {', '.join(_COLUMNS)}, seal FROM checkpoint {tail}", *values)
+        return [self._entry(row) for row in rows]
 
     def _entry(self, row: sqlite3.Row) -> Entry:
+        if not is_whole(row):
+            raise StoreDamaged(
+                f"The record of checkpoint {row['id']!r} in the timeline is damaged. Its files are untouched.",
+                hint="Mend it from the repository: mulligan doctor",
+            )
+        try:
+            return self._read(row)
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+            raise StoreDamaged(
+                f"The record of checkpoint {row['id']!r} in the timeline is none ({error}). Its files are untouched.",
+                hint="Mend it from the repository: mulligan doctor",
+            ) from None
+
+    def _read(self, row: sqlite3.Row) -> Entry:
         git = json.loads(row["git"])
         commit, inline = bytes.fromhex(row["commit_id"]), row["state"]
         checkpoint = Checkpoint(

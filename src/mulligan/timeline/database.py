@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from itertools import count, islice
 from typing import Any
 
 from mulligan.errors import Busy, DurabilityLost, MulliganError, NoRoom, StoreDamaged, StoreError
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
+from mulligan.timeline.seals import COLUMNS, seal, sealing
 
 NAME = "timeline.db"
 FORMAT = 1
 # Not the file's fault: a store that may not be written, a process that may open no more files.
 _REFUSED = frozenset({sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM})
 _SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE checkpoint (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
   id TEXT NOT NULL UNIQUE,
@@ -41,18 +43,30 @@ CREATE TABLE checkpoint (
   git TEXT NOT NULL,
   context TEXT NOT NULL,
   state TEXT,
-  metadata TEXT NOT NULL
+  metadata TEXT NOT NULL,
+  seal BLOB NOT NULL
 );
 CREATE INDEX checkpoint_name ON checkpoint (name);
 CREATE INDEX checkpoint_kind ON checkpoint (kind);
 CREATE INDEX checkpoint_parent ON checkpoint (parent);
-CREATE TABLE move (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, what TEXT NOT NULL);
-CREATE TABLE redo (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, what TEXT NOT NULL);
-CREATE TABLE journal (one INTEGER PRIMARY KEY CHECK (one = 1), phase TEXT NOT NULL, plan BLOB NOT NULL);
-CREATE TABLE fresh_ref (id TEXT PRIMARY KEY, commit_id TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE dead_ref (id TEXT PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE pin (id TEXT NOT NULL, pid INTEGER NOT NULL);
+CREATE TABLE move (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, what TEXT NOT NULL, seal BLOB NOT NULL);
+CREATE TABLE redo (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, what TEXT NOT NULL, seal BLOB NOT NULL);
+CREATE TABLE journal (one INTEGER PRIMARY KEY CHECK (one = 1), phase TEXT NOT NULL, plan BLOB NOT NULL, seal BLOB NOT NULL);
+CREATE TABLE fresh_ref (id TEXT PRIMARY KEY, commit_id TEXT NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE dead_ref (id TEXT PRIMARY KEY, seal BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE pin (id TEXT NOT NULL, pid INTEGER NOT NULL, seal BLOB NOT NULL);
 """
+_STATEMENTS = tuple(_SCHEMA.strip().removesuffix(";").split(";\n"))
+# What SQLite adds of its own accord.
+_SQLITES_OWN = frozenset({"CREATE TABLE sqlite_sequence(name,seq)", None})
+# A row takes more bytes than this in the file: a query that returns more rows than that goes in circles.
+_SMALLEST_ROW = 8
+_MANY_ROWS = 4096
+_MOST_ROWS = 4_000_000
+_MOST_NUMBERS = 1 << 62
+# How much work a statement may be before somebody asks whether so small a file can need it.
+_STEPS = 1 << 20
+_STEPS_PER_PAGE = 20_000
 
 
 class Database:
@@ -69,16 +83,34 @@ class Database:
             # SQLite would create it with the umask's mode; its -wal and -shm take over the mode found here.
             seam.calls.close(directory.create(NAME.encode()))
         self.inode = directory.stat(NAME.encode()).st_ino
+        self._path = f"{store_path}/{NAME}"
         self.read_only = not create and not os.access(store_path, os.W_OK | os.X_OK, effective_ids=True)
         with translated():
             self._connection = (
                 _connect_to_read(f"{store_path}/{NAME}") if self.read_only else _connect(f"{store_path}/{NAME}")
             )
             try:
+                self._be_careful()
                 self._initialise()
             except BaseException:
                 self._connection.close()
                 raise
+
+    def _be_careful(self) -> None:
+        """Treats the file as what it may be: damaged, or made by somebody who means harm."""
+        self._steps = 0
+        self._connection.create_function("seal", -1, seal, deterministic=True)
+        # A broken page may lead SQLite in circles that have no end within a lifetime.
+        self._connection.set_progress_handler(self._too_much_work, _STEPS)
+        self._connection.execute("PRAGMA trusted_schema=OFF")
+        self._connection.execute("PRAGMA cell_size_check=ON")
+
+    def _too_much_work(self) -> bool:
+        self._steps += _STEPS
+        if self._steps < 16 * _STEPS:
+            return False
+        # Not by a query: SQLite is in the middle of one. A log may hold as much again, and more.
+        return self._steps > _STEPS_PER_PAGE * (os.stat(self._path).st_size >> 9) + 64 * _STEPS
 
     def _initialise(self) -> None:
         run = self._connection.execute
@@ -88,17 +120,26 @@ class Database:
                 f"This store has format {version}; this mulligan reads up to {FORMAT}. Nothing was touched.",
                 hint="Upgrade: pip install -U mulligan",
             )
-        if self.read_only:
-            return
-        run("PRAGMA synchronous=FULL")
-        run("PRAGMA secure_delete=ON")
-        if version == 0:
-            run("PRAGMA journal_mode=WAL")
-            with self.transaction():
-                if not run("SELECT count(*) FROM sqlite_master WHERE name='meta'").fetchone()[0]:
-                    for statement in _SCHEMA.split(";\n"):
-                        run(statement)
-                run(f"PRAGMA user_version={FORMAT}")
+        if not self.read_only:
+            run("PRAGMA synchronous=FULL")
+            run("PRAGMA secure_delete=ON")
+            if version == 0:
+                run("PRAGMA journal_mode=WAL")
+                with self.transaction():
+                    if not run("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                        for statement in _STATEMENTS:
+                            run(statement)
+                    run(f"PRAGMA user_version={FORMAT}")
+        self._refuse_other_schema()
+
+    def _refuse_other_schema(self) -> None:
+        """Raises StoreDamaged unless the tables are exactly ours: a view or trigger in their place does what its maker wants."""
+        found = {row[0] for row in self._connection.execute("SELECT sql FROM sqlite_master")}
+        if found - _SQLITES_OWN != set(_STATEMENTS):
+            raise StoreDamaged(
+                "The timeline (timeline.db) does not have the tables of a timeline. The checkpoints are untouched.",
+                hint="Rebuild it from the repository: mulligan doctor",
+            )
 
     def __del__(self) -> None:
         # One that failed to open, or was dropped, gives its descriptors back; before 3.13 SQLite did that in silence.
@@ -125,36 +166,162 @@ class Database:
     def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
         """Returns every row of a query."""
         with translated():
-            return self._connection.execute(sql, values).fetchall()
+            cursor = self._execute(sql, values)
+            found: list[sqlite3.Row] = cursor.fetchmany(_MANY_ROWS)
+            if len(found) == _MANY_ROWS:
+                most = self._size() // _SMALLEST_ROW
+                while more := cursor.fetchmany(_MANY_ROWS):
+                    found += more
+                    if len(found) > most:
+                        raise sqlite3.DatabaseError("it holds more rows than fit into it")
+            return found
+
+    def _size(self) -> int:
+        pages, size = (self._execute(f"PRAGMA {what}").fetchone()[0] for what in ("page_count", "page_size"))
+        return int(pages * size)
+
+    def _execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        self._steps = 0
+        return self._connection.execute(sql, values)
 
     def row(self, sql: str, *values: Any) -> sqlite3.Row | None:
         """Returns the first row of a query, or None."""
         with translated():
-            found: sqlite3.Row | None = self._connection.execute(sql, values).fetchone()
+            found: sqlite3.Row | None = self._execute(sql, values).fetchone()
         return found
 
     def run(self, sql: str, *values: Any) -> None:
         """Runs one statement."""
         with translated():
-            self._connection.execute(sql, values)
+            self._execute(sql, values)
+
+    # -- rows under seal --------------------------------------------------------------------------
+
+    def insert(self, table: str, *values: Any, over: bool = False) -> None:
+        """Adds a sealed row, `over` one that has its place; the first value is None where SQLite gives the number."""
+        names, holes = ", ".join(COLUMNS[table]), ", ".join("?" * len(values))
+        verb = "INSERT OR REPLACE" if over else "INSERT"
+        if values[0] is None:
+            self.run(f"{verb} INTO {table} ({names}, seal) VALUES ({holes}, x'')", *values)
+            self.reseal(table, "seq=last_insert_rowid()")
+        else:
+            self.run(f"{verb} INTO {table} ({names}, seal) VALUES ({holes}, ?)", *values, seal(*values))
+
+    def reseal(self, table: str, where: str, *values: Any) -> None:
+        """Seals rows that were changed on purpose; the caller has seen that they were as they should be before."""
+        self.run(f"UPDATE {table} SET seal={sealing(table)} WHERE {where}", *values)
+
+    def sealed(self, table: str, tail: str = "", *values: Any) -> list[sqlite3.Row]:
+        """Returns rows of a table, each with its seal behind it; raises StoreDamaged where one is not what was written."""
+        # The seal is looked at here and not by SQL, which would hand each value to Python twice and stumble over bad text.
+        found = self.rows(f"SELECT {', '.join(COLUMNS[table])}, seal FROM {table} {tail}", *values)
+        if not all(map(is_whole, found)):
+            raise broken_row(table)
+        return found
+
+    def broken(self) -> list[tuple[str, Any]]:
+        """Returns every row that is not what was written: its table, and what it calls itself as far as that can be read."""
+        found: list[tuple[str, Any]] = []
+        for table, columns in COLUMNS.items():
+            name = columns.index("id") if "id" in columns else 0
+            found += [(table, row[name]) for row in self._as_they_are(table) if not is_whole(row)]
+        return found
+
+    def whole(self, table: str) -> list[sqlite3.Row]:
+        """Returns the rows of a table that are what was written, in their order, each with its seal behind it."""
+        return [row for row in self._as_they_are(table) if is_whole(row)]
+
+    def _as_they_are(self, table: str) -> list[sqlite3.Row]:
+        self._connection.text_factory = _exactly
+        try:
+            return self.rows(f"SELECT {', '.join(COLUMNS[table])}, seal FROM {table} ORDER BY {COLUMNS[table][0]}")
+        finally:
+            self._connection.text_factory = str
+
+    def misnumbered(self) -> list[str]:
+        """Returns where SQLite's own count of rows cannot be right: the next one would not come last, or find no number."""
+        counts = {row[0]: row[1] for row in self.rows("SELECT name, seq FROM sqlite_sequence")}
+        found = []
+        for table in (table for table, columns in COLUMNS.items() if columns[0] == "seq"):
+            newest = self.rows(f"SELECT max(seq) FROM {table}")[0][0]
+            if newest is not None and not (
+                isinstance(counts.get(table), int) and newest <= counts[table] < _MOST_NUMBERS
+            ):
+                found.append(f"the count of {table} is {counts.get(table)!r}, and there is a row {newest}")
+        return found
 
     def meta(self, key: str, default: str = "") -> str:
         """Returns a value of the store's own."""
-        row = self.row("SELECT value FROM meta WHERE key=?", key)
-        return row[0] if row else default
+        found = self.sealed("meta", "WHERE key=?", key)
+        return found[0]["value"] if found else default
 
     def set_meta(self, key: str, value: str) -> None:
         """Sets a value of the store's own."""
-        self.run("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value=excluded.value", key, value)
+        self.insert("meta", key, value, over=True)
 
     def integrity(self) -> list[str]:
         """Returns what SQLite's own check finds wrong."""
-        return [row[0] for row in self.rows("PRAGMA integrity_check") if row[0] != "ok"]
+        return [str(row[0]) for row in self.rows("PRAGMA integrity_check") if row[0] != "ok"]
 
     def compact(self) -> None:
         """Gives freed pages back to the disk, the log's too."""
         self.run("VACUUM")
         self.run("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def broken_row(table: str) -> StoreDamaged:
+    """Returns the error for a row that is not what was written."""
+    return StoreDamaged(
+        f"A record in the timeline is damaged (table {table}). The checkpoints themselves are untouched.",
+        hint="Mend it from the repository: mulligan doctor",
+    )
+
+
+def whole_rows(path: str) -> dict[str, list[dict[str, Any]]]:
+    """Returns, by table, the rows of a damaged timeline whose seal is whole, as far as SQLite gets at them."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    try:
+        connection = _connect(path)
+    except sqlite3.Error:
+        return found
+    work = count(1)
+    with closing(connection):
+        connection.text_factory = _exactly
+        connection.set_progress_handler(lambda: next(work) > 256, _STEPS)
+        for table, columns in COLUMNS.items():
+            # From both ends: a page that cannot be read hides what lies behind it from one side only.
+            rows = [
+                *_until_broken(connection, table, columns, "ASC"),
+                *_until_broken(connection, table, columns, "DESC"),
+            ]
+            found[table] = [
+                dict(zip(columns, row, strict=True)) for row in sorted(set(rows), key=lambda row: str(row[0]))
+            ]
+            if columns[0] == "seq":
+                found[table].sort(key=lambda row: row["seq"])
+    return found
+
+
+def _until_broken(
+    connection: sqlite3.Connection, table: str, columns: Sequence[str], direction: str
+) -> Iterator[tuple[Any, ...]]:
+    with suppress(sqlite3.Error, OverflowError):
+        order = f"ORDER BY {columns[0]} {direction}"
+        found = connection.execute(f"SELECT {', '.join(columns)}, seal FROM {table} {order}")
+        for *values, sealed in islice(found, _MOST_ROWS):
+            if seal(*values) == sealed:
+                yield tuple(values)
+
+
+def is_whole(row: sqlite3.Row) -> bool:
+    """Returns whether a row, its seal last, is what was written."""
+    *values, sealed = row
+    return bool(seal(*values) == sealed)
+
+
+def _exactly(data: bytes) -> str:
+    """Returns text that is never taken for other text: what is no UTF-8 gets a seal that fits nothing."""
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _connect(path: str, *, uri: bool = False) -> sqlite3.Connection:

@@ -7,28 +7,24 @@ timeline, the timeline from the repository. It never deletes data that can be re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field
-from itertools import count
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mulligan.errors import MulliganError, StoreDamaged, StoreError
-from mulligan.model.objects import BLOB, COMMIT, EMPTY_TREE, TREE, parse_commit
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.lock import exclusive
 from mulligan.scan import cache
 from mulligan.store import refs, repository
-from mulligan.store.objects import ObjectStore
 from mulligan.store.verify import DAMAGED_INDEX, rebuild_index, verify_packs
-from mulligan.timeline.commits import Entry, read_commit
+from mulligan.timeline import crosscheck, salvage
+from mulligan.timeline.closures import Closures
+from mulligan.timeline.commits import read_commit
 from mulligan.timeline.database import NAME, Database
-from mulligan.timeline.moves import Move
-from mulligan.timeline.saving import pack_changes
-from mulligan.timeline.sources import Source
+from mulligan.timeline.journal import read_journal
 from mulligan.timeline.vault import Vault
 
-_ASIDE = b"timeline.db.damaged-%d"
 Progress = Callable[[int, int], None]
 
 
@@ -87,63 +83,27 @@ class DoctorReport:
 
 def check(vault: Vault, progress: Progress | None = None) -> CheckReport:
     """Reads every byte of the store and returns what is wrong with it."""
-    database = vault.database
-    found = [Finding("timeline", NAME, text) for text in database.integrity()]
-    bad: set[bytes] = set()
+    lost: set[bytes] = set()
+    packs: list[Finding] = []
     for problem in verify_packs(vault.objects, progress=progress):
-        bad |= problem.oids
-        found.append(Finding(problem.kind, problem.subject, problem.detail))
-    found = [_touching(vault, finding, bad) if finding.kind != "timeline" else finding for finding in found]
-    entries = vault.checkpoints.oldest()
-    for entry in entries:
-        missing = _missing(vault.objects, entry)
-        if missing:
+        lost |= problem.oids
+        packs.append(Finding(problem.kind, problem.subject, problem.detail))
+    said = crosscheck.read(vault)
+    found = [Finding("timeline", NAME, breach.detail, breach.checkpoints) for breach in said.breaches]
+    whole = Closures(vault.objects, lost)
+    touched = tuple(entry.id for entry in said.entries if whole.lacks(entry.commit_id))
+    found += [replace(finding, checkpoints=touched) for finding in packs]
+    for entry in said.entries:
+        if missing := whole.lacks(entry.commit_id):
             found.append(Finding("checkpoint", entry.id, missing, (entry.id,)))
-    found += _refs(vault, entries)
-    return CheckReport(tuple(found), sum(len(pack.index.oids()) for pack in vault.objects.packs()))
+    found += _refs(vault, said.rows) + [
+        Finding("repository", part, why) for part, why in repository.strange_parts(vault.directory)
+    ]
+    return CheckReport(tuple(found), sum(pack.index.count for pack in vault.objects.packs()))
 
 
-def _touching(vault: Vault, finding: Finding, bad: set[bytes]) -> Finding:
-    touched = tuple(e.id for e in vault.checkpoints.oldest() if bad and _uses(vault.objects, e, bad))
-    return Finding(finding.kind, finding.subject, finding.detail, touched)
-
-
-def _closure(store: ObjectStore, entry: Entry) -> Iterable[tuple[bytes, bytes]]:
-    """Yields every object of a checkpoint with its kind; raises StoreDamaged where a tree cannot be read."""
-    yield COMMIT, entry.commit_id
-    pending, seen = [parse_commit(store.read(entry.commit_id, COMMIT)).tree], set()
-    while pending:
-        oid = pending.pop()
-        if oid in seen or oid == EMPTY_TREE:
-            continue
-        seen.add(oid)
-        yield TREE, oid
-        for below in store.read_tree(oid):
-            if below.mode == 0o40000:
-                pending.append(below.oid)
-            elif below.oid not in seen:
-                seen.add(below.oid)
-                yield BLOB, below.oid
-
-
-def _missing(store: ObjectStore, entry: Entry) -> str:
-    try:
-        gone = [oid for _, oid in _closure(store, entry) if not store.has(oid)]
-    except MulliganError as error:
-        return error.message
-    return f"{len(gone)} of its objects are missing" if gone else ""
-
-
-def _uses(store: ObjectStore, entry: Entry, bad: set[bytes]) -> bool:
-    try:
-        return any(oid in bad for _, oid in _closure(store, entry))
-    except MulliganError:
-        return True
-
-
-def _refs(vault: Vault, entries: list[Entry]) -> list[Finding]:
+def _refs(vault: Vault, want: dict[str, bytes]) -> list[Finding]:
     have = refs.read_refs(vault.directory)
-    want = {entry.id: entry.commit_id for entry in entries}
     found = [Finding("ref", name, "its ref is missing", (name,)) for name in want.keys() - have.keys()]
     found += [
         Finding("ref", name, "its ref names another commit", (name,))
@@ -175,46 +135,48 @@ def lost_objects(vault: Vault) -> set[bytes]:
     lost: set[bytes] = set()
     for problem in verify_packs(vault.objects):
         lost |= problem.oids
-    for entry in vault.checkpoints.oldest():
-        try:
-            lost |= {oid for _, oid in _closure(vault.objects, entry) if not vault.objects.has(oid)}
-        except MulliganError:
-            continue  # its trees are among the damaged; check names them
-    return lost
+    return lost | Closures(vault.objects).missing(entry.commit_id for entry in crosscheck.read(vault).entries)
 
 
 def _mend(vault: Vault, directory: Directory) -> list[str]:
     done: list[str] = []
     missing = repository.missing_parts(directory)
     if missing:
-        repository.create(directory, store_id=repository.store_id(directory) or random_name(16))
+        repository.create(directory, store_id=_store_id(vault, directory))
         done.append(f"Made the missing parts of the repository: {', '.join(missing)}.")
     done += _mend_indexes(directory)
-    if aside := _set_aside_unreadable(vault, directory):
-        done.append(f"Put the unreadable timeline aside as {aside}.")
+    if _is_damaged(vault, directory):
+        done.append(f"Put the damaged timeline aside as {salvage.put_aside(directory)}.")
     if not directory.exists(NAME.encode()):
-        done.append(_rebuild_timeline(vault, directory))
+        done.append(salvage.rebuild(vault, directory))
+    if strange := repository.strange_parts(directory):
+        repository.write_anew(directory, store_id=_store_id(vault, directory), parts=[part for part, _ in strange])
+        done.append(f"Wrote anew: {', '.join(part for part, _ in strange)}.")
     cache.discard(directory)
     return done
 
 
-def _set_aside_unreadable(vault: Vault, directory: Directory) -> str:
-    """Renames a timeline that SQLite cannot read, so that a new one can be built; returns the name under which it is kept."""
+def _store_id(vault: Vault, directory: Directory) -> str:
+    """Returns the store's id, as the repository says, or else the timeline."""
+    known = repository.store_id(directory)
+    if known is None and directory.exists(NAME.encode()):
+        with suppress(MulliganError), closing(Database(vault.path, create=False, directory=directory)) as database:
+            known = database.meta("store_id")
+    return known or random_name(16)
+
+
+def _is_damaged(vault: Vault, directory: Directory) -> bool:
+    """Whether there is a timeline that cannot be believed as a whole."""
     if not directory.exists(NAME.encode()):
-        return ""
+        return False
     try:
-        database = Database(vault.path, create=False, directory=directory)
-        damaged = bool(database.integrity()) or (not database.meta("store_id") and bool(refs.read_refs(directory)))
-        database.close()
+        with closing(Database(vault.path, create=False, directory=directory)) as database:
+            if not database.meta("store_id") and refs.read_refs(directory):
+                return True
+            read_journal(database)
+            return bool(database.integrity() or database.broken() or database.misnumbered())
     except StoreDamaged:
-        damaged = True
-    if not damaged:
-        return ""
-    number = next(number for number in count(1) if not directory.exists(_ASIDE % number))
-    for ending in (b"-wal", b"-shm", b""):  # the timeline itself last: while it is there, the next doctor begins again
-        if directory.exists(NAME.encode() + ending):
-            directory.rename(NAME.encode() + ending, _ASIDE % number + ending)
-    return (_ASIDE % number).decode()
+        return True
 
 
 def _mend_indexes(directory: Directory) -> list[str]:
@@ -252,74 +214,6 @@ def mend_refs(vault: Vault) -> list[str]:
         except MulliganError:
             continue  # not readable: it stays as it is, and check goes on naming it
     with vault.database.transaction():
-        for entry in _linked(vault.objects, found, entries):
+        for entry in salvage.link(vault.objects, salvage.in_order(found), entries):
             vault.checkpoints.add(entry)
     return done + ([f"Took {len(found)} checkpoints into the timeline that only the repository knew."] if found else [])
-
-
-def _rebuild_timeline(vault: Vault, directory: Directory) -> str:
-    for leftover in (b"timeline.db-wal", b"timeline.db-shm"):
-        directory.unlink(leftover, missing_ok=True)  # they belong to the database that is gone
-    database = Database(vault.path, create=True, directory=directory)
-    with closing(ObjectStore(directory)) as store:
-        try:
-            entries = _linked(store, _all_entries(store, directory))
-        except BaseException:
-            database.close()
-            raise
-        vault.take_over(directory, database)
-        with database.transaction():
-            vault.introduce()
-            for entry in entries:
-                vault.checkpoints.add(entry)
-                vault.moves.push(Move(entry.id))
-            for entry in [entry for entry in entries if entry.checkpoint.kind != "safety"][-1:] or entries[-1:]:
-                vault.checkpoints.set_position(entry.id)
-    return f"Rebuilt the timeline from the repository: {len(entries)} checkpoints."
-
-
-def _all_entries(store: ObjectStore, directory: Directory) -> list[Entry]:
-    """Returns every checkpoint that some ref names and that can be read."""
-    entries = []
-    for name, commit in refs.read_refs(directory).items():
-        try:
-            entries.append(read_commit(store, commit))
-        except StoreDamaged:
-            continue  # named by the check that follows
-        except MulliganError as error:
-            raise StoreDamaged(
-                f"Checkpoint {name} cannot be trusted: {error.message}", hint="mulligan check"
-            ) from error
-    return entries
-
-
-def _linked(store: ObjectStore, found: list[Entry], before: Sequence[Entry] = ()) -> list[Entry]:
-    """
-    Returns entries as the timeline had them: in order, each with its parent and what it changed against it.
-
-    A commit names the parent that it was saved from. Where that was deleted since, the one saved last before stands in.
-    """
-    known = {entry.id: entry for entry in before}
-    last = next((entry for entry in reversed(before) if entry.checkpoint.kind != "safety"), None)
-    linked = []
-    for entry in _in_order(found):
-        parent = known.get(entry.checkpoint.parent or "", last) if entry.checkpoint.parent else None
-        packed = pack_changes(Source(store), parent, entry)
-        checkpoint = entry.checkpoint.replace(parent=parent.id if parent else None, packed_changes=packed)
-        known[entry.id] = entry._replace(checkpoint=checkpoint)
-        linked.append(known[entry.id])
-        last = last if entry.checkpoint.kind == "safety" else entry
-    return linked
-
-
-def _in_order(entries: list[Entry]) -> list[Entry]:
-    """Returns entries by their times, but never before their parents: a clock may have been set back."""
-    waiting = {entry.id: entry for entry in sorted(entries, key=lambda entry: entry.created_ns)}
-    ordered: list[Entry] = []
-    while waiting:
-        line = [next(iter(waiting.values()))]
-        del waiting[line[0].id]
-        while (parent := waiting.pop(line[-1].checkpoint.parent or "", None)) is not None:
-            line.append(parent)
-        ordered += reversed(line)
-    return ordered

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 # Staging: nothing has changed yet. Applying: some paths have, and a temporary may hold displaced bytes.
 # Resuming: some paths have, and every temporary is a new file being staged again.
 STAGING, APPLYING, RESUMING = "staging", "applying", "resuming"
-_OWED = "state_owed"
+#: In the store's own values: the checkpoint whose state is still to be handed back.
+OWED = "state_owed"
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,14 @@ def open_journal(database: Database, journal: Journal) -> None:
     plain["actions"] = [[to_text(a.path), _node(a.before), _node(a.after)] for a in journal.actions]
     plain["locked"] = [[to_text(path), perm] for path, perm in journal.locked]
     packed = zlib.compress(json.dumps(plain).encode("ascii"), 1)
-    database.run("INSERT INTO journal VALUES (1, ?, ?)", journal.phase, packed)
+    database.insert("journal", 1, journal.phase, packed)
 
 
 def set_phase(database: Database, phase: str) -> None:
     """Moves the journal on."""
     with database.transaction():
         database.run("UPDATE journal SET phase=?", phase)
+        database.reseal("journal", "one=1")
 
 
 def close_journal(database: Database) -> None:
@@ -87,9 +89,10 @@ def close_journal(database: Database) -> None:
 
 def read_journal(database: Database) -> Journal | None:
     """Returns the restore that was cut short, None if there is none."""
-    row = database.row("SELECT phase, plan FROM journal")
-    if row is None:
+    rows = database.sealed("journal")
+    if not rows:
         return None
+    row = rows[0]
     try:
         plain = json.loads(zlib.decompress(row["plan"]))
         actions = tuple(
@@ -110,16 +113,16 @@ def read_journal(database: Database) -> Journal | None:
 
 def owe_state(database: Database, target: str) -> None:
     """Says that the files are back and the agent's state is not yet (inside the transaction that closes the journal)."""
-    database.set_meta(_OWED, target)
+    database.set_meta(OWED, target)
 
 
 def state_owed(database: Database) -> str:
     """Returns the checkpoint whose state was to be handed back and was not, empty when there is none."""
-    return database.meta(_OWED)
+    return database.meta(OWED)
 
 
 def state_given(database: Database) -> None:
     """Says that the state has been handed back, or that nobody waits for it any more."""
     if state_owed(database):
         with database.transaction():
-            database.set_meta(_OWED, "")
+            database.set_meta(OWED, "")

@@ -51,7 +51,7 @@ class Moves:
         for move in moves:
             top = self.top()
             if top != move:
-                self._db.run("INSERT INTO move (id, what) VALUES (?, ?)", move.id, move.column)
+                self._db.insert("move", None, move.id, move.column)
         if not keep_redo:
             self._db.run("DELETE FROM redo")
 
@@ -62,16 +62,16 @@ class Moves:
 
     def top(self) -> Move | None:
         """Returns the newest state."""
-        row = self._db.row("SELECT id, what FROM move ORDER BY seq DESC LIMIT 1")
-        return Move.read(row) if row else None
+        found = self.down(1)
+        return found[0] if found else None
 
     def down(self, limit: int = 1000) -> list[Move]:
         """Returns the states, newest first."""
-        return [Move.read(row) for row in self._db.rows("SELECT id, what FROM move ORDER BY seq DESC LIMIT ?", limit)]
+        return [Move.read(row) for row in self._db.sealed("move", "ORDER BY seq DESC LIMIT ?", limit)]
 
     def redoable(self) -> list[Move]:
         """Returns what was undone, the next to redo first."""
-        return [Move.read(row) for row in self._db.rows("SELECT id, what FROM redo ORDER BY seq DESC")]
+        return [Move.read(row) for row in self._db.sealed("redo", "ORDER BY seq DESC")]
 
     def undone(self, depth: int, left: Move) -> None:
         """Drops the `depth` newest states and remembers the one that was left, to be redone."""
@@ -82,7 +82,8 @@ class Moves:
         if passed and top is not None and top.git:
             # The step that moved git is taken back: the next one from here on is another.
             self._db.run("UPDATE move SET what=? WHERE seq=(SELECT max(seq) FROM move)", top.what)
-        self._db.run("INSERT INTO redo (id, what) VALUES (?, ?)", left.id, left.column)
+            self._db.reseal("move", "seq=(SELECT max(seq) FROM move)")
+        self._db.insert("redo", None, left.id, left.column)
 
     def redone(self, *, skipped: int = 1) -> None:
         """Takes the states that were redone (or found equal) off the redo stack."""

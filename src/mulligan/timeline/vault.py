@@ -271,8 +271,8 @@ class Vault:
     def _heal_refs(self) -> None:
         """Ends what a process began that died between its transaction and its refs."""
         database = self.database
-        dead = [row[0] for row in database.rows("SELECT id FROM dead_ref")]
-        fresh = database.rows("SELECT id, commit_id FROM fresh_ref")
+        dead = [row["id"] for row in database.sealed("dead_ref")]
+        fresh = database.sealed("fresh_ref")
         known = refs.read_refs(self.directory) if len(fresh) > 1 else {}
         for row in fresh:
             commit = bytes.fromhex(row["commit_id"])
@@ -291,9 +291,9 @@ class Vault:
 
     def settle(self) -> None:
         """Writes and removes refs as the last transaction decided; durable when it returns."""
-        for row in self.database.rows("SELECT id, commit_id FROM fresh_ref"):
+        for row in self.database.sealed("fresh_ref"):
             refs.write_ref(self.directory, row["id"], bytes.fromhex(row["commit_id"]))
-        dead = [row[0] for row in self.database.rows("SELECT id FROM dead_ref")]
+        dead = [row["id"] for row in self.database.sealed("dead_ref")]
         if dead:
             refs.remove_refs(self.directory, dead)
 

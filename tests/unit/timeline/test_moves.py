@@ -69,5 +69,5 @@ def test_a_step_that_moved_git_is_remembered_until_it_is_taken_back(moves):
 
 
 def test_a_store_of_an_earlier_release_has_no_such_steps(moves):
-    moves._db.run("INSERT INTO move (id, what) VALUES ('a', 'all')")
+    moves._db.insert("move", None, "a", "all")
     assert moves.top() == Move("a", "all")

@@ -1,0 +1,184 @@
+"""
+A timeline made anew: from the repository, and from whatever the old one still says under an unbroken seal.
+
+The commits know every checkpoint; only the old timeline knows the position, the steps of undo and redo, the notes, and
+which parent a checkpoint has since its own was deleted. What cannot be read is put aside, never removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from itertools import count
+from typing import Any, NamedTuple
+
+from mulligan.errors import MulliganError, StoreDamaged
+from mulligan.safefs.directory import Directory
+from mulligan.store import refs
+from mulligan.store.objects import ObjectStore
+from mulligan.timeline.checkpoints import POSITION
+from mulligan.timeline.commits import Entry, read_commit
+from mulligan.timeline.database import NAME, Database, whole_rows
+from mulligan.timeline.journal import OWED
+from mulligan.timeline.moves import Move
+from mulligan.timeline.saving import pack_changes
+from mulligan.timeline.sources import Source
+from mulligan.timeline.vault import Vault
+
+_ASIDE = b"timeline.db.damaged-%d"
+_NOTE = "note:"
+Rows = dict[str, list[dict[str, Any]]]
+
+
+class Known(NamedTuple):
+    """What the old timeline says of one checkpoint and its commit does not."""
+
+    seq: int
+    parent: str | None
+    packed_changes: bytes
+
+
+def put_aside(directory: Directory) -> str:
+    """Renames the timeline, so that a new one can be built; returns the name under which it is kept."""
+    number = next(number for number in count(1) if not directory.exists(_ASIDE % number))
+    for ending in (b"-wal", b"-shm", b""):  # the timeline itself last: while it is there, the next doctor begins again
+        if directory.exists(NAME.encode() + ending):
+            directory.rename(NAME.encode() + ending, _ASIDE % number + ending)
+    return (_ASIDE % number).decode()
+
+
+def rebuild(vault: Vault, directory: Directory) -> str:
+    """Makes the timeline that is missing; returns a sentence about it."""
+    for leftover in (b"timeline.db-wal", b"timeline.db-shm"):
+        directory.unlink(leftover, missing_ok=True)  # they belong to the database that is gone
+    old = _newest_aside(vault, directory)
+    database = Database(vault.path, create=True, directory=directory)
+    with closing(ObjectStore(directory)) as store:
+        try:
+            entries = _entries(store, directory, old)
+        except BaseException:
+            database.close()
+            raise
+        vault.take_over(directory, database)
+        with database.transaction():
+            vault.introduce()
+            for entry in entries:
+                vault.checkpoints.add(entry)
+            _carry_over(vault, entries, old)
+    steps = f" and {len(old['move'])} steps of undo" if old.get("move") else ""
+    return f"Rebuilt the timeline from the repository: {len(entries)} checkpoints{steps}."
+
+
+def _newest_aside(vault: Vault, directory: Directory) -> Rows:
+    """Returns what can be believed of the timeline that was put aside last; nothing where there is none."""
+    number = next(number for number in count(1) if not directory.exists(_ASIDE % number)) - 1
+    return whole_rows(f"{vault.path}/{(_ASIDE % number).decode()}") if number else {}
+
+
+def _carry_over(vault: Vault, entries: list[Entry], old: Rows) -> None:
+    """Puts into the new timeline what no commit knows (inside a transaction)."""
+    known = {entry.id for entry in entries}
+    moves = [row for row in old.get("move", ()) if row["id"] in known]
+    for row in moves or [{"id": entry.id, "what": Move(entry.id).column} for entry in entries]:
+        vault.database.insert("move", None, row["id"], row["what"])
+    for row in old.get("redo", ()):
+        if row["id"] in known:
+            vault.database.insert("redo", None, row["id"], row["what"])
+    said = {row["key"]: row["value"] for row in old.get("meta", ())}
+    position = said.get(POSITION)
+    if position not in known:
+        # The newest step of undo is where the workspace stands.
+        standing = [entry for entry in entries if entry.checkpoint.kind != "safety"] or entries
+        position = moves[-1]["id"] if moves else standing[-1].id if standing else ""
+    vault.checkpoints.set_position(position)
+    for key, value in said.items():
+        if key.startswith(_NOTE) or (key == OWED and value in known):
+            vault.database.set_meta(key, value)
+    for row in old.get("pin", ()):
+        vault.database.insert("pin", row["id"], row["pid"])
+    for row in old.get("journal", ()):
+        vault.database.insert("journal", row["one"], row["phase"], row["plan"])
+
+
+# -- the checkpoints --------------------------------------------------------------------------------
+
+
+def _entries(store: ObjectStore, directory: Directory, old: Rows) -> list[Entry]:
+    """Returns every checkpoint that a ref or the old timeline names and that can be read, in order."""
+    rows = {row["id"]: row for row in old.get("checkpoint", ())}
+    named = {name: bytes.fromhex(row["commit_id"]) for name, row in rows.items()}
+    found = read_all(store, named | refs.read_refs(directory))
+    known = {
+        entry.id: Known(row["seq"], row["parent"], row["changes"])
+        for entry in found
+        if (row := rows.get(entry.id)) is not None and row["commit_id"] == entry.checkpoint.commit
+    }
+    ordered = sorted((entry for entry in found if entry.id in known), key=lambda entry: known[entry.id].seq)
+    for entry in in_order([entry for entry in found if entry.id not in known]):
+        ordered.insert(_place(entry, ordered), entry)
+    return link(store, ordered, known=known)
+
+
+def _place(entry: Entry, ordered: list[Entry]) -> int:
+    """Returns where a checkpoint belongs: behind its parent, before its children, and by its time between them."""
+    ids = [one.id for one in ordered]
+    low = ids.index(entry.checkpoint.parent) + 1 if entry.checkpoint.parent in ids else 0
+    children = (n for n, one in enumerate(ordered) if n >= low and one.checkpoint.parent == entry.id)
+    high = next(children, len(ordered))
+    return next((n for n in range(low, high) if ordered[n].created_ns > entry.created_ns), high)
+
+
+def read_all(store: ObjectStore, named: dict[str, bytes]) -> list[Entry]:
+    """Returns the checkpoints of some refs, without those that cannot be read."""
+    entries = []
+    for name, commit in named.items():
+        try:
+            entry = read_commit(store, commit)
+        except StoreDamaged:
+            continue  # named by the check that follows
+        except MulliganError as error:
+            raise StoreDamaged(
+                f"Checkpoint {name} cannot be trusted: {error.message}", hint="mulligan check"
+            ) from error
+        entries.append(entry)
+    return list({entry.id: entry for entry in entries}.values())
+
+
+def link(
+    store: ObjectStore, ordered: list[Entry], before: Sequence[Entry] = (), known: dict[str, Known] | None = None
+) -> list[Entry]:
+    """
+    Returns entries as the timeline had them: each with its parent and what it changed against it.
+
+    A commit names the parent that it was saved from. Where that was deleted since, the one saved last before stands in,
+    unless it is `known` better.
+    """
+    there = {entry.id: entry for entry in before}
+    last = next((entry for entry in reversed(before) if entry.checkpoint.kind != "safety"), None)
+    ids = {entry.id for entry in (*before, *ordered)}
+    linked = []
+    for entry in ordered:
+        fact = (known or {}).get(entry.id)
+        if fact is not None and (fact.parent is None or fact.parent in ids):
+            checkpoint = entry.checkpoint.replace(parent=fact.parent, packed_changes=fact.packed_changes)
+        else:
+            parent = there.get(entry.checkpoint.parent or "", last) if entry.checkpoint.parent else None
+            packed = pack_changes(Source(store), parent, entry)
+            checkpoint = entry.checkpoint.replace(parent=parent.id if parent else None, packed_changes=packed)
+        there[entry.id] = entry._replace(checkpoint=checkpoint)
+        linked.append(there[entry.id])
+        last = last if entry.checkpoint.kind == "safety" else entry
+    return linked
+
+
+def in_order(entries: list[Entry]) -> list[Entry]:
+    """Returns entries by their times, but never before their parents: a clock may have been set back."""
+    waiting = {entry.id: entry for entry in sorted(entries, key=lambda entry: entry.created_ns)}
+    ordered: list[Entry] = []
+    while waiting:
+        line = [next(iter(waiting.values()))]
+        del waiting[line[0].id]
+        while (parent := waiting.pop(line[-1].checkpoint.parent or "", None)) is not None:
+            line.append(parent)
+        ordered += reversed(line)
+    return ordered
