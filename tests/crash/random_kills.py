@@ -1,7 +1,8 @@
 """
 Kills processes at random instants while several of them work on one workspace, and looks at what is left.
 
-    python tests/crash/random_kills.py [--size N] [--seed N] [--workers N] [--history N] [--renew N] [--build NAME]
+    python tests/crash/random_kills.py [--size N] [--seed N] [--workers N] [--history N] [--renew N]
+        [--life S] [--build NAME]
 
 Each round forks some workers, which edit, save, restore, undo, redo, delete, tidy up and read, all at once and in one
 workspace, and say what was acknowledged in a file that outlives them. After a random time all of them are killed, or one
@@ -9,8 +10,9 @@ first and the others, which meet what it left, a little later. `--size` is the n
 every acknowledged checkpoint is there, unless it was being deleted; each file in the workspace and in any checkpoint is one
 that somebody wrote, whole; the last thing that each worker wrote is in the workspace or in a checkpoint; the next
 command works without help, and its time is taken; the judge finds nothing, before and after it.
-`--history` begins with a history of so many checkpoints; `--renew` starts afresh after so many rounds; `--build` lets the
-workers be a known-bad build, which must be caught.
+`--history` begins with a history of so many checkpoints; `--renew` starts afresh after so many rounds; on a busy machine a longer
+`--life` gives the workers time to be in the middle of something; `--build` lets them be a known-bad build, which must be
+caught.
 Exit codes: 0 nothing was lost, 1 something was.
 """
 
@@ -198,10 +200,10 @@ def start(places: Places, number: int, seed: int, build: str) -> int:
 # -- the supervisor ---------------------------------------------------------------------------------
 
 
-def round_of(places: Places, workers: int, rng: random.Random, build: str = "good") -> int:
+def round_of(places: Places, workers: int, rng: random.Random, life: float, build: str = "good") -> int:
     """Lets some workers live for a while and kills them; returns how many were killed."""
     pids = [start(places, number, rng.getrandbits(64), build) for number in range(workers)]
-    time.sleep(rng.random() * _LIFE_S)
+    time.sleep(rng.random() * life)
     rng.shuffle(pids)
     waves = [pids] if rng.random() < 0.5 else [pids[:1], pids[1:]]
     killed = 0
@@ -210,7 +212,7 @@ def round_of(places: Places, workers: int, rng: random.Random, build: str = "goo
             os.kill(pid, signal.SIGKILL)
         for pid in wave:
             killed += os.WIFSIGNALED(os.waitpid(pid, 0)[1])
-        time.sleep(rng.random() * _LIFE_S if len(waves) > 1 and wave is waves[0] else 0)
+        time.sleep(rng.random() * life if len(waves) > 1 and wave is waves[0] else 0)
     return killed
 
 
@@ -321,7 +323,7 @@ def kill_on(base: Path, given: Any, tally: Tally) -> None:
     places, saves = fresh(base / "home0", given.history), 0
     while not tally.over:
         rounds += 1
-        killed = round_of(places, 1 + rng.randrange(given.workers), rng, given.build)
+        killed = round_of(places, 1 + rng.randrange(given.workers), rng, given.life, given.build)
         thorough = not given.history or rounds % _JUDGED_WHOLE == 0
         wrong = wrong_after(places, rng, tally, seconds, thorough=thorough)
         tally.broke([f"round {rounds}: {line}" for line in wrong])
@@ -342,6 +344,7 @@ def main() -> int:
     options.add_argument("--workers", type=int, default=3)
     options.add_argument("--history", type=int, default=0)
     options.add_argument("--renew", type=int, default=60)
+    options.add_argument("--life", type=float, default=_LIFE_S, help=f"seconds to live at most (default: {_LIFE_S})")
     options.add_argument("--build", choices=BUILDS, default="good")
     given = options.parse_args()
     tally = Tally("random kills", given.size, enough=given.enough)

@@ -23,5 +23,5 @@ def test_random_kills_under_load_lose_nothing_that_was_acknowledged() -> None:
 
 
 def test_a_build_that_cleans_before_it_validates_is_caught() -> None:
-    done = run("--size", "600", "--enough", "1", "--build", "clean-before-validate")
+    done = run("--size", "3000", "--life", "0.5", "--enough", "1", "--build", "clean-before-validate")
     assert (done.returncode, "BROKEN" in done.stdout) == (1, True), done.stdout + done.stderr
