@@ -22,7 +22,7 @@ from plain_git import Objects, objects_of, refs
 from seals import unsealed
 
 NAME = "timeline.db"
-_TABLES = ("checkpoint", "move", "redo", "journal", "fresh_ref", "dead_ref", "pin")
+_TABLES = ("checkpoint", "move", "redo", "journal", "fresh_ref", "dead_ref", "pin", "deed")
 _FORMAT = 1
 _MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 

@@ -16,7 +16,7 @@ from mulligan.errors import MulliganError, NothingToRedo, NothingToUndo, Unknown
 from mulligan.model.checkpoint import KINDS, Checkpoint, NotCaptured, as_json_object
 from mulligan.model.objects import BLOB, MODE_DIR
 from mulligan.model.paths import parse_path, to_text
-from mulligan.opened import Opened
+from mulligan.sessions import WithSessions
 from mulligan.timeline import budget, saving
 from mulligan.timeline import stores as all_stores
 from mulligan.timeline.sources import Source
@@ -36,7 +36,7 @@ stores = all_stores.stores
 purge = all_stores.purge
 
 
-class Workspace(Opened):
+class Workspace(WithSessions):
     """A directory under protection. Use `mulligan.open`; threads may share one."""
 
     # -- saving ---------------------------------------------------------------------------------
@@ -224,9 +224,10 @@ class Workspace(Opened):
         return report
 
     def undo(self) -> RestoreReport:
-        """Goes one operation back, to the newest earlier state that differs from the workspace."""
+        """Goes one operation back, to the newest earlier state that differs from the workspace; an agent's turn is one operation."""
         with self._writing("undo", needed=True):
-            report = self._bench.step("undo", self._bench.vault.moves.down())
+            moves = self._bench.vault.moves.down()
+            report = self._bench.step("undo", moves, skip=self._steps_of_turn(moves))
         if report is None:
             raise NothingToUndo(
                 "There is no earlier state that differs from the workspace. Nothing was changed.", hint="mulligan log"

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from mulligan.errors import ConfigError, MulliganError
 from mulligan.model.gitconfig import parse_git_config
-from mulligan.model.policy import CapturePolicy, LoopPolicy, Retention, Settings
+from mulligan.model.policy import CapturePolicy, HookPolicy, LoopPolicy, Retention, Settings
 from mulligan.model.sizes import parse_size
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.userfile import read_user_file
@@ -186,6 +186,7 @@ def resolve(
         capture=_capture(user, project, _global_excludes(where)),
         retention=Retention(**_section(user, "retention")),
         loop=LoopPolicy(**{**_section(user, "checkpoints"), **_section(project, "checkpoints")}),
+        hooks=HookPolicy(**_section(user, "hooks")),
         temporary=env.get("TMPDIR") or "/tmp",  # noqa: S108 - not used, only recognised
         wait=DEFAULT_WAIT if wait is None else wait,
         warnings=tuple(warnings),
@@ -257,6 +258,15 @@ def _switch(value: object) -> bool:
     return value
 
 
+def _one_of(*allowed: str) -> Callable[[object], str]:
+    def read(value: object) -> str:
+        if value not in allowed:
+            raise ValueError(value)
+        return str(value)
+
+    return read
+
+
 _COUNT = Key(_whole(0, 100_000), "a whole number from 0 to 100000")
 _SIZE = 'a size like "50 MiB" or a number of bytes, more than 0'
 
@@ -272,6 +282,7 @@ KEYS: dict[str, Key] = {
     "retention.budget": Key(_size, _SIZE),
     "checkpoints.enabled": Key(_switch, "true or false", True),
     "checkpoints.every_n_steps": Key(_whole(1, 50), "a whole number from 1 to 50", True),
+    "hooks.destructive": Key(_one_of("off", "save", "ask"), '"off", "save" or "ask"'),
 }
 SECTIONS = tuple(dict.fromkeys(key.partition(".")[0] for key in KEYS))
 

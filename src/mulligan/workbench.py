@@ -137,7 +137,9 @@ class Workbench:
             raise TypeError("name and description are text")
         return saving.Draft(random_name(8), self.now_ns(), name, description, kind, **parts)
 
-    def save(self, draft: saving.Draft, *, if_changed: bool, with_state: bool) -> tuple[Entry | None, list[Entry]]:
+    def save(
+        self, draft: saving.Draft, *, if_changed: bool, with_state: bool, also: Callable[[], None] | None = None
+    ) -> tuple[Entry | None, list[Entry]]:
         """Saves the workspace and makes that the position; returns the new entry (None: nothing changed) and what went."""
         with self.vault.objects.writer() as writer:
             look, base = self.look(writer), self.vault.checkpoints.current()
@@ -148,13 +150,20 @@ class Workbench:
                 if look.scan.records:
                     self.observer.remember(self.vault.directory, look.scan, look.note)
                 return None, []
-            return self.keep(draft, look, writer, as_position=True)
+            return self.keep(draft, look, writer, as_position=True, also=also)
 
     def keep(
-        self, draft: saving.Draft, look: Look, writer: Any, *, as_position: bool, sparing: str = ""
+        self,
+        draft: saving.Draft,
+        look: Look,
+        writer: Any,
+        *,
+        as_position: bool,
+        sparing: str = "",
+        also: Callable[[], None] | None = None,
     ) -> tuple[Entry, list[Entry]]:
         """Writes a checkpoint of what was seen; returns it and what retention or the budget let go for it, never `sparing`."""
-        entry, gone = self._write(draft, look, writer, as_position=as_position, sparing=sparing)
+        entry, gone = self._write(draft, look, writer, as_position=as_position, sparing=sparing, also=also)
         vault = self.vault
         self.observer.remember(vault.directory, look.scan, look.note)
         if len(vault.objects.packs()) > _MANY_PACKS:
@@ -186,7 +195,14 @@ class Workbench:
             return self._write(draft, Look(scan, git, {}, self.vault.objects), writer, as_position=False)
 
     def _write(
-        self, draft: saving.Draft, look: Look, writer: Any, *, as_position: bool, sparing: str = ""
+        self,
+        draft: saving.Draft,
+        look: Look,
+        writer: Any,
+        *,
+        as_position: bool,
+        sparing: str = "",
+        also: Callable[[], None] | None = None,
     ) -> tuple[Entry, list[Entry]]:
         vault, scan, base = self.vault, look.scan, self.vault.checkpoints.current()
         changes = saving.changes_since(base, scan, look.source)
@@ -197,7 +213,7 @@ class Workbench:
         pinned = self._pinned() | {sparing}
         gone = self._within_budget(writer.pending_bytes, pinned, scan)
         writer.finish()
-        gone += saving.record(vault, entry, now_ns=self.now_ns(), pinned=pinned, as_position=as_position)
+        gone += saving.record(vault, entry, now_ns=self.now_ns(), pinned=pinned, as_position=as_position, also=also)
         return entry, gone
 
     def _within_budget(self, need: int, pinned: set[str], scan: Scan) -> list[Entry]:
@@ -290,8 +306,8 @@ class Workbench:
                 )
             return self._go(entry, plan, look, writer, verb="restore", git=planned)
 
-    def step(self, verb: str, states: list[Move]) -> RestoreReport | None:
-        """Restores the first of some states that differs from the workspace; None when none does."""
+    def step(self, verb: str, states: list[Move], *, skip: range = range(0)) -> RestoreReport | None:
+        """Restores the first of some states, but for those to skip, that differs from the workspace; None when none does."""
         self._refuse_replaced()
         with self.vault.objects.writer() as writer:
             look: Look | None = None
@@ -299,7 +315,7 @@ class Workbench:
                 entry = self.vault.checkpoints.by_id(move.id)
                 # Where undo stands already, no step is taken back; redo begins with the first.
                 crossed = any(state.git for state in states[int(verb == "undo") : depth + 1])
-                if entry is None:
+                if entry is None or depth in skip:
                     continue
                 if look is None or look.by_name != self.settings.capture.naming(entry.by_name).by_name:
                     look = self.look(writer, by_name=entry.by_name)

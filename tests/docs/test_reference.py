@@ -41,7 +41,7 @@ def test_the_example_configuration_is_accepted_and_holds_every_key(tmp_path):
 
 def test_the_defaults_in_the_table_are_the_real_ones(tmp_path):
     found = settings.resolve(tmp_path, environ={"HOME": str(tmp_path)})
-    values = {"capture": found.capture, "retention": found.retention, "checkpoints": found.loop}
+    values = {"capture": found.capture, "retention": found.retention, "checkpoints": found.loop, "hooks": found.hooks}
     for key, default in re.findall(r"^\| `(\w+\.\w+)` \| `([^`]+)` \|", CONFIGURATION, re.MULTILINE):
         section, name = key.split(".")
         actual = getattr(values[section], name)

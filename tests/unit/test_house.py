@@ -46,17 +46,19 @@ ALLOWED = {
     "gitside": _HISTORY | {"restore", "usergit"},
     "workbench": _HISTORY | {"restore", "state", "usergit", "gitside"},
     "opened": _HISTORY | {"restore", "state", "settings", "events", "workbench"},
-    "engine": _HISTORY | {"opened", "restore", "state", "settings", "events", "workbench", "usergit"},
+    "sessions": _HISTORY | {"opened", "restore", "workbench"},
+    "engine": _HISTORY | {"opened", "sessions", "restore", "state", "settings", "events", "workbench", "usergit"},
     "aio": _HISTORY | {"restore", "state", "settings", "events", "engine", "mulligan"},
     "usergit": _DISK | {"scan", "settings"},
     "environments": _ALL | {"usergit"},
     "loop": _ALL | {"usergit"},
     "dialects": _ALL | {"loop", "environments", "usergit"},
+    "hooks": _ALL | {"loop"},
     "install": _DISK,
     "skills": {"dialects", "errors"},
     "__init__": _ALL,
     "__main__": {"cli"},
-    "cli": _ALL | {"loop", "install", "dialects", "environments"},
+    "cli": _ALL | {"loop", "hooks", "install", "dialects", "environments"},
 }
 # Doors: they print, exit and read the environment. Everything else is the core.
 DOORS = {"cli", "__main__", "skills"}

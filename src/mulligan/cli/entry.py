@@ -37,7 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _abandon_stdout()  # whoever read our output has read enough
         return 0
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one boundary of this door
-        return _explain(error, words, as_json=as_json)
+        code = _explain(error, words, as_json=as_json)
+        # Agents take exit code 2 of a hook for the order to stop the tool.
+        return 1 if code == 2 and words[:1] == ["hook"] else code
 
 
 def _dispatch(words: list[str], *, as_json: bool) -> int:

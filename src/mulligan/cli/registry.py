@@ -30,13 +30,14 @@ COMMANDS: dict[str, str] = {
     "checkpoint": "Save, list, restore and rewind in PraisonAI's words",
     "demo": "Watch a rollback in a throw-away project",
     "install": "Wire up an agent: write the files that it reads",
+    "hook": "What agents call at each of their events",
     "completion": "Print a completion script for your shell",
 }
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Every day": ("save", "log", "show", "diff", "restore", "cat", "undo", "redo"),
     "The store": ("status", "rm", "gc", "forget", "check", "doctor", "stores", "adopt"),
-    "With agents": ("run", "history", "rollback", "repl", "checkpoint"),
+    "With agents": ("run", "history", "rollback", "repl", "checkpoint", "hook"),
     "Getting started": ("demo", "install", "completion"),
 }
 

@@ -63,15 +63,20 @@ TARGETS: dict[str, Target] = {
 
 
 def destination(target: Target, scope: str, *, project: str, home: str) -> Destination:
+    """Returns where a target goes."""
+    return place_for(target.place, scope, project=project, home=home)
+
+
+def place_for(place: str, scope: str, *, project: str, home: str) -> Destination:
     """
-    Returns where a target goes.
+    Returns where a path below a project or a home is.
 
     Below a home links are followed: people keep their settings in a repository and link them into place. Below a project
     they are not: a repository that somebody else made must not lead a write elsewhere.
     """
     if scope == PROJECT:
-        return Destination(project, target.place)
-    full = os.path.realpath(os.path.join(home, target.place))
+        return Destination(project, place)
+    full = os.path.realpath(os.path.join(home, place))
     root = full
     while not os.path.isdir(root):
         root = os.path.dirname(root)

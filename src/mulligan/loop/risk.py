@@ -73,18 +73,22 @@ def risk_of_command(command: str, *, depth: int = 0) -> str:
 
     LIMIT: a risk is seen by the names of programs; what a script or a program of the project deletes is not seen.
     """
+    return next(risks_of_command(command, depth=depth), "")
+
+
+def risks_of_command(command: str, *, depth: int = 0) -> Iterator[str]:
+    """Yields every reason for which a shell command line is risky."""
     if len(command) > LONGEST or depth > DEEPEST:
-        return "the command is too long to be understood"
+        yield "the command is too long to be understood"
+        return
     for pattern, reason in IN_TEXT:
         if pattern.search(command):
-            return reason
+            yield reason
     for inner in _INNER.finditer(command):
-        if reason := risk_of_command(inner[1] or inner[2] or "", depth=depth + 1):
-            return reason
+        yield from risks_of_command(inner[1] or inner[2] or "", depth=depth + 1)
     for words, piped in _simple_commands(command):
-        if reason := _risk_of_redirection(words) or _risk_of_words(words, depth, piped=piped):
-            return reason
-    return ""
+        found = (_risk_of_redirection(words), _risk_of_words(words, depth, piped=piped))
+        yield from filter(None, found)
 
 
 # -- words --------------------------------------------------------------------------------------

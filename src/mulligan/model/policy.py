@@ -96,6 +96,12 @@ class LoopPolicy(NamedTuple):
     every_n_steps: int = 5
 
 
+class HookPolicy(NamedTuple):
+    """What a hook does before a destructive command: nothing, say that it is saved, or have the agent ask."""
+
+    destructive: str = "off"
+
+
 class Settings(NamedTuple):
     """Everything that `open` needs to know about the user and the machine."""
 
@@ -106,6 +112,7 @@ class Settings(NamedTuple):
     capture: CapturePolicy = CapturePolicy()
     retention: Retention = Retention()
     loop: LoopPolicy = LoopPolicy()
+    hooks: HookPolicy = HookPolicy()
     temporary: str = "/tmp"  # noqa: S108 - the name of a directory that is refused as a workspace
     wait: float = 2.0
     warnings: tuple[str, ...] = ()

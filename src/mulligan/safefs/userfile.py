@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, NotRegular, read_all, write_all
@@ -28,6 +29,29 @@ def read_user_file(path: str, *, limit: int) -> bytes | None:
         return read_all(fd, limit)
     finally:
         seam.calls.close(fd)
+
+
+def append_private_line(directory: str, name: str, line: bytes, *, limit: int) -> None:
+    """Appends one line to a file that only its owner can read, in one call; over the limit its older half goes."""
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    with Directory.open(os.path.realpath(directory)) as into:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = seam.calls.open(os.fsencode(name), flags, 0o600, dir_fd=into.fd)
+        try:
+            if os.fstat(fd).st_size > limit:
+                kept = os.pread(fd, limit, os.fstat(fd).st_size - limit // 2).partition(b"\n")[2]
+                seam.calls.ftruncate(fd, 0)
+                write_all(fd, kept)
+            write_all(fd, line)
+        finally:
+            seam.calls.close(fd)
+
+
+def remove_user_file(path: str) -> None:
+    """Removes a file of ours, if it is there."""
+    folder, name = os.path.split(path)
+    with suppress(FileNotFoundError), Directory.open(folder) as directory:
+        directory.unlink(os.fsencode(name), missing_ok=True)
 
 
 def write_private_file(directory: str, name: str, data: bytes) -> str:

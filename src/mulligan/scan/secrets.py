@@ -182,7 +182,7 @@ _REACH = dict.fromkeys((b"-", b"B"), 4096) | dict.fromkeys(
 _KEY_LINE = rb"^-----?-? ?BEGIN [A-Z0-9 ]*PRIVATE KEY"
 _BAG = b"Bag Attributes"
 _NAMED = rb"""(?:export\s+)?(?:[A-Za-z_][\w.-]*\s*(?:=|:(?!//))\s*)?(?:Bearer\s+)?["']?([^\s"',;]+)["']?[,;]?"""
-_TOKENS = (
+TOKENS = (
     rb"gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_\w{22,255}|glpat-[\w.-]{20,}|xox[abeoprs]-[\w-]{10,}|xapp-[\w-]{10,}"
     rb"|AIza[\w-]{35}|ya29\.[\w.-]{20,}|GOCSPX-[\w-]{20,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/=]{24,}"
     rb"|sk-ant-[\w-]{20,}|sk-proj-[\w-]{20,}|sk-[A-Za-z0-9]{32,}|npm_[A-Za-z0-9]{36}|pypi-Ag[\w-]{50,}|hf_[A-Za-z0-9]{30,}"
@@ -238,4 +238,4 @@ def _lone_token(head: bytes) -> str:
     if len(lines) != 1:
         return ""
     named = re.fullmatch(_NAMED, lines[0])
-    return "is nothing but a token" if named and re.fullmatch(_TOKENS, named[1]) else ""
+    return "is nothing but a token" if named and re.fullmatch(TOKENS, named[1]) else ""

@@ -125,11 +125,28 @@ class Checkpoints:
     def _reserved(self, text: str) -> Entry | None:
         if text == "@":
             return self.current()
+        if text.startswith("@"):
+            return self._at_deed(text)
         match = _LATEST.match(text)
         if not match:
             return None
         found = self._select("WHERE kind<>'safety' ORDER BY seq DESC LIMIT 1 OFFSET ?", int(match[1] or 0))
         return found[0] if found else None
+
+    def _at_deed(self, text: str) -> Entry | None:
+        """Returns the workspace as it was at a prompt or a tool call of an agent."""
+        from mulligan.timeline.deeds import Deeds
+
+        deed = Deeds(self._db).find(text)
+        if deed is None:
+            return None
+        found = self.by_id(deed.checkpoint)
+        if found is None:
+            raise UnknownCheckpoint(
+                f"The checkpoint of {text} is no longer kept. Nothing was changed.",
+                hint="More of them are kept with a larger retention.step; see: mulligan log",
+            )
+        return found
 
     def _named(self, text: str) -> Entry | None:
         found = self._select("WHERE name=? ORDER BY seq DESC LIMIT 1", as_column(text)) if text else []

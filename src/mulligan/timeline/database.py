@@ -55,6 +55,22 @@ CREATE TABLE journal (one INTEGER PRIMARY KEY CHECK (one = 1), phase TEXT NOT NU
 CREATE TABLE fresh_ref (id TEXT PRIMARY KEY, commit_id TEXT NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE dead_ref (id TEXT PRIMARY KEY, seal BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE pin (id TEXT NOT NULL, pid INTEGER NOT NULL, seal BLOB NOT NULL);
+CREATE TABLE deed (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  created_ns INTEGER NOT NULL,
+  session TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  prompt INTEGER NOT NULL,
+  number INTEGER NOT NULL,
+  call TEXT NOT NULL,
+  open INTEGER NOT NULL,
+  about TEXT NOT NULL,
+  checkpoint TEXT NOT NULL,
+  saved INTEGER NOT NULL,
+  seal BLOB NOT NULL
+);
+CREATE INDEX deed_session ON deed (session, seq);
+CREATE INDEX deed_open ON deed (open);
 """
 _STATEMENTS = tuple(_SCHEMA.strip().removesuffix(";").split(";\n"))
 # What SQLite adds of its own accord.

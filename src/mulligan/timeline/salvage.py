@@ -94,6 +94,8 @@ def _carry_over(vault: Vault, entries: list[Entry], old: Rows) -> None:
     for key, value in said.items():
         if key.startswith(_NOTE) or (key == OWED and value in known):
             vault.database.set_meta(key, value)
+    for row in old.get("deed", ()):
+        vault.database.insert("deed", None, *list(row.values())[1:])
     for row in old.get("pin", ()):
         vault.database.insert("pin", row["id"], row["pid"])
     for row in old.get("journal", ()):

@@ -8,7 +8,7 @@ that same transaction; a kill between any two steps leaves either no checkpoint 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.diff.compare import Change, compare_trees
@@ -106,8 +106,16 @@ def write_objects(entry: Entry, scan: Scan, writer: Any, git: GitRecord | None =
     return write_commit(entry, writer, write_record(git, writer))
 
 
-def record(vault: Vault, entry: Entry, *, now_ns: int, pinned: set[str], as_position: bool) -> list[Entry]:
-    """Makes a written checkpoint part of the timeline, durably; returns what retention let go."""
+def record(
+    vault: Vault,
+    entry: Entry,
+    *,
+    now_ns: int,
+    pinned: set[str],
+    as_position: bool,
+    also: Callable[[], None] | None = None,
+) -> list[Entry]:
+    """Makes a written checkpoint part of the timeline, durably, `also` in the same transaction; returns what retention let go."""
     checkpoints, database = vault.checkpoints, vault.database
     gone: list[Entry] = []
     with database.transaction():
@@ -115,6 +123,8 @@ def record(vault: Vault, entry: Entry, *, now_ns: int, pinned: set[str], as_posi
         if as_position:
             checkpoints.set_position(entry.id)
             vault.moves.push(Move(entry.id))
+        if also is not None:
+            also()
         vault.record_workspace()
         keep = pinned | vault.moves.needed() | {checkpoints.position(), entry.id, entry.checkpoint.parent or ""}
         listed = checkpoints.newest(kind=entry.checkpoint.kind) if _may_expire(vault, entry) else []

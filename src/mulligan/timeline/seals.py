@@ -24,6 +24,19 @@ COLUMNS = {
     "fresh_ref": ("id", "commit_id"),
     "dead_ref": ("id",),
     "pin": ("id", "pid"),
+    "deed": (
+        "seq",
+        "created_ns",
+        "session",
+        "kind",
+        "prompt",
+        "number",
+        "call",
+        "open",
+        "about",
+        "checkpoint",
+        "saved",
+    ),
 }
 _LENGTH = 8
 

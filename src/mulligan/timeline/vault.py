@@ -25,6 +25,7 @@ from mulligan.store.sweep import sweep_temporaries
 from mulligan.timeline.checkpoints import Checkpoints
 from mulligan.timeline.commits import read_state
 from mulligan.timeline.database import NAME, Database
+from mulligan.timeline.deeds import Deeds
 from mulligan.timeline.moves import Moves
 
 _STORE_ID, _WORKSPACE, _INODE, _EPOCH = "store_id", "workspace", "workspace_inode", "epoch"
@@ -80,6 +81,11 @@ class Vault:
     def moves(self) -> Moves:
         """The undo and redo stacks."""
         return Moves(self.database)
+
+    @property
+    def deeds(self) -> Deeds:
+        """What agents did."""
+        return Deeds(self.database)
 
     def close(self) -> None:
         """Closes everything; the next use opens it again."""

@@ -63,3 +63,35 @@ def test_help_loads_no_command_and_no_engine(project):
         for name in modules
         if name.startswith(("mulligan.cli.commands", "mulligan.engine", "mulligan.store", "sqlite3"))
     ]
+
+
+EVENT = '{"session_id": "s", "cwd": ".", "hook_event_name": "PreToolUse", "tool_name": "%s", "tool_input": {}}'
+
+
+def loaded_by_hook(cwd, tool: str) -> set[str]:
+    program = "import sys; from mulligan.cli import main; main(['hook', 'claude-code']); print('\\n'.join(sys.modules), file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=cwd,
+        env=plain_environment(),
+        input=EVENT % tool,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stderr.split("\n"))
+
+
+def test_a_hook_loads_no_more_than_a_save(project):
+    (project / "a").write_text("1")
+    hook, save = loaded_by_hook(project, "Bash"), loaded(project, "save", "x")
+    assert hook & HEAVY == set()
+    extra = {name for name in hook - save if not name.startswith(("mulligan.hooks", "mulligan.cli.commands"))}
+    assert extra <= {"mulligan.scan.redaction", "signal", "heapq", "_heapq"}
+
+
+def test_a_hook_that_has_nothing_to_do_loads_neither_engine_nor_database(project):
+    modules = loaded_by_hook(project, "Read")
+    assert not [
+        name for name in modules if name.startswith(("mulligan.engine", "mulligan.store", "mulligan.safefs", "sqlite3"))
+    ]

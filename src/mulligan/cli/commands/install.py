@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import sys
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
+from mulligan.install.editing import Wiring, carry_out
 from mulligan.install.folder import KEEP, NOTE, REPLACE, UNCHANGED, Folder, Installed, Step
-from mulligan.install.targets import PROJECT, SCOPES, TARGETS, Target, destination
+from mulligan.install.targets import PROJECT, SCOPES, TARGETS, destination
+from mulligan.install.wiring import AGENTS
 from mulligan.present.text import count
 from mulligan.present.visible import visible
 from mulligan.settings import places
 
 USAGE = "install [AGENT] [--scope project|user] [--dry-run] [--uninstall] [--force] [-y]"
 DESCRIPTION = """\
-Wire up an agent: write the files that it reads into this project, or with `--scope user` into your home for all projects.
+Wire up an agent: write into this project, or with `--scope user` into your home for all projects, what makes each prompt and each
+tool call of that agent a checkpoint.
 
-Without AGENT, list what can be installed.
+Without AGENT, list what can be installed. Settings that you have are edited, not replaced; what cannot be read is left alone.
 
 What will be written is shown first; on a terminal you are asked. Running it again brings the files up to date. A file that you
 changed is never overwritten: the command refuses, and with --force keeps your version beside the new one. --uninstall removes
 what was installed and leaves what you changed or added.
 """
 EXAMPLES = (
-    ("mulligan install claude-skill --dry-run", "see what would be written, and where"),
-    ("mulligan install claude-skill", "the checkpoint-manager skill, into .claude/skills of this project"),
-    ("mulligan install claude-skill --scope user", "for all your projects"),
-    ("mulligan install claude-skill --uninstall", "take it away again"),
+    ("mulligan install claude-code --dry-run", "see what would be written, and where"),
+    ("mulligan install claude-code", "from now on every tool call of Claude Code in this project is a checkpoint"),
+    ("mulligan install codex --scope user", "the same for Codex, in all your projects"),
+    ("mulligan install claude-code --uninstall", "take it away again"),
 )
 EXIT_CODES = (0, 1, 2)
 PATHS = ""
@@ -36,8 +39,8 @@ PATHS = ""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
-    known = "; ".join(f"{target.name}: {target.summary}" for target in TARGETS.values())
-    parser.add_argument("agent", nargs="?", choices=list(TARGETS), metavar="AGENT", help=known)
+    known = "; ".join(f"{name}: {summary}" for name, summary in _known().items())
+    parser.add_argument("agent", nargs="?", choices=list(_known()), metavar="AGENT", help=known)
     parser.add_argument(
         "--scope",
         choices=SCOPES,
@@ -50,11 +53,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
 
 
+def _known() -> dict[str, str]:
+    wired = {each.name: each.summary for each in AGENTS.values()}
+    return wired | {each.name: each.summary for each in TARGETS.values()}
+
+
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Installs, uninstalls or lists."""
     if args.agent is None:
-        known = {"agents": [{"name": each.name, "summary": each.summary} for each in TARGETS.values()]}
+        known = {"agents": [{"name": name, "summary": summary} for name, summary in _known().items()]}
         return Result(known, lambda: known)
+    directory, done = _wire(context, args) if args.agent in AGENTS else _copy(context, args)
+    document = {
+        "agent": args.agent,
+        "scope": args.scope,
+        "directory": directory,
+        "uninstall": args.uninstall,
+        "dry_run": args.dry_run,
+        "steps": [step.to_dict() for step in done.steps],
+        "copies": done.copies,
+        "then": AGENTS[args.agent].then if args.agent in AGENTS and not args.uninstall else "",
+    }
+    return Result(document, lambda: document)
+
+
+def _wire(context: Context, args: argparse.Namespace) -> tuple[str, Installed]:
+    """Edits the settings of an agent."""
+    project, home = context.settings.workspace, places(context.environ).home
+    wiring = Wiring(AGENTS[args.agent], args.scope, project=project, home=home)
+    planned = wiring.plan_removal(sys.executable) if args.uninstall else wiring.plan(sys.executable)
+    steps = [each.step for each in planned]
+    directory = project if args.scope == PROJECT else home
+    if not args.dry_run:
+        _confirm(context, args, steps, directory)
+        carry_out(planned)
+    return directory, Installed(steps, [])
+
+
+def _copy(context: Context, args: argparse.Namespace) -> tuple[str, Installed]:
+    """Puts a folder of ours where an agent looks."""
     target = TARGETS[args.agent]
     home = places(context.environ).home
     to = destination(target, args.scope, project=context.settings.workspace, home=home)
@@ -64,8 +101,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     if not args.dry_run:
         _confirm(context, args, steps, to.directory)
         done = folder.uninstall() if args.uninstall else folder.install(target.files(), force=args.force)
-    document = _document(target, args, to.directory, done)
-    return Result(document, lambda: document)
+    return to.directory, done
 
 
 def _confirm(context: Context, args: argparse.Namespace, steps: list[Step], directory: str) -> None:
@@ -74,18 +110,6 @@ def _confirm(context: Context, args: argparse.Namespace, steps: list[Step], dire
     context.err.lines(_lines(directory, steps))
     if not context.ask("Remove these?" if args.uninstall else "Write these?"):
         raise UserError("Not confirmed. Nothing was written.")
-
-
-def _document(target: Target, args: argparse.Namespace, directory: str, done: Installed) -> dict[str, Any]:
-    return {
-        "agent": target.name,
-        "scope": args.scope,
-        "directory": directory,
-        "uninstall": args.uninstall,
-        "dry_run": args.dry_run,
-        "steps": [step.to_dict() for step in done.steps],
-        "copies": done.copies,
-    }
 
 
 def _changing(steps: list[Step]) -> list[Step]:
@@ -114,5 +138,7 @@ def render(context: Context, result: Result) -> None:
             out.line("`replace` is about files that somebody changed: only with --force, and a copy is kept")
     else:
         out.line(f"{'uninstalled' if found['uninstall'] else 'installed'}: {count(len(changed), 'file')}")
+    if found["then"] and not found["dry_run"]:
+        out.line(found["then"])
     if any(step.action == KEEP for step in steps):
         out.line(f"kept, because somebody changed it; remove it yourself if you do not need it (and {NOTE})")

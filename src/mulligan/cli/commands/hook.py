@@ -1,0 +1,123 @@
+"""`mulligan hook`: what agents call at each of their events."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.hooks.clients import CLIENTS, understand
+from mulligan.hooks.events import NOTHING, Event, Reply
+from mulligan.hooks.handling import OutOfTime, failed, handle
+from mulligan.hooks.replies import rendered
+from mulligan.model.deed import SESSION, Deed
+
+if TYPE_CHECKING:
+    from mulligan.engine import Workspace
+
+USAGE = "hook AGENT [EVENT]"
+DESCRIPTION = """\
+What agents call at each of their events; `mulligan install AGENT` writes it where the agent looks. Not for typing.
+
+Reads the event on stdin, saves what changed, with its cause, and answers in the agent's own form. It always exits with 0, so that
+no trouble of mulligan's stops an agent: a failure is said in the agent's channel and shown by `mulligan status`.
+"""
+EXAMPLES = (
+    ("mulligan hook claude-code < event.json", "as Claude Code runs it"),
+    ("mulligan hook git after post-commit", "as a hook of git runs it"),
+)
+EXIT_CODES = (0,)
+PATHS = ""
+
+LARGEST = 64 << 20
+#: Seconds: for the first look at a project, and for everything else. The clients' own limits, as installed, are a little longer.
+PATIENCE = {SESSION: 110.0}
+USUALLY = 25.0
+WAIT = 5.0
+#: Where a client says which directory the session is about, whatever its shell has moved to since.
+_PROJECT = {"claude-code": "CLAUDE_PROJECT_DIR", "gemini": "GEMINI_PROJECT_DIR", "cursor": "CURSOR_PROJECT_DIR"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments; anything is taken, since a usage error would stop the agent."""
+    parser.add_argument("words", nargs="*", metavar="AGENT [EVENT]", help=", ".join(CLIENTS))
+
+
+def run(context: Context, args: argparse.Namespace) -> Result:
+    """Handles one event; whatever happens is no error."""
+    agent = args.words[0] if args.words else ""
+    event, reply = NOTHING, Reply()
+    try:
+        client = CLIENTS.get(agent)
+        if client is None:
+            reply = Reply(f"mulligan knows no agent called {agent!r}; known are {', '.join(CLIENTS)}")
+        else:
+            project = context.environ.get(_PROJECT.get(agent, ""), "")
+            event = understand(client, _payload(args.words), directory=project)
+            reply = _in_time(context, agent, event)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - an agent is never stopped for a mistake of ours
+        reply = _unforeseen(context, agent, event, error)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return Result((agent, event, reply), lambda: {"message": reply.message, "ask": reply.ask})
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints the answer in the agent's form."""
+    text = rendered(*result.value)
+    if text:
+        context.out.line(text)
+
+
+def _payload(words: list[str]) -> dict[str, Any]:
+    """Returns what came on stdin; for a caller that can send nothing, what the words say."""
+    import json
+
+    if len(words) > 1:
+        return {"event": words[1], "session_id": words[0], "cwd": os.getcwd(), "tool_name": " ".join(words[2:])}
+    data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read(LARGEST)
+    found = json.loads(data) if data.strip() else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _in_time(context: Context, agent: str, event: Event) -> Reply:
+    if event.deed is None:
+        return Reply()
+    for each in (signal.SIGALRM, signal.SIGTERM):
+        signal.signal(each, _out_of_time)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE.get(event.deed.kind, USUALLY))
+    return handle(agent, event, lambda directory: _open(context, directory))
+
+
+def _open(context: Context, directory: str) -> Workspace:
+    from mulligan import settings
+    from mulligan.engine import Workspace
+
+    here = os.path.realpath(directory or ".")
+    root = settings.find_workspace(here, context.environ)
+    found = settings.resolve(root, wait=WAIT, environ=context.environ)
+    return context.adopt(Workspace(found))
+
+
+def _out_of_time(number: int, _frame: object) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    why = "it took too long" if number == signal.SIGALRM else "the agent ended it"
+    raise OutOfTime(f"{why}. For a large project, run `mulligan save` once beforehand.")
+
+
+def _unforeseen(context: Context, agent: str, event: Event, error: BaseException) -> Reply:
+    why = f"{type(error).__name__}: {error}"
+    try:
+        opened = context.workspace.settings if event.deed is not None else None
+    except Exception:  # noqa: BLE001 - see above; the person is told all the same
+        opened = None
+    deed = event.deed or Deed(agent, "", "unknown")
+    if not isinstance(error, ValueError):
+        from mulligan.cli.report import write_report
+
+        write_report(error, ["hook", agent], context.environ)
+    return failed(agent, deed, opened, f"{why}.")

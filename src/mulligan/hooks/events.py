@@ -1,0 +1,35 @@
+"""
+One event of an agent, translated to the words that all of them share, and the answer to it.
+
+`Reply` is in our words too: what to say to the person, and whether to let the client ask before it goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mulligan.model.deed import Deed
+
+
+class Event(NamedTuple):
+    """
+    What a hook was told.
+
+    `deed` is None where there is nothing to do. `arguments` are the tool's own, as far as they came, `name` is the client's word
+    for the event, which some of them want to hear again.
+    """
+
+    deed: Deed | None
+    directory: str = ""
+    arguments: Any = None
+    name: str = ""
+
+
+class Reply(NamedTuple):
+    """What to answer: a sentence for the person, and a reason to ask before the tool runs."""
+
+    message: str = ""
+    ask: str = ""
+
+
+NOTHING = Event(None)

@@ -1,0 +1,84 @@
+"""
+What is done about an event: one call of the engine, and a word to the person where there is one to say.
+
+Everything that goes wrong ends in a `Reply`: that protection failed and why. It is remembered for `mulligan status`, and the
+agent goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mulligan.errors import MulliganError, Unprotectable
+from mulligan.hooks.events import Event, Reply
+from mulligan.hooks.replies import CANNOT_ASK
+from mulligan.model.checkpoint import moment
+from mulligan.model.deed import BEFORE, SESSION, Deed
+
+if TYPE_CHECKING:
+    from mulligan.engine import Workspace
+    from mulligan.model.policy import Settings
+
+OFF, SAVE, ASK = "off", "save", "ask"
+
+
+class OutOfTime(Exception):
+    """The hook took longer than an agent can be kept waiting."""
+
+
+def handle(agent: str, event: Event, open_workspace: Callable[[str], Workspace]) -> Reply:
+    """Does what an event asks for; never raises for trouble of ours."""
+    deed = event.deed
+    if deed is None:
+        return Reply()
+    settings: Settings | None = None
+    try:
+        workspace = open_workspace(event.directory)
+        settings = workspace.settings
+        deed = deed._replace(at=_size(deed.transcript))
+        saved = workspace.record(deed)
+        return _loudly(agent, event, deed, settings.hooks.destructive, saved.short_id if saved else "")
+    except Unprotectable as error:
+        # Said once, at the start: this directory will never be protected, and no tool call can change that.
+        return Reply(f"mulligan does not protect this directory: {error.message}" if deed.kind == SESSION else "")
+    except (MulliganError, OSError, OutOfTime) as error:
+        return failed(agent, deed, settings, str(error) or type(error).__name__)
+
+
+def failed(agent: str, deed: Deed, settings: Settings | None, why: str) -> Reply:
+    """Remembers that protection failed, and says so."""
+    from mulligan.timeline import failures
+
+    remembered = "see: mulligan status"
+    try:
+        if settings is not None:
+            at = moment(time.time_ns()).isoformat(timespec="seconds")
+            failures.remember(settings, at=at, agent=agent, event=deed.kind, why=why)
+    except OSError as error:
+        remembered = f"and it could not even be noted ({error.strerror})"
+    return Reply(f"mulligan could not save this step: {why} The agent goes on unprotected; {remembered}")
+
+
+def _loudly(agent: str, event: Event, deed: Deed, policy: str, saved: str) -> Reply:
+    """Returns what to say before a destructive command."""
+    if deed.kind != BEFORE or policy == OFF:
+        return Reply()
+    from mulligan.hooks.policy import destructive
+
+    why = destructive(event.arguments)
+    if not why:
+        return Reply()
+    held = f"mulligan holds everything as it is now{f' ({saved})' if saved else ''}; to come back: mulligan undo"
+    if policy == ASK and agent not in CANNOT_ASK:
+        return Reply(ask=f"{why}. {held}")
+    return Reply(f"{why}. {held}")
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size if path else 0
+    except OSError:
+        return 0  # not written yet

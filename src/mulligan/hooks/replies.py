@@ -1,0 +1,53 @@
+"""
+How each client wants to be answered.
+
+All of them take one JSON object on stdout with exit code 0. Another exit code would stop the tool in some of them, so none is
+ever used. Silence is an answer too, except for Cursor, which wants an object every time.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mulligan.hooks.events import Event, Reply
+
+#: Codex refuses `ask`, and aider and git have nobody to ask: there the person is told instead.
+CANNOT_ASK = frozenset({"codex", "aider", "git"})
+
+
+def rendered(agent: str, event: Event, reply: Reply) -> str:
+    """Returns what to print for a client, empty for nothing."""
+    make = {"gemini": _gemini, "cursor": _cursor, "aider": _plain, "git": _plain}.get(agent, _claude)
+    document = make(event, reply)
+    return document if isinstance(document, str) else json.dumps(document) if document else ""
+
+
+def _claude(event: Event, reply: Reply) -> dict[str, Any]:
+    """Claude Code, whose form Codex and our opencode plugin share."""
+    found: dict[str, Any] = {"systemMessage": reply.message} if reply.message else {}
+    if reply.ask:
+        found["hookSpecificOutput"] = {
+            "hookEventName": event.name,
+            "permissionDecision": "ask",
+            "permissionDecisionReason": reply.ask,
+        }
+    return found
+
+
+def _gemini(_event: Event, reply: Reply) -> dict[str, Any]:
+    found = {"systemMessage": reply.message} if reply.message else {}
+    return {**found, "decision": "ask", "reason": reply.ask} if reply.ask else found
+
+
+def _cursor(event: Event, reply: Reply) -> dict[str, Any] | str:
+    if not event.name.startswith(("before", "preToolUse")):
+        return "{}"
+    if event.name == "beforeSubmitPrompt":
+        return {"continue": True}
+    said = reply.ask or reply.message
+    return {"permission": "ask" if reply.ask else "allow", **({"user_message": said} if said else {})}
+
+
+def _plain(_event: Event, reply: Reply) -> str:
+    return reply.message

@@ -1,0 +1,130 @@
+"""
+Editing the files of an agent: planned first, then written; and taken back again.
+
+Every text is worked out before the first file is written, so that one that cannot be edited leaves all of them alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from mulligan.errors import UserError
+from mulligan.install.folder import CREATE, REMOVE, UNCHANGED, UPDATE, Step
+from mulligan.install.targets import Destination, place_for
+from mulligan.install.wiring import Agent, Edit
+from mulligan.safefs.directory import Directory, NotRegular
+from mulligan.safefs.trouble import typed
+from mulligan.safefs.workfile import read_work_file, write_work_file
+
+_LARGEST = 4 << 20
+
+
+class Planned(NamedTuple):
+    """One file: where it is, what happens to it, and the text that it will have (None: it goes)."""
+
+    to: Destination
+    step: Step
+    text: str | None
+    executable: bool = False
+
+
+class Wiring:
+    """An agent's files at one scope."""
+
+    def __init__(self, agent: Agent, scope: str, *, project: str, home: str) -> None:
+        self._edits = agent.edits(scope)
+        if not self._edits:
+            raise UserError(f"{agent.name} cannot be wired up for all projects at once. Nothing was written.")
+        self._where = [(place_for(edit.path, scope, project=project, home=home), edit) for edit in self._edits]
+        if agent.name == "git" and not os.path.isdir(os.path.join(project, ".git", "hooks")):
+            raise UserError(
+                f"There is no .git/hooks in {project}. Nothing was written.",
+                hint="Only a plain repository is wired up; in a worktree, do it in the main one.",
+            )
+
+    def plan(self, executable: str) -> list[Planned]:
+        """Returns what installing would do. Changes nothing."""
+        return [self._put(to, edit, executable) for to, edit in self._where]
+
+    def plan_removal(self, executable: str) -> list[Planned]:
+        """Returns what uninstalling would do. Changes nothing."""
+        return [each for to, edit in self._where for each in self._taken(to, edit, executable)]
+
+    def installed(self) -> list[str]:
+        """Returns the files that hold our part now."""
+        return [to.directory for to, edit in self._where if edit.holds(_quietly(to))]
+
+    def _put(self, to: Destination, edit: Edit, executable: str) -> Planned:
+        with _told(to):
+            text = _read(to)
+            wanted = edit.put(text, executable)
+        action = CREATE if text is None else UNCHANGED if text == wanted else UPDATE
+        return Planned(to, Step(to.directory, action), wanted, edit.executable and text is None)
+
+    def _taken(self, to: Destination, edit: Edit, executable: str) -> Iterator[Planned]:
+        with _told(to):
+            text = _read(to)
+            if text is not None:
+                rest = edit.take(text, executable)
+                if rest != text:
+                    yield Planned(to, Step(to.directory, REMOVE if rest is None else UPDATE), rest)
+
+
+def carry_out(planned: list[Planned]) -> None:
+    """Writes what was planned."""
+    for each in planned:
+        with _told(each.to):
+            path = os.fsencode(each.to.path)
+            if each.text is None:
+                _remove(each.to)
+            elif each.step.action != UNCHANGED:
+                write_work_file(each.to.root, path, each.text.encode("utf-8", "surrogateescape"))
+                if each.executable:
+                    folder, _, name = path.rpartition(b"/")
+                    with Directory.open(each.to.root) as root, root.descend(folder) as directory:
+                        directory.chmod(name, 0o755, inode=directory.stat(name).st_ino)
+
+
+def _remove(to: Destination) -> None:
+    folder, name = os.path.split(to.path)
+    with Directory.open(to.root) as root, root.descend(os.fsencode(folder)) as directory:
+        directory.unlink(os.fsencode(name), missing_ok=True)
+    above, last = os.path.split(folder)
+    # A directory that held nothing else was made for it.
+    with suppress(OSError), Directory.open(to.root) as root, root.descend(os.fsencode(above)) as directory:
+        if last and last != "hooks":
+            directory.rmdir(os.fsencode(last))
+
+
+def _read(to: Destination) -> str | None:
+    try:
+        data = read_work_file(to.root, os.fsencode(to.path))
+    except FileNotFoundError:
+        return None
+    if len(data) > _LARGEST:
+        raise UserError(f"{to.directory} is larger than any settings file should be. It was left alone.")
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _quietly(to: Destination) -> str | None:
+    try:
+        return _read(to)
+    except (OSError, UserError):
+        return None  # it is somebody's, and not ours to complain about when only asked
+
+
+@contextmanager
+def _told(to: Destination) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, NotRegular | NotADirectoryError | IsADirectoryError) or error.errno == errno.ELOOP:
+            raise UserError(
+                f"{to.directory} is no plain file, or something else stands on the way to it. It was left alone.",
+                hint="Links are not followed below a project. Move it, or install for yourself: --scope user",
+            ) from error
+        raise typed(error) from error

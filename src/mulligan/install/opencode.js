@@ -1,0 +1,60 @@
+// Written by mulligan install opencode; taken away by mulligan install opencode --uninstall.
+// Tells mulligan of each prompt and each tool call. Nothing that goes wrong here stops a tool.
+import { spawn } from "node:child_process"
+
+const PYTHON = __PYTHON__
+
+function tell(payload, directory) {
+  return new Promise((done) => {
+    let said = ""
+    let child
+    try {
+      child = spawn(PYTHON, ["-P", "-m", "mulligan", "hook", "opencode"], { cwd: directory, stdio: ["pipe", "pipe", "ignore"] })
+    } catch (error) {
+      return done({ systemMessage: `mulligan is gone (${error.message}): this session is not protected` })
+    }
+    const late = setTimeout(() => child.kill("SIGTERM"), 30000)
+    child.on("error", (error) => {
+      clearTimeout(late)
+      done({ systemMessage: `mulligan is gone (${error.message}): this session is not protected` })
+    })
+    child.stdout.on("data", (data) => (said += data))
+    child.on("close", () => {
+      clearTimeout(late)
+      try {
+        done(said.trim() ? JSON.parse(said) : {})
+      } catch {
+        done({})
+      }
+    })
+    child.stdin.on("error", () => {})
+    child.stdin.end(JSON.stringify({ ...payload, cwd: directory }))
+  })
+}
+
+export const Mulligan = async ({ client, directory }) => {
+  const show = async (answer) => {
+    const message = answer.systemMessage || answer.hookSpecificOutput?.permissionDecisionReason
+    if (message) await client.tui.showToast({ body: { message, variant: "warning" } }).catch(() => {})
+  }
+  const words = (parts) => (parts || []).filter((part) => part.type === "text").map((part) => part.text).join("\n")
+  return {
+    event: async ({ event }) => {
+      const session_id = event.properties?.sessionID || event.properties?.info?.id || ""
+      if (event.type === "session.created") await show(await tell({ event: "session", session_id }, directory))
+      if (event.type === "session.idle") await show(await tell({ event: "stop", session_id }, directory))
+    },
+    "chat.message": async (input, output) => {
+      const prompt = words(output.parts)
+      await show(await tell({ event: "prompt", session_id: input.sessionID, messageID: output.message?.id, prompt }, directory))
+    },
+    "tool.execute.before": async (input, output) => {
+      const call = { session_id: input.sessionID, callID: input.callID, tool_name: input.tool, tool_input: output.args }
+      await show(await tell({ event: "before", ...call }, directory))
+    },
+    "tool.execute.after": async (input) => {
+      const call = { session_id: input.sessionID, callID: input.callID, tool_name: input.tool, tool_input: input.args }
+      await show(await tell({ event: "after", ...call }, directory))
+    },
+  }
+}

@@ -1,0 +1,240 @@
+"""
+Agents that are wired up by hooks: which files, which events, which command.
+
+Each agent is one entry of `AGENTS`. Its files are edited, not replaced: what a person wrote there stays. The command names the
+interpreter that runs now by its full path, because an agent's environment may know another one, and it does not look for
+modules in the project (`-P`), because whoever wrote the project would then decide what runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from mulligan.install.hook_files import our_events, with_hooks, without_hooks
+
+SESSION_SECONDS, TOOL_SECONDS = 120, 30
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+#: Tools that change nothing never start a process at all.
+_CLAUDE_TOOLS = "^(?!(Read|Glob|Grep|LS|NotebookRead|WebFetch|WebSearch|TodoWrite|BashOutput|TaskOutput|ToolSearch)$).*"
+_GEMINI_TOOLS = "^(?!(read_file|read_many_files|list_directory|glob|search_file_content|grep_search|google_web_search|web_fetch)$).*"
+
+
+class Edit(NamedTuple):
+    """One file of an agent: how our part is put into its text (None: there is no file), and taken out again."""
+
+    path: str
+    put: Callable[[str | None, str], str]
+    take: Callable[[str, str], str | None]
+    holds: Callable[[str | None], bool]
+    executable: bool = False
+
+
+class Agent(NamedTuple):
+    """An agent that can be wired up."""
+
+    name: str
+    summary: str
+    project: tuple[Edit, ...]
+    user: tuple[Edit, ...]
+    then: str = ""
+
+    def edits(self, scope: str) -> tuple[Edit, ...]:
+        """Returns the files of a scope; none where the agent has no such scope."""
+        return self.project if scope == "project" else self.user
+
+
+def command_for(agent: str, executable: str, *, says: str = "systemMessage") -> str:
+    """Returns the command that an agent runs; one that finds no mulligan any more says so and stops nobody."""
+    gone = json.dumps({says: f"mulligan is gone: this session is not protected. Again: mulligan install {agent}"})
+    return f"{shlex.quote(executable)} -P -m mulligan hook {agent} || echo {shlex.quote(gone)}"
+
+
+def mark_of(agent: str) -> str:
+    """Returns what tells our command from others."""
+    return f"-m mulligan hook {agent}"
+
+
+# -- hooks as JSON --------------------------------------------------------------------------------
+
+
+def _json(agent: str, path: str, groups: Callable[[str], Mapping[str, list[Any]]], **base: Any) -> Edit:
+    mark = mark_of(agent)
+    return Edit(
+        path,
+        lambda text, executable: with_hooks(text, groups(command_for(agent, executable)), mark, base, path),
+        lambda text, _: without_hooks(text, mark, base, path),
+        lambda text: bool(our_events(text, mark)),
+    )
+
+
+def _grouped(
+    command: str, events: Mapping[str, str | None], *, second: int = 1, name: str = ""
+) -> dict[str, list[Any]]:
+    """Returns one group per event, as Claude Code, Codex and Gemini CLI want them; `second` is the client's second."""
+    found: dict[str, list[Any]] = {}
+    for event, matcher in events.items():
+        seconds = SESSION_SECONDS if event == "SessionStart" else TOOL_SECONDS
+        handler = {"type": "command", **({"name": name} if name else {}), "command": command}
+        group = {**({"matcher": matcher} if matcher else {}), "hooks": [{**handler, "timeout": seconds * second}]}
+        found[event] = [group]
+    return found
+
+
+_CLAUDE_EVENTS = {
+    "SessionStart": None,
+    "UserPromptSubmit": None,
+    "PreToolUse": _CLAUDE_TOOLS,
+    "PostToolUse": _CLAUDE_TOOLS,
+    "PostToolUseFailure": _CLAUDE_TOOLS,
+    "SubagentStop": None,
+    "PreCompact": None,
+    "Stop": None,
+    "SessionEnd": None,
+}
+_CODEX_EVENTS = dict.fromkeys(
+    ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd"), None
+)
+_GEMINI_EVENTS = {
+    "SessionStart": None,
+    "BeforeAgent": None,
+    "BeforeTool": _GEMINI_TOOLS,
+    "AfterTool": _GEMINI_TOOLS,
+    "AfterAgent": None,
+    "SessionEnd": None,
+}
+_CURSOR_EVENTS = (
+    *("sessionStart", "beforeSubmitPrompt", "preToolUse", "postToolUse", "postToolUseFailure", "afterFileEdit"),
+    *("subagentStop", "stop", "sessionEnd"),
+)
+
+
+def _claude(path: str) -> Edit:
+    return _json("claude-code", path, lambda command: _grouped(command, _CLAUDE_EVENTS))
+
+
+def _codex(path: str) -> Edit:
+    return _json("codex", path, lambda command: _grouped(command, _CODEX_EVENTS))
+
+
+def _gemini(path: str) -> Edit:
+    return _json("gemini", path, lambda command: _grouped(command, _GEMINI_EVENTS, second=1000, name="mulligan"))
+
+
+def _cursor(path: str) -> Edit:
+    return _json(
+        "cursor",
+        path,
+        lambda command: {event: [{"command": command, "timeout": TOOL_SECONDS}] for event in _CURSOR_EVENTS},
+        version=1,
+    )
+
+
+# -- a marked block in a text ---------------------------------------------------------------------
+
+_BEGIN, _END = "# >>> mulligan >>>", "# <<< mulligan <<<"
+_BLOCK = re.compile(rf"\n?{re.escape(_BEGIN)}\n.*?{re.escape(_END)}\n", re.DOTALL)
+
+
+def _block(path: str, lines: Callable[[str], str], *, head: str = "", executable: bool = False) -> Edit:
+    def put(text: str | None, python: str) -> str:
+        block = f"{_BEGIN}\n{lines(python)}{_END}\n"
+        if text is None:
+            return head + block
+        if _BLOCK.search(text):
+            return _BLOCK.sub(lambda found: ("\n" if found[0].startswith("\n") else "") + block, text, count=1)
+        return (text if text.endswith("\n") or not text else text + "\n") + "\n" + block
+
+    def take(text: str, _: str) -> str | None:
+        rest = _BLOCK.sub("", text, count=1)
+        return None if rest in {"", head} else rest
+
+    return Edit(path, put, take, lambda text: bool(text and _BLOCK.search(text)), executable)
+
+
+def _git_hook(name: str) -> Edit:
+    def lines(python: str) -> str:
+        # A hook of git must not fail, nor wait: whatever happens, the commit goes on.
+        return f"{shlex.quote(python)} -P -m mulligan hook git after {name} </dev/null >&2 || true\n"
+
+    return _block(f".git/hooks/{name}", lines, head="#!/bin/sh\n", executable=True)
+
+
+def _aider(path: str) -> Edit:
+    def lines(python: str) -> str:
+        command = f"{shlex.quote(python)} -P -m mulligan hook aider stop </dev/null"
+        return f"notifications: true\nnotifications-command: {json.dumps(command)}\n"
+
+    return _block(path, lines)
+
+
+# -- a file of our own ----------------------------------------------------------------------------
+
+
+def _plugin(path: str) -> Edit:
+    def put(_: str | None, python: str) -> str:
+        from mulligan.safefs.userfile import read_user_file
+
+        source = read_user_file(os.path.join(_PACKAGE, "install", "opencode.js"), limit=1 << 20) or b""
+        return source.decode().replace("__PYTHON__", json.dumps(python))
+
+    def ours(text: str | None) -> bool:
+        return bool(text and text.startswith("// Written by mulligan install opencode"))
+
+    return Edit(path, put, lambda text, _: None if ours(text) else text, ours)
+
+
+AGENTS: dict[str, Agent] = {
+    agent.name: agent
+    for agent in (
+        Agent(
+            "claude-code",
+            "Claude Code: every prompt and tool call is a checkpoint",
+            (_claude(".claude/settings.local.json"),),
+            (_claude(".claude/settings.json"),),
+            "Sessions that run already see it after a restart. Try: /hooks in Claude Code",
+        ),
+        Agent(
+            "codex",
+            "Codex: the same",
+            (_codex(".codex/hooks.json"),),
+            (_codex(".codex/hooks.json"),),
+            "Codex ignores new hooks, without a word, until you trust them: start codex and say yes, or type /hooks there. Then: mulligan doctor",
+        ),
+        Agent(
+            "gemini",
+            "Gemini CLI: the same",
+            (_gemini(".gemini/settings.json"),),
+            (_gemini(".gemini/settings.json"),),
+            "Project hooks run only in folders that Gemini trusts.",
+        ),
+        Agent(
+            "cursor",
+            "Cursor: the same (written from its documentation; it could not be run where mulligan is tested)",
+            (_cursor(".cursor/hooks.json"),),
+            (_cursor(".cursor/hooks.json"),),
+        ),
+        Agent(
+            "opencode",
+            "opencode: the same, by a small plugin",
+            (_plugin(".opencode/plugin/mulligan.js"),),
+            (_plugin(".config/opencode/plugin/mulligan.js"),),
+        ),
+        Agent(
+            "aider",
+            "aider: a checkpoint whenever it waits for you",
+            (_aider(".aider.conf.yml"),),
+            (_aider(".aider.conf.yml"),),
+        ),
+        Agent(
+            "git",
+            "git: a checkpoint after each commit, checkout, merge and rewrite",
+            tuple(_git_hook(name) for name in ("post-commit", "post-checkout", "post-merge", "post-rewrite")),
+            (),
+        ),
+    )
+}

@@ -1,0 +1,105 @@
+"""
+What an agent does, as words: one event of a session, and what the timeline remembers of it.
+
+Every client has its own names for its events; these are the ones that all of them are translated to.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from mulligan.model.checkpoint import Checkpoint, moment
+
+SESSION, PROMPT, BEFORE, AFTER, FAILED, STOP, END = "session", "prompt", "before", "after", "failed", "stop", "end"
+SUBAGENT, COMPACT = "subagent", "compact"
+#: A tool is over, one way or the other.
+ENDED = (AFTER, FAILED)
+#: Something happened within a turn that neither begins nor ends it.
+MEANWHILE = (SUBAGENT, COMPACT)
+#: After these a turn goes on.
+GOING_ON = (PROMPT, BEFORE, *ENDED, *MEANWHILE)
+#: In a checkpoint's metadata: why it was made.
+CAUSE = "agent"
+
+
+class Deed(NamedTuple):
+    """
+    One event of an agent's session.
+
+    `call` is the client's own id of the tool call or prompt, `text` what was asked or a summary of the tool's input,
+    `paths` the files of the workspace that the input names, `pending` how many tasks go on after a stop.
+    `person` is false for a prompt that no person typed.
+    """
+
+    agent: str
+    session: str
+    kind: str
+    tool: str = ""
+    call: str = ""
+    text: str = ""
+    paths: tuple[str, ...] = ()
+    subagent: str = ""
+    transcript: str = ""
+    at: int = 0
+    pending: int = 0
+    person: bool = True
+
+
+class Recorded(NamedTuple):
+    """A deed as the timeline remembers it: its numbers, and the checkpoint that holds the workspace of that moment."""
+
+    seq: int
+    created_ns: int
+    deed: Deed
+    prompt: int
+    number: int
+    checkpoint: str
+    saved: bool
+
+    @property
+    def created_at(self) -> datetime:
+        """When it happened."""
+        return moment(self.created_ns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON form."""
+        deed = self.deed
+        return {
+            "at": self.created_at.isoformat(),
+            "agent": deed.agent,
+            "session": deed.session,
+            "event": deed.kind,
+            "prompt": self.prompt,
+            "tool": self.number,
+            "name": deed.tool,
+            "text": deed.text,
+            "subagent": deed.subagent,
+            "checkpoint": self.checkpoint,
+            "saved": self.saved,
+        }
+
+
+class Turn(NamedTuple):
+    """A session's work for one prompt; the group that one undo takes back."""
+
+    session: str
+    prompt: int
+
+
+def turn_of(checkpoint: Checkpoint) -> Turn | None:
+    """Returns the turn whose work a checkpoint holds, None for one that was not made during a turn."""
+    cause = checkpoint.metadata.get(CAUSE)
+    turn = cause.get("turn") if isinstance(cause, dict) else None
+    return Turn(*turn) if isinstance(turn, list) and len(turn) == 2 else None
+
+
+def maker_of(checkpoint: Checkpoint, path: str | None = None) -> str:
+    """Returns the session that made the changes of a checkpoint, or of one path in it; empty where nobody is known."""
+    cause = checkpoint.metadata.get(CAUSE)
+    if not isinstance(cause, dict):
+        return ""
+    claimed = cause.get("claimed")
+    if path is not None and isinstance(claimed, dict) and path in claimed:
+        return str(claimed[path])
+    return str(cause.get("by") or "")

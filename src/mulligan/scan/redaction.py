@@ -1,0 +1,37 @@
+"""
+Secrets inside text: what people and agents say to each other, and what programs print.
+
+Leaves out private keys, tokens of known shapes, passwords in addresses, and the values of names that say password, token or
+key. A word too many left out costs nothing here; a secret in a new form is not recognised, which is why copies of
+conversations are bounded and private too.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mulligan.scan.secrets import TOKENS
+
+LEFT_OUT = "[left-out]"
+# Each keeps its first group, if it has one that matched.
+_PATTERNS = (
+    re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.DOTALL),
+    re.compile(r"(?<![A-Za-z0-9])(?:" + TOKENS.decode() + r"|AKIA[0-9A-Z]{16})"),
+    re.compile(r"(://)[^/\s:@]{1,200}:[^/\s@]{1,200}(?=@)"),
+    re.compile(
+        r"""(?ix)( (?:password|passwd|passphrase|_pass|_pwd|secret|token|api_?key|access_?key|private_?key|secret_?key|credential)s?
+            \\?["']? \s* [=:] \s* (?:bearer\s+)? \\?["']? ) [^\s"',;&|\\]{3,}"""
+    ),
+    re.compile(r"(?i)(bearer\s+)[\w.~+/=-]{8,}"),
+)
+
+
+def redact(text: str) -> str:
+    """Returns a text with what looks like a secret left out."""
+    for pattern in _PATTERNS:
+        text = pattern.sub(_left_out, text)
+    return text
+
+
+def _left_out(match: re.Match[str]) -> str:
+    return (match[1] if match.re.groups and match[1] else "") + LEFT_OUT

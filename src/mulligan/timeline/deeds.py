@@ -1,0 +1,238 @@
+"""
+The deeds of agents: which prompt, which tool, and the checkpoint that holds the workspace of that moment.
+
+A deed is remembered also when nothing changed and no checkpoint was needed, so that `@prompt-2` and `@tool-17` always
+mean something. Numbers count from 1 in each session.
+What is remembered is bounded; the checkpoints themselves carry their cause, and outlive it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from typing import NamedTuple
+
+from mulligan.errors import UnknownCheckpoint
+from mulligan.model.deed import BEFORE, CAUSE, ENDED, GOING_ON, MEANWHILE, PROMPT, STOP, Deed, Recorded, Turn
+from mulligan.timeline.database import Database, as_column, from_column
+
+MOST = 10_000
+_REF = re.compile(r"@(?:([^/\s]+)/)?(after-)?(prompt|tool)-(\d{1,9})\Z")
+_BEFORE = "@before:"
+_KEPT = ("agent", "tool", "text", "paths", "subagent", "transcript", "at", "pending", "person")
+
+
+class Place(NamedTuple):
+    """Where a deed belongs: its prompt and tool numbers, and whose the changes are that are found with it."""
+
+    prompt: int
+    number: int
+    by: str
+    turn: Turn | None
+    beside: tuple[str, ...] = ()
+    claimed: tuple[tuple[str, str], ...] = ()
+    again: bool = False
+
+    def cause(self, deed: Deed) -> dict[str, object]:
+        """Returns what a checkpoint says about why it was made."""
+        said: dict[str, object] = {
+            "agent": deed.agent,
+            "session": deed.session,
+            "when": deed.kind,
+            "prompt": self.prompt,
+            "tool": self.number,
+            "name": deed.tool,
+            "input": deed.text,
+            "by": self.by,
+            "turn": list(self.turn) if self.turn else None,
+            "transcript": {"path": deed.transcript, "at": deed.at} if deed.transcript else None,
+        }
+        more = {"subagent": deed.subagent, "beside": list(self.beside), "claimed": dict(self.claimed)}
+        return {CAUSE: {**said, **{key: value for key, value in more.items() if value}}}
+
+
+class Deeds:
+    """The rows of the table; every change happens inside the caller's transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    # -- adding ---------------------------------------------------------------------------------
+
+    def place(self, deed: Deed) -> Place:
+        """Returns where a deed belongs."""
+        prompt = self._last(deed.session, "prompt")
+        known = self._same(deed)
+        if known is not None:
+            prompt, number = known.prompt, known.number
+        elif deed.kind == PROMPT:
+            prompt, number = prompt + int(deed.person), 0
+        elif deed.kind == BEFORE:
+            number = self._last(deed.session, "number") + 1
+        elif deed.kind in ENDED:
+            opened = self._opened(deed)
+            number = opened.number if opened is not None else self._last(deed.session, "number") + 1
+            prompt = opened.prompt if opened is not None else prompt
+        else:
+            number = 0
+        return self._attributed(deed, prompt, number, again=known is not None)
+
+    def _attributed(self, deed: Deed, prompt: int, number: int, *, again: bool) -> Place:
+        """Decides whose the changes are that are found now: of the tool that ended, else of the one other that runs."""
+        others = [each for each in self.running() if each.deed.session != deed.session]
+        beside = tuple(dict.fromkeys(each.deed.session for each in others))
+        claimed = tuple((path, each.deed.session) for each in others for path in each.deed.paths)
+        if deed.kind in (*ENDED, *MEANWHILE, STOP):
+            return Place(prompt, number, deed.session, Turn(deed.session, prompt), beside, claimed, again)
+        left = self._left_running(deed.session)
+        if left is not None:
+            # What the last turn left in the background is still its work.
+            return Place(prompt, number, deed.session, Turn(deed.session, left.prompt), beside, claimed, again)
+        if len(beside) == 1:
+            prompt_there = next(each.prompt for each in others)
+            return Place(prompt, number, beside[0], Turn(beside[0], prompt_there), (), (), again)
+        mine = Turn(deed.session, prompt) if deed.kind == BEFORE else None
+        return Place(prompt, number, "", mine, beside, claimed, again)
+
+    def add(self, deed: Deed, place: Place, checkpoint: str, *, saved: bool, now_ns: int) -> None:
+        """Remembers a deed; the same one, told twice, is remembered once."""
+        if place.again:
+            return
+        if deed.kind in (*ENDED, BEFORE):
+            self._close("session=? AND number=? AND kind=? AND open=1", as_column(deed.session), place.number, BEFORE)
+        elif deed.kind not in MEANWHILE:
+            self._close("session=? AND open=1", as_column(deed.session))
+        about = {name: value for name in _KEPT if (value := getattr(deed, name)) or name in {"agent", "person"}}
+        self._db.insert(
+            "deed", None, now_ns, as_column(deed.session), deed.kind, place.prompt, place.number, as_column(deed.call),
+            int(deed.kind == BEFORE), json.dumps(about), checkpoint, int(saved),
+        )  # fmt: skip
+        self._db.run("DELETE FROM deed WHERE seq <= (SELECT max(seq) FROM deed) - ?", MOST)
+
+    def _close(self, where: str, *values: object) -> None:
+        for row in self._db.sealed("deed", f"WHERE {where}", *values):
+            self._db.run("UPDATE deed SET open=0 WHERE seq=?", row["seq"])
+            self._db.reseal("deed", "seq=?", row["seq"])
+
+    def _last(self, session: str, column: str) -> int:
+        row = self._db.row(f"SELECT max({column}) FROM deed WHERE session=?", as_column(session))
+        return int(row[0] or 0) if row else 0
+
+    def _same(self, deed: Deed) -> Recorded | None:
+        """Returns the row of an event that another installed hook has told already."""
+        if not deed.call:
+            return None
+        found = self._select(
+            "WHERE session=? AND kind=? AND call=? ORDER BY seq DESC LIMIT 1",
+            as_column(deed.session), deed.kind, as_column(deed.call),
+        )  # fmt: skip
+        return found[0] if found else None
+
+    def _opened(self, deed: Deed) -> Recorded | None:
+        """Returns the beginning of a tool call that ends now: by its id, else the newest that looks the same."""
+        open_here = self._select(
+            "WHERE session=? AND kind=? AND open=1 ORDER BY seq DESC LIMIT 100", as_column(deed.session), BEFORE
+        )
+        if deed.call:
+            return next((each for each in open_here if each.deed.call == deed.call), None)
+        alike = [each for each in open_here if (each.deed.tool, each.deed.text) == (deed.tool, deed.text)]
+        return alike[0] if alike else None
+
+    # -- asking ---------------------------------------------------------------------------------
+
+    def running(self) -> list[Recorded]:
+        """Returns the tool calls that have begun and not ended, oldest first."""
+        return self._select("WHERE open=1 ORDER BY seq")
+
+    def _left_running(self, session: str) -> Recorded | None:
+        last = self.last(session)
+        return last if last is not None and last.deed.kind == STOP and last.deed.pending else None
+
+    def last(self, session: str | None = None) -> Recorded | None:
+        """Returns the newest deed, of one session or of all."""
+        where, values = ("WHERE session=? ", [as_column(session)]) if session is not None else ("", [])
+        found = self._select(f"{where}ORDER BY seq DESC LIMIT 1", *values)
+        return found[0] if found else None
+
+    def is_open(self, turn: Turn) -> bool:
+        """Returns whether a turn was never seen to end: its agent is at work, or was cut off."""
+        last = self.last(turn.session)
+        if last is None or last.prompt != turn.prompt:
+            return False
+        return last.deed.kind in GOING_ON or (last.deed.kind == STOP and last.deed.pending > 0)
+
+    def newest(self, limit: int | None = None, session: str | None = None) -> list[Recorded]:
+        """Returns deeds, newest first."""
+        where, values = ("WHERE session=? ", [as_column(session)]) if session is not None else ("", [])
+        return self._select(f"{where}ORDER BY seq DESC LIMIT ?", *values, -1 if limit is None else limit)
+
+    def session(self, beginning: str) -> str:
+        """Returns the session whose id begins so; raises UnknownCheckpoint when none or several do."""
+        rows = self._db.rows("SELECT session, max(seq) FROM deed GROUP BY session ORDER BY 2")
+        names = [from_column(row[0]) for row in rows]
+        found = [name for name in names if name == beginning] or [name for name in names if name.startswith(beginning)]
+        if len(found) == 1:
+            return found[0]
+        what = "No session begins" if not found else "Several sessions begin"
+        raise UnknownCheckpoint(
+            f"{what} with {beginning!r}. Nothing was changed.", hint="See the sessions: mulligan log --story"
+        )
+
+    def find(self, ref: str) -> Recorded | None:
+        """Returns the deed that `@prompt-2`, `@after-tool-17`, `@SESSION/tool-3` or `@before:some words` means, None for other text."""
+        if ref.startswith(_BEFORE):
+            return self._mentioning(ref.removeprefix(_BEFORE))
+        match = _REF.match(ref)
+        if match is None:
+            return None
+        whose, after, what, number = match[1], bool(match[2]), match[3], int(match[4])
+        found = self._numbered(self.session(whose) if whose else self._newest_session(), what, number, after=after)
+        if found is None:
+            raise UnknownCheckpoint(
+                f"There is no {'end of ' if after else ''}{what} {number} in the newest session that anything is known of."
+                if not whose
+                else f"There is no {what} {number} in session {whose}.",
+                hint="See prompts and tools: mulligan log --story",
+            )
+        return found
+
+    def _newest_session(self) -> str:
+        last = self.last()
+        return last.deed.session if last is not None else ""
+
+    def _numbered(self, session: str, what: str, number: int, *, after: bool) -> Recorded | None:
+        kinds: tuple[str, ...]
+        if what == "tool":
+            kinds = ENDED if after else (BEFORE,)
+            tail, column = "ORDER BY seq LIMIT 1", "number"
+        elif after:
+            kinds, tail, column = (*ENDED, STOP), "ORDER BY seq DESC LIMIT 1", "prompt"
+        else:
+            kinds, tail, column = (PROMPT,), "ORDER BY seq LIMIT 1", "prompt"
+        marks = ", ".join("?" * len(kinds))
+        found = self._select(
+            f"WHERE session=? AND {column}=? AND kind IN ({marks}) {tail}", as_column(session), number, *kinds
+        )
+        return found[0] if found else None
+
+    def _mentioning(self, words: str) -> Recorded | None:
+        wanted = words.casefold().strip()
+        for each in self.newest() if wanted else ():
+            if each.deed.kind in {PROMPT, BEFORE} and wanted in f"{each.deed.tool} {each.deed.text}".casefold():
+                return each
+        raise UnknownCheckpoint(
+            f"No prompt and no tool call mentions {words!r}. Nothing was changed.", hint="mulligan log --story"
+        )
+
+    def _select(self, tail: str, *values: object) -> list[Recorded]:
+        return [_read(row) for row in self._db.sealed("deed", tail, *values)]
+
+
+def _read(row: sqlite3.Row) -> Recorded:
+    about = json.loads(row["about"])
+    about["paths"] = tuple(about.get("paths", ()))
+    deed = Deed(session=from_column(row["session"]), kind=row["kind"], call=from_column(row["call"]), **about)
+    return Recorded(
+        row["seq"], row["created_ns"], deed, row["prompt"], row["number"], row["checkpoint"], bool(row["saved"])
+    )

@@ -1,0 +1,118 @@
+"""The real Claude Code, told by a scripted model to break things; one undo brings every byte back."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+
+import pytest
+from clients import claude_argv, claude_variables, trust_claude
+from scripted_model import Say, Use, scripted
+
+
+@pytest.fixture
+def wired(agents_project):
+    trust_claude(agents_project)
+    agents_project.mulligan("install", "claude-code")
+    return agents_project
+
+
+def turn(project, claude, scripts, prompt, *more):
+    with scripted(scripts) as model:
+        done = project.run(claude_argv(claude, prompt, *more), **claude_variables(model.url))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def write(project, name, text):
+    return Use("Write", {"file_path": str(project.root / name), "content": text})
+
+
+def bash(command):
+    return Use("Bash", {"command": command, "description": "-"})
+
+
+def test_one_undo_after_edits_by_tool_by_bash_by_a_failing_tool_and_by_a_subagent(wired, claude):
+    before = wired.everything()
+    breaking = [
+        write(wired, "new.txt", "n\n"),
+        Use("Read", {"file_path": str(wired.root / "a.txt")}),
+        Use("Edit", {"file_path": str(wired.root / "a.txt"), "old_string": "hello", "new_string": "bye"}),
+        bash("rm -rf src data.bin; ln -sf /etc/passwd link; chmod 600 run.sh; echo x > run.sh; exit 3"),
+        Use("Agent", {"description": "sub", "prompt": "SUBTASK now", "subagent_type": "general-purpose"}),
+        Say("All done."),
+    ]
+    below = [bash("mkdir deep && echo sub > deep/sub.txt"), Say("sub done")]
+    done = turn(wired, claude, {"SUBTASK": below, "break it": breaking}, "break it")
+    broken = wired.everything()
+    assert broken != before and "deep/sub.txt" in broken and "src/app.py" not in broken
+    wired.mulligan("undo")
+    assert wired.everything() == before
+    wired.mulligan("redo")
+    assert wired.everything() == broken
+    steps = wired.mulligan("log", "--kind", "step")["checkpoints"]
+    causes = [each["metadata"]["agent"] for each in reversed(steps)][1:]
+    assert [(each["name"], each["when"]) for each in causes] == [
+        ("Write", "after"),
+        ("Edit", "after"),
+        ("Bash", "failed"),
+        ("Bash", "after"),
+    ]
+    assert {each["session"] for each in causes} == {done["session_id"]}
+    assert causes[-1]["subagent"] and not causes[0].get("subagent")
+    assert all(each["transcript"]["at"] > 0 for each in causes)
+
+
+def test_turns_of_a_resumed_and_of_a_forked_session_are_taken_back_one_by_one(wired, claude):
+    start = wired.everything()
+    script = [
+        *(bash("echo 1 > a.txt"), Say("one.")),
+        *(bash("echo 2 > a.txt; echo 2 > two.txt"), Say("two.")),
+        *(bash("echo 3 > a.txt"), bash("rm two.txt"), Say("three.")),
+    ]
+    scripts = {"the task": script}
+    session = turn(wired, claude, scripts, "the task")["session_id"]
+    one = wired.everything()
+    turn(wired, claude, scripts, "go on", "--resume", session)
+    two = wired.everything()
+    forked = turn(wired, claude, scripts, "and on", "--resume", session, "--fork-session")["session_id"]
+    assert forked != session and wired.everything() not in (one, two)
+    for state in (two, one, start):
+        wired.mulligan("undo")
+        assert wired.everything() == state
+
+
+def test_an_agent_killed_in_the_middle_of_a_command(wired, claude):
+    before = wired.everything()
+    flag = wired.root / "begun"
+    breaking = [
+        bash("echo 1 > a.txt"),
+        bash("rm -rf src; echo 2 > a.txt; echo $$ > begun; exec sleep 600"),
+        Say("never"),
+    ]
+    with scripted({"break it": breaking}) as model:
+        agent = subprocess.Popen(
+            claude_argv(claude, "break it"),
+            cwd=wired.root,
+            env=wired.environment(**claude_variables(model.url)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            while not flag.exists() or not flag.read_text():
+                assert agent.poll() is None, agent.stdout.read()
+                time.sleep(0.02)
+        finally:
+            os.killpg(agent.pid, signal.SIGKILL)
+            agent.communicate()
+            with suppress(FileNotFoundError, ValueError, ProcessLookupError):
+                # The command runs in a session of its own, and outlives its agent.
+                os.kill(int(flag.read_text()), signal.SIGKILL)
+    wired.mulligan("undo")
+    assert wired.everything() == before
