@@ -13,9 +13,10 @@ from typing import Any
 
 from mulligan.errors import StoreDamaged, UnknownPath
 from mulligan.model.checkpoint import EXCLUDED, pack_list
-from mulligan.model.objects import MODE_DIR, TREE, TreeEntry, encode_tree
+from mulligan.model.objects import BLOB, MODE_DIR, TREE, TreeEntry, encode_tree
 from mulligan.model.paths import covers, join, to_text
 from mulligan.scan import cache
+from mulligan.scan.trees import NONE
 from mulligan.timeline.budget import prune
 from mulligan.timeline.commits import Entry, write_commit
 from mulligan.timeline.gitrecord import record_tree
@@ -123,10 +124,12 @@ def _without(entry: Entry, path: bytes, reader: Reader, writer: Any) -> Entry:
         packed_not_captured=pack_list(sorted(rows)),
         state_source=lambda: state,
     )
-    tree = _cut(entry.files_tree, path.split(b"/"), reader.read_tree, writer)
+    names = path.split(b"/")
+    tree = _cut(entry.files_tree, names, reader.read_tree, writer)
+    modes = _cut_modes(entry.modes_tree, names, reader, writer)
     # The record of where git stood stays: it holds names and hashes of what was staged, and no file's bytes.
     record = record_tree(reader, entry.commit_id)
-    return write_commit(entry._replace(checkpoint=checkpoint, files_tree=tree), writer, record)
+    return write_commit(entry._replace(checkpoint=checkpoint, files_tree=tree, modes_tree=modes), writer, record)
 
 
 def _cut(tree: bytes, names: list[bytes], read: ReadTree, writer: Any) -> bytes:
@@ -138,6 +141,27 @@ def _cut(tree: bytes, names: list[bytes], read: ReadTree, writer: Any) -> bytes:
     made = b""
     for name, kept in reversed(levels):
         made = writer.add(TREE, encode_tree([*kept, TreeEntry(name, MODE_DIR, made)] if made else kept))
+    return made
+
+
+def _cut_modes(tree: bytes, names: list[bytes], reader: Reader, writer: Any) -> bytes:
+    """Returns a tree of permission bits that does not know one path, nor what is below it; NONE when nothing is left."""
+    levels = []
+    for name in names:
+        parts = {entry.name: entry for entry in reader.read_tree(tree)} if tree != NONE else {}
+        below = reader.read_tree(parts[b"d"].oid) if b"d" in parts else []
+        levels.append((name, parts.get(b"f"), below))
+        tree = next((entry.oid for entry in below if entry.name == name), NONE)
+    made, innermost = NONE, True
+    for name, odd, below in reversed(levels):
+        if innermost and odd is not None:
+            rows = [row for row in reader.read(odd.oid, BLOB).split(b"\0") if row.partition(b" ")[2] != name]
+            odd = odd._replace(oid=writer.add(BLOB, b"\0".join(rows))) if rows else None
+        kept = [entry for entry in below if entry.name != name]
+        kept += [TreeEntry(name, MODE_DIR, made)] if made != NONE else []
+        entries = [odd] if odd is not None else []
+        entries += [TreeEntry(b"d", MODE_DIR, writer.add(TREE, encode_tree(kept)))] if kept else []
+        made, innermost = writer.add(TREE, encode_tree(entries)) if entries else NONE, False
     return made
 
 

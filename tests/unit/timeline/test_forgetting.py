@@ -50,6 +50,22 @@ def test_a_forgotten_directory_takes_all_below_it(captured, project, store):
     assert (project / "d/secret").exists() and (project / "x").read_text() == "0"
 
 
+@pytest.mark.parametrize("path", ["d/secret", "d", "top", "d/deep/er/secret"])
+def test_a_forgotten_path_leaves_no_permission_bits_behind(ws, project, store, path):
+    for number in range(2):
+        for name in ("d/secret", "d/deep/er/secret", "d/deep/er/other", "top", "other"):
+            put(project, name, f"{name} {number}", perm=0o600 if number == 0 or name == path else 0o755)
+        (project / "d/deep").chmod(0o700)
+        ws.save(str(number))
+    ws.forget(path)
+    ws.close()
+    assert judge(store, project) == []
+    ws.restore("0")
+    kept = [name for name in ("d/secret", "d/deep/er/other", "top", "other") if name != path and path != "d"]
+    assert {(project / name).stat().st_mode & 0o777 for name in kept} <= {0o600}
+    assert (project / "d/deep").stat().st_mode & 0o777 == 0o700
+
+
 def test_the_same_bytes_elsewhere_are_named(captured, project, store):
     put(project, "copy", SECRET)
     captured.save("with a copy")
