@@ -1,240 +1,359 @@
 """
-Cuts the power under `mulligan` on a real ext4 image, again and again, and looks at what the disk still has.
+Cuts the power of real ext4 and xfs disks under `mulligan`, again and again, and looks at what they still have.
 
-    python tests/power/power_cut.py [--size N] [--seed N] [--mode acknowledged|anytime]
+    python tests/power/power_cut.py [--size N] [--seed N] [--disk ext4|xfs] [--mode MODE] [--apart P] [--build NAME] …
 
-The cut is ext4's shutdown ioctl without a log flush: whatever is not durable is gone, as after a pulled plug with an
-honest disk. `acknowledged` cuts right after the last acknowledgement, `anytime` at a random moment. After the cut the
-image is mounted again, and every acknowledged checkpoint must be there, whole, with nothing damaged beside it.
-Needs root, loop mounts and mkfs.ext4. The exit code is 1 if anything was lost or damaged.
+Modes, for `--mode`:
+    acknowledged  right after an operation was acknowledged, by the same process: nothing comes between
+    inside        at a random instant inside an operation, by another process
+    later         1 to 40 seconds after the acknowledgement, on many disks at a time, for it is mostly waiting
+    nested        inside an operation, then inside the command that ends what was cut short, up to three deep
+
+`--size` is the number of cuts. Operations are saves, restores with and without git, undo, redo, delete, gc, forget, doctor and
+the first save into a new store. With `--apart`, the workspace and its store are on two disks in that part of the trials: then
+nothing that one of them confirms helps the other. `--build` takes a known-bad build, which must be caught; `--subject` shadow git, for
+comparison. Needs root, loop mounts and mkfs of the kind.
+Exit codes: 0 nothing was lost, 1 something was, 77 this machine cannot do it.
 """
 
 from __future__ import annotations
 
-import argparse
-import ctypes
-import fcntl
+import collections
+import importlib
+import itertools
 import json
 import os
+import pkgutil
 import random
+import select
 import shutil
-import subprocess
+import signal
 import sys
-import tempfile
-import textwrap
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parent))
+
+import disks
+import workload
+from bad_power_builds import BUILDS
+from shadow_git import ShadowGit
+from verdict import Verdict
+from workload import Places
 
 import mulligan
-from checker import judge
-from tally import cannot, hand_in
-from tools import loop_mounts_work, plain_environment
-from tree import contents, put
+from tally import Tally, cannot, parser, workplace
 
-SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
-WORKER = """
-    import os, sys, mulligan
-    project, store = sys.argv[1:]
-    ws = mulligan.open(project, store=store)
-    print("ready", flush=True)
-    sys.stdin.readline()
-    for number in range(1, 1000):
-        for name in ("a", "d/b", f"n{number % 3}"):
-            with open(os.path.join(project, name), "w") as file:
-                file.write(f"{name} {number}\\n" * 200)
-        print("saved", ws.save(f"s{number}").id, number, flush=True)
-        if number % 4 == 0:
-            ws.restore("base")
-            print("restored", flush=True)
-            ws.undo()
-            print("undone", number, flush=True)
-        if number % 7 == 0:
-            ws.delete(f"s{number - 3}")
-            print("deleted", number - 3, flush=True)
-            ws.prune()
-"""
+MODES = ("acknowledged", "inside", "later", "nested")
+_CORE = frozenset(
+    {"engine", "opened", "workbench", "gitside", "settings", "state", "usergit", "restore", "timeline", "store", "diff"}
+    | {"scan", "safefs", "model", "errors", "events"}
+)
+_DEEP = 3
+_LONGEST_S = 60.0
 
 
-def prepare(image: Path, point: Path) -> None:
-    """An ext4 image with a project and one checkpoint, safely on disk."""
-    with image.open("wb") as file:
-        file.truncate(48 << 20)
-    subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True, capture_output=True)
-    with mounted(image, point):
-        apart("--prepare", point)
+class Mulligan(NamedTuple):
+    """The package itself as a subject."""
+
+    build: str
+
+    def prepare(self, places: Places) -> None:
+        """A project with a history."""
+        workload.prepare(places)
+
+    def load(self) -> None:
+        """Imports all that the processes will need, once for all of them."""
+        for found in pkgutil.walk_packages(mulligan.__path__, "mulligan."):
+            if found.name.split(".")[1] in _CORE:
+                importlib.import_module(found.name)
+
+    def work(self, places: Places, rng: random.Random, given: dict[str, Any], alert: Callable[[str], None]) -> None:
+        """Works until the cut, in this build."""
+        BUILDS[self.build]()
+        workload.work(places, rng, given, alert)
+
+    def judge(self, places: Places, rng: random.Random) -> tuple[list[str], dict[str, int]]:
+        """What is not as it must be, and some counts."""
+        verdict = Verdict(places, rng)
+        return verdict.run(), verdict.counts
 
 
-def fill(point: Path) -> None:
-    """The project and its first checkpoint."""
-    project = point / "project"
-    put(project, "a", "base\n")
-    put(project, "d/b", "base\n")
-    mulligan.open(project, store=point / "store").save("base")
-    os.sync()
+class Bench:
+    """The templates of disks, the subject, and how long its operations usually take."""
+
+    def __init__(self, home: Path, kind: str, subject: Any) -> None:
+        self.home, self.subject, self._kind = home, subject, kind
+        disks.keep_mounts_to_ourselves()
+        self.boots = disks.Boots(home)
+        self.usual: dict[str, float] = collections.defaultdict(lambda: 0.02)
+        # A history belongs to a place: every process sees its own disks here, in a mount namespace of its own.
+        self.here = home / "here"
+        self.here.mkdir()
+        self._numbers = itertools.count()
+        self._templates = {apart: self._prepared(apart=apart) for apart in (False, True)}
+
+    def _prepared(self, *, apart: bool) -> Disk:
+        """A project with a history, safely on one disk, or on two: the workspace on the one and its store on the other."""
+        folder = self._folder("template")
+        disk = Disk(self, folder, apart=apart)
+        for image in disk.images:
+            disks.make(self._kind, image)
+        with disk.mounted():
+            for point in disk.points:
+                (point / "project").mkdir()
+            in_a_process(lambda: (disk.settle_down(), self.subject.prepare(disk.places)))
+            for point in disk.points:
+                disks.sync(point)
+        for image in disk.images:
+            disks.dig_holes(image)
+        return disk
+
+    def _folder(self, name: str) -> Path:
+        folder = self.home / f"{name}{next(self._numbers)}"
+        folder.mkdir()
+        return folder
+
+    def disk(self, *, apart: bool) -> Disk:
+        """A new disk with the project on it, or two of them."""
+        template = self._templates[apart]
+        disk = Disk(self, self._folder("disk"), apart=apart)
+        disk.places.log.write_bytes(template.places.log.read_bytes())
+        for one, other in zip(template.images, disk.images, strict=True):
+            disks.copy(one, other)
+        return disk
 
 
-def apart(*options: str | Path, said: str = "") -> list[str]:
-    """Runs this script on the mount in a process of its own, whose open files end with it; the lines it printed."""
-    command = [sys.executable, __file__, *map(os.fspath, options)]
-    done = subprocess.run(command, input=said, capture_output=True, text=True, env=plain_environment(), check=False)
-    return done.stdout.splitlines() + ([done.stderr] if done.returncode else [])
+class Disk:
+    """One disk, or two that lose their power together, the process at work, and the cut."""
+
+    def __init__(self, bench: Bench, folder: Path, *, apart: bool) -> None:
+        self._bench, self._folder = bench, folder
+        names = ("store", "project") if apart else ("both",)
+        self.images = [folder / f"image-{name}" for name in names]
+        self.points = [folder / f"point-{name}" for name in names]
+        for point in self.points:
+            point.mkdir()
+        self.places = Places(bench.here, folder / "log")
+        self._pid, self._alerts = 0, -1
+        self.due = 0.0
+        self.cut_at: list[float] = []
+
+    @contextmanager
+    def mounted(self) -> Iterator[None]:
+        """The disk with the machine on, for a while."""
+        with ExitStack() as stack:
+            for image, point in zip(self.images, self.points, strict=True):
+                stack.enter_context(disks.mounted(image, point))
+            yield
+
+    def settle_down(self) -> None:
+        """In the process that works or judges: its disks are where all the others were before."""
+        disks.keep_mounts_to_ourselves()
+        disks.bind(self.points[0], self._bench.here)
+        disks.bind(self.points[-1] / "project", self._bench.here / "project")
+
+    def start(self, seed: int, **given: Any) -> None:
+        """Switches the machine on: mounts the disk and starts the process."""
+        for image, point in zip(self.images, self.points, strict=True):
+            disks.mount(image, point)
+        self._alerts, alert = os.pipe()
+        self._pid = os.fork()
+        if not self._pid:
+            try:
+                os.close(self._alerts)
+                self.settle_down()
+                given["cut"] = self._cut if given.pop("cuts") else None
+                self._bench.subject.work(self.places, random.Random(seed), given, lambda kind: _tell(alert, kind))
+            finally:
+                os._exit(0)
+        os.close(alert)
+
+    def alerted(self) -> str:
+        """Waits for the last operation to begin, and returns which it is; empty when the process ended before."""
+        ready, _, _ = select.select([self._alerts], [], [], _LONGEST_S)
+        return os.read(self._alerts, 64).decode().strip() if ready else ""
+
+    def ended(self) -> None:
+        """Waits for the process, which cut the power itself or has nothing more to do."""
+        os.waitpid(self._pid, 0)
+        self._pid = 0
+
+    def _cut(self) -> None:
+        for point in self.points:
+            disks.cut(point)
+
+    def cut(self) -> None:
+        """Cuts the power, and ends the process with it."""
+        self.cut_at.append(time.monotonic())
+        self._cut()
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+            self.ended()
+
+    def off(self) -> None:
+        """Lets go of the disk after a cut; the machine will be started anew."""
+        os.close(self._alerts)
+        self._alerts = -1
+        for image, point in zip(self.images, self.points, strict=True):
+            disks.unmount(point, image)
+        self._bench.boots.another()
+
+    def judged(self, seed: int) -> tuple[list[str], dict[str, int]]:
+        """Mounts the disk once more and lets a process of its own judge it."""
+        answer = self._folder / "answer"
+
+        def judge() -> None:
+            self.settle_down()
+            answer.write_text(json.dumps(self._bench.subject.judge(self.places, random.Random(seed))))
+
+        with self.mounted():
+            in_a_process(judge)
+        for line in self.places.said():
+            if "took" in line:
+                self._bench.usual[line["done"]] += (line["took"] - self._bench.usual[line["done"]]) / 8
+        found, counts = json.loads(answer.read_text()) if answer.exists() else (["corrupt: the judge died"], {})
+        return [*found, *self._failures()], counts
+
+    def _failures(self) -> list[str]:
+        """What the process ended with, if that was before any cut, or in words that are not the engine's."""
+        at = self.cut_at[0] if self.cut_at else float("inf")
+        failed = [line for line in self.places.said() if "failed" in line]
+        return [
+            f"wrong: the process ended: {line['failed']}" for line in failed if line["at"] < at or not line["typed"]
+        ]
+
+    def throw_away(self) -> None:
+        """Removes the disk."""
+        shutil.rmtree(self._folder)
 
 
-@contextmanager
-def mounted(image: Path, point: Path) -> Iterator[None]:
-    """The image at its mount point for a while."""
-    subprocess.run(["mount", "-o", "loop", image, point], check=True)
-    try:
-        yield
-    finally:
-        for _attempt in range(100):
-            if subprocess.run(["umount", point], capture_output=True, check=False).returncode == 0:
-                break
-            time.sleep(0.02)
-        else:
-            subprocess.run(["umount", "--lazy", point], check=True)
+def _tell(handle: int, text: str) -> None:
+    os.write(handle, text.encode() + b"\n")
 
 
-def keep_mounts_to_ourselves() -> None:
-    """
-    Moves this process into a mount namespace of its own.
-
-    Otherwise a container that starts meanwhile takes the mount with it and keeps the file system alive after we let go.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    new_namespace, recursive_private = 0x20000, 0x4000 | 0x40000
-    if libc.unshare(new_namespace) or libc.mount(b"none", b"/", None, recursive_private, None):
-        raise OSError(ctypes.get_errno(), "no mount namespace of our own")
-
-
-def cut(point: Path) -> None:
-    """Pulls the plug."""
-    handle = os.open(point, os.O_RDONLY)
-    try:
-        fcntl.ioctl(handle, SHUTDOWN, bytes(ctypes.c_uint32(NO_LOG_FLUSH)))
-    finally:
-        os.close(handle)
+def in_a_process(task: Callable[[], None]) -> None:
+    """Does something in a process of its own, whose open files end with it."""
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            task()
+            code = 0
+        except BaseException as error:  # noqa: BLE001 - it ends here
+            print(f"  {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        finally:
+            os._exit(code)
+    os.waitpid(pid, 0)
 
 
-def work(point: Path, rng: random.Random, mode: str) -> list[list[str]]:
-    """Runs the worker until the cut, and returns what it had acknowledged by then."""
-    script, places = textwrap.dedent(WORKER), [os.fspath(point / name) for name in ("project", "store")]
-    child = subprocess.Popen(
-        [sys.executable, "-c", script, *places],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=plain_environment(),
+# -- the modes --------------------------------------------------------------------------------------
+
+
+def right_after(disk: Disk, rng: random.Random) -> None:
+    """The process itself cuts when its last operation is acknowledged."""
+    disk.start(
+        rng.getrandbits(64), count=rng.randrange(1, 7), synced=rng.random() < 0.5, cuts=True, stays=False, after=False
     )
-    assert child.stdin is not None and child.stdout is not None
-    child.stdout.readline()
-    child.stdin.write("go\n")
-    child.stdin.flush()
-    said = ""
-    if mode == "acknowledged":
-        for _line in range(rng.randrange(1, 12)):
-            said += child.stdout.readline()
-    else:
-        time.sleep(rng.random() * 0.4)
-    cut(point)
-    child.kill()
-    # What it said after that was confirmed by the disk before the cut: it counts too.
-    said += child.stdout.read()
-    child.wait()
-    child.stdin.close()
-    child.stdout.close()
-    return [line.split() for line in said.splitlines(keepends=True) if line.endswith("\n")]
+    disk.ended()
+    disk.cut_at.append(time.monotonic())
+    disk.off()
 
 
-def lost(point: Path, said: list[list[str]]) -> Iterator[str]:
-    """Whatever was acknowledged and is not there, or is there and not whole."""
-    ws = mulligan.open(point / "project", store=point / "store")
-    found = {cp.id: cp for cp in ws.log()}
-    kept = {words[1]: words[2] for words in said if words[0] == "saved"}
-    deleted = {words[1] for words in said if words[0] == "deleted"}
-    # A delete that was under way when the power went may have happened.
-    last = max((int(number) for number in kept.values()), default=0)
-    maybe = {str(last - 3)} if last % 7 == 0 else {str(last + 1 - 3)} if (last + 1) % 7 == 0 else set()
-    for name, number in kept.items():
-        if number in deleted | maybe:
-            continue
-        if name not in found:
-            yield f"checkpoint s{number} was acknowledged and is gone"
-            continue
-        for path in ("a", "d/b", f"n{int(number) % 3}"):
-            if ws.cat(name, path) != f"{path} {number}\n".encode() * 200:
-                yield f"checkpoint s{number}: {path} has other bytes"
-    after = ws.save("after")
-    if not after:
-        yield "no save after the cut"
-    ws.restore("base")
-    if {path: node.content for path, node in contents(point / "project").items() if node.kind == "file"} != {
-        "a": b"base\n",
-        "d/b": b"base\n",
-    }:
-        yield "a restore after the cut is not exact"
-    if not ws.check().ok:
-        yield f"check: {ws.check().problems}"
-    yield from judge(point / "store", point / "project")
+def inside(disk: Disk, rng: random.Random, usual: dict[str, float], *, after: bool = False) -> None:
+    """Somebody else cuts, at an instant in the last operation or shortly after it."""
+    count = rng.randrange(1, 5)
+    disk.start(rng.getrandbits(64), count=count, synced=rng.random() < 0.7, cuts=False, stays=True, after=after)
+    kind = disk.alerted()
+    if kind:
+        time.sleep(usual[kind] * 1.2 * rng.random())
+    disk.cut()
+    disk.off()
+
+
+def nested(disk: Disk, rng: random.Random, usual: dict[str, float]) -> None:
+    """A cut, and then cuts in the commands that end what it left."""
+    inside(disk, rng, usual)
+    for _depth in range(rng.randrange(1, _DEEP)):
+        inside(disk, rng, usual, after=True)
+
+
+MODE: dict[str, Callable[[Disk, random.Random, dict[str, float]], None]] = {
+    "acknowledged": lambda disk, rng, _: right_after(disk, rng),
+    "inside": inside,
+    "nested": nested,
+}
+
+
+def one_after_another(bench: Bench, given: Any, rng: random.Random, tally: Tally) -> None:
+    """Cut, judge, next."""
+    while not tally.over:
+        disk = bench.disk(apart=rng.random() < given.apart)
+        MODE[given.mode](disk, rng, bench.usual)
+        conclude(disk, rng, tally)
+
+
+def many_at_a_time(bench: Bench, given: Any, rng: random.Random, tally: Tally) -> None:
+    """Each disk is cut some seconds after its process was done; meanwhile others are at work."""
+    waiting: list[Disk] = []
+    started = 0
+    while not tally.over:
+        while len(waiting) < given.abreast and started < tally.size:
+            disk = bench.disk(apart=rng.random() < given.apart)
+            stays = rng.random() < 0.5
+            disk.start(
+                rng.getrandbits(64), count=rng.randrange(1, 6), synced=False, cuts=False, stays=stays, after=False
+            )
+            disk.due = time.monotonic() + rng.uniform(1.0, given.longest)
+            waiting.append(disk)
+            started += 1
+        if not waiting:
+            return
+        waiting.sort(key=lambda each: each.due)
+        disk = waiting.pop(0)
+        time.sleep(max(0.0, disk.due - time.monotonic()))
+        disk.cut()
+        disk.off()
+        conclude(disk, rng, tally)
+
+
+def conclude(disk: Disk, rng: random.Random, tally: Tally) -> None:
+    """Judges a disk that was cut, and throws it away."""
+    found, counts = disk.judged(rng.getrandbits(64))
+    disk.throw_away()
+    kinds = collections.Counter(line.split(":")[0] for line in found)
+    tally.broke([f"cut {tally.tried + 1}: {line}" for line in found])
+    tally.did(max(1, len(disk.cut_at)), disks=1, bad_disks=int(bool(found)), **kinds, **counts)
 
 
 def main() -> int:
-    """Runs the cuts and prints what was lost."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", "--trials", dest="trials", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--mode", choices=["acknowledged", "anytime"], default="acknowledged")
-    parser.add_argument("--prepare", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--verify", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.prepare:
-        fill(options.prepare)
-        return 0
-    if options.verify:
-        print("".join(f"{line}\n" for line in verdict(options.verify, json.load(sys.stdin))), end="")
-        return 0
-    if not loop_mounts_work():
-        return cannot("it needs root, loop mounts and mkfs.ext4")
-    rng, failures, acknowledged = random.Random(options.seed), 0, 0
-    shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="power-cut-", dir=shm) as base:
-        os.environ["HOME"] = os.environ["XDG_STATE_HOME"] = os.environ["XDG_CONFIG_HOME"] = base
-        fresh, point = (Path(base, name) for name in ("fresh", "point"))
-        point.mkdir()
-        keep_mounts_to_ourselves()
-        prepare(fresh, point)
-        for number in range(options.trials):
-            image = Path(base, f"image{number}")  # a new file: nothing that still knows the last one can write to it
-            shutil.copyfile(fresh, image)
-            with mounted(image, point):
-                said = work(point, rng, options.mode)
-            acknowledged += sum(words[0] == "saved" for words in said)
-            with mounted(image, point):
-                wrong = apart("--verify", point, said=json.dumps(said))
-            image.unlink()
-            failures += bool(wrong)
-            for line in wrong:
-                print(f"LOST in trial {number}: {line}", flush=True)
-    took = time.monotonic() - began
-    print(
-        f"{options.mode}: {options.trials} cuts, {acknowledged} acknowledged saves, {failures} bad trials, {took:.0f} s"
-    )
-    hand_in(f"power cuts, {options.mode}", tried=options.trials, broken=failures, acknowledged_saves=acknowledged)
-    return 1 if failures else 0
-
-
-def verdict(point: Path, said: list[list[str]]) -> list[str]:
-    """What was lost, where an error of the engine counts as a loss."""
-    try:
-        return list(lost(point, said))
-    except mulligan.MulliganError as error:
-        return [f"{type(error).__name__}: {error}"]
+    """Runs the cuts."""
+    options = parser(__doc__, 100)
+    options.add_argument("--disk", choices=disks.KINDS, default="ext4")
+    options.add_argument("--mode", choices=MODES, default="acknowledged")
+    options.add_argument("--build", choices=BUILDS, default="good")
+    options.add_argument("--subject", choices=("mulligan", "shadow-git", "shadow-git-fsync-all"), default="mulligan")
+    options.add_argument("--apart", type=float, default=0.3, help="how often workspace and store are on two disks")
+    options.add_argument("--longest", type=float, default=40.0, help="seconds until the cut, at the most (later)")
+    options.add_argument("--abreast", type=int, default=64, help="how many disks wait at a time (later)")
+    given = options.parse_args()
+    if why := disks.why_not(given.disk):
+        return cannot(f"{why}: THE POWER OF {given.disk} DISKS IS NOT CUT")
+    subject = Mulligan(given.build) if given.subject == "mulligan" else ShadowGit(given.subject.endswith("all"))
+    who = given.subject if given.build == "good" else given.build
+    tally = Tally(f"power cuts, {who}, {given.disk}, {given.mode}", given.size, enough=given.enough)
+    subject.load()
+    with workplace(given.base) as base:
+        bench, rng = Bench(base, given.disk, subject), random.Random(given.seed)
+        if given.mode == "later":
+            many_at_a_time(bench, given, rng, tally)
+        else:
+            one_after_another(bench, given, rng, tally)
+    return tally.end()
 
 
 if __name__ == "__main__":

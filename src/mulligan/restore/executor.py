@@ -20,14 +20,12 @@ from typing import Protocol
 from mulligan.model.paths import join, parent_of, to_text
 from mulligan.model.plan import Action, Keep
 from mulligan.restore.layout import Layout, temporary_name
-from mulligan.restore.place import Handles, is_absence, is_shared, stands
+from mulligan.restore.place import Handles, is_absence, is_shared, stands, sync_names
 from mulligan.restore.staging import Stage
 from mulligan.restore.unlocking import Locked, lock_again
 from mulligan.safefs.directory import NO_FLAGS, Directory
-from mulligan.safefs.durable import sync, sync_filesystem
 from mulligan.scan.record import Stat
 
-_SYNC_EACH = 16
 _CHANGED = "changed during the restore"
 
 
@@ -372,18 +370,8 @@ class Executor:
 
     def _sync(self) -> None:
         # Permission bits are in no directory: nothing less than the whole file system would make them durable.
-        if len(self._touched) > _SYNC_EACH or self._layout.chmods or self._locked:
-            sync_filesystem(self._root, "the restore")
-            return
-        for path in self._touched:
-            try:
-                directory = self._handles.get(path)
-            except OSError as error:
-                if is_absence(error):
-                    continue  # removed by this very restore; its parent is synced
-                sync_filesystem(self._root, "the restore")  # there, and not to be opened: mode 000
-                return
-            sync(directory.fd, "the restore")
+        everything = bool(self._layout.chmods or self._locked)
+        sync_names(self._root, self._handles, self._touched, everything=everything)
 
 
 def _reason(error: OSError) -> tuple[str, str]:

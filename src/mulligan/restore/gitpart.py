@@ -170,12 +170,12 @@ class GitPart:
         finally:
             self.close()
 
-    def abandon(self) -> None:
-        """Lets go of git's locks."""
+    def abandon(self, *, confirm: bool = True) -> None:
+        """Lets go of git's locks; without `confirm`, the disk is not asked whether it did."""
         try:
             with self._mover() as mover:
                 if mover is not None:
-                    mover.abandon()
+                    mover.abandon(confirm=confirm)
         finally:
             self.close()
 

@@ -12,7 +12,7 @@ import hashlib
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 
 from mulligan.model.objects import BLOB, object_id
@@ -20,10 +20,12 @@ from mulligan.model.paths import parent_of
 from mulligan.model.plan import Action, Node
 from mulligan.safefs import seam
 from mulligan.safefs.directory import CHUNK, Directory, NotRegular
+from mulligan.safefs.durable import sync, sync_filesystem
 from mulligan.scan.record import Stat
 
 # A process may be allowed as few as 64 descriptors in all.
 _OPEN = 16
+_SYNC_EACH = 16
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
@@ -148,3 +150,19 @@ def blob_id(directory: Directory, name: bytes) -> bytes:
         if not is_absence(error):
             raise
         return b""
+
+
+def sync_names(root: Directory, handles: Handles, paths: Collection[bytes], *, everything: bool = False) -> None:
+    """Makes the names in some directories durable; with `everything`, or where there are many, the whole file system."""
+    if len(paths) > _SYNC_EACH or everything:
+        sync_filesystem(root, "the restore")
+        return
+    for path in paths:
+        try:
+            directory = handles.get(path)
+        except OSError as error:
+            if is_absence(error):
+                continue  # removed by this very restore; its parent is synced
+            sync_filesystem(root, "the restore")  # there, and not to be opened: mode 000
+            return
+        sync(directory.fd, "the restore")

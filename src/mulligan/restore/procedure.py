@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mulligan.errors import PlanStale
+from mulligan.errors import DurabilityLost, PlanStale
 from mulligan.model.objects import MODE_DIR
 from mulligan.model.paths import to_text
 from mulligan.model.plan import Keep
@@ -61,8 +61,8 @@ def carry_out(
         try:
             unlock(staged, journal.locked)
             stage = _prepare(stager, executor, git, progress)
-        except BaseException:
-            _abandon(vault, staged, journal, stager, git)
+        except BaseException as error:
+            _abandon(vault, staged, journal, stager, git, confirm=not isinstance(error, DurabilityLost))
             raise
         set_phase(vault.database, APPLYING)
         try:
@@ -115,12 +115,19 @@ def _prepare(stager: Stager, executor: Executor, git: GitPart | None, progress: 
     return stage
 
 
-def _abandon(vault: Vault, handles: Handles, journal: Journal, stager: Stager, git: GitPart | None) -> None:
-    """Removes what was staged; where that fails, the journal stays, and the next writing command tries again."""
+def _abandon(
+    vault: Vault, handles: Handles, journal: Journal, stager: Stager, git: GitPart | None, *, confirm: bool
+) -> None:
+    """
+    Removes what was staged; where that fails, the journal stays, and the next writing command tries again.
+
+    A disk that just failed to `confirm` something is not asked again: it may say yes to what it has dropped.
+    """
     clean = stager.clear()
     if git is not None:
-        git.abandon()
-    if not lock_again(handles, journal.locked) and clean:
+        git.abandon(confirm=confirm)
+    if not lock_again(handles, journal.locked) and clean and confirm:
+        stager.sync_cleared(everything=bool(journal.locked))
         with vault.database.transaction():
             close_journal(vault.database)
 

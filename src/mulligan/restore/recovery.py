@@ -68,12 +68,14 @@ def recover(
 
 def _unstage(root: Directory, handles: Handles, store: BlobSource, journal: Journal) -> Outcome:
     outcome = Outcome()
-    if not Stager(root, handles, store, journal.token, Layout(journal.actions)).clear():
+    stager = Stager(root, handles, store, journal.token, Layout(journal.actions))
+    if not stager.clear():
         outcome.kept.append(
             Keep(".", "left behind", f"a temporary (.mulligan-{journal.token}-…) could not be removed", failed=True)
         )
     for path in lock_again(handles, journal.locked):
         outcome.kept.append(Keep(to_text(path), "left writable", "it could not be closed again", failed=True))
+    stager.sync_cleared(everything=bool(journal.locked))
     return outcome
 
 

@@ -21,7 +21,7 @@ from mulligan.model.objects import BLOB
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action
 from mulligan.restore.layout import Layout, temporary_name
-from mulligan.restore.place import Handles, is_absence
+from mulligan.restore.place import Handles, is_absence, sync_names
 from mulligan.restore.unlocking import touched_directories
 from mulligan.safefs import seam
 from mulligan.safefs.attributes import attribute_names, copy_attribute, copy_owner, same_owner
@@ -109,6 +109,11 @@ class Stager:
             except OSError as error:
                 clean = clean and is_absence(error)  # a stage directory that is gone holds no temporary
         return clean
+
+    def sync_cleared(self, *, everything: bool = False) -> None:
+        """Makes it durable that the temporaries are gone: nobody looks for them once the journal is closed."""
+        paths = {self._layout.stage_of(action.path) for _, action in self._layout.staged}
+        sync_names(self._root, self._handles, paths, everything=everything)
 
     def _unlink(self, number: int, action: Action) -> None:
         stage = self._handles.get(self._layout.stage_of(action.path))

@@ -153,7 +153,8 @@ def _cut_modes(tree: bytes, names: list[bytes], reader: Reader, writer: Any) -> 
         levels.append((name, parts.get(b"f"), below))
         tree = next((entry.oid for entry in below if entry.name == name), NONE)
     made, innermost = NONE, True
-    for name, odd, below in reversed(levels):
+    for name, listed, below in reversed(levels):
+        odd = listed
         if innermost and odd is not None:
             rows = [row for row in reader.read(odd.oid, BLOB).split(b"\0") if row.partition(b" ")[2] != name]
             odd = odd._replace(oid=writer.add(BLOB, b"\0".join(rows))) if rows else None

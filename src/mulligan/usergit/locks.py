@@ -123,9 +123,15 @@ class Lock:
             parent.unlink(self.place.name, missing_ok=True)
             sync(parent.fd, to_text(self.place.path))
 
-    def let_go(self) -> None:
-        """Removes the lock if it is ours, and what was staged; again is harmless."""
+    def let_go(self, *, confirm: bool = True) -> None:
+        """
+        Removes the lock if it is ours, durably with `confirm`, and what was staged (`Mover` syncs that); again is harmless.
+
+        In this order: a lock that came back after a power cut would be nobody's without what was staged.
+        """
         if self.is_ours():
             with suppress(*_ABSENT), self.place.parent() as parent:
                 parent.unlink(self._lock_name, missing_ok=True)
+                if confirm:
+                    sync(parent.fd, to_text(self.place.path))
         self.place.root.unlink(self._staged, missing_ok=True)

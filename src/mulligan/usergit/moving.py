@@ -18,7 +18,7 @@ from functools import partial
 from itertools import chain, count
 from typing import NamedTuple
 
-from mulligan.errors import Busy, GitNotMoved, MulliganError, NoRoom, PlanStale, StoreDamaged
+from mulligan.errors import Busy, DurabilityLost, GitNotMoved, MulliganError, NoRoom, PlanStale, StoreDamaged
 from mulligan.model.gitposition import GitMove
 from mulligan.model.paths import to_text
 from mulligan.model.plan import Keep
@@ -145,8 +145,8 @@ class Mover:
         except OSError as error:
             self.abandon()
             raise _refusal(error) from error
-        except BaseException:
-            self.abandon()
+        except BaseException as error:
+            self.abandon(confirm=not isinstance(error, DurabilityLost))
             raise
 
     def _stands(self) -> bool:
@@ -208,11 +208,16 @@ class Mover:
             except (FileNotFoundError, NotADirectoryError):
                 continue  # it had none
 
-    def abandon(self) -> None:
-        """Lets go of every lock that is ours and removes what was staged; changes nothing else."""
+    def abandon(self, *, confirm: bool = True) -> None:
+        """Lets go of every lock that is ours and removes what was staged, durably if so wished; changes nothing else."""
         for edit in self._edits:
-            edit.lock.let_go()
+            edit.lock.let_go(confirm=confirm)
         self._repo.common.unlink(self._spare, missing_ok=True)
+        if not confirm:
+            return
+        # Once the journal is closed, and that may be on another disk, nobody looks for them any more.
+        for directory in (self._repo.git_dir, self._repo.common):
+            sync(directory.fd, "the git directory")
 
     # -- after a crash ------------------------------------------------------------------------------
 

@@ -1,0 +1,117 @@
+"""
+Builds that lose something when the power goes: each has one fault in what it makes durable, and the cuts must find it.
+
+A build is put into the process that works; the judge and the next command are always the real ones.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from typing import Any
+
+from mulligan.restore import executor, staging
+from mulligan.safefs import seam
+from mulligan.store import refs
+from mulligan.timeline import saving
+from mulligan.timeline.database import Database
+from mulligan.timeline.vault import Vault
+
+
+def no_fsync() -> None:
+    """Nothing is ever confirmed by the disk."""
+    real = Database._initialise
+
+    def initialise(self: Any) -> None:
+        real(self)
+        self._connection.execute("PRAGMA synchronous=OFF")
+
+    Database._initialise = initialise  # type: ignore[method-assign]
+    seam.calls.fsync = lambda _: None  # type: ignore[method-assign]
+    seam.calls.syncfs = lambda _: None  # type: ignore[method-assign]
+
+
+def no_directory_fsync() -> None:
+    """Files are confirmed, and their names are not; a whole file system is not either."""
+
+    def fsync(fd: int) -> None:
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            os.fsync(fd)
+
+    seam.calls.fsync = fsync  # type: ignore[method-assign]
+    seam.calls.syncfs = lambda _: None  # type: ignore[method-assign]
+
+
+def refs_unsynced() -> None:
+    """A ref is renamed into place with its bytes still in memory."""
+
+    def write(directory: Any, name: bytes, parts: Any, *, temporary: bytes, what: str, via: Any = None) -> None:
+        fd = (via or directory).create(temporary)
+        for part in parts:
+            os.write(fd, part)
+        seam.calls.close(fd)
+        (via or directory).rename(temporary, name, to=directory)
+
+    refs.write_durably = write
+
+
+def timeline_unsynced() -> None:
+    """The timeline's transaction is not waited for."""
+    real = Database._initialise
+
+    def initialise(self: Any) -> None:
+        real(self)
+        self._connection.execute("PRAGMA synchronous=OFF")
+
+    Database._initialise = initialise  # type: ignore[method-assign]
+
+
+def acknowledges_early() -> None:
+    """A save is acknowledged when its objects are written; the timeline hears of it with the next command."""
+    waiting: list[tuple[Any, ...]] = []
+    record, writing = saving.record, Vault.writing
+
+    def late(vault: Any, entry: Any, **how: Any) -> list[Any]:
+        waiting.append((vault, entry, how))
+        return []
+
+    def first(self: Any, *what: Any, **how: Any) -> Any:
+        while waiting:
+            vault, entry, options = waiting.pop()
+            record(vault, entry, **options)
+        return writing(self, *what, **how)
+
+    saving.record = late
+    Vault.writing = first  # type: ignore[method-assign]
+
+
+def restores_unsynced() -> None:
+    """A restore is acknowledged with its files in memory."""
+    executor.Executor._sync = lambda _: None  # type: ignore[method-assign]
+    staging.sync = lambda *_: None
+    staging.sync_filesystem = lambda *_: None
+
+
+def stages_unsynced() -> None:
+    """New files take the place of the old ones with their bytes still in memory; names are synced."""
+    staging.sync = lambda *_: None
+    staging.sync_filesystem = lambda *_: None
+
+
+BUILDS: dict[str, Callable[[], None]] = {
+    "good": lambda: None,
+    "no-fsync": no_fsync,
+    "no-directory-fsync": no_directory_fsync,
+    "refs-unsynced": refs_unsynced,
+    "timeline-unsynced": timeline_unsynced,
+    "acknowledges-early": acknowledges_early,
+    "restores-unsynced": restores_unsynced,
+    "stages-unsynced": stages_unsynced,
+}
+
+
+def shown_by(build: str) -> tuple[str, ...]:
+    """The options of `power_cut.py` under which a build shows its fault soonest."""
+    # On one disk the timeline's own fsync takes the names of earlier files with it.
+    return ("--apart", "1") if build == "no-directory-fsync" else ()
