@@ -58,7 +58,7 @@ class Proof(NamedTuple):
 _KILLS, _RANDOM = "crash/kill_sweep.py", "crash/random_kills.py"
 _KILL_TESTS, _SYMLINK_TESTS = "crash/test_kill_sweep.py", "race/test_symlink_race.py"
 _SYMLINKS, _BYSTANDERS, _POWER = "race/symlink_race.py", "bystanders/bystander_walk.py", "power/power_cut.py"
-_WRITERS = "race/writers.py"
+_WRITERS, _POWER_TESTS = "race/writers.py", "power/test_power_cut.py"
 # fmt: off
 #: One line each: name, promise, script, small, large, options, tests.
 PROOFS = (
@@ -76,10 +76,22 @@ PROOFS = (
           _RANDOM, None, 1000, ("--history", "10000")),
     Proof("faults", "every call of every operation fails with every errno",
           "crash/fault_sweep.py", 4, 0, (), "crash/test_fault_sweep.py"),
-    Proof("power-acknowledged", "the power is cut right after an acknowledgement",
-          _POWER, 8, 5000, ("--mode", "acknowledged"), "power/test_power_cut.py"),
-    Proof("power-anytime", "the power is cut at any moment",
-          _POWER, 8, 2000, ("--mode", "anytime"), "power/test_power_cut.py"),
+    Proof("power-acknowledged", "the power is cut right after an acknowledgement (ext4): nothing is lost, nothing is corrupt",
+          _POWER, 8, 2500, ("--mode", "acknowledged"), _POWER_TESTS),
+    Proof("power-inside", "at a random instant inside an operation (ext4)",
+          _POWER, 12, 1800, ("--mode", "inside"), _POWER_TESTS),
+    Proof("power-nested", "and inside the command that ends what was cut short (ext4)",
+          _POWER, 8, 500, ("--mode", "nested"), _POWER_TESTS),
+    Proof("power-later", "1 to 40 seconds after the acknowledgement (ext4)",
+          _POWER, None, 500, ("--mode", "later"), _POWER_TESTS),
+    Proof("power-acknowledged-xfs", "right after an acknowledgement (xfs)",
+          _POWER, 4, 500, ("--mode", "acknowledged", "--disk", "xfs"), _POWER_TESTS),
+    Proof("power-inside-xfs", "at a random instant inside an operation (xfs)",
+          _POWER, 6, 400, ("--mode", "inside", "--disk", "xfs"), _POWER_TESTS),
+    Proof("power-nested-xfs", "and inside the command that ends what was cut short (xfs)",
+          _POWER, 4, 100, ("--mode", "nested", "--disk", "xfs"), _POWER_TESTS),
+    Proof("power-later-xfs", "1 to 40 seconds after the acknowledgement (xfs)",
+          _POWER, None, 100, ("--mode", "later", "--disk", "xfs"), _POWER_TESTS),
     Proof("symlinks", "names are swapped with links to the outside while single paths are restored",
           _SYMLINKS, 5000, 1_000_000, ("--mode", "executor"), _SYMLINK_TESTS),
     Proof("symlinks-capture", "and while a workspace is captured",

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -118,6 +118,15 @@ def bind(what: Path, there: Path) -> None:
     """Shows a file or directory in another place as well."""
     if _libc.mount(os.fsencode(what), os.fsencode(there), None, _BIND, None):
         raise OSError(ctypes.get_errno(), f"{what} cannot be bound to {there}")
+
+
+def let_go_below(folder: Path, sparing: Collection[Path]) -> None:
+    """In a mount namespace of one's own: unmounts what others have mounted below a folder, which is none of our business."""
+    detach = 2
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        point = Path(line.split()[1])
+        if folder in point.parents and point not in sparing:
+            _libc.umount2(os.fsencode(point), detach)
 
 
 class Boots:

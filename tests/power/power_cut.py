@@ -95,7 +95,7 @@ class Bench:
         self.here = home / "here"
         self.here.mkdir()
         self._numbers = itertools.count()
-        self._templates = {apart: self._prepared(apart=apart) for apart in (False, True)}
+        self._templates: dict[bool, Disk] = {}
 
     def _prepared(self, *, apart: bool) -> Disk:
         """A project with a history, safely on one disk, or on two: the workspace on the one and its store on the other."""
@@ -120,7 +120,7 @@ class Bench:
 
     def disk(self, *, apart: bool) -> Disk:
         """A new disk with the project on it, or two of them."""
-        template = self._templates[apart]
+        template = self._templates.get(apart) or self._templates.setdefault(apart, self._prepared(apart=apart))
         disk = Disk(self, self._folder("disk"), apart=apart)
         disk.places.log.write_bytes(template.places.log.read_bytes())
         for one, other in zip(template.images, disk.images, strict=True):
@@ -154,6 +154,7 @@ class Disk:
     def settle_down(self) -> None:
         """In the process that works or judges: its disks are where all the others were before."""
         disks.keep_mounts_to_ourselves()
+        disks.let_go_below(self._bench.home, self.points)
         disks.bind(self.points[0], self._bench.here)
         disks.bind(self.points[-1] / "project", self._bench.here / "project")
 
@@ -168,6 +169,7 @@ class Disk:
                 os.close(self._alerts)
                 self.settle_down()
                 given["cut"] = self._cut if given.pop("cuts") else None
+                given["said"] = lambda: os.close(alert)
                 self._bench.subject.work(self.places, random.Random(seed), given, lambda kind: _tell(alert, kind))
             finally:
                 os._exit(0)
@@ -177,6 +179,12 @@ class Disk:
         """Waits for the last operation to begin, and returns which it is; empty when the process ended before."""
         ready, _, _ = select.select([self._alerts], [], [], _LONGEST_S)
         return os.read(self._alerts, 64).decode().strip() if ready else ""
+
+    def worked(self) -> None:
+        """Waits until everything was acknowledged, or the process ended."""
+        select.select([self._alerts], [], [], _LONGEST_S)
+        while os.read(self._alerts, 64):
+            pass
 
     def ended(self) -> None:
         """Waits for the process, which cut the power itself or has nothing more to do."""
@@ -301,24 +309,31 @@ def many_at_a_time(bench: Bench, given: Any, rng: random.Random, tally: Tally) -
     """Each disk is cut some seconds after its process was done; meanwhile others are at work."""
     waiting: list[Disk] = []
     started = 0
-    while not tally.over:
-        while len(waiting) < given.abreast and started < tally.size:
-            disk = bench.disk(apart=rng.random() < given.apart)
-            stays = rng.random() < 0.5
-            disk.start(
-                rng.getrandbits(64), count=rng.randrange(1, 6), synced=False, cuts=False, stays=stays, after=False
-            )
-            disk.due = time.monotonic() + rng.uniform(1.0, given.longest)
-            waiting.append(disk)
-            started += 1
-        if not waiting:
-            return
-        waiting.sort(key=lambda each: each.due)
-        disk = waiting.pop(0)
-        time.sleep(max(0.0, disk.due - time.monotonic()))
-        disk.cut()
-        disk.off()
-        conclude(disk, rng, tally)
+    try:
+        while not tally.over:
+            while len(waiting) < given.abreast and started < tally.size:
+                waiting.append(begin_waiting(bench, given, rng))
+                started += 1
+            waiting.sort(key=lambda each: each.due)
+            disk = waiting.pop(0)
+            time.sleep(max(0.0, disk.due - time.monotonic()))
+            disk.cut()
+            disk.off()
+            conclude(disk, rng, tally)
+    finally:
+        for disk in waiting:
+            disk.cut()
+            disk.off()
+
+
+def begin_waiting(bench: Bench, given: Any, rng: random.Random) -> Disk:
+    """A disk with a process at work on it, to be cut some seconds after that has done its work."""
+    disk = bench.disk(apart=rng.random() < given.apart)
+    stays = rng.random() < 0.5
+    disk.start(rng.getrandbits(64), count=rng.randrange(1, 6), synced=False, cuts=False, stays=stays, after=False)
+    disk.worked()
+    disk.due = time.monotonic() + rng.uniform(1.0, given.longest)
+    return disk
 
 
 def conclude(disk: Disk, rng: random.Random, tally: Tally) -> None:

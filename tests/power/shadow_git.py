@@ -60,7 +60,8 @@ class ShadowGit(NamedTuple):
                 self._save(places)
             if given["cut"]:
                 given["cut"]()
-            elif given["stays"]:
+            given["said"]()
+            if given["stays"]:
                 time.sleep(600)
         except (AssertionError, OSError) as error:
             places.tell(failed=str(error), typed=True, at=time.monotonic())

@@ -285,7 +285,8 @@ def work(places: Places, rng: random.Random, given: dict[str, Any], alert: Calla
     The life of the process: ends with the cut when that is its own affair, and else waits for it.
 
     `given`: how many operations (`count`), whether edits are `synced`, how it cuts the power itself, right after the last
-    acknowledgement (`cut`), whether it is the command `after` a cut, and whether it `stays`, its files open, or ends.
+    acknowledgement (`cut`), whether it is the command `after` a cut, and whether it `stays`, its files open, or ends;
+    `said` is called when all is done.
     """
     try:
         worker = Worker(places, rng, synced=given["synced"])
@@ -300,6 +301,7 @@ def work(places: Places, rng: random.Random, given: dict[str, Any], alert: Calla
             worker.resume(alert, done)
         else:
             worker.live(given["count"], alert, done)
+        given["said"]()
         if given["stays"]:
             time.sleep(600)  # it is killed after the cut
     except mulligan.MulliganError as error:

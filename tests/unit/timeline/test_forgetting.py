@@ -61,7 +61,7 @@ def test_a_forgotten_path_leaves_no_permission_bits_behind(ws, project, store, p
     ws.close()
     assert judge(store, project) == []
     ws.restore("0")
-    kept = [name for name in ("d/secret", "d/deep/er/other", "top", "other") if name != path and path != "d"]
+    kept = [name for name in ("d/secret", "d/deep/er/other", "top", "other") if path not in {name, "d"}]
     assert {(project / name).stat().st_mode & 0o777 for name in kept} <= {0o600}
     assert (project / "d/deep").stat().st_mode & 0o777 == 0o700
 
