@@ -58,7 +58,8 @@ class Proof(NamedTuple):
 _KILLS, _RANDOM = "crash/kill_sweep.py", "crash/random_kills.py"
 _KILL_TESTS, _SYMLINK_TESTS = "crash/test_kill_sweep.py", "race/test_symlink_race.py"
 _SYMLINKS, _BYSTANDERS, _POWER = "race/symlink_race.py", "bystanders/bystander_walk.py", "power/power_cut.py"
-_WRITERS, _POWER_TESTS = "race/writers.py", "power/test_power_cut.py"
+_POWER_TESTS, _CROWD_TESTS = "power/test_power_cut.py", "race/test_crowd.py"
+_WRITERS, _CROWD, _GC = "race/writers.py", "race/crowd.py", "race/gc_race.py"
 # fmt: off
 #: One line each: name, promise, script, small, large, options, tests.
 PROOFS = (
@@ -102,6 +103,13 @@ PROOFS = (
           _WRITERS, 4000, 600_000, ("--mode", "storm"), "race/test_writers.py"),
     Proof("writers-hot", "long files are captured while they are written: none is torn",
           _WRITERS, 60, 5000, ("--mode", "hot"), "race/test_writers.py"),
+    Proof("crowd-2", "2 processes save one workspace: nothing acknowledged is lost, and history is one line",
+          _CROWD, 60, 3000, ("--workers", "2"), _CROWD_TESTS),
+    Proof("crowd-8", "8 processes do", _CROWD, 80, 4000, ("--workers", "8"), _CROWD_TESTS),
+    Proof("crowd-32", "32 processes do", _CROWD, 64, 3000, ("--workers", "32"), _CROWD_TESTS),
+    Proof("gc", "disk is freed while others save, restore, read and check: nothing that is needed goes",
+          _GC, 10, 5000, (), _CROWD_TESTS),
+    Proof("gc-kills", "and while they are killed", _GC, 10, 500, ("--kills",), _CROWD_TESTS),
     Proof("bystanders", "random restores change nothing but what the plan names, and undo is exact",
           _BYSTANDERS, 60, 5000, (), "bystanders/test_bystanders.py"),
     Proof("bystanders-user", "the same by an ordinary user, where some files belong to others",

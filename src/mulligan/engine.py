@@ -324,7 +324,7 @@ class Workspace(WithSessions):
             with self._writing("doctor"):
                 vault = self._bench.vault
                 repaired += health.mend_damaged_indexes(vault) + health.mend_refs(vault) + self._bench.heal_objects()
-                problems = health.check(vault).problems
+                problems = health.look(vault).problems
             if self.last_recovery:
                 repaired.insert(0, self.last_recovery)
             return health.DoctorReport(problems, repaired)

@@ -12,7 +12,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mulligan.errors import MulliganError, StoreDamaged, StoreError
+from mulligan.errors import Busy, MulliganError, StoreDamaged, StoreError
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.lock import exclusive
 from mulligan.scan import cache
@@ -82,7 +82,24 @@ class DoctorReport:
 
 
 def check(vault: Vault, progress: Progress | None = None) -> CheckReport:
-    """Reads every byte of the store and returns what is wrong with it."""
+    """Reads every byte of the store and returns what is wrong with it, also while others work in it."""
+    report = look(vault, progress)
+    if report.ok:
+        return report
+    # A pack that somebody merges, or a reference that he is about to write, looks like damage. Damage is what stays when
+    # he is done; and whoever saves must not wait until a whole store was read, so the store is let go of at once.
+    try:
+        with exclusive(vault.directory, wait=vault.settings.wait, purpose="check"):
+            pass
+    except (Busy, OSError):
+        pass  # in use without a pause, or not to be written: the second look alone must do
+    seen = {(problem.kind, problem.subject) for problem in report.problems}
+    again = look(vault, progress)
+    return CheckReport(tuple(p for p in again.problems if (p.kind, p.subject) in seen), again.objects)
+
+
+def look(vault: Vault, progress: Progress | None = None) -> CheckReport:
+    """Does what `check` does in one look, for one who holds the store."""
     lost: set[bytes] = set()
     packs: list[Finding] = []
     for problem in verify_packs(vault.objects, progress=progress):
