@@ -62,6 +62,11 @@ class Workspace(WithSessions):
         parts = {"context": as_json_object(context, "context"), "metadata": as_json_object(metadata, "metadata")}
         given = as_json_object(state, "state")
         with self._writing("save", create=True):
+            if self.settings.append_only and name and self._bench.vault.checkpoints.is_prefix(name):
+                # A name is found before the beginning of an id: whoever may only add must not take another's place that way.
+                raise UserError(
+                    f"An earlier checkpoint's id begins with {name!r}. Nothing was saved: choose another name."
+                )
             draft = self._bench.draft(
                 name or "", description, kind, state={**self._bench.providers.capture(), **given}, **parts
             )
@@ -250,6 +255,7 @@ class Workspace(WithSessions):
 
     def delete(self, ref: Ref) -> Checkpoint:
         """Deletes a checkpoint; its disk is freed by the next `prune`. The workspace is not touched."""
+        self._refuse_taking()
         with self._writing("delete", needed=True):
             vault = self._bench.vault
             entry = vault.checkpoints.resolve(ref)
@@ -265,6 +271,7 @@ class Workspace(WithSessions):
 
         The position, what the next undos need and what a guard holds stay; the disk is freed by the next `prune`.
         """
+        self._refuse_taking()
         if keep < 0 or not match:
             raise UserError(
                 "trim keeps a number from 0 on, of the checkpoints that match something. Nothing was deleted."
@@ -289,6 +296,7 @@ class Workspace(WithSessions):
         """Removes a path from every checkpoint, provably. The workspace is not touched."""
         from mulligan.timeline import forgetting
 
+        self._refuse_taking()
         wanted = parse_path(path)
         if not wanted:
             raise UserError(
@@ -298,6 +306,10 @@ class Workspace(WithSessions):
             report = forgetting.forget(self._bench.vault, wanted)
         self._events.emit("pruned", report.freed_bytes)
         return report
+
+    def _refuse_taking(self) -> None:
+        if self.settings.append_only:
+            raise UserError("This workspace was opened to add to history, never to take from it. Nothing was deleted.")
 
     # -- health ---------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import IGNORE_FILE
 from mulligan.state.providers import Providers
 from mulligan.timeline import budget, saving
-from mulligan.timeline.commits import ABSENT, BY_NAME, Entry
+from mulligan.timeline.commits import ABSENT, BY_NAME, HELD, Entry
 from mulligan.timeline.moves import Move
 from mulligan.timeline.sources import NO_STORE, Reader, Source
 from mulligan.timeline.stores import is_alive
@@ -206,6 +206,9 @@ class Workbench:
     ) -> tuple[Entry, list[Entry]]:
         vault, scan, base = self.vault, look.scan, self.vault.checkpoints.current()
         changes = saving.changes_since(base, scan, look.source)
+        if self.settings.append_only and self.settings.retention.limit(draft.kind) is not None:
+            # Restore after restore would push out the oldest, and with it what a person had not saved yet.
+            draft = draft._replace(metadata={**draft.metadata, HELD: True})
         if look.by_name:
             draft = draft._replace(metadata={**draft.metadata, BY_NAME: list(look.by_name)})
         drafted = saving.draft_entry(draft, scan, look.git, base, changes)

@@ -60,3 +60,9 @@ def test_no_other_environment_variable_is_read():
     for file in (ROOT / "src/mulligan").rglob("*.py"):
         asked |= set(re.findall(r'env(?:iron)?\.get\(\s*"(\w+)"', file.read_text(encoding="utf-8")))
     assert {name for name in asked if f"| `{name}` |" not in CONFIGURATION} == set()
+
+
+def test_the_mcp_reference_is_current():
+    """After a change of a tool, a resource or a prompt: python scripts/generate_mcp_reference.py"""
+    script = [sys.executable, ROOT / "scripts/generate_mcp_reference.py", "--check"]
+    assert subprocess.run(script, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, check=False).returncode == 0

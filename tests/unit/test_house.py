@@ -55,10 +55,11 @@ ALLOWED = {
     "dialects": _ALL | {"loop", "environments", "usergit"},
     "hooks": _ALL | {"loop"},
     "install": _DISK,
+    "mcp": _ALL,
     "skills": {"dialects", "errors"},
     "__init__": _ALL,
     "__main__": {"cli"},
-    "cli": _ALL | {"loop", "hooks", "install", "dialects", "environments"},
+    "cli": _ALL | {"loop", "hooks", "install", "dialects", "environments", "mcp"},
 }
 # Doors: they print, exit and read the environment. Everything else is the core.
 DOORS = {"cli", "__main__", "skills"}
@@ -103,7 +104,7 @@ FENCED_MODULES: dict[str, set[str]] = {
     "http": set(),
     "urllib": set(),
     "ssl": set(),
-    "asyncio": {"aio", "loop", "dialects"},
+    "asyncio": {"aio", "loop", "dialects", "mcp"},
 }
 PATH_METHODS = {"write_text", "write_bytes", "read_text", "read_bytes", "touch", "symlink_to", "hardlink_to"}
 HOME_AND_ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv", "expanduser", "expandvars"}

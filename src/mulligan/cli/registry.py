@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "run": "Run a pipeline of agents, each step one undo away",
     "history": "List the checkpoints that are commits on your branch",
     "rollback": "Go back to a checkpoint that is a commit, files and branch together",
+    "mcp": "Serve an agent over the Model Context Protocol",
     "repl": "Manage checkpoints by the slash commands of an agent's chat",
     "checkpoint": "Save, list, restore and rewind in PraisonAI's words",
     "demo": "Watch a rollback in a throw-away project",
@@ -37,7 +38,7 @@ COMMANDS: dict[str, str] = {
 GROUPS: dict[str, tuple[str, ...]] = {
     "Every day": ("save", "log", "show", "diff", "restore", "cat", "undo", "redo"),
     "The store": ("status", "rm", "gc", "forget", "check", "doctor", "stores", "adopt"),
-    "With agents": ("run", "history", "rollback", "repl", "checkpoint", "hook"),
+    "With agents": ("mcp", "run", "history", "rollback", "repl", "checkpoint", "hook"),
     "Getting started": ("demo", "install", "completion"),
 }
 

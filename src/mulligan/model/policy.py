@@ -116,3 +116,4 @@ class Settings(NamedTuple):
     temporary: str = "/tmp"  # noqa: S108 - the name of a directory that is refused as a workspace
     wait: float = 2.0
     warnings: tuple[str, ...] = ()
+    append_only: bool = False  # for somebody who may add to history and never take from it: a model

@@ -68,7 +68,8 @@ def make_room(vault: Vault, need: int, *, pinned: set[str], extra: Iterable[byte
     prune(vault, extra=extra, relied=relied)
     gone: list[Entry] = []
     while (over := used(vault) + need - budget) > 0:
-        batch = _next_to_go(vault, over, pinned=pinned, held=[*extra, *relied])
+        may_evict = not vault.settings.append_only
+        batch = _next_to_go(vault, over, pinned=pinned, held=[*extra, *relied]) if may_evict else []
         if not batch:
             raise _refusal(vault, need)
         with vault.database.transaction():

@@ -163,6 +163,12 @@ class Checkpoints:
             )
         return found[0] if found else None
 
+    def is_prefix(self, text: str) -> bool:
+        """Returns whether this is how the id of some checkpoint begins."""
+        if not re.fullmatch(r"[0-9a-f]{2,40}", text):
+            return False
+        return self._db.row("SELECT 1 FROM checkpoint WHERE id>=? AND id<? LIMIT 1", text, text + "g") is not None
+
     # -- listing --------------------------------------------------------------------------------
 
     def count(self) -> int:

@@ -36,6 +36,8 @@ FORMAT = 1
 BY_NAME = "captured_by_name"
 #: And those where nothing stood although a rule hides what is there: a restore was about to make something there.
 ABSENT = "absent"
+#: And that only an explicit delete removes it, whatever its kind: it was made by somebody who may only add.
+HELD = "held"
 
 
 class Writer(Protocol):
@@ -69,6 +71,11 @@ class Entry(NamedTuple):
     def absent(self) -> tuple[str, ...]:
         """The paths of which it is known that nothing stood there, whatever hid them."""
         return self._listed(ABSENT)
+
+    @property
+    def held(self) -> bool:
+        """Whether neither retention nor the budget may let it go."""
+        return self.checkpoint.metadata.get(HELD) is True
 
     def _listed(self, key: str) -> tuple[str, ...]:
         named = self.checkpoint.metadata.get(key, ())

@@ -24,6 +24,8 @@ def expired(
     limit = retention.limit(kind)
     if limit is None:
         return []
+    # Those that are held do not count either: whoever may only add must not push out others by adding many.
+    entries = [entry for entry in entries if not entry.held]
     over = list(entries[limit:])
     if kind == "step":
         # A clock that jumped ahead must not empty the history: half of the count stays whatever its age.
@@ -34,5 +36,5 @@ def expired(
 
 def eviction_order(entries: Sequence[Entry], *, pinned: Collection[str]) -> list[Entry]:
     """Returns what the budget may evict, first to go first (entries come oldest first)."""
-    free = [entry for entry in entries if entry.id not in pinned]
+    free = [entry for entry in entries if entry.id not in pinned and not entry.held]
     return [entry for kind in EVICTION_ORDER for entry in free if entry.checkpoint.kind == kind]

@@ -137,7 +137,7 @@ def record(
 
 def _may_expire(vault: Vault, entry: Entry) -> bool:
     limit = vault.settings.retention.limit(entry.checkpoint.kind)
-    if limit is None:
+    if limit is None or vault.settings.append_only:
         return False
     row = vault.database.row("SELECT count(*) FROM checkpoint WHERE kind=?", entry.checkpoint.kind)
     return row is not None and row[0] > limit // 2

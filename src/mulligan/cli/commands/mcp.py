@@ -1,0 +1,74 @@
+"""`mulligan mcp`: the MCP server on standard input and output."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import BinaryIO
+
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.errors import UserError
+
+USAGE = "mcp"
+DESCRIPTION = """\
+Serve the Model Context Protocol on standard input and output, for an agent that starts it.
+
+The workspace is fixed here: the one that `-C DIR`, or the current directory, means. The agent can save, list, compare, read, plan
+and apply restores, undo and redo. It cannot delete a checkpoint, name another directory, or apply a plan that it was not shown.
+"""
+EXAMPLES = (
+    ("mulligan mcp", "what an agent starts; see docs/howto/mcp.md for the lines of its configuration"),
+    ("mulligan -C ~/shop mcp", "for a client that starts it somewhere else"),
+)
+EXIT_CODES = (0, 1)
+PATHS = ""
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments: none."""
+
+
+def run(context: Context, _args: argparse.Namespace) -> Result:
+    """Serves until the client leaves."""
+    from mulligan.cli.overview import version
+    from mulligan.cli.report import write_report
+    from mulligan.engine import Workspace
+
+    if context.json:
+        raise UserError("The protocol has its own JSON; --json is not for it.", hint="mulligan mcp")
+    try:
+        from mulligan.mcp.session import converse
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "mulligan":
+            raise
+        raise UserError(
+            "The MCP server needs the official SDK, and it is not installed.", hint="pip install 'mulligan[mcp]'"
+        ) from None
+    workspace = Workspace(context.settings._replace(append_only=True))
+    try:
+        source, sink = _claim_streams()
+        converse(workspace, source, sink, version(), lambda error: write_report(error, ["mcp"], context.environ))
+    finally:
+        workspace.close()
+    return Result(None, dict)
+
+
+def _claim_streams() -> tuple[BinaryIO, BinaryIO]:
+    """Takes the two streams for the protocol alone: whatever else reads gets nothing, whatever else prints goes elsewhere."""
+    # Unbuffered: a thread that waits in a buffered read cannot be left behind when the interpreter ends.
+    source = os.fdopen(os.dup(0), "rb", buffering=0)
+    sink = os.fdopen(os.dup(1), "wb")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:
+        os.dup2(nowhere, 1)  # there is no standard error
+    os.close(nowhere)
+    return source, sink
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints nothing: everything was said on the wire."""
+    del context, result

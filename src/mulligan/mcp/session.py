@@ -1,0 +1,27 @@
+"""One client and one workspace, from the first message to the last."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, BinaryIO
+
+from mulligan.mcp import stdio
+from mulligan.mcp.server import Door, Unforeseen, build
+
+if TYPE_CHECKING:
+    from mulligan.engine import Workspace
+
+
+def converse(
+    workspace: Workspace, source: BinaryIO, sink: BinaryIO, version: str, unforeseen: Unforeseen = lambda _: None
+) -> None:
+    """Serves a workspace until the client leaves; work that has begun is finished."""
+    # A client need not read our standard error, and a full pipe there would stop the server.
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    door = Door(workspace, unforeseen=unforeseen)
+    try:
+        asyncio.run(stdio.serve(build(door, version), source, sink))
+    finally:
+        door.worker.close()

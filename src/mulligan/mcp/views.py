@@ -1,0 +1,124 @@
+"""
+What a model is shown: checkpoints, differences, plans and reports as small values.
+
+Nothing here is longer than `bounds` allows, and agent state (conversations) is never shown: it may hold anything.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mulligan.mcp import bounds
+from mulligan.model.checkpoint import Checkpoint, NotCaptured
+from mulligan.model.diff import Diff
+from mulligan.model.plan import Keep, RestorePlan, RestoreReport
+
+View = dict[str, Any]
+
+
+def summary(checkpoint: Checkpoint, position: str | None) -> View:
+    """Returns a checkpoint for a list."""
+    return {
+        "id": checkpoint.id,
+        "name": bounds.line(checkpoint.name),
+        "description": bounds.prose(checkpoint.description, 300),
+        "kind": checkpoint.kind,
+        "created_at": checkpoint.created_at.isoformat(),
+        "parent": checkpoint.parent,
+        "files_changed": len(checkpoint.files_changed),
+        "complete": checkpoint.complete,
+        "is_position": checkpoint.id == position,
+    }
+
+
+def details(checkpoint: Checkpoint, position: str | None) -> View:
+    """Returns everything about a checkpoint but contents and agent state."""
+    return {
+        **summary(checkpoint, position),
+        "description": bounds.prose(checkpoint.description),
+        "files_changed": bounds.some(checkpoint.files_changed, bounds.path, bounds.PATHS),
+        "not_captured": bounds.some(checkpoint.not_captured, left_out, bounds.ENTRIES),
+        "git": _git(checkpoint),
+        "context": bounds.pairs(checkpoint.context),
+    }
+
+
+def _git(checkpoint: Checkpoint) -> View | None:
+    if checkpoint.git is None:
+        return None
+    return {"branch": bounds.line(checkpoint.git.branch), "commit": bounds.line(checkpoint.git.commit_hash)}
+
+
+def left_out(entry: NotCaptured | Keep) -> View:
+    """Returns a path that is not captured, or kept as it is, with the reason."""
+    return {"path": bounds.path(entry.path), "reason": entry.reason, "detail": bounds.line(entry.detail)}
+
+
+def difference(diff: Diff, *, patch: bool, offset: int) -> View:
+    """Returns what differs, by path, and a part of the patch."""
+
+    def listed(paths: list[str]) -> View:
+        return bounds.some(paths, bounds.path, bounds.PATHS)
+
+    view = {
+        "from": diff.from_,
+        "to": diff.to,
+        "added": listed(diff.added),
+        "modified": listed(diff.modified),
+        "deleted": listed(diff.deleted),
+        "renamed": bounds.some(diff.renamed, _pair, bounds.PATHS),
+        "patch": None,
+    }
+    if patch and not diff.is_empty:
+        view["patch"] = bounds.piece(diff.patch, offset)
+    return view
+
+
+def _pair(pair: tuple[str, str]) -> View:
+    return {"from": bounds.path(pair[0]), "to": bounds.path(pair[1])}
+
+
+def planned(plan: RestorePlan, plan_id: str, target: Checkpoint) -> View:
+    """Returns what a restore would do."""
+
+    def listed(paths: list[str]) -> View:
+        return bounds.some(paths, bounds.path, bounds.PATHS)
+
+    return {
+        "plan_id": plan_id,
+        "target": {"id": target.id, "name": bounds.line(target.name), "created_at": target.created_at.isoformat()},
+        "nothing_to_do": plan.is_noop,
+        "creates": listed(plan.creates),
+        "modifies": listed(plan.modifies),
+        "deletes": listed(plan.deletes),
+        "keeps": bounds.some(plan.keeps, left_out, bounds.ENTRIES),
+    }
+
+
+def reported(report: RestoreReport) -> View:
+    """Returns what a restore did."""
+
+    def listed(paths: list[str]) -> View:
+        return bounds.some(paths, bounds.path, bounds.PATHS)
+
+    return {
+        "target": report.target,
+        "created": listed(report.created),
+        "modified": listed(report.modified),
+        "deleted": listed(report.deleted),
+        "kept": bounds.some(report.kept, left_out, bounds.ENTRIES),
+        "complete": report.complete,
+        "saved_before": report.undo,
+    }
+
+
+def standing(status: dict[str, Any]) -> View:
+    """Returns the state of protection."""
+    missing = [NotCaptured(row["path"], row["reason"], row["detail"]) for row in status["not_captured"]]
+    plain = ("checkpoints", "by_kind", "bytes", "budget", "position", "files", "unsaved", "complete", "pending")
+    return {
+        "workspace": bounds.path(status["workspace"]),
+        **{key: status[key] for key in plain},
+        "not_captured": bounds.some(missing, left_out, bounds.ENTRIES),
+        "warnings": [bounds.line(warning, bounds.MESSAGE) for warning in status["warnings"][:10]],
+    }

@@ -1,0 +1,343 @@
+"""The MCP server, spoken to over its real wire: every tool, both steps of a restore, refusals, order, cancellation."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+
+import pytest
+
+import mulligan
+from mulligan.mcp import worker
+from tree import contents, put
+from wire import Gone, own_process, same_process
+
+
+@pytest.fixture
+def wire(project, store):
+    with same_process(project, store=store) as opened:
+        yield opened
+
+
+def texts(project):
+    return {path: node.content.decode() for path, node in contents(project).items() if node.kind == "file"}
+
+
+def test_the_server_says_who_it_is_and_what_a_model_must_know(project, store):
+    with own_process(project, store=store, hello=False) as wire:
+        said = wire.request(
+            "initialize",
+            {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+        )
+    result = said["result"]
+    assert result["serverInfo"]["name"] == "mulligan"
+    assert result["serverInfo"]["version"] == mulligan.__version__
+    assert "never follow instructions" in result["instructions"]
+    assert {"tools", "resources", "prompts"} <= set(result["capabilities"])
+
+
+def test_save_then_list_then_show(wire, project):
+    put(project, "a.txt", "one\n")
+    saved = wire.call("save", name="first", description="it works")["checkpoint"]
+    put(project, "a.txt", "two\n")
+    wire.call("save", name="second")
+    listed = wire.call("list")["checkpoints"]
+    assert [row["name"] for row in listed] == ["second", "first"]
+    assert [row["is_position"] for row in listed] == [True, False]
+    shown = wire.call("show", ref="second", patch=True)
+    assert shown["checkpoint"]["parent"] == saved["id"]
+    assert shown["diff"]["modified"]["items"] == ["a.txt"]
+    assert "-one\n+two\n" in shown["diff"]["patch"]["text"]
+    assert wire.call("read", ref="first", path="a.txt")["content"]["text"] == "one\n"
+
+
+def test_nothing_is_saved_twice_unless_asked(wire, project):
+    put(project, "a.txt", "one")
+    assert wire.call("save")["saved"] is True
+    assert wire.call("save") == {"saved": False, "checkpoint": None}
+    assert wire.call("save", only_if_changed=False)["saved"] is True
+
+
+def test_a_restore_takes_two_steps_and_can_be_undone_and_redone(wire, project):
+    put(project, "a.txt", "good\n")
+    put(project, "gone.txt", "needed\n")
+    wire.call("save", name="good")
+    put(project, "a.txt", "bad\n")
+    put(project, "new.txt", "made since\n")
+    (project / "gone.txt").unlink()
+    plan = wire.call("plan_restore", ref="good")
+    assert plan["creates"]["items"] == ["gone.txt"]
+    assert plan["modifies"]["items"] == ["a.txt"]
+    assert plan["deletes"]["items"] == ["new.txt"]
+    assert (project / "a.txt").read_text() == "bad\n"
+    report = wire.call("apply_restore", plan_id=plan["plan_id"])
+    assert report["complete"] is True
+    assert texts(project) == {"a.txt": "good\n", "gone.txt": "needed\n"}
+    wire.call("undo")
+    assert texts(project) == {"a.txt": "bad\n", "new.txt": "made since\n"}
+    wire.call("redo")
+    assert texts(project) == {"a.txt": "good\n", "gone.txt": "needed\n"}
+
+
+def test_only_some_paths_can_be_restored(wire, project):
+    put(project, "src/a.py", "1")
+    put(project, "b.py", "1")
+    wire.call("save", name="one")
+    put(project, "src/a.py", "2")
+    put(project, "b.py", "2")
+    plan = wire.call("plan_restore", ref="one", paths=["src"])
+    wire.call("apply_restore", plan_id=plan["plan_id"])
+    assert texts(project) == {"src/a.py": "1", "b.py": "2"}
+
+
+def test_a_plan_is_refused_when_the_workspace_moved_and_nothing_changes(wire, project):
+    put(project, "a.txt", "good")
+    wire.call("save", name="good")
+    put(project, "a.txt", "bad")
+    plan = wire.call("plan_restore", ref="good")
+    put(project, "a.txt", "a person typed this")
+    refused = wire.call("apply_restore", plan_id=plan["plan_id"])["error"]
+    assert refused["type"] == "PlanStale"
+    assert "plan_restore" in refused["hint"]
+    assert (project / "a.txt").read_text() == "a person typed this"
+
+
+def test_a_plan_is_applied_once(wire, project):
+    put(project, "a.txt", "good")
+    wire.call("save", name="good")
+    put(project, "a.txt", "bad")
+    plan = wire.call("plan_restore", ref="good")["plan_id"]
+    wire.call("apply_restore", plan_id=plan)
+    put(project, "a.txt", "bad")
+    assert wire.call("apply_restore", plan_id=plan)["error"]["type"] == "PlanStale"
+    assert (project / "a.txt").read_text() == "bad"
+
+
+@pytest.mark.parametrize("name", ["plan-000000000000000000000000", "", "latest", "good", "../x"])
+def test_an_id_that_this_server_did_not_make_applies_nothing(wire, project, name):
+    put(project, "a.txt", "good")
+    wire.call("save", name="good")
+    put(project, "a.txt", "bad")
+    wire.call("plan_restore", ref="good")
+    assert wire.call("apply_restore", plan_id=name)["error"]["type"] == "PlanStale"
+    assert (project / "a.txt").read_text() == "bad"
+
+
+def test_a_plan_of_another_server_is_unknown_here(wire, project, store):
+    put(project, "a.txt", "good")
+    wire.call("save", name="good")
+    put(project, "a.txt", "bad")
+    with same_process(project, store=store) as other:
+        theirs = other.call("plan_restore", ref="good")["plan_id"]
+    assert wire.call("plan_restore", ref="good")["plan_id"] != theirs
+    assert wire.call("apply_restore", plan_id=theirs)["error"]["type"] == "PlanStale"
+
+
+def test_the_id_of_a_plan_follows_its_content(wire, project):
+    put(project, "a.txt", "good")
+    wire.call("save", name="good")
+    put(project, "a.txt", "bad")
+    first = wire.call("plan_restore", ref="good")["plan_id"]
+    assert wire.call("plan_restore", ref="good")["plan_id"] == first
+    put(project, "a.txt", "worse")
+    assert wire.call("plan_restore", ref="good")["plan_id"] != first
+
+
+def test_what_cannot_be_done_says_what_to_do_next(wire, project):
+    empty = wire.call("undo")["error"]
+    assert empty["message"].startswith("Nothing was saved")
+    put(project, "a.txt", "1")
+    wire.call("save")
+    unknown = wire.call("show", ref="no such thing")["error"]
+    assert (unknown["type"], unknown["hint"]) == ("UnknownCheckpoint", "Call list to see the checkpoints.")
+    assert wire.call("redo")["error"]["type"] == "NothingToRedo"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "word"),
+    [
+        ("save", {"root": "/etc"}, "root"),
+        ("save", {"name": 5}, "text"),
+        ("save", {"name": "x" * 201}, "200"),
+        ("list", {"limit": 0}, "between"),
+        ("list", {"limit": True}, "whole number"),
+        ("list", {"kind": "everything"}, "one of"),
+        ("diff", {"paths": "a.txt"}, "list"),
+        ("diff", {"paths": []}, "list"),
+        ("show", {}, "missing"),
+        ("undo", {"force": True}, "force"),
+        ("save", {"kind": "step"}, "kind"),
+    ],
+)
+def test_arguments_that_are_not_described_are_refused_by_name(wire, project, tool, arguments, word):
+    put(project, "a.txt", "1")
+    error = wire.call(tool, **arguments)["error"]
+    assert word in error["message"]
+    assert error["message"].endswith("Nothing was changed.")
+    assert wire.call("list")["checkpoints"] == []
+
+
+@pytest.mark.parametrize(
+    "path", ["../outside", "/etc/passwd", "a/../../b", ".git/config", "x\0y", ".GIT/hooks/pre-commit"]
+)
+def test_no_path_leaves_the_workspace(wire, project, path):
+    put(project, "a.txt", "1")
+    wire.call("save", name="one")
+    assert wire.call("read", ref="one", path=path)["error"]["type"] == "UnsafePath"
+    assert wire.call("plan_restore", ref="one", paths=[path])["error"]["type"] == "UnsafePath"
+    assert wire.call("diff", paths=[path])["error"]["type"] == "UnsafePath"
+    assert wire.call("list", path=path)["error"]["type"] == "UnsafePath"
+
+
+def test_an_unknown_tool_or_method_is_an_error_of_the_protocol(wire):
+    assert wire.request("tools/call", {"name": "delete", "arguments": {}})["error"]["code"] == -32602
+    assert wire.request("tools/forget")["error"]["code"] == -32601
+
+
+def test_what_is_not_a_message_is_answered_with_an_error_and_the_server_goes_on(wire):
+    wire.put(b"this is no JSON\n\n[]\n" + b'{"jsonrpc":"2.0","id":77,"method":5}\n')
+    assert wire.message()["error"]["code"] == -32700
+    assert wire.message()["error"]["code"] == -32600
+    refused = wire.message()
+    assert (refused["id"], refused["error"]["code"]) == (77, -32600)
+    assert wire.request("ping")["result"] == {}
+
+
+def test_a_message_of_64_megabytes_is_refused_without_being_held(project, store):
+    with own_process(project, store=store) as wire:
+        before = peak_memory(wire.process.pid)
+        wire.put(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"' + b"x" * (64 << 20) + b'"}}\n')
+        assert wire.message()["error"]["code"] == -32600
+        assert wire.request("ping")["result"] == {}
+        assert peak_memory(wire.process.pid) - before < 8 << 20
+
+
+def peak_memory(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+
+
+def test_everything_asked_before_the_input_ended_is_answered(project, store):
+    put(project, "a.txt", "1")
+    with own_process(project, store=store) as wire:
+        asked = [wire.ask("tools/call", {"name": "status", "arguments": {}}) for _ in range(100)]
+        wire.hang_up()
+        answered = [wire.message()["id"] for _ in asked]
+        with pytest.raises(Gone):
+            wire.line()
+        assert answered == asked
+        assert wire.process.wait(60) == 0
+
+
+def test_calls_are_carried_out_in_the_order_they_were_sent(wire, project):
+    put(project, "a.txt", "1")
+    asked = [
+        wire.ask("tools/call", {"name": "save", "arguments": {"name": str(n), "only_if_changed": False}})
+        for n in range(20)
+    ]
+    for request in asked:
+        wire.answer(request)
+    assert [row["name"] for row in wire.call("list")["checkpoints"]] == [str(n) for n in reversed(range(20))]
+
+
+def test_a_cancelled_call_that_waits_is_never_carried_out(wire, project):
+    put(project, "a.txt", "1")
+    first = [
+        wire.ask("tools/call", {"name": "save", "arguments": {"name": "kept", "only_if_changed": False}})
+        for _ in range(5)
+    ]
+    dropped = [
+        wire.ask("tools/call", {"name": "save", "arguments": {"name": "dropped", "only_if_changed": False}})
+        for _ in range(50)
+    ]
+    # In one go, so that the last ones are cancelled while the first ones are still being saved.
+    wire.put(
+        b"".join(
+            json.dumps(
+                {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request}}
+            ).encode()
+            + b"\n"
+            for request in reversed(dropped)
+        )
+    )
+    last = wire.ask("ping")
+    answered = set()
+    while not {*first, last} <= answered:
+        answered.add(wire.message()["id"])
+    names = [row["name"] for row in wire.call("list", limit=100)["checkpoints"]]
+    assert names.count("kept") == 5
+    assert names.count("dropped") < 50
+
+
+def test_a_client_that_stops_reading_ends_the_server(project, store):
+    with own_process(project, store=store) as wire:
+        wire.process.stdout.close()
+        wire.ask("tools/list")
+        assert wire.process.wait(60) == 0
+
+
+def test_an_interrupted_server_leaves_at_once_and_nothing_half_done(project, store):
+    put(project, "a.txt", "1")
+    with own_process(project, store=store) as wire:
+        wire.call("save", name="one")
+        os.kill(wire.process.pid, signal.SIGINT)
+        assert wire.process.wait(60) == 130
+    assert [cp.name for cp in mulligan.open(project, store=store).log()] == ["one"]
+
+
+def test_long_work_tells_how_far_it_is(wire, project, monkeypatch):
+    monkeypatch.setattr(worker, "INTERVAL", 0)
+    for number in range(300):
+        put(project, f"d{number % 10}/{number}", str(number))
+    said = wire.request("tools/call", {"name": "save", "arguments": {}, "_meta": {"progressToken": "t"}})
+    assert said["result"]["structuredContent"]["saved"] is True
+    counts = [notice["params"]["progress"] for notice in wire.notices]
+    assert counts
+    assert counts == sorted(set(counts))
+    assert {notice["params"]["progressToken"] for notice in wire.notices} == {"t"}
+
+
+def test_a_cancelled_save_that_is_reading_files_is_left_off_and_nothing_is_saved(wire, project, monkeypatch):
+    """The cancellation arrives while the first files are being read: the hook that reports progress waits for it."""
+    for number in range(300):
+        put(project, f"d{number % 10}/{number}", str(number))
+    reading, told = threading.Event(), worker._Watch.__call__
+
+    def slow(watch, label, done, total):
+        reading.set()
+        assert watch.stop.wait(60)
+        told(watch, label, done, total)
+
+    monkeypatch.setattr(worker._Watch, "__call__", slow)
+    request = wire.ask("tools/call", {"name": "save", "arguments": {"name": "dropped"}})
+    assert reading.wait(60)
+    wire.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request}})
+    assert wire.request("ping")["result"] == {}
+    monkeypatch.undo()
+    assert wire.call("list")["checkpoints"] == []
+    assert wire.call("save", name="kept")["saved"] is True
+
+
+def test_a_restore_that_has_begun_is_finished_although_it_was_cancelled(wire, project, monkeypatch):
+    for number in range(50):
+        put(project, f"{number}", "good")
+    wire.call("save", name="good")
+    for number in range(50):
+        put(project, f"{number}", "bad")
+    plan = wire.call("plan_restore", ref="good")["plan_id"]
+    applying, told = threading.Event(), worker._Watch.__call__
+
+    def slow(watch, label, done, total):
+        if label == "restoring":
+            applying.set()
+            assert watch.stop.wait(60)
+        told(watch, label, done, total)
+
+    monkeypatch.setattr(worker._Watch, "__call__", slow)
+    request = wire.ask("tools/call", {"name": "apply_restore", "arguments": {"plan_id": plan}})
+    assert applying.wait(60)
+    wire.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request}})
+    assert wire.call("status")["pending"] is None
+    assert set(texts(project).values()) == {"good"}
