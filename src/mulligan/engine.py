@@ -171,7 +171,7 @@ class Workspace(WithSessions):
             "not_captured": [row.to_dict() for row in look.scan.not_captured()],
             "git": look.git.to_dict() if look.git else None,
             "pending": self.pending(),
-            "watcher": None,
+            "watcher": self._bench.watcher_state(),
             "warnings": [*self.settings.warnings, *all_stores.warnings(self.settings, replaced=replaced)],
         }
 

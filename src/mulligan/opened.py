@@ -7,11 +7,12 @@ for as long as they run and first end a restore that an earlier process left hal
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Self
+from typing import Any, Self
 
 from mulligan.errors import MulliganError, NothingSaved
 from mulligan.events import Events, Handler
@@ -21,7 +22,60 @@ from mulligan.state.providers import Provider
 from mulligan.timeline import stores as all_stores
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.vault import Vault
-from mulligan.workbench import Progress, Workbench, collector_paused
+from mulligan.workbench import Progress, Workbench
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """
+    Keeps Python's cycle collector from running.
+
+    A scan makes objects by the hundred thousand and no cycles; looking for some among them took a tenth of its time.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class Watching:
+    """A workspace that is being watched, until this is closed."""
+
+    def __init__(self, bench: Workbench, mutex: threading.RLock) -> None:
+        self._bench = bench
+        self._mutex = mutex
+
+    def __repr__(self) -> str:
+        return f"<mulligan.Watching {self.to_dict()}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def active(self) -> bool:
+        """Whether changes are being noticed; False before the first checkpoint and where the system cannot."""
+        return bool(self.to_dict()["active"])
+
+    @property
+    def reason(self) -> str:
+        """Why not, in words; empty when it is active."""
+        return str(self.to_dict()["reason"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns what `status` says about the watcher."""
+        with self._mutex:
+            return self._bench.watcher_state() or {"active": False, "directories": 0, "reason": "it was closed"}
+
+    def close(self) -> None:
+        """Ends the watching; again is harmless."""
+        with self._mutex:
+            self._bench.unwatch()
 
 
 class Opened:
@@ -67,6 +121,18 @@ class Opened:
         """Releases files and memory; the next use opens them again."""
         with self._mutex:
             self._bench.close()
+
+    # -- watching -------------------------------------------------------------------------------
+
+    def watch(self) -> Watching:
+        """
+        Watches the workspace until the answer is closed (or used in a `with` block), so that every verb costs what changed.
+
+        Nothing else changes: where the system cannot watch, the verbs look at everything as before, and `reason` says why.
+        """
+        with self._mutex:
+            self._bench.watch()
+        return Watching(self._bench, self._mutex)
 
     # -- telling --------------------------------------------------------------------------------
 

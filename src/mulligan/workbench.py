@@ -7,10 +7,9 @@ others about it afterwards.
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import PlanStale, UserError, WorkspaceReplaced
@@ -36,22 +35,6 @@ if TYPE_CHECKING:
     from mulligan.usergit.planning import Planned
 
 Progress = Callable[[str, int, int | None], None]
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """
-    Keeps Python's cycle collector from running.
-
-    A scan makes objects by the hundred thousand and no cycles; looking for some among them took a tenth of its time.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 _MANY_PACKS = 48
@@ -88,11 +71,33 @@ class Workbench:
         self.observer = Observer(settings, now_ns)
         self.providers = Providers()
         self.progress: Progress | None = None
+        self._watched = False
 
     def close(self) -> None:
-        """Releases files and memory."""
+        """Releases files and memory, and ends the watching."""
+        self.unwatch()
         self.vault.close()
         self.observer.forget()
+
+    # -- watching -------------------------------------------------------------------------------
+
+    def watch(self) -> None:
+        """Watches from the next look on, or from the first checkpoint."""
+        self._watched = True
+
+    def unwatch(self) -> None:
+        """Ends the watching."""
+        self._watched = False
+        self.observer.unwatch()
+
+    def watcher_state(self) -> dict[str, Any] | None:
+        """Returns whether the workspace is watched and, if it cannot be, why; None where nobody asked for it."""
+        if not self._watched:
+            return None
+        watcher = self.observer.watcher
+        if watcher is None:
+            return {"active": False, "directories": 0, "reason": "it begins with the next look at the workspace"}
+        return {"active": watcher.usable, "directories": watcher.directories, "reason": watcher.reason}
 
     def counted(self, label: str) -> Callable[[int, int | None], None] | None:
         """Returns how to report progress of some work, None when nobody watches."""
@@ -123,6 +128,8 @@ class Workbench:
             cache = self.observer.load(vault.directory, vault.epoch(), vault.checkpoints.holds_tree)
         else:
             cache = self.observer.load(None, vault.epoch() if exists else 0, lambda _: False)
+        if exists and self._watched:
+            self.observer.watch(vault.directory)
         report = self.counted("reading")
         count = None if report is None else lambda done: report(done, None)
         scanned = self.observer.scan(cache, sink, count, by_name, with_git=with_git)

@@ -45,7 +45,7 @@ class Timeline(RuleBasedStateMachine):
             put(self.project, path, "not yours")
         put(self.project, "base/file", "1")
         self.bystanders = {path: snapshot(self.project)[path] for path in BYSTANDERS}
-        self.spaces = [mulligan.open(self.project, store=self.store) for _ in range(2)]
+        self.spaces = self.open_spaces()
         self.turn = 0
         self.saved: dict[str, tuple[Any, Tree]] = {}
         # The states that undo walks, the one the workspace came from last, and those that redo goes back to.
@@ -53,6 +53,10 @@ class Timeline(RuleBasedStateMachine):
         self.forward: list[Tree] = []
         self.strict = True
         self.restores = 0
+
+    def open_spaces(self) -> list[Any]:
+        """Two workspace objects."""
+        return [mulligan.open(self.project, store=self.store) for _ in range(2)]
 
     @property
     def ws(self) -> Any:
@@ -313,7 +317,7 @@ class Timeline(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        self.spaces = [mulligan.open(self.project, store=self.store) for _ in range(2)]
+        self.spaces = self.open_spaces()
 
     # What must hold
 
@@ -378,3 +382,16 @@ TestTimeline.settings = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
+
+
+class WatchedTimeline(Timeline):
+    """The same with a watcher: one of the two workspace objects looks only where something happened."""
+
+    def open_spaces(self) -> list[Any]:
+        spaces = super().open_spaces()
+        self.watching = spaces[0].watch()
+        return spaces
+
+
+TestWatchedTimeline = WatchedTimeline.TestCase
+TestWatchedTimeline.settings = settings(TestTimeline.settings, max_examples=sweep(15))

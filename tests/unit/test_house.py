@@ -28,14 +28,15 @@ FUNCTION_LINES = 60
 # Who may import whom. A layer is a package or a module directly below `mulligan`; its own modules are always allowed.
 _WORDS = {"errors", "model"}
 _DISK = _WORDS | {"safefs"}
-_HISTORY = _DISK | {"scan", "store", "diff", "timeline"}
+_HISTORY = _DISK | {"watch", "scan", "store", "diff", "timeline"}
 _ALL = _HISTORY | {"restore", "state", "engine", "settings", "present", "aio", "events", "mulligan"}
 ALLOWED = {
     "errors": set(),
     "model": {"errors"},
     "events": _WORDS,
     "safefs": _WORDS,
-    "scan": _DISK,
+    "watch": _DISK,
+    "scan": _DISK | {"watch"},
     "store": _DISK,
     "diff": _DISK,
     "settings": _DISK,

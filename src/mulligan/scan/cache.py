@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, append_at, write_all
-from mulligan.scan.record import Record, decode, doubted, tree_in
+from mulligan.scan.record import Head, Record, decode, doubted, head_in, tree_in
 
 NAME = b"cache"
 _TEMPORARY = b"cache"  # in tmp/, where the next writing command sweeps what a dead process left
@@ -56,6 +56,14 @@ class Cache:
         """Returns the tree that a directory had, None if it was never seen."""
         packed = self._packed.get(path)
         return tree_in(packed) if packed is not None else None
+
+    def head_of(self, path: bytes) -> Head | None:
+        """Returns what the directory above needs to know of a directory, None if it was never seen."""
+        packed = self._packed.get(path)
+        return head_in(packed) if packed is not None else None
+
+    def __contains__(self, path: bytes) -> bool:
+        return path in self._packed
 
     def doubt(self, since_ns: int) -> None:
         """Takes no word for entries that changed after a moment, until they are read again."""

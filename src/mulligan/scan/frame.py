@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mulligan.safefs.directory import Directory
 from mulligan.scan.ignore import Rules
-from mulligan.scan.record import Record
+from mulligan.scan.record import Head, Record
 from mulligan.scan.sharing import Subtree
 
 
@@ -25,6 +25,7 @@ class Frame:
         "perm",
         "record",
         "rules",
+        "todo",
         "unruly",
     )
 
@@ -36,13 +37,14 @@ class Frame:
         self.only = only
         self.out: frozenset[bytes] = frozenset()
         self.unruly = ""  # why its ignore rules could not be read
+        self.todo: list[bytes] = []  # the directories in it that are entered
         self.next = 0
         self.perm = 0o755
         self.changed = True
         self.record = Record()
         self.old: Record | None = None
         self.modes: list[int] = []
-        self.children: list[tuple[bytes, Record]] = []
+        self.children: list[tuple[bytes, Record | Head]] = []
 
 
 def attach(parent: Frame, name: bytes, done: Subtree) -> None:

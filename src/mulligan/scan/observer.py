@@ -29,6 +29,8 @@ from mulligan.scan.walk import IGNORES_LIMIT, Options, Progress, Scanner
 if TYPE_CHECKING:
     from mulligan.scan.git.index_format import IndexEntry
     from mulligan.scan.git.repository import Repository
+    from mulligan.scan.image import Warm
+    from mulligan.watch.watcher import Watcher
 
 
 # Linux writes edits to the disk after half a minute, later when it is busy. What was younger than this at the last
@@ -45,6 +47,33 @@ class Observer:
         self._boot = boot
         self._cache: Cache | None = None
         self._epoch = -1
+        self._warm: Warm | None = None
+
+    # -- the watcher ------------------------------------------------------------------------------
+
+    def watch(self, store: Directory) -> Watcher:
+        """Watches the workspace from the next scan on; returns the watcher, which says whether it can."""
+        if self._warm is not None and not self._warm.watcher.belongs_to(store):
+            self.unwatch()
+        if self._warm is None:
+            from mulligan.scan.image import Warm
+            from mulligan.watch.watcher import Watcher
+
+            with _open_root(self._settings.workspace) as root:
+                watcher = Watcher(root, self._settings.workspace, store, ruling=frozenset({IGNORE_FILE}))
+            self._warm = Warm(watcher)
+        return self._warm.watcher
+
+    @property
+    def watcher(self) -> Watcher | None:
+        """The watcher, None where nobody asked for one."""
+        return self._warm.watcher if self._warm is not None else None
+
+    def unwatch(self) -> None:
+        """Ends the watching."""
+        if self._warm is not None:
+            self._warm.watcher.close()
+            self._warm = None
 
     # -- the cache --------------------------------------------------------------------------------
 
@@ -73,6 +102,8 @@ class Observer:
         cache = scan.cache
         scan.forget_trees()
         frames = cache.update(scan.records.items(), scan.gone, scan.tree, json.dumps(note).encode("ascii"))
+        if self._warm is not None:
+            self._warm.remember(scan)
         try:
             cache.save(store, frames)
         except OSError:
@@ -105,19 +136,32 @@ class Observer:
         with _open_root(self._settings.workspace) as root:
             repo = self._repository()
             try:
-                scope = self._scope(repo, self._settings.capture.naming(by_name))
+                policy = self._settings.capture.naming(by_name)
+                scope, guests = self._scope(repo, policy), policy != self._settings.capture
                 options = Options(
                     sink or HashOnly(), settle=sink is not None, progress=progress,
                     index_changed=scope.tracked.key.hex() != note.get("index", ""),
                 )  # fmt: skip
                 defaults = Defaults(*note["defaults"]) if "defaults" in note else _usual(root)
-                scan = _run(Scanner(root, scope, cache, defaults, self._now_ns, options), self._settings.workspace)
+                scan = _run(
+                    self._scanner(root, scope, cache, defaults, options, guests=guests), self._settings.workspace
+                )
                 judged = repo if with_git else None
                 git, remembered = self._git(judged, scan, note, _hidden_from_git(root, scope))
                 return scan, git, {"index": scope.tracked.key.hex(), **remembered}
             finally:
                 if repo is not None:
                     repo.close()
+
+    def _scanner(
+        self, root: Directory, scope: Scope, cache: Cache, defaults: Defaults, options: Options, *, guests: bool
+    ) -> Scanner:
+        # What is looked at by name on top is another scope, for one look: what is watched knows nothing of it.
+        if self._warm is None or not self._warm.watcher.usable or guests:
+            return Scanner(root, scope, cache, defaults, self._now_ns, options)
+        from mulligan.scan.warm import WarmScanner
+
+        return WarmScanner(root, scope, cache, defaults, self._now_ns, options, self._warm)
 
     def hidden(self, paths: Iterable[tuple[bytes, bool]]) -> list[bytes]:
         """Returns those of some paths, each with whether it is a directory, that would not be captured if they were there."""

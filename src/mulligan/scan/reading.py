@@ -101,6 +101,16 @@ def fields(st: os.stat_result) -> Stat:
     return Stat(st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
 
 
+def names_in(directory: Directory) -> list[bytes]:
+    """Returns the names in a directory, sorted; Unreadable with the reason."""
+    try:
+        return sorted(directory.names())
+    except OSError as error:
+        if error.errno in FATAL:
+            raise
+        raise Unreadable(UNREADABLE, os.strerror(error.errno or 0)) from None
+
+
 def capture(
     directory: Directory, name: bytes, st: os.stat_result, sink: Sink, *, check_secrets: bool, since: int = 0
 ) -> tuple[bytes, Stat]:

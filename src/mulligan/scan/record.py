@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
+from collections.abc import Collection
 from typing import NamedTuple
 
 from mulligan.model.objects import MODE_EXEC, MODE_FILE, MODE_LINK
@@ -18,6 +19,7 @@ from mulligan.model.objects import MODE_EXEC, MODE_FILE, MODE_LINK
 STAT = struct.Struct("<Q4q")
 _HEAD = struct.Struct("<Q2q16s20s20sHBIIIII")
 _TREE_AT = 40
+_PERM = struct.Struct("<H")
 NO_DIRECTORY = (0, -1, -1)
 _FARTHEST = 1 << 63
 
@@ -31,6 +33,11 @@ class Stat(NamedTuple):
     mtime_ns: int
     ctime_ns: int
 
+    @property
+    def is_unproven(self) -> bool:
+        """Whether these are fields that never match."""
+        return self.ctime_ns == -1 and self.size == -1
+
 
 def unproven(mode: int) -> bytes:
     """Returns stat fields that never match, with the mode kept."""
@@ -40,6 +47,23 @@ def unproven(mode: int) -> bytes:
 def tree_in(packed: bytes) -> bytes:
     """Returns the tree of an encoded record without decoding the rest."""
     return packed[_TREE_AT : _TREE_AT + 20]
+
+
+class Head(NamedTuple):
+    """What the directory above needs to know of a directory."""
+
+    tree: bytes
+    modes: bytes
+    perm: int
+
+
+def head_in(packed: bytes) -> Head:
+    """Returns the head of an encoded record without decoding the rest."""
+    return Head(
+        packed[_TREE_AT : _TREE_AT + 20],
+        packed[_TREE_AT + 20 : _TREE_AT + 40],
+        _PERM.unpack_from(packed, _TREE_AT + 40)[0],
+    )
 
 
 def can_be_remembered(mtime_ns: int) -> bool:
@@ -139,6 +163,15 @@ def doubted(record: Record, since_ns: int) -> Record:
     ]
     record.stats = b"".join(stats)
     return record
+
+
+def without_proof(record: Record, names: Collection[bytes]) -> Record:
+    """Returns a record in which none of these entries is proven by its stat fields."""
+    other, stats = record.copy(), bytearray(record.stats)
+    for at in filter(lambda at: at >= 0, map(record.find, names)):
+        stats[at * STAT.size : (at + 1) * STAT.size] = unproven(record.stat_at(at).mode)
+    other.stats = bytes(stats)
+    return other
 
 
 def decode(data: bytes) -> Record:

@@ -8,7 +8,7 @@ checkpoint before anything is stored.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from mulligan.model.checkpoint import INCOMPLETE, MOVING, NotCaptured
@@ -91,9 +91,12 @@ class Scan:
         self.gone: list[bytes] = []
         self.missed: dict[bytes, Missed] = {}
         self.observed: dict[bytes, Stat] = {}
+        # What earlier looks observed of files that were too young then, and that nothing has happened to since.
+        self.observed_before: Mapping[bytes, Stat] = {}
         self.files = 0
         self._seen_trees: dict[bytes, tuple[bytes, Record, bool]] = {}
         self.visited: Container[bytes] = ()
+        self.taken: object = None
         self.is_wanted: Callable[[bytes], bool] = lambda _: False
         self._last: tuple[bytes, Record | None] = (b"", None)
 
@@ -113,7 +116,15 @@ class Scan:
         at = record.find(path.rpartition(b"/")[2]) if record else -1
         if record is None or at < 0:
             return None
-        return self.observed.get(path) or record.stat_at(at), record.oid_at(at)
+        return self._stat(path, record, at), record.oid_at(at)
+
+    def _stat(self, path: bytes, record: Record, at: int) -> Stat:
+        found = self.observed.get(path)
+        if found is None:
+            found = record.stat_at(at)
+            if found.is_unproven:
+                found = self.observed_before.get(path, found)
+        return found
 
     def captured(self) -> Iterator[tuple[bytes, int, bytes]]:
         """Yields path, git mode and object id of every captured file and link, in no promised order."""
@@ -158,8 +169,10 @@ class Scan:
 
     def trusted_stat(self, path: bytes) -> Stat | None:
         """Returns stat fields that prove a file unchanged; None for one too young for that, whose bytes must be compared."""
-        found = None if path in self.observed else self.entry(path)
-        return found[0] if found is not None else None
+        if path in self.observed or path in self.observed_before:
+            return None
+        found = self.entry(path)
+        return found[0] if found is not None and not found[0].is_unproven else None
 
     def not_captured(self) -> list[NotCaptured]:
         """Returns what is not in the trees, sorted by path."""

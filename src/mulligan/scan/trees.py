@@ -9,6 +9,7 @@ an odd umask costs nothing per checkpoint, and a changed bit rewrites one direct
 from __future__ import annotations
 
 import stat
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from mulligan.model.objects import (
@@ -20,7 +21,7 @@ from mulligan.model.objects import (
     encode_tree,
     object_id,
 )
-from mulligan.scan.record import Record, git_mode
+from mulligan.scan.record import Head, Record, git_mode
 from mulligan.scan.result import Defaults
 
 NONE = bytes(20)
@@ -32,7 +33,7 @@ class Sealed(NamedTuple):
 
     record: Record
     modes: list[int]
-    children: list[tuple[bytes, Record]]
+    children: Sequence[tuple[bytes, Record | Head]]
 
 
 def seal(done: Sealed, defaults: Defaults, objects: Objects) -> None:

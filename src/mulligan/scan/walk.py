@@ -31,7 +31,7 @@ from mulligan.safefs.twin import MOST_TASKS, Twin, can_twin
 from mulligan.scan.cache import Cache
 from mulligan.scan.frame import Frame, attach
 from mulligan.scan.listing import Listing
-from mulligan.scan.reading import FATAL, Sink, Unreadable, capture, fields
+from mulligan.scan.reading import FATAL, Sink, Unreadable, capture, fields, names_in
 from mulligan.scan.record import NO_DIRECTORY, STAT, Missed, Record, Stat, can_be_remembered, unproven
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import IGNORE_FILE, Scope, database_groups
@@ -99,17 +99,20 @@ class Scanner:
             scan.missed[path] = Missed(path, MOVING, "files came and went while it was read")
         return scan
 
-    def _walk(self) -> Scan:
+    def _begin(self) -> None:
         self._started, self._clock = self._now_ns(), stamping_clock()
         self._scan = Scan(self._defaults, self._cache)
         self._seen: dict[bytes, tuple[int, int, int]] = {}
         self._read = 0
         self._alone_until = (_SHARE_READ, _SHARE_DIRECTORIES)
+
+    def _walk(self) -> Scan:
+        self._begin()
         rules, scope = self._scope.rules, self._scope
         root = Frame(b"", Directory(os.dup(self._root.fd)), rules, scope.key(rules, only_tracked=False), only=False)
         stack = [root]
         try:
-            self._fill(root)
+            self._look_at(root)
             while stack:
                 self._step(stack)
                 if self._read >= self._alone_until[0] or len(self._seen) >= self._alone_until[1]:
@@ -118,17 +121,19 @@ class Scanner:
             for frame in stack:
                 frame.directory.close()
         self._scan.tree, self._scan.modes = root.record.tree, root.record.modes
-        self._scan.visited, self._scan.is_wanted = (
-            self._seen,
-            lambda path: self._scope.wanted_inside(path, is_dir=False),
-        )
-        self._scan.gone = [path for path in self._cache.paths() if path not in self._seen]
+        self._scan.is_wanted = lambda path: self._scope.wanted_inside(path, is_dir=False)
+        self._conclude(self._scan)
         return self._scan
+
+    def _conclude(self, scan: Scan) -> None:
+        """Says which directories were seen, and which are not there any more."""
+        scan.visited = self._seen
+        scan.gone = [path for path in self._cache.paths() if path not in self._seen]
 
     def _step(self, stack: list[Frame]) -> None:
         frame = stack[-1]
-        if frame.next < len(frame.record.dirs):
-            name = frame.record.dirs[frame.next]
+        if frame.next < len(frame.todo):
+            name = frame.todo[frame.next]
             frame.next += 1
             child = self._enter(frame, name) if self._reopened(frame) else None
             if child is not None:
@@ -147,7 +152,7 @@ class Scanner:
 
     def _share(self, stack: list[Frame]) -> None:
         """Walks what is left of the open directories together with a twin, where there can be one and it pays."""
-        tasks = [(frame, name) for frame in stack for name in frame.record.dirs[frame.next :]][:MOST_TASKS]
+        tasks = [(frame, name) for frame in stack for name in frame.todo[frame.next :]][:MOST_TASKS]
         if len(tasks) < _SHARE_LEAST or not can_twin():
             again = 2 if len(tasks) < _SHARE_LEAST else 1 << 60
             self._alone_until = (self._alone_until[0] * again, self._alone_until[1] * again)
@@ -246,10 +251,10 @@ class Scanner:
                 directory.close()
                 self._miss_directory(parent, name, OTHER_FILESYSTEM, "another file system is mounted here")
                 return None
-            self._fill(frame)
+            self._look_at(frame)
         except Unreadable as finding:
             directory.close()
-            del self._seen[path]
+            self._seen.pop(path, None)
             self._miss_directory(parent, name, finding.reason, finding.detail)
             return None
         except BaseException:
@@ -264,6 +269,11 @@ class Scanner:
         parent.record.trusted = False
         parent.changed = True
 
+    def _look_at(self, frame: Frame) -> None:
+        """Learns what is in a directory, and which of the directories in it are to be entered."""
+        self._fill(frame)
+        frame.todo = frame.record.dirs
+
     def _fill(self, frame: Frame) -> None:
         st = os.fstat(frame.directory.fd)
         own = (st.st_ino, st.st_mtime_ns, st.st_ctime_ns)
@@ -271,7 +281,7 @@ class Scanner:
         frame.perm = st.st_mode & 0o7777
         frame.old = old = self._before(frame.path)
         known = old is not None and old.stat == own
-        names = None if known else _names(frame.directory)
+        names = None if known else names_in(frame.directory)
         if old.has_ignores if known and old else IGNORE_FILE in (names or ()):
             frame.rules = frame.rules.enter(frame.path, self._ignore_file(frame))
             frame.key = self._scope.key(frame.rules, only_tracked=frame.only)
@@ -288,7 +298,7 @@ class Scanner:
             if record is not None:
                 frame.record, frame.out = record, frozenset(m.name for m in record.missed)
                 return
-        record = frame.record = self._evaluate(frame, _names(frame.directory) if names is None else names)
+        record = frame.record = self._evaluate(frame, names_in(frame.directory) if names is None else names)
         frame.out = frozenset(m.name for m in record.missed)
         record.key, record.perm = frame.key, frame.perm
         record.stat = own if can_be_remembered(st.st_mtime_ns) and not self._is_young(st.st_ctime_ns) else NO_DIRECTORY
@@ -319,12 +329,8 @@ class Scanner:
     # -- the quick way: everything as remembered, or nearly ---------------------------------------
 
     def _verify(self, frame: Frame, old: Record) -> Record | None:
-        look, fd, changed = os.stat, frame.directory.fd, []
         try:
-            for name, want in zip(old.names, STAT.iter_unpack(old.stats), strict=True):
-                st = look(name, dir_fd=fd, follow_symlinks=False)
-                if (st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns) != want:
-                    changed.append((name, st))
+            changed = self._differing(frame, old)
         except OSError:
             return None  # something vanished: list the directory
         if not changed:
@@ -332,6 +338,14 @@ class Scanner:
             frame.changed = frame.path in self._earlier
             return old
         return None if old.grouped or len(changed) > len(old.names) // 2 + 8 else self._patch(frame, old, changed)
+
+    def _differing(self, frame: Frame, old: Record) -> list[tuple[bytes, os.stat_result]]:
+        look, fd, changed = os.stat, frame.directory.fd, []
+        for name, want in zip(old.names, STAT.iter_unpack(old.stats), strict=True):
+            st = look(name, dir_fd=fd, follow_symlinks=False)
+            if (st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns) != want:
+                changed.append((name, st))
+        return changed
 
     def _patch(self, frame: Frame, old: Record, changed: list[tuple[bytes, os.stat_result]]) -> Record | None:
         record = old.copy()
@@ -481,12 +495,3 @@ class Scanner:
             if (st.st_ino, st.st_mtime_ns, st.st_ctime_ns) != seen:
                 restless.append(path)
         return restless
-
-
-def _names(directory: Directory) -> list[bytes]:
-    try:
-        return sorted(directory.names())
-    except OSError as error:
-        if error.errno in FATAL:
-            raise
-        raise Unreadable(UNREADABLE, os.strerror(error.errno or 0)) from None

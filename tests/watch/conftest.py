@@ -1,0 +1,8 @@
+"""Scripts beside these tests are imported by plain name."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
