@@ -7,6 +7,7 @@ is an operation's stage with bystanders in it, and with what the operation comes
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import time
@@ -20,6 +21,9 @@ from operations import HIDDEN, Operation, Stage
 
 import mulligan
 from checker import disturbed, judge, neither_old_nor_new, view_of
+from faults import FailsAlways
+from mulligan.safefs import seam
+from mulligan.state.transcript import Transcript
 from scenes import State, state_of
 from tree import Entry, entry_at, put
 from users_repository import commits, seen
@@ -27,7 +31,7 @@ from users_repository import commits, seen
 #: Never captured: a secret, and what is no file.
 SECRET, PIPE = ".env", "pipe"
 #: Paths that stay where they are when a checkpoint without them is restored: hidden, or forgotten.
-STAYING = frozenset({SECRET, PIPE, *HIDDEN, "sub", "d", "d/secret"})
+STAYING = frozenset({SECRET, PIPE, *HIDDEN, "sub", "d", "d/secret", "d/e", "d/e/f"})
 _THOROUGH_EVERY = 5
 
 
@@ -49,24 +53,27 @@ class Ground(Stage):
     def _look_ahead(self) -> None:
         """Runs the operation once with nobody interfering."""
         operation = self.operation
-        self.old, self.git_old = self.state(), self.git()
+        self.old, self.git_old, self.talk_old = self.state(), self.git(), self.talk()
         self.made = commits(self.project) if operation.git else set()
         self.act()
         self.new, self.git_new, self.held_new = self.state(), self.git(), view_of(self.store).checkpoints()
+        self.talk_new = self.talk()
         wrong = judge(self.store, self.project)
         assert not wrong, f"{self.name} without a kill: {wrong}"
 
     @contextmanager
     def as_user(self) -> Iterator[None]:
-        """What happens inside is done by the user that the stage was made for."""
-        if self._user is None:
-            yield
-            return
-        os.seteuid(self._user)
+        """What happens inside is done by the user, and on the kind of file system, that the stage was made for."""
+        lacking = self.operation.lacking
+        system = FailsAlways(errno.ENOSYS, *lacking) if lacking else seam.calls
+        if self._user is not None:
+            os.seteuid(self._user)
         try:
-            yield
+            with seam.using(system):
+                yield
         finally:
-            os.seteuid(0)
+            if self._user is not None:
+                os.seteuid(0)
 
     def reset(self) -> Any:
         """Puts everything back to the beginning, the bystanders too, and returns the workspace."""
@@ -86,6 +93,13 @@ class Ground(Stage):
     def _bystanders(self) -> dict[str, Entry]:
         return {name: entry_at(os.fsencode(self.place.project / name)) for name in (SECRET, PIPE)}
 
+    def open(self) -> Any:
+        """A workspace as the next process has it, with the conversation that belongs to it."""
+        ws = self.place.open()
+        if self.operation.talks:
+            ws.provide("conversation", Transcript(self.place.chat))
+        return ws
+
     def act(self) -> None:
         """Runs the operation, as a process of its own would."""
         with self.place.open() as ws:
@@ -93,7 +107,9 @@ class Ground(Stage):
 
     def go_on(self, how: str = "save") -> None:
         """The next command: it ends what was cut short."""
-        with self.place.open() as ws:
+        with self.open() as ws:
+            if self.operation.talks:
+                ws.settle_state()  # the first thing that a program with a conversation does
             if self.operation.heals and not self._is_adopted():
                 self.operation.act(ws, self.place)
             elif how == "gc" and (self.store / "timeline.db").exists():
@@ -120,6 +136,10 @@ class Ground(Stage):
     def git(self) -> dict[Any, bytes] | None:
         """What git says, where the operation moves it."""
         return seen(self.project) if self.operation.git else None
+
+    def talk(self) -> bytes | None:
+        """The conversation, where it goes back with the files."""
+        return self.place.chat.read_bytes() if self.operation.talks else None
 
     def litter(self) -> int:
         """How many temporary files there are now."""
@@ -205,6 +225,9 @@ class Aftermath:
         yield from self._checkpoints(held)
         if ground.operation.git:
             yield from self._git(new=new)
+        if ground.operation.heals:
+            yield from (f"checkpoint {name} is not healed" for name in ground.held_new if name not in held)
+        yield from self._talk(new=new)
         if new and ground.old != ground.new and ground.old not in held.values():
             yield "what was unsaved is in no checkpoint"
         yield from self._goes_on_working(held, new=new)
@@ -224,16 +247,26 @@ class Aftermath:
         wanted = (ground.git_new if new else ground.git_old) or {}
         yield from wrong_in_git(ground.project, wanted, ground.made, f"files are {'new' if new else 'old'}")
 
+    def _talk(self, *, new: bool) -> Iterator[str]:
+        """A conversation goes with its files; alone, it is old or new."""
+        ground, now = self.ground, self.ground.talk()
+        if now not in (ground.talk_old, ground.talk_new):
+            yield f"the conversation is neither old nor new: {now!r}"
+        elif ground.old != ground.new and now != (ground.talk_new if new else ground.talk_old):
+            yield f"files are {'new' if new else 'old'}, the conversation is not"
+
     def _goes_on_working(self, held: dict[str, State], *, new: bool) -> Iterator[str]:
         """What was done can be taken back, and an old checkpoint restored, exactly."""
         ground = self.ground
         undone = ground.name.startswith("undo")
-        with ground.place.open() as ws:
+        with ground.open() as ws:
             # A save ends what can be redone.
             if new and ground.old != ground.new and not ground.operation.heals and not (undone and self._saved):
                 (ws.redo if undone else ws.undo)()
                 if ground.state() != ground.old:
                     yield f"it cannot be taken back: {_differing(ground.state(), ground.old)}"
+                if ground.talk() != ground.talk_old:
+                    yield "the conversation cannot be taken back"
             if self.thorough and (name := next((name for name in ground.known if name in held), "")):
                 ws.restore(name)
                 if odd := set(_differing(ground.state(), held[name])) - STAYING:

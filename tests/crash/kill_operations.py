@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from operations import OPERATIONS, Operation, Place
 
 import mulligan
 from mulligan.model.policy import Retention
-from mulligan.scan import reading, walk
+from mulligan.scan import walk
 from mulligan.settings import resolve
+from mulligan.state.transcript import Transcript
 from mulligan.timeline import budget
 from scenes import MID, NEW, OLD, State, file, folder, link, write_state
 from tools import git
 from tree import put
-from users_repository import new_repository
+from users_repository import make_dirty, move_on, new_repository
 
 MANY = 1000
 
@@ -60,21 +61,6 @@ def _save_with_twin(ws: Any, _: Place) -> None:
         ws.save("now")
 
 
-def _streamed(place: Place) -> None:
-    with place.open() as ws:
-        write_state(place.project, NEW)
-        ws.save("new")
-        put(place.project, "large", noise(1, 1_200_000))
-        with lowered(reading, STREAM_FROM=1 << 20):
-            ws.save("large")
-    put(place.project, "large", noise(2, 1_300_000))
-
-
-def _save_streamed(ws: Any, _: Place) -> None:
-    with lowered(reading, STREAM_FROM=1 << 20):
-        ws.save("now")
-
-
 def _automatic(place: Place) -> None:
     with place.open() as ws:
         write_state(place.project, NEW)
@@ -104,14 +90,127 @@ def _labelled(place: Place) -> None:
     write_state(place.project, OLD)
 
 
-def _committed(place: Place) -> None:
+def _guard_that_fails(ws: Any, _: Place) -> None:
+    with suppress(RuntimeError), ws.guard("now"):
+        raise RuntimeError
+
+
+def _settled(place: Place) -> None:
+    """Nothing changed since the last save, and everything is old enough to be believed from now on."""
+    _labelled(place)
+    with place.open() as ws:
+        ws.save("settled")
+
+
+# -- what else a store keeps ----------------------------------------------------------------------------
+
+
+def _talked(place: Place) -> None:
+    with place.open() as ws:
+        ws.provide("conversation", Transcript(place.chat))
+        write_state(place.project, NEW)
+        put(place.home, "talk/chat.jsonl", '{"n": 1}\n')
+        ws.save("new")
+        put(place.home, "talk/chat.jsonl", '{"n": 1}\n{"n": 2}\n')
+    write_state(place.project, OLD)
+
+
+def _restore_all(ws: Any, place: Place) -> None:
+    ws.provide("conversation", Transcript(place.chat))
+    ws.restore("new", what="all")
+
+
+def _restore_state(ws: Any, place: Place) -> None:
+    ws.provide("conversation", Transcript(place.chat))
+    ws.restore("new", what="state")
+
+
+def _noted(ws: Any, _: Place) -> None:
+    ws.update_note("runs", lambda before: (before or 0) + 1)
+
+
+# -- damaged ----------------------------------------------------------------------------------------------
+
+
+def _damaged(place: Place) -> None:
+    """One byte of a file's object is wrong, and the file is still in the workspace."""
+    with place.open() as ws:
+        for name in ("other", "same"):
+            put(place.project, name, noise(len(name), 30_000))
+            ws.save(name)
+    for pack in (place.store / "objects/pack").glob("*.pack"):
+        content = bytearray(pack.read_bytes())
+        if len(content) > 20_000:
+            content[len(content) // 2] ^= 1
+            pack.chmod(0o600)
+            pack.write_bytes(content)
+            break
+
+
+def _heal(ws: Any, _: Place) -> None:
+    """The object is written once more; that the spoiled one goes is for the next collection."""
+    ws.doctor()
+    ws.prune()
+
+
+# -- repositories -----------------------------------------------------------------------------------------
+
+
+def _worktree(place: Place) -> None:
+    """The workspace is a linked worktree: what it shares with the others lies outside of it."""
+    main = new_repository(place.home / "main")
+    git("worktree", "add", "-q", "-b", "linked", place.project, cwd=main)
+    _moved_on(place)
+
+
+def _packed_refs(place: Place) -> None:
     new_repository(place.project)
-    git("gc", "-q", cwd=place.project)
+    git("pack-refs", "--all", cwd=place.project)
+    _moved_on(place)
 
 
-def _import_commit(ws: Any, place: Place) -> None:
-    packed = (place.project / ".git/packed-refs").read_text(encoding="ascii").split()
-    ws.import_commit(packed[packed.index("refs/heads/main") - 1], name="now")
+def _moved_on(place: Place) -> None:
+    make_dirty(place.project)
+    with place.open() as ws:
+        ws.save("new", git=True)
+    move_on(place.project)
+    put(place.project, "unsaved/work", "mine")
+
+
+def _merging(place: Place) -> None:
+    """A merge was under way when it was saved, and was given up since."""
+    repo = new_repository(place.project)
+    git("checkout", "-q", "side", cwd=repo)
+    put(repo, "file", "theirs\n")
+    git("commit", "-q", "-a", "-m", "theirs", cwd=repo)
+    git("checkout", "-q", "main", cwd=repo)
+    git("merge", "side", cwd=repo, check=False)
+    assert (repo / ".git/MERGE_HEAD").exists()
+    with place.open() as ws:
+        ws.save("new", git=True)
+    git("merge", "--abort", cwd=repo)
+    put(repo, "file", "mine\n")
+
+
+def _git_undone(place: Place) -> None:
+    new_repository(place.project)
+    _moved_on(place)
+    with place.open() as ws:
+        ws.restore("new", git=True)
+        ws.undo()
+
+
+def _to_be_staged(place: Place) -> None:
+    repo = new_repository(place.project)
+    make_dirty(repo)
+    move_on(repo)
+    with place.open() as ws:
+        ws.save("new")
+    put(repo, "file", "unsaved\n")
+
+
+def _restore_and_stage(ws: Any, place: Place) -> None:
+    ws.restore("new", stage=(place.project / ".git/refs/heads/main").read_text(encoding="ascii").strip())
 
 
 # -- tidying ----------------------------------------------------------------------------------------
@@ -159,6 +258,23 @@ def _back_and_forth(place: Place) -> None:
     write_state(place.project, states[0])
 
 
+def _wiped(place: Place) -> None:
+    with place.open() as ws:
+        write_state(place.project, NEW)
+        ws.save("new")
+    write_state(place.project, {})
+
+
+def _secrets(place: Place) -> None:
+    write_state(place.project, {"a": file("a"), "d": folder(), "d/e": folder(), "d/e/f": file("precious " * 30)})
+    with place.open() as ws:
+        ws.save("one")
+        put(place.project, "a", "b")
+        ws.restore("one", paths=["a"])
+        put(place.project, "d/e/f", "more precious " * 30)
+        ws.save("two")
+
+
 def _locked(place: Place) -> None:
     closed: State = {"closed": folder(0o555), "closed/a": file("a"), "closed/b": file("b"), "closed/in": folder(0o555)}
     with place.open() as ws:
@@ -193,18 +309,31 @@ def _many(rng: random.Random, part: str) -> State:
 
 EXTRA: dict[str, Operation] = {
     "save-twin": Operation(_wide, _save_with_twin),
-    "save-streamed": Operation(_streamed, _save_streamed),
     "save-evicting": Operation(_automatic, _save_within_budget, again=False),
     "save-expiring": Operation(_automatic, lambda ws, _: ws.save("now", kind="automatic"), again=False),
+    "save-unchanged": Operation(_settled, lambda ws, _: ws.save("now", if_changed=True), again=False),
     "guard": Operation(_automatic, _guarded, again=False),
+    "guard-failing": Operation(_automatic, _guard_that_fails, again=False),
+    "note": Operation(_labelled, _noted),
     "trim": Operation(_labelled, lambda ws, _: ws.trim(1, match={"run": 1}), again=False),
-    "import-commit": Operation(_committed, _import_commit),
     "gc-refs": Operation(_tidy, _prune_with_packed_refs),
+    "delete-oldest": Operation(_tidy, lambda ws, _: ws.delete("n0"), again=False),
     "delete-packed": Operation(_packed, lambda ws, _: ws.delete("n2"), again=False),
+    "forget-folder": Operation(_secrets, lambda ws, _: ws.forget("d")),
+    "doctor-healthy": Operation(_tidy, lambda ws, _: ws.doctor()),
+    "doctor-objects": Operation(_damaged, _heal, heals=True),
     "restore-kinds": Operation(_back_and_forth, lambda ws, _: ws.restore("new")),
-    "restore-streamed": Operation(_streamed, lambda ws, _: ws.restore("large")),
+    "restore-wiped": Operation(_wiped, lambda ws, _: ws.restore("new")),
+    "restore-planned": Operation(_back_and_forth, lambda ws, _: ws.apply(ws.plan("new"))),
+    "restore-all": Operation(_talked, _restore_all, talks=True),
+    "restore-state": Operation(_talked, _restore_state, talks=True),
     "restore-locked": Operation(_locked, lambda ws, _: ws.restore("new")),
     "undo-locked": Operation(_locked, lambda ws, _: ws.undo()),
+    "restore-worktree": Operation(_worktree, lambda ws, _: ws.restore("new", git=True), git=True),
+    "restore-packed-refs": Operation(_packed_refs, lambda ws, _: ws.restore("new", git=True), git=True),
+    "restore-merging": Operation(_merging, lambda ws, _: ws.restore("new", git=True), git=True),
+    "restore-staging": Operation(_to_be_staged, _restore_and_stage, git=True),
+    "redo-git": Operation(_git_undone, lambda ws, _: ws.redo(), git=True, again=False),
 }
 #: Beyond the rest in cost: for the row about restores of a thousand files alone.
 LARGE: dict[str, Operation] = {"restore-1000": Operation(_thousand, lambda ws, _: ws.restore("new"))}

@@ -18,6 +18,7 @@ import mulligan
 from check_checkpoints import read_checkpoint
 from checker import objects_of, rows
 from faults import Killed, KilledAt
+from mulligan import workbench
 from mulligan.safefs import seam
 from mulligan.scan import reading
 from scenes import MID, NEW, OLD, State, file, folder, state_of, write_state
@@ -29,7 +30,6 @@ from users_repository import make_dirty, move_on, new_repository
 #: Rules and what they hide: a rule that cannot be read must not widen what is captured without a word.
 HIDING: State = {".gitignore": file("*.log\n"), "sub": folder(), "sub/.gitignore": file("x\n"), "sub/kept": file("k")}
 HIDDEN: State = {"noise.log": file("noise"), "sub/x": file("hidden")}
-MANY_PACKS = 50
 # A file need not be of real size to take the way of the large ones.
 reading.STREAM_FROM = 1 << 20
 
@@ -49,6 +49,11 @@ class Place(NamedTuple):
         """Its store."""
         return self.home / "store"
 
+    @property
+    def chat(self) -> Path:
+        """A conversation, where there is one."""
+        return self.home / "talk/chat.jsonl"
+
     def open(self) -> Any:
         """A new workspace object, as a new process would have it."""
         return mulligan.open(self.project, store=self.store)
@@ -64,6 +69,7 @@ class Operation(NamedTuple):
     git: bool = False  # whether the user's repository moves
     begins: State | None = None  # where a restore was cut short: the workspace before that
     heals: bool = False  # whether the stage is damaged, so that this verb itself is the next command
+    talks: bool = False  # whether a conversation goes back with the files
 
 
 def _saved(place: Place, *states: tuple[str, State]) -> None:
@@ -107,8 +113,11 @@ def _streamed_back(place: Place) -> None:
 
 
 def _crowded(place: Place) -> None:
+    """As many packs as there may be: the next save joins them."""
     with place.open() as ws:
-        for number in range(MANY_PACKS):
+        number = 0
+        while not number or len(list((place.store / "objects/pack").glob("*.pack"))) < workbench._MANY_PACKS:
+            number += 1
             write_state(place.project, {"f": file(str(number))})
             ws.save(f"n{number}")
     write_state(place.project, OLD)
@@ -251,7 +260,7 @@ OPERATIONS: dict[str, Operation] = {
     "save-many": Operation(_many, lambda ws, _: ws.save("now")),
     "save-streamed": Operation(_streamed, lambda ws, _: ws.save("now")),
     "save-git": Operation(_with_repository, lambda ws, _: ws.save("now", git=True)),
-    "save-packed": Operation(_crowded, lambda ws, _: ws.save("now")),
+    "save-joining": Operation(_crowded, lambda ws, _: ws.save("now")),
     "import-commit": Operation(_committed, lambda ws, _: ws.import_commit(_head(ws), name="now")),
     "import-directory": Operation(_another_project, lambda ws, place: ws.import_directory(place.home / "copy")),
     "restore": Operation(_unsaved, lambda ws, _: ws.restore("new")),
@@ -281,7 +290,8 @@ def _found(place: Place) -> Path:
 
 
 def _head(ws: Any) -> str:
-    return git("rev-parse", "HEAD", cwd=Path(ws.root)).decode().strip()
+    """The newest commit, without starting git: its calls would count as ours."""
+    return Path(ws.root, ".git/refs/heads/main").read_text(encoding="ascii").strip()
 
 
 class Stage:

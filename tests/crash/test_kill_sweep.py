@@ -47,7 +47,7 @@ def named(operations: list[str]) -> list[str]:
 @needs_gate
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_a_kill_at_any_call_costs_nothing_that_was_acknowledged(group: int) -> None:
-    expect_clean(*named(list(KILLED)[group::GROUPS]), "--size", str(sweep(3)))
+    expect_clean(*named(list(KILLED)[group::GROUPS]), "--size", str(sweep(2)))
 
 
 @needs_gate
