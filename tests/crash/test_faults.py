@@ -20,6 +20,7 @@ from checker import neither_old_nor_new
 from faults import FailsAt, FsyncFailsAt, Killed, KilledAt
 from mulligan.safefs import seam
 from scenes import MID, NEW, OLD, Scene, State, left_lying, state_of
+from stores import open_descriptors
 from tools import sweep
 
 VERBS: dict[str, Callable[[Any], Any]] = {
@@ -177,3 +178,21 @@ def not_confirmed(scene: Scene, verb: str, number: int) -> bool:
     assert code == (91 if lie.syncs >= number else 0)
     assert lie.syncs <= number, "an fsync after the one that failed"
     return bool(code)
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EMFILE], ids=errno.errorcode.get)
+def test_a_store_that_cannot_be_looked_at_for_a_moment_is_not_called_damaged(scene: Scene, code: int) -> None:
+    """Nobody is told that a part of it was deleted, and nothing of it stays open."""
+    for number in range(1, 60):
+        ws, lie = ready(scene, "restore"), FailsAt(number, code)
+        ws.close()
+        before, error = open_descriptors(), None
+        with seam.using(lie):
+            try:
+                ws.restore("new")
+            except mulligan.MulliganError as raised:
+                error = raised
+        ws.close()
+        at = f"call {number} ({lie.failed}): {error}"
+        assert not isinstance(error, mulligan.StoreDamaged), at
+        assert open_descriptors() == before, at

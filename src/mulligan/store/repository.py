@@ -7,6 +7,7 @@ Every directory is 0700 and every file 0600, whatever the umask, and durable bef
 
 from __future__ import annotations
 
+import errno
 import re
 
 from mulligan.model.objects import (
@@ -28,6 +29,7 @@ from mulligan.store.refs import odd_lines, rewrite_packed
 FORMAT = 1
 _DIRECTORIES = (b"objects", b"objects/pack", b"objects/info", b"refs", b"refs/heads", b"refs/checkpoints", b"tmp")
 _MAIN = b"main"
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 # What `git fsck` says about contents; a workspace may hold whatever it likes. An id that git does not know is fatal to
 # it, so these are the ones of git 2.39 and no later.
@@ -148,7 +150,9 @@ def missing_parts(directory: Directory) -> list[str]:
         if parent not in missing:
             try:
                 directory.descend(path).close()
-            except OSError:
+            except OSError as error:
+                if error.errno not in _ABSENT:
+                    raise  # it may well be there: nobody may be told that it was deleted
                 missing.append(path.decode())
     return missing
 

@@ -7,6 +7,7 @@ it takes the lock, removes what a dead process left, and makes refs and timeline
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.durable import make_private
 from mulligan.safefs.lock import exclusive
+from mulligan.safefs.trouble import typed
 from mulligan.store import refs, repository
 from mulligan.store.objects import ObjectStore
 from mulligan.store.sweep import sweep_temporaries
@@ -68,8 +70,14 @@ class Vault:
     def database(self) -> Database:
         """The timeline's database."""
         if self._database is None:
-            self._database = Database(self.path, create=False, directory=self.directory)
-            self._check_identity()
+            database = self._database = Database(self.path, create=False, directory=self.directory)
+            try:
+                self._check_identity()
+            except BaseException:
+                # Not left to whoever drops it: the error's own traceback would hold it open.
+                self._database = None
+                database.close()
+                raise
         return self._database
 
     @property
@@ -149,6 +157,8 @@ class Vault:
         except FileNotFoundError:
             raise
         except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+                raise typed(error) from error
             raise StoreDamaged(
                 f"The store {self.path} cannot be opened ({error.strerror}); a link is not followed.",
                 hint="mulligan status",
@@ -206,27 +216,23 @@ class Vault:
     def _check_identity(self) -> None:
         missing = repository.missing_parts(self.directory)
         if missing:
-            self._database = None
             raise StoreDamaged(
                 f"The store {self.path} lacks {', '.join(missing)}; it was deleted in part or copied in part.",
                 hint="See what can be saved: mulligan doctor",
             )
         recorded, here = self.database.meta(_STORE_ID), repository.store_id(self.directory)
         if recorded and here and recorded != here:
-            self._database = None
             raise StoreDamaged(
                 f"The timeline in {self.path} belongs to another store; it was copied there. Nothing was changed.",
                 hint="Put the right timeline.db back, or move it away and run: mulligan doctor",
             )
         if not recorded and refs.read_refs(self.directory):
-            self._database = None
             raise StoreDamaged(
                 f"The timeline in {self.path} is empty, and there are checkpoints. They are untouched.",
                 hint="Rebuild the timeline from the repository: mulligan doctor",
             )
         owner = self.database.meta(_WORKSPACE)
         if owner and owner != self.settings.workspace:
-            self._database = None
             raise UserError(
                 f"The store {self.path} holds the history of {owner}, not of {self.settings.workspace}. Nothing was changed.",
                 hint=f"If the project moved: mulligan adopt {owner}",
