@@ -17,7 +17,7 @@ from typing import Any, Self
 from mulligan.errors import MulliganError, NothingSaved
 from mulligan.events import Events, Handler
 from mulligan.model.policy import Settings
-from mulligan.safefs.trouble import typed
+from mulligan.safefs.trouble import typed, unreadable
 from mulligan.state.providers import Provider
 from mulligan.timeline import stores as all_stores
 from mulligan.timeline.commits import Entry
@@ -188,8 +188,13 @@ class Opened:
 
     @contextmanager
     def _reading(self) -> Iterator[Vault | None]:
-        with self._mutex:
-            yield self._bench.vault if self._bench.vault.exists() else None
+        try:
+            with self._mutex:
+                yield self._bench.vault if self._bench.vault.exists() else None
+        except MulliganError:
+            raise
+        except OSError as error:
+            raise unreadable(error) from error
 
     @contextmanager
     def _needing(self) -> Iterator[Vault]:

@@ -11,7 +11,6 @@ files has changed yet, the files are taken back instead.
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,7 +19,7 @@ from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
 from mulligan.model.objects import BLOB
 from mulligan.model.plan import Keep
 from mulligan.model.policy import Settings
-from mulligan.safefs.directory import Directory
+from mulligan.scan.git.files import notice, noticing
 from mulligan.scan.git.repository import Repository
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.gitrecord import read_record
@@ -30,8 +29,8 @@ from mulligan.usergit.moving import NEW, Mover
 from mulligan.usergit.planning import Planned, Target, plan_move, plan_staging
 from mulligan.usergit.position import ALONE, obstacle, points_back, read_position
 
-# Not a directory of git's any more, or not one that this user may enter: waiting for it would not help.
-_NOT_TO_BE_HAD = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES})
+# Nothing is there, or not a directory of git's: looking again would not help.
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
 @contextmanager
@@ -104,17 +103,35 @@ def _target(vault: Vault, entry: Entry) -> Target | None:
     return Target(GitPosition(state.commit_hash, state.branch, ref, refs=((ref, state.commit_hash),)), None)
 
 
-def _refuse_unlooked(settings: Settings) -> None:
-    """Raises OSError where a repository is there all the same: locks of ours in it must not be taken for gone with it."""
+def _own_repository(settings: Settings) -> Repository | None:
+    """
+    Opens the repository that is this workspace's own, None when it is gone or somebody else's; raises OSError when that cannot be told.
+
+    A look that failed for a moment must not pass for a repository that is gone: there may be locks of ours in it.
+    """
+    for last in (False, True):
+        with noticing() as troubles:
+            repo = Repository.find(settings.workspace, home=settings.home)
+            if repo is not None and _is_own(repo):
+                return repo
+        if repo is not None:
+            repo.close()
+        refused = [error for error in troubles if error.errno not in _ABSENT]
+        lasting = [error for error in refused if error.errno != errno.EACCES]
+        if last and lasting:
+            raise lasting[0]
+        if not refused:
+            return None
+    return None
+
+
+def _is_own(repo: Repository) -> bool:
+    """Looked at each time: what stands at `.git` may have been exchanged since the plan."""
     try:
-        with Directory.open(os.path.join(settings.workspace, ".git")) as directory:
-            there = all(directory.exists(name) for name in (b"HEAD", b"objects", b"refs"))
+        return points_back(repo)
     except OSError as error:
-        if error.errno in _NOT_TO_BE_HAD:
-            return
-        raise
-    if there:
-        raise OSError(errno.EAGAIN, "the git repository could not be looked at")
+        notice(error)
+        return False
 
 
 class GitPart:
@@ -135,12 +152,12 @@ class GitPart:
         if self._held is not None:
             yield Mover(self._held, self._move, self._token, self._read)
             return
-        with users_repository(self._vault.settings) as repo:
-            if repo is None:
-                _refuse_unlooked(self._vault.settings)
-            # Looked at each time: what stands at `.git` may have been exchanged since the plan.
-            own = repo is not None and points_back(repo)
-            yield Mover(repo, self._move, self._token, self._read) if repo is not None and own else None
+        repo = _own_repository(self._vault.settings)
+        try:
+            yield Mover(repo, self._move, self._token, self._read) if repo is not None else None
+        finally:
+            if repo is not None:
+                repo.close()
 
     def _read(self, oid: str) -> bytes:
         return self._vault.objects.read(bytes.fromhex(oid), BLOB)

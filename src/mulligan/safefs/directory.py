@@ -216,11 +216,15 @@ class Directory:
         seam.calls.rmdir(name, dir_fd=self.fd)
 
     def remove_tree(self, name: bytes) -> None:
-        """Removes a directory of ours with all below it, never through a link. Not for workspaces."""
-        with self.child(name) as below:
+        """Removes a directory of ours with all below it, never through a link; what is gone is gone. Not for workspaces."""
+        try:
+            opened = self.child(name)
+        except FileNotFoundError:
+            return
+        with opened as below:
             for inner in below.names():
                 try:
-                    below.unlink(inner)
+                    below.unlink(inner, missing_ok=True)
                 except (IsADirectoryError, PermissionError):
                     below.remove_tree(inner)
         with suppress(FileNotFoundError):

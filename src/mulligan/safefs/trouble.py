@@ -41,3 +41,17 @@ def typed(error: OSError) -> MulliganError:
         f"The system refused a step ({why}). Nothing was acknowledged; what was saved before is untouched.",
         hint="mulligan check",
     )
+
+
+def unreadable(error: OSError) -> MulliganError:
+    """Returns the error that a verb raises which only looks."""
+    why = error.strerror or str(error)
+    if error.errno in _FORBIDDEN:
+        return UserError(
+            f"The store or the workspace may not be read ({why}). Nothing was changed.", hint="mulligan status"
+        )
+    return (
+        typed(error)
+        if error.errno in _EXHAUSTED
+        else StoreError(f"The system refused to read ({why}). Nothing was changed.", hint="mulligan check")
+    )

@@ -17,6 +17,7 @@ from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import make_private, sync
 from mulligan.safefs.lock import exclusive
+from mulligan.safefs.removal import is_removed, remove_whole, sweep_removed
 from mulligan.safefs.trouble import typed
 from mulligan.timeline.database import NAME, Database
 
@@ -130,7 +131,7 @@ def stores(settings: Settings) -> list[dict[str, Any]]:
     """Returns every store on this machine that lies in the usual place, largest first."""
     try:
         with Directory.open(settings.stores) as home:
-            names = sorted(home.names())
+            names = sorted(name for name in home.names() if not is_removed(name))
     except (FileNotFoundError, NotADirectoryError):
         return []
     found = [_describe(os.path.join(settings.stores, os.fsdecode(name))) for name in names]
@@ -193,6 +194,8 @@ def _last_used(path: str) -> str:
 def purge(settings: Settings, older_than_days: float = 30) -> list[dict[str, Any]]:
     """Removes the stores whose workspace is gone and that nobody used for a while; returns what was removed."""
     removed = []
+    with suppress(FileNotFoundError, NotADirectoryError), Directory.open(settings.stores) as home:
+        sweep_removed(home)
     for row in stores(settings):
         unused = time.time() - _stamp(row["path"]) > older_than_days * _DAY
         if not row["gone"] or not unused:
@@ -200,7 +203,7 @@ def purge(settings: Settings, older_than_days: float = 30) -> list[dict[str, Any
         with Directory.open(settings.stores) as home:
             name = os.fsencode(os.path.basename(row["path"]))
             with home.child(name) as store, exclusive(store, wait=settings.wait, purpose="purge"):
-                home.remove_tree(name)
+                remove_whole(home, name)
         removed.append(row)
     return removed
 
@@ -216,7 +219,7 @@ def discard(settings: Settings, *, below: str = "") -> None:
         parent.child(encoded) as store,
         exclusive(store, wait=settings.wait, purpose="discard"),
     ):
-        parent.remove_tree(encoded)
+        remove_whole(parent, encoded)
     if below:
         with Directory.open(os.path.dirname(below)) as above, suppress(OSError):  # somebody else's files stay
             above.rmdir(os.fsencode(os.path.basename(below)))

@@ -20,6 +20,7 @@ from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.durable import make_private
 from mulligan.safefs.lock import exclusive
+from mulligan.safefs.removal import sweep_beside
 from mulligan.safefs.trouble import typed
 from mulligan.store import refs, repository
 from mulligan.store.objects import ObjectStore
@@ -179,6 +180,7 @@ class Vault:
         fresh = not self.exists()
         repository.create(self.directory, store_id=repository.store_id(self.directory) or random_name(16))
         if fresh:
+            sweep_beside(self.path)
             self._database = Database(self.path, create=True, directory=self.directory)
         if not self.database.meta(_STORE_ID):
             with self.database.transaction():

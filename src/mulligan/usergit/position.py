@@ -15,7 +15,7 @@ from mulligan.model.gitconfig import parse_git_config
 from mulligan.model.gitposition import GitPosition, GitRecord
 from mulligan.model.paths import to_text
 from mulligan.safefs.directory import Directory
-from mulligan.scan.git.files import read_file, status
+from mulligan.scan.git.files import notice, read_file, status
 from mulligan.scan.git.index import INDEX_LIMIT
 from mulligan.scan.git.refs import REF_LIMIT, read_ref
 from mulligan.scan.git.repository import POINTER_LIMIT, Repository
@@ -173,7 +173,8 @@ def _is_bare(common: Directory) -> bool:
 def _same(one: bytes, other: bytes) -> bool:
     try:
         return os.path.samefile(one, other)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        notice(error)
         return False
 
 

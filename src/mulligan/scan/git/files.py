@@ -2,17 +2,39 @@
 Files of a repository that nobody vouches for.
 
 Promise: only regular files are read, never through a link, never more than the given limit, and never waiting for
-somebody at the other end of a pipe. Whatever goes wrong, the answer is None.
+somebody at the other end of a pipe. Whatever goes wrong, the answer is None; who must know what went wrong notices it.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
 
 _AT_LEAST = 1 << 16
+_noticed: ContextVar[list[OSError] | None] = ContextVar("noticed", default=None)
+
+
+@contextmanager
+def noticing() -> Iterator[list[OSError]]:
+    """Yields a list to which everything is added that goes wrong inside and is answered by None."""
+    troubles: list[OSError] = []
+    token = _noticed.set(troubles)
+    try:
+        yield troubles
+    finally:
+        _noticed.reset(token)
+
+
+def notice(error: Exception) -> None:
+    """Tells whoever wants to know that something could not be looked at."""
+    troubles = _noticed.get()
+    if troubles is not None and isinstance(error, OSError):
+        troubles.append(error)
 
 
 def read_file(root: Directory, path: bytes, *, limit: int) -> bytes | None:
@@ -21,7 +43,8 @@ def read_file(root: Directory, path: bytes, *, limit: int) -> bytes | None:
     try:
         with root.descend(parent) as directory, directory.reading(name) as fd:
             return read_open(fd, limit)
-    except (OSError, ValueError):  # ValueError: a name with NUL in it
+    except (OSError, ValueError) as error:  # ValueError: a name with NUL in it
+        notice(error)
         return None
 
 
@@ -43,7 +66,8 @@ def open_directory(path: bytes) -> Directory | None:
     """Opens a directory that a repository's file names, links resolved; None when there is none."""
     try:
         return Directory.open(os.path.realpath(path))
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        notice(error)
         return None
 
 
@@ -51,5 +75,6 @@ def status(root: Directory, path: bytes) -> os.stat_result | None:
     """Returns the status of a path below a directory, of a link itself; None when nothing is there."""
     try:
         return os.stat(path, dir_fd=root.fd, follow_symlinks=False)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        notice(error)
         return None

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable
 
 from mulligan.safefs.directory import Directory
-from mulligan.scan.git.files import open_directory, read_file, status
+from mulligan.scan.git.files import notice, open_directory, read_file, status
 from mulligan.scan.git.index import EMPTY, INDEX_LIMIT, Index, parse_index
 from mulligan.scan.git.objects import Objects
 from mulligan.scan.git.raw_index import RawIndex
@@ -56,7 +56,8 @@ class Repository:
         here, owners = start, {os.geteuid()}
         try:
             first = os.stat(start)
-        except OSError:
+        except OSError as error:
+            notice(error)
             return None
         owners.add(first.st_uid)
         while here == start or here not in stop:
@@ -64,7 +65,8 @@ class Repository:
                 if os.stat(here).st_dev != first.st_dev:
                     return None
                 found = os.stat(os.path.join(here, b".git"), follow_symlinks=False)
-            except (OSError, ValueError):
+            except (OSError, ValueError) as error:
+                notice(error)
                 found = None
             if found is not None and (here == start or found.st_uid in owners):
                 repository = cls._open(here, start, found)
@@ -220,7 +222,8 @@ def _is_git_directory(git_dir: Directory, common: Directory) -> bool:
     for name in (b"objects", b"refs"):
         try:
             found = os.stat(name, dir_fd=common.fd)
-        except OSError:
+        except OSError as error:
+            notice(error)
             return False
         if not stat.S_ISDIR(found.st_mode):
             return False
