@@ -14,6 +14,7 @@ from typing import Any
 from operations import OPERATIONS, Operation, Place
 
 import mulligan
+from mulligan.model.deed import Deed
 from mulligan.model.policy import Retention
 from mulligan.scan import walk
 from mulligan.settings import resolve
@@ -127,6 +128,17 @@ def _restore_state(ws: Any, place: Place) -> None:
 
 def _noted(ws: Any, _: Place) -> None:
     ws.update_note("runs", lambda before: (before or 0) + 1)
+
+
+def _deed(call: str) -> Deed:
+    return Deed("agent", "session", "after", tool="Edit", call=call, text="edits", paths=("modified",))
+
+
+def _remembered(place: Place) -> None:
+    with place.open() as ws:
+        write_state(place.project, NEW)
+        ws.record(_deed("1"))
+    write_state(place.project, OLD)
 
 
 # -- damaged ----------------------------------------------------------------------------------------------
@@ -314,6 +326,7 @@ EXTRA: dict[str, Operation] = {
     "save-unchanged": Operation(_settled, lambda ws, _: ws.save("now", if_changed=True), again=False),
     "guard": Operation(_automatic, _guarded, again=False),
     "guard-failing": Operation(_automatic, _guard_that_fails, again=False),
+    "record": Operation(_remembered, lambda ws, _: ws.record(_deed("2")), again=False),
     "note": Operation(_labelled, _noted),
     "trim": Operation(_labelled, lambda ws, _: ws.trim(1, match={"run": 1}), again=False),
     "gc-refs": Operation(_tidy, _prune_with_packed_refs),
