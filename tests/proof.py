@@ -93,6 +93,8 @@ PROOFS = (
           _POWER, 4, 100, ("--mode", "nested", "--disk", "xfs"), _POWER_TESTS),
     Proof("power-later-xfs", "1 to 40 seconds after the acknowledgement (xfs)",
           _POWER, None, 100, ("--mode", "later", "--disk", "xfs"), _POWER_TESTS),
+    Proof("corruption", "every bit of a small store is flipped, its files cut, zeroed, removed, swapped: found, or without effect",
+          "hostile/corruption.py", 400, 0, (), "hostile/test_corruption.py"),
     Proof("symlinks", "names are swapped with links to the outside while single paths are restored",
           _SYMLINKS, 5000, 1_000_000, ("--mode", "executor"), _SYMLINK_TESTS),
     Proof("symlinks-capture", "and while a workspace is captured",

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import MulliganError, NothingToRedo, NothingToUndo, UnknownPath, UserError
+from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import KINDS, Checkpoint, NotCaptured, as_json_object
 from mulligan.model.objects import BLOB, MODE_DIR
 from mulligan.model.paths import parse_path, to_text
@@ -336,6 +337,7 @@ class Workspace(WithSessions):
             with self._writing("doctor"):
                 vault = self._bench.vault
                 repaired += health.mend_damaged_indexes(vault) + health.mend_refs(vault) + self._bench.heal_objects()
+                repaired += health.retire_damaged(vault)
                 problems = health.look(vault).problems
             if self.last_recovery:
                 repaired.insert(0, self.last_recovery)
@@ -386,14 +388,14 @@ class Workspace(WithSessions):
         """Returns a value that `update_note` keeps in the store beside the checkpoints."""
         with self._reading() as vault:
             text = vault.database.meta(f"note:{key}") if vault is not None else ""
-        return json.loads(text) if text else default
+        return read_json(text) if text else default
 
     def update_note(self, key: str, change: Callable[[Any], Any]) -> Any:
         """Puts what `change` makes of a note (None before the first) in its place, in one step; returns the new value."""
         with self._writing("note", create=True), self._bench.vault.database.transaction():
             database = self._bench.vault.database
             text = database.meta(f"note:{key}")
-            changed = change(json.loads(text) if text else None)
+            changed = change(read_json(text) if text else None)
             database.set_meta(f"note:{key}", json.dumps(changed, allow_nan=False))
         return changed
 

@@ -470,15 +470,16 @@ class Workbench:
         return f"A restore to {journal.target[:8]} that had been cut short {how}.{git}{kept}"
 
     def heal_objects(self) -> list[str]:
-        """Reads the workspace once more: an object that was lost and is still there comes back with it."""
-        from mulligan.timeline.health import lost_objects
+        """Brings back objects that were lost: what the workspace still holds, and what the timeline says of checkpoints."""
+        from mulligan.timeline.health import derived_objects, lost_objects
 
         lost = lost_objects(self.vault)
         if not lost:
             return []
         with self.vault.objects.writer(anew=lost) as writer:
-            for oid, (kind, data) in self.look(writer, fresh=True).scan.objects.items():
-                writer.add_hashed(oid, kind, data)
+            there = derived_objects(self.vault) | self.look(writer, fresh=True).scan.objects
+            for oid in lost & there.keys():
+                writer.add_hashed(oid, *there[oid])
             writer.finish()
         healed = len(lost) - len(lost_objects(self.vault))
-        return [f"Took {healed} lost objects from the workspace."] if healed else []
+        return [f"Took {healed} lost objects from the workspace and the timeline."] if healed else []

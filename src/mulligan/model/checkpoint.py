@@ -14,6 +14,9 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from mulligan.errors import StoreDamaged
+from mulligan.model.bounded import read_json, unpack
+
 KINDS = ("manual", "feature", "session", "automatic", "step", "safety")
 
 # Reasons why a path is not captured. The first six are policy: listed, and the checkpoint is complete all the same.
@@ -53,9 +56,20 @@ def pack_list(rows: Iterable[Any]) -> bytes:
 
 
 def unpack_list(packed: bytes) -> list[Any]:
-    """Returns the list that `pack_list` packed."""
-    rows: list[Any] = json.loads(zlib.decompress(packed)) if packed else []
-    return rows
+    """Returns the list that `pack_list` packed; raises StoreDamaged where there is none."""
+    if not packed:
+        return []
+    try:
+        rows = unpack(packed)
+        if isinstance(rows, list):
+            return rows
+        trouble = "it is no list"
+    except ValueError as error:
+        trouble = str(error)
+    raise StoreDamaged(
+        f"A list in the timeline cannot be read ({trouble}). The checkpoints themselves are untouched.",
+        hint="mulligan doctor",
+    )
 
 
 class Checkpoint:
@@ -138,12 +152,18 @@ class Checkpoint:
     @cached_property
     def files_changed(self) -> tuple[str, ...]:
         """The files that differ from its parent (all of them, for a first checkpoint)."""
-        return tuple(unpack_list(self.packed_changes))
+        return tuple(map(str, unpack_list(self.packed_changes)))
 
     @cached_property
     def not_captured(self) -> tuple[NotCaptured, ...]:
         """What the workspace held and the checkpoint does not."""
-        return tuple(NotCaptured(*row) for row in unpack_list(self.packed_not_captured))
+        rows = unpack_list(self.packed_not_captured)
+        try:
+            return tuple(NotCaptured(*map(str, row)) for row in rows)
+        except TypeError as error:
+            raise StoreDamaged(
+                f"What checkpoint {self.short_id} did not capture cannot be read ({error}).", hint="mulligan doctor"
+            ) from None
 
     @cached_property
     def state(self) -> dict[str, Any]:
@@ -190,7 +210,7 @@ def as_json_object(value: Mapping[str, Any] | None, what: str) -> dict[str, Any]
     """Returns a plain dict that JSON can hold; raises TypeError or ValueError naming the culprit otherwise."""
     plain = dict(value or {})
     try:
-        copied: dict[str, Any] = json.loads(json.dumps(plain, allow_nan=False))
+        copied: dict[str, Any] = read_json(json.dumps(plain, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise type(error)(f"{what} must be JSON: {error}") from None
     return copied

@@ -90,10 +90,16 @@ class ObjectStore:
         """Returns what an object is and how many bytes it has."""
         return self._each(oid, lambda pack, offset: pack.kind_and_size(offset))
 
-    def readable(self, oid: bytes) -> bool:
-        """Returns whether any copy of an object can be read and hashes to its id."""
+    def readable(self, oid: bytes, *, without: Container[bytes] = ()) -> bool:
+        """Returns whether any copy of an object, not one in packs of these names, can be read and hashes to its id."""
+
+        def use(pack: Pack, offset: int) -> None:
+            if pack.name in without:
+                raise Damaged("this pack does not count")
+            check_copy(pack, offset, oid)
+
         try:
-            self._each(oid, lambda pack, offset: check_copy(pack, offset, oid))
+            self._each(oid, use)
         except StoreDamaged:
             return False
         return True

@@ -18,8 +18,9 @@ _HOME = b"refs/checkpoints"
 _PACKED = b"packed-refs"
 _HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"
 _NAME = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z_-]|\.(?=[0-9A-Za-z_-]))*")
-_VALUE = re.compile(rb"[0-9a-f]{40}\n?")
-_LINE = re.compile(rb"(?:[0-9a-f]{40} refs/[^\x00-\x20\x7f~^:?*\\\[]+|\^[0-9a-f]{40})")
+_VALUE, _LOOSE = re.compile(rb"[0-9a-f]{40}"), re.compile(rb"[0-9a-f]{40}\n")
+_SPACES = rb"checkpoints|heads|tags|notes|remotes|replace"
+_LINE = re.compile(rb"[0-9a-f]{40} refs/(?:(?:%b)/[^\x00-\x20\x7f~^:?*\\\[]+|stash)|\^[0-9a-f]{40}" % _SPACES)
 _LIMIT = 64
 
 
@@ -77,7 +78,8 @@ def odd_lines(directory: Directory) -> list[str]:
 
 def rewrite_packed(directory: Directory) -> None:
     """Writes packed-refs anew with the lines that can be read."""
-    _write_packed(directory, _read_packed(directory))
+    packed = _read_packed(directory).items()
+    _write_packed(directory, {ref: oid for ref, oid in packed if _LINE.fullmatch(oid.hex().encode() + b" " + ref)})
 
 
 def pack_refs(directory: Directory) -> None:
@@ -118,7 +120,7 @@ def _read_loose(directory: Directory) -> tuple[dict[bytes, bytes], list[bytes]]:
                 continue  # removed or packed since the listing
             except (NotRegular, IsADirectoryError):
                 value = b""
-            if _VALUE.fullmatch(value) and _NAME.fullmatch(name.decode("utf-8", "replace")):
+            if _LOOSE.fullmatch(value) and _NAME.fullmatch(name.decode("utf-8", "replace")):
                 found[name] = bytes.fromhex(value[:40].decode())
             else:
                 bad.append(name)

@@ -77,7 +77,8 @@ _COMMIT = encode_commit(Commit(object_id(TREE, _TREE), "What this repository is"
 _HEAD, _HEAD_TEXT = b"HEAD", b"ref: refs/heads/main\n"
 _MAIN_REF, _MAIN_TEXT = b"refs/heads/main", object_id(COMMIT, _COMMIT).hex().encode() + b"\n"
 # Objects that belong to every store and that no collection removes.
-PERMANENT = frozenset({object_id(BLOB, _README), object_id(TREE, _TREE), object_id(COMMIT, _COMMIT)})
+_PERMANENT = ((BLOB, _README), (TREE, _TREE), (COMMIT, _COMMIT))
+PERMANENT = frozenset(object_id(kind, data) for kind, data in _PERMANENT)
 
 
 def create(directory: Directory, *, store_id: str) -> None:
@@ -136,6 +137,11 @@ def _text_of(directory: Directory, path: bytes) -> bytes:
         return b""
 
 
+def permanent_objects() -> dict[bytes, tuple[bytes, bytes]]:
+    """Returns the objects that belong to every store, by id: kind and bytes."""
+    return {object_id(kind, data): (kind, data) for kind, data in _PERMANENT}
+
+
 def store_id(directory: Directory) -> str | None:
     """Returns the id that the store was made with, None when it does not say."""
     config = _config_of(directory)
@@ -170,7 +176,7 @@ def _make_main(directory: Directory) -> None:
     store = ObjectStore(directory)
     try:
         with store.writer() as writer:
-            for kind, data in ((BLOB, _README), (TREE, _TREE), (COMMIT, _COMMIT)):
+            for kind, data in _PERMANENT:
                 writer.add(kind, data)
             writer.finish()
     finally:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from mulligan.errors import AmbiguousCheckpoint, NothingSaved, StoreDamaged, UnknownCheckpoint
+from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, GitState, moment
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.database import Database, as_column, from_column, is_whole
@@ -224,15 +225,15 @@ class Checkpoints:
             ) from None
 
     def _read(self, row: sqlite3.Row) -> Entry:
-        git = json.loads(row["git"])
+        git = read_json(row["git"])
         commit, inline = bytes.fromhex(row["commit_id"]), row["state"]
         checkpoint = Checkpoint(
             id=row["id"], name=from_column(row["name"]), description=from_column(row["description"]), kind=row["kind"],
             created_at=moment(row["created_ns"]), parent=row["parent"], complete=bool(row["complete"]), commit=row["commit_id"],
             git=GitState(git["commit_hash"], git["branch"], tuple(git["dirty_files"])) if git else None,
-            context=json.loads(row["context"]), metadata=json.loads(row["metadata"]),
-            state_source=(lambda: self._read_state(commit)) if inline is None else (lambda: json.loads(inline)),
+            context=read_json(row["context"]), metadata=read_json(row["metadata"]),
+            state_source=(lambda: self._read_state(commit)) if inline is None else (lambda: read_json(inline)),
             packed_changes=row["changes"], packed_not_captured=row["not_captured"],
         )  # fmt: skip
-        defaults = json.loads(row["defaults"])
+        defaults = read_json(row["defaults"])
         return Entry(checkpoint, row["created_ns"], row["files_tree"], row["modes_tree"], tuple(defaults), row["seq"])

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from mulligan.errors import StoreDamaged
+from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, GitState, NotCaptured, moment, pack_list
 from mulligan.model.objects import (
     BLOB,
@@ -26,7 +27,7 @@ from mulligan.model.objects import (
     encode_tree,
     parse_commit,
 )
-from mulligan.model.paths import is_dot_git
+from mulligan.model.paths import is_dot_git, to_text
 from mulligan.scan.result import Defaults
 from mulligan.timeline.sources import Reader, State
 
@@ -150,12 +151,21 @@ def read_state(reader: Reader, commit_id: bytes) -> dict[str, Any]:
     parts = {entry.name: entry for entry in reader.read_tree(parse_commit(reader.read(commit_id, COMMIT)).tree)}
     state: dict[str, Any] = {}
     for entry in reader.read_tree(parts[b"state"].oid) if b"state" in parts else ():
-        value = json.loads(reader.read(entry.oid, BLOB))
-        if entry.name == b"+.json":
+        value = _read_json(reader, entry.oid, commit_id)
+        if entry.name == b"+.json" and isinstance(value, dict):
             state.update(value)
         else:
-            state[entry.name[:-5].decode()] = value
+            state[to_text(entry.name[:-5])] = value
     return state
+
+
+def _read_json(reader: Reader, blob: bytes, commit_id: bytes) -> Any:
+    try:
+        return read_json(reader.read(blob, BLOB))
+    except ValueError as error:
+        raise StoreDamaged(
+            f"The metadata of commit {commit_id.hex()} cannot be read ({error}).", hint="mulligan check"
+        ) from None
 
 
 def read_commit(reader: Reader, commit_id: bytes) -> Entry:
@@ -164,10 +174,10 @@ def read_commit(reader: Reader, commit_id: bytes) -> Entry:
     if b"checkpoint.json" not in parts or b"files" not in parts:
         raise StoreDamaged(f"Commit {commit_id.hex()} is not a checkpoint.", hint="mulligan check")
     try:
-        about = json.loads(reader.read(parts[b"checkpoint.json"].oid, BLOB))
-        rows = json.loads(reader.read(parts[b"not-captured.json"].oid, BLOB)) if b"not-captured.json" in parts else []
+        about = _read_json(reader, parts[b"checkpoint.json"].oid, commit_id)
+        rows = _read_json(reader, parts[b"not-captured.json"].oid, commit_id) if b"not-captured.json" in parts else []
         return _entry(about, rows, parts, commit_id, lambda: read_state(reader, commit_id))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise StoreDamaged(
             f"The metadata of commit {commit_id.hex()} cannot be read ({error}).", hint="mulligan check"
         ) from None

@@ -40,6 +40,12 @@ def read(vault: Vault) -> Said:
         breaches += [_unsealed(*broken) for broken in database.broken()]
         breaches += [Breach(text) for text in database.misnumbered()]
         rows = vault.checkpoints.believable()
+        if breaches:  # a broken index hides rows from whoever asks for one
+            breaches += [
+                Breach(f"{entry.id} is not found by its id", (entry.id,))
+                for entry in rows
+                if not _is_found(vault, entry)
+            ]
         breaches += _names(vault, rows)
     except StoreDamaged as error:
         breaches.append(Breach(error.message))
@@ -54,6 +60,13 @@ def read(vault: Vault) -> Said:
             except MulliganError:
                 continue  # the refs without a row are named on their own
     return Said({entry.id: entry.commit_id for entry in rows}, rows + rest, breaches)
+
+
+def _is_found(vault: Vault, entry: Entry) -> bool:
+    try:
+        return vault.checkpoints.by_id(entry.id) is not None
+    except StoreDamaged:
+        return False
 
 
 def _unsealed(table: str, name: Any) -> Breach:

@@ -8,6 +8,7 @@ instant. SQLite's files are SQLite's: nothing else in the process opens or close
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -72,9 +73,16 @@ CREATE TABLE deed (
 CREATE INDEX deed_session ON deed (session, seq);
 CREATE INDEX deed_open ON deed (open);
 """
+_CREATED = re.compile(r"\ACREATE (TABLE|INDEX) (\w+)(?: ON (\w+))?")
 _STATEMENTS = tuple(_SCHEMA.strip().removesuffix(";").split(";\n"))
-# What SQLite adds of its own accord.
-_SQLITES_OWN = frozenset({"CREATE TABLE sqlite_sequence(name,seq)", None})
+# What SQLite's own table of tables must say: a view, a trigger or another table does what its maker wants.
+_TABLES = frozenset(
+    [
+        *((kind.lower(), name, on or name, text) for text in _STATEMENTS for kind, name, on in _CREATED.findall(text)),
+        ("index", "sqlite_autoindex_checkpoint_1", "checkpoint", None),
+        ("table", "sqlite_sequence", "sqlite_sequence", "CREATE TABLE sqlite_sequence(name,seq)"),
+    ]
+)
 # A row takes more bytes than this in the file: a query that returns more rows than that goes in circles.
 _SMALLEST_ROW = 8
 _MANY_ROWS = 4096
@@ -149,9 +157,11 @@ class Database:
         self._refuse_other_schema()
 
     def _refuse_other_schema(self) -> None:
-        """Raises StoreDamaged unless the tables are exactly ours: a view or trigger in their place does what its maker wants."""
-        found = {row[0] for row in self._connection.execute("SELECT sql FROM sqlite_master")}
-        if found - _SQLITES_OWN != set(_STATEMENTS):
+        """Raises StoreDamaged unless the tables are exactly ours."""
+        found = self._connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchmany(
+            2 * len(_TABLES)
+        )
+        if set(map(tuple, found)) != _TABLES:
             raise StoreDamaged(
                 "The timeline (timeline.db) does not have the tables of a timeline. The checkpoints are untouched.",
                 hint="Rebuild it from the repository: mulligan doctor",
@@ -321,7 +331,7 @@ def whole_rows(path: str) -> dict[str, list[dict[str, Any]]]:
 def _until_broken(
     connection: sqlite3.Connection, table: str, columns: Sequence[str], direction: str
 ) -> Iterator[tuple[Any, ...]]:
-    with suppress(sqlite3.Error, OverflowError):
+    with suppress(sqlite3.Error, OverflowError, UnicodeDecodeError):
         order = f"ORDER BY {columns[0]} {direction}"
         found = connection.execute(f"SELECT {', '.join(columns)}, seal FROM {table} {order}")
         for *values, sealed in islice(found, _MOST_ROWS):
@@ -367,6 +377,9 @@ def translated() -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _translate(error) from error
+    except UnicodeDecodeError as error:
+        # What SQLite says of a damaged table may quote it, and Python stumbles over that.
+        raise _translate(sqlite3.DatabaseError("what it holds is no text")) from error
 
 
 def _translate(error: sqlite3.Error) -> MulliganError:

@@ -13,14 +13,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mulligan.errors import Busy, MulliganError, StoreDamaged, StoreError
+from mulligan.model.objects import object_id
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.lock import exclusive
 from mulligan.scan import cache
 from mulligan.store import refs, repository
-from mulligan.store.verify import DAMAGED_INDEX, rebuild_index, verify_packs
+from mulligan.store.retire import retire
+from mulligan.store.verify import DAMAGED_INDEX, DAMAGED_PACK, LOST_INDEX, LOST_PACK, rebuild_index, verify_packs
 from mulligan.timeline import crosscheck, salvage
 from mulligan.timeline.closures import Closures
-from mulligan.timeline.commits import read_commit
+from mulligan.timeline.commits import read_commit, write_commit
 from mulligan.timeline.database import NAME, Database
 from mulligan.timeline.journal import read_journal
 from mulligan.timeline.vault import Vault
@@ -127,7 +129,8 @@ def _refs(vault: Vault, want: dict[str, bytes]) -> list[Finding]:
         for name in want.keys() & have.keys()
         if want[name] != have[name]
     ]
-    found += [Finding("ref", name, "no checkpoint of the timeline has this ref") for name in have.keys() - want.keys()]
+    unknown = have.keys() - want.keys()
+    found += [Finding("ref", name, "no checkpoint of the timeline has this ref", (name,)) for name in unknown]
     return found + [Finding("ref", name, "it holds no commit id") for name in refs.bad_refs(vault.directory)]
 
 
@@ -216,20 +219,60 @@ def mend_damaged_indexes(vault: Vault) -> list[str]:
     return done
 
 
+def derived_objects(vault: Vault) -> dict[bytes, tuple[bytes, bytes]]:
+    """Returns the objects that can be made anew from the timeline, by id: commits and what they say of their checkpoints."""
+    found = repository.permanent_objects()
+    for entry in crosscheck.read(vault).entries:
+        with suppress(MulliganError):  # state that was kept in the repository alone, and is damaged with it
+            write_commit(entry, _Collected(found))
+    return found
+
+
+class _Collected:
+    """Takes objects and keeps them in a dictionary."""
+
+    def __init__(self, into: dict[bytes, tuple[bytes, bytes]]) -> None:
+        self._into = into
+
+    def add(self, kind: bytes, data: bytes) -> bytes:
+        """Takes an object and returns its id."""
+        oid = object_id(kind, data)
+        self._into[oid] = (kind, data)
+        return oid
+
+
+def retire_damaged(vault: Vault) -> list[str]:
+    """Takes packs out of use that cannot be mended, after what can be read of them was copied; says so."""
+    kinds = (DAMAGED_PACK, DAMAGED_INDEX, LOST_PACK, LOST_INDEX)
+    stems = {
+        problem.subject.rpartition(".")[0].encode() for problem in verify_packs(vault.objects) if problem.kind in kinds
+    }
+    moved = retire(vault.objects, stems) if stems else []
+    return [f"Moved damaged files to objects/damaged: {', '.join(moved)}."] if moved else []
+
+
 def mend_refs(vault: Vault) -> list[str]:
     """Makes the refs say what the timeline says; a ref the timeline does not know is taken into it."""
     have, entries = refs.read_refs(vault.directory), vault.checkpoints.oldest()
     want = {entry.id: entry.commit_id for entry in entries}
-    wrong = [name for name, commit in want.items() if have.get(name) != commit]
+    bad = set(refs.bad_refs(vault.directory))  # one that hides a packed one of its name is to be written too
+    wrong = [name for name, commit in want.items() if have.get(name) != commit or name in bad]
     for name in wrong:
         refs.write_ref(vault.directory, name, want[name])
     done = [f"Wrote {len(wrong)} refs anew."] if wrong else []
-    found = []
+    found, misnamed = [], []
     for name in have.keys() - want.keys():
         try:
-            found.append(read_commit(vault.objects, have[name]))
+            entry = read_commit(vault.objects, have[name])
         except MulliganError:
             continue  # not readable: it stays as it is, and check goes on naming it
+        if entry.id == name:
+            found.append(entry)
+        elif want.get(entry.id) == have[name]:
+            misnamed.append(name)  # its checkpoint is there under its own name
+    if misnamed:
+        refs.remove_refs(vault.directory, misnamed)
+        done.append(f"Removed {len(misnamed)} refs that stood for no checkpoint.")
     with vault.database.transaction():
         for entry in salvage.link(vault.objects, salvage.in_order(found), entries):
             vault.checkpoints.add(entry)

@@ -12,7 +12,8 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mulligan.errors import StoreDamaged
+from mulligan.errors import StoreDamaged, UserError
+from mulligan.model.bounded import unpack
 from mulligan.model.paths import parse_path, to_text
 from mulligan.model.plan import Action, Node
 from mulligan.timeline.database import Database
@@ -94,14 +95,14 @@ def read_journal(database: Database) -> Journal | None:
         return None
     row = rows[0]
     try:
-        plain = json.loads(zlib.decompress(row["plan"]))
+        plain = unpack(row["plan"])
         actions = tuple(
             Action(parse_path(path), _parse_node(old), _parse_node(new)) for path, old, new in plain.pop("actions")
         )
         locked = tuple((parse_path(path), int(perm)) for path, perm in plain.pop("locked", ()))
         git = _parse_git(plain.pop("git")) if "git" in plain else None
         return Journal(**plain, phase=row["phase"], actions=actions, locked=locked, git=git)
-    except (ValueError, AttributeError, TypeError, KeyError, zlib.error) as error:
+    except (ValueError, AttributeError, TypeError, KeyError, UserError) as error:
         raise StoreDamaged(
             f"The journal of an interrupted restore cannot be read ({error}). The workspace is as the restore left it.",
             hint="mulligan doctor",

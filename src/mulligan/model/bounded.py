@@ -1,0 +1,58 @@
+"""
+JSON and deflated lists out of a store, read within bounds.
+
+A store may have been made by somebody who means harm: a few kilobytes can inflate to gigabytes, and a few megabytes of
+brackets become as many lists. What is written passes the same bounds, so that it can always be read back.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any
+
+# Python's size of an empty list, an empty dictionary, and a place in one with a small value.
+_LIST, _DICT, _PLACE = 64, 232, 40
+#: What the values of one document may take in memory, about.
+MOST_MEMORY = 160 << 20
+# Lists of names deflate by ten, rarely by thirty; a thousand is what zeros do.
+_RATIO = 100
+_SMALL = 8 << 20
+
+
+def read_json(text: str | bytes, most: int = MOST_MEMORY) -> Any:
+    """Returns the value of a JSON document; raises ValueError where there is none, or it would fill the memory."""
+    if weight(text) > most:
+        raise ValueError("it is too large to be read")
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def unpack(packed: bytes) -> Any:
+    """Returns the value of a deflated JSON document; one that is long on the disk already may be long in memory."""
+    return read_json(inflate(packed), max(MOST_MEMORY, _RATIO * len(packed)))
+
+
+def weight(text: str | bytes) -> int:
+    """Returns about how many bytes of memory the values of a JSON document take, at most."""
+    if isinstance(text, str):
+        return len(text) + _LIST * text.count("[") + _DICT * text.count("{") + _PLACE * text.count(",")
+    return len(text) + _LIST * text.count(b"[") + _DICT * text.count(b"{") + _PLACE * text.count(b",")
+
+
+def inflate(packed: bytes) -> bytes:
+    """Returns bytes inflated; raises ValueError where they are damaged, or far more than such lists ever are."""
+    most = max(_SMALL, _RATIO * len(packed))
+    stream = zlib.decompressobj()
+    try:
+        data = stream.decompress(packed, most)
+        if stream.unconsumed_tail:
+            raise ValueError("it inflates to far more than it can hold")
+        data += stream.flush()
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if not stream.eof or stream.unused_data:
+        raise ValueError("it is cut short or followed by something else")
+    return data
