@@ -84,6 +84,14 @@ class Cleans(Calls):
     def unlink(self, name: bytes, *, dir_fd: int) -> None:
         """Removes more than it was asked to."""
         os.unlink(name, dir_fd=dir_fd)
+        self._clean(dir_fd)
+
+    def rename(self, old: bytes, new: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        """Removes more than it was asked to rename."""
+        os.rename(old, new, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+        self._clean(src_dir_fd)
+
+    def _clean(self, dir_fd: int) -> None:
         for beside in os.listdir(dir_fd):
             if beside.endswith((".skip", ".env")):
                 os.unlink(beside, dir_fd=dir_fd)

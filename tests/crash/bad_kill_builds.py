@@ -156,7 +156,7 @@ def gc_removes_first() -> Any:
 
 def never_swept() -> Any:
     """Nobody removes what a dead process left in tmp/."""
-    return replaced(vault, sweep_temporaries=lambda _: None)
+    return replaced(vault, sweep_temporaries=lambda *_, **__: None)
 
 
 @contextmanager

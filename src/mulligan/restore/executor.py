@@ -20,12 +20,14 @@ from typing import Protocol
 from mulligan.model.paths import join, parent_of, to_text
 from mulligan.model.plan import Action, Keep
 from mulligan.restore.layout import Layout, temporary_name
-from mulligan.restore.place import Handles, is_absence, is_shared, stands, sync_names
+from mulligan.restore.place import Handles, is_absence, is_shared, reads_back, stands, sync_names
 from mulligan.restore.staging import Stage
 from mulligan.restore.unlocking import Locked, lock_again
 from mulligan.safefs.directory import NO_FLAGS, Directory
 from mulligan.scan.record import Stat
 
+# Removes a name from a directory of the workspace, now or later; the number is its size.
+Discard = Callable[[Directory, bytes, int], None]
 _CHANGED = "changed during the restore"
 
 
@@ -53,7 +55,15 @@ class Executor:
     """Applies the actions of one plan to one workspace."""
 
     def __init__(
-        self, root: Directory, handles: Handles, token: str, layout: Layout, *, seen: Seen, locked: Locked = ()
+        self,
+        root: Directory,
+        handles: Handles,
+        token: str,
+        layout: Layout,
+        *,
+        seen: Seen,
+        locked: Locked = (),
+        discard: Discard | None = None,
     ) -> None:
         self._root = root
         self._handles = handles
@@ -61,6 +71,7 @@ class Executor:
         self._layout = layout
         self._seen = seen
         self._locked = locked
+        self._discard = discard
         self._stage = Stage({}, {}, {})
         self._outcome = Outcome()
         self._touched: set[bytes] = set()
@@ -182,8 +193,16 @@ class Executor:
         if not stands(stage, temporary, action.before, self._seen.trusted_stat(action.path), moved=True):
             self._put_back(number, action, parent, stage)
             return
-        stage.unlink(temporary)
+        self._throw_away(action, stage, temporary)
         self._done(action)
+
+    def _throw_away(self, action: Action, stage: Directory, temporary: bytes) -> None:
+        """Removes a displaced file that is what the plan expected."""
+        seen = self._seen.glance(action.path)
+        if self._discard is None or seen is None:
+            stage.unlink(temporary)
+        else:
+            self._discard(stage, temporary, seen.size)
 
     def _went_with_its_directory(self, action: Action) -> bool:
         """After a crash: whether the directory that held a removed path was removed already."""
@@ -342,7 +361,7 @@ class Executor:
             self._verify(number, action, parent)
             return
         if stands(stage, temporary, action.before, self._seen.trusted_stat(action.path), moved=True):
-            stage.unlink(temporary)
+            self._throw_away(action, stage, temporary)
             self._verify(number, action, parent)
             return
         stage.exchange(temporary, name, to=parent)
@@ -354,9 +373,7 @@ class Executor:
 
     def _verify(self, number: int, action: Action, parent: Directory) -> None:
         """Reads back what was put in place."""
-        if parent.stat(_name(action)).st_ino != self._stage.inodes[number] or not stands(
-            parent, _name(action), action.after
-        ):
+        if not reads_back(parent, _name(action), action.after, self._stage.inodes[number]):
             self._keep(action.path, _CHANGED, "written to right after it was restored")
         else:
             self._done(action)

@@ -57,7 +57,9 @@ def carry_out(
         with vault.database.transaction():
             open_journal(vault.database, journal)
         stager = Stager(root, staged, vault.objects, journal.token, layout)
-        executor = Executor(root, handles, journal.token, layout, seen=seen, locked=journal.locked)
+        executor = Executor(
+            root, handles, journal.token, layout, seen=seen, locked=journal.locked, discard=vault.throw_away
+        )
         try:
             unlock(staged, journal.locked)
             stage = _prepare(stager, executor, git, progress)

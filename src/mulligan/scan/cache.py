@@ -24,6 +24,8 @@ _FRAME = struct.Struct("<IIII")
 _ROOT_PATH = b"\0root"  # no directory has this name
 _GONE = b"\0"
 NO_TREE = bytes(20)
+# What the log of a small project may grow by before it is written anew: every fresh process reads it.
+_SLACK = 256 << 10
 
 
 class Cache:
@@ -120,10 +122,10 @@ class Cache:
         """Appends to the log, or writes it anew when more than half of it is history."""
         packed = b"".join([_frame(path, data) for path, data in frames])
         live = sum(map(len, self._packed.values()))
-        if self._is_ours(store) and self._log_bytes + len(packed) <= 2 * live + (1 << 20):
+        if self._is_ours(store) and self._log_bytes + len(packed) <= 2 * live + _SLACK:
             self._append(store, packed)
         else:
-            self._rewrite(store)
+            self.rewrite(store)
 
     def _is_ours(self, store: Directory) -> bool:
         """Whether the log is as this object left it, and not one that another process wrote meanwhile."""
@@ -138,7 +140,8 @@ class Cache:
         append_at(store, NAME, self._log_bytes, packed)
         self._log_bytes += len(packed)
 
-    def _rewrite(self, store: Directory) -> None:
+    def rewrite(self, store: Directory) -> None:
+        """Writes the log anew."""
         frames = [_frame(path, data) for path, data in self._packed.items()]
         whole = b"".join((_MAGIC, _frame(_ROOT_PATH, b""), *frames, _frame(_ROOT_PATH, self.root_tree + self.note)))
         with store.child(b"tmp") as tmp:
@@ -158,6 +161,14 @@ class Cache:
 def _frame(path: bytes, data: bytes) -> bytes:
     body = path + data
     return _FRAME.pack(len(path), len(data), zlib.crc32(body), 0) + body
+
+
+def compact(store: Directory) -> None:
+    """Writes the log anew without its history."""
+    cache = Cache()
+    cache.load(store)
+    if len(cache):
+        cache.rewrite(store)
 
 
 def discard(store: Directory) -> None:

@@ -30,7 +30,7 @@ from mulligan.safefs.stillness import stamping_clock
 from mulligan.safefs.twin import MOST_TASKS, Twin, can_twin
 from mulligan.scan.cache import Cache
 from mulligan.scan.frame import Frame, attach
-from mulligan.scan.listing import Listing
+from mulligan.scan.listing import Listing, same_names
 from mulligan.scan.reading import FATAL, Sink, Unreadable, capture, fields, names_in
 from mulligan.scan.record import NO_DIRECTORY, STAT, Missed, Record, Stat, can_be_remembered, unproven
 from mulligan.scan.result import Defaults, Scan
@@ -285,9 +285,10 @@ class Scanner:
         if old.has_ignores if known and old else IGNORE_FILE in (names or ()):
             frame.rules = frame.rules.enter(frame.path, self._ignore_file(frame))
             frame.key = self._scope.key(frame.rules, only_tracked=frame.only)
+        remembered = own if can_be_remembered(st.st_mtime_ns) and not self._is_young(st.st_ctime_ns) else NO_DIRECTORY
         if (
-            known
-            and old
+            old
+            and (known or same_names(frame.directory, old, names or []))
             and old.key == frame.key
             and old.trusted
             and not frame.unruly
@@ -296,12 +297,14 @@ class Scanner:
         ):
             record = self._verify(frame, old)
             if record is not None:
+                if not known:
+                    record, frame.changed = record.copy(), True
+                    record.stat = remembered
                 frame.record, frame.out = record, frozenset(m.name for m in record.missed)
                 return
         record = frame.record = self._evaluate(frame, names_in(frame.directory) if names is None else names)
         frame.out = frozenset(m.name for m in record.missed)
-        record.key, record.perm = frame.key, frame.perm
-        record.stat = own if can_be_remembered(st.st_mtime_ns) and not self._is_young(st.st_ctime_ns) else NO_DIRECTORY
+        record.key, record.perm, record.stat = frame.key, frame.perm, remembered
 
     def _ignore_file(self, frame: Frame) -> bytes:
         try:

@@ -6,19 +6,22 @@ Only for a process that holds the writer's lock: anybody else's temporary would 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from contextlib import suppress
 
 from mulligan.safefs.directory import Directory
 
 
-def sweep_temporaries(directory: Directory) -> None:
-    """Empties tmp/ of a store, and completes packs that a crash left without their index."""
+def sweep_temporaries(directory: Directory, sparing: Container[bytes] = ()) -> None:
+    """Empties tmp/ of a store but for some names, and completes packs that a crash left without their index."""
     try:
         tmp = directory.child(b"tmp")
     except FileNotFoundError:
         return
     with tmp:
         for name in tmp.names():
+            if name in sparing:
+                continue
             try:
                 tmp.unlink(name, missing_ok=True)
             except (IsADirectoryError, PermissionError):

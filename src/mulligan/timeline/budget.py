@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from mulligan.errors import NoRoom
+from mulligan.model.objects import COMMIT, parse_commit
 from mulligan.model.sizes import format_size
 from mulligan.scan import cache
 from mulligan.store.reach import reach, reachable
@@ -37,8 +38,12 @@ def prune(
     vault.next_epoch()
     if cache.root_tree_of(vault.directory) not in vault.checkpoints.files_trees():
         cache.discard(vault.directory)
-    live = reachable(vault.objects, [*vault.checkpoints.roots().values(), *extra]).union(PERMANENT, relied)
-    trees = [entry.files_tree for entry in vault.checkpoints.oldest()]
+    else:
+        cache.compact(vault.directory)
+    roots = vault.checkpoints.roots().values()
+    live = reachable(vault.objects, [*roots, *extra]).union(PERMANENT, relied)
+    # Of everything that a checkpoint holds, versions follow each other: of files, and of what is said about them.
+    trees = [parse_commit(vault.objects.read(commit, COMMIT)).tree for commit in roots]
     freed = collect(vault.objects, live, chains=version_chains(vault.objects.read_tree, trees), progress=progress)
     if vault.checkpoints.count() > _MANY_REFS:
         pack_refs(vault.directory)

@@ -19,6 +19,7 @@ from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, GitState, moment
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.database import Database, as_column, from_column, is_whole
+from mulligan.timeline.retention import Aged
 from mulligan.timeline.seals import COLUMNS
 
 POSITION = "position"
@@ -186,6 +187,13 @@ class Checkpoints:
         where, values = ("WHERE kind=? ", [kind]) if kind else ("", [])
         return self._select(f"{where}ORDER BY seq DESC LIMIT ?", *values, -1 if limit is None else limit)
 
+    def ages(self, kind: str) -> list[Aged]:
+        """Returns when each checkpoint of a kind was made, newest first."""
+        return [
+            Aged(*row)
+            for row in self._db.rows("SELECT id, created_ns FROM checkpoint WHERE kind=? ORDER BY seq DESC", kind)
+        ]
+
     def oldest(self) -> list[Entry]:
         """Returns every checkpoint, oldest first."""
         return self._select("ORDER BY seq")
@@ -199,8 +207,9 @@ class Checkpoints:
         return found
 
     def roots(self) -> dict[str, bytes]:
-        """Returns the commit of each checkpoint."""
-        return {row[0]: bytes.fromhex(row[1]) for row in self._db.rows("SELECT id, commit_id FROM checkpoint")}
+        """Returns the commit of each checkpoint, the oldest first."""
+        rows = self._db.rows("SELECT id, commit_id FROM checkpoint ORDER BY seq")
+        return {row[0]: bytes.fromhex(row[1]) for row in rows}
 
     def files_trees(self) -> set[bytes]:
         """Returns the files trees that some checkpoint holds."""

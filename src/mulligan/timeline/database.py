@@ -51,6 +51,7 @@ CREATE INDEX checkpoint_name ON checkpoint (name);
 CREATE INDEX checkpoint_kind ON checkpoint (kind);
 CREATE INDEX checkpoint_parent ON checkpoint (parent);
 CREATE TABLE move (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, what TEXT NOT NULL, seal BLOB NOT NULL);
+CREATE INDEX move_id ON move (id);
 CREATE TABLE redo (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, what TEXT NOT NULL, seal BLOB NOT NULL);
 CREATE TABLE journal (one INTEGER PRIMARY KEY CHECK (one = 1), phase TEXT NOT NULL, plan BLOB NOT NULL, seal BLOB NOT NULL);
 CREATE TABLE fresh_ref (id TEXT PRIMARY KEY, commit_id TEXT NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID;

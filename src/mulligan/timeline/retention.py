@@ -8,6 +8,7 @@ only an explicit delete removes them.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from mulligan.model.policy import Retention
 from mulligan.timeline.commits import Entry
@@ -17,9 +18,16 @@ EVICTION_ORDER = ("step", "automatic", "session", "safety")
 _DAY_NS = 86_400_000_000_000
 
 
+class Aged(NamedTuple):
+    """A checkpoint and when it was made: all that retention by kind needs to know, with every single save."""
+
+    id: str
+    created_ns: int
+
+
 def expired(
-    entries: Sequence[Entry], kind: str, retention: Retention, *, now_ns: int, pinned: Collection[str]
-) -> list[Entry]:
+    entries: Sequence[Aged], kind: str, retention: Retention, *, now_ns: int, pinned: Collection[str]
+) -> list[Aged]:
     """Returns which of one kind (newest first) are over their count or age."""
     limit = retention.limit(kind)
     if limit is None:

@@ -127,10 +127,12 @@ def record(
             also()
         vault.record_workspace()
         keep = pinned | vault.moves.needed() | {checkpoints.position(), entry.id, entry.checkpoint.parent or ""}
-        listed = checkpoints.newest(kind=entry.checkpoint.kind) if _may_expire(vault, entry) else []
-        for old in expired(listed, entry.checkpoint.kind, vault.settings.retention, now_ns=now_ns, pinned=keep):
-            remove(vault, old)
-            gone.append(old)
+        ages = checkpoints.ages(entry.checkpoint.kind) if _may_expire(vault, entry) else []
+        for aged in expired(ages, entry.checkpoint.kind, vault.settings.retention, now_ns=now_ns, pinned=keep):
+            old = checkpoints.by_id(aged.id)
+            if old is not None:
+                remove(vault, old)
+                gone.append(old)
     vault.settle()
     return gone
 

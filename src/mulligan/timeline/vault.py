@@ -25,6 +25,7 @@ from mulligan.safefs.trouble import typed
 from mulligan.store import refs, repository
 from mulligan.store.objects import ObjectStore
 from mulligan.store.sweep import sweep_temporaries
+from mulligan.store.trash import Trash
 from mulligan.timeline.checkpoints import Checkpoints
 from mulligan.timeline.commits import read_state
 from mulligan.timeline.database import NAME, Database
@@ -34,6 +35,9 @@ from mulligan.timeline.moves import Moves
 _STORE_ID, _WORKSPACE, _INODE, _EPOCH = "store_id", "workspace", "workspace_inode", "epoch"
 # What a store whose making was cut short may hold before it has a name; the configuration, which names it, comes last.
 _BEGINNINGS = frozenset({b"objects", b"refs", b"tmp", b"HEAD", b"lock"})
+
+# Who waits for these must not wait for what an earlier restore left to be removed; all others free the disk for real.
+_QUICK = frozenset({"save", "restore", "undo", "redo"})
 
 # What a forked process inherited, kept from being closed by it.
 _PARENTS: list[tuple[Database | None, ObjectStore | None, Directory | None]] = []
@@ -50,6 +54,7 @@ class Vault:
         self._database: Database | None = None
         self._held = False
         self._process = os.getpid()
+        self._trash = Trash()
 
     # -- parts ----------------------------------------------------------------------------------
 
@@ -98,6 +103,7 @@ class Vault:
 
     def close(self) -> None:
         """Closes everything; the next use opens it again."""
+        self._trash.empty()
         for part in (self._database, self._objects, self._directory):
             if part is not None:
                 part.close()
@@ -251,6 +257,10 @@ class Vault:
 
     # -- writing --------------------------------------------------------------------------------
 
+    def throw_away(self, directory: Directory, name: bytes, size: int) -> None:
+        """Removes from a directory of the workspace what a checkpoint holds; the disk may be freed later."""
+        self._trash.take(self.directory, directory, name, size)
+
     @contextmanager
     def writing(self, purpose: str, *, create: bool = False) -> Iterator[None]:
         """Holds the store for one writing operation."""
@@ -269,7 +279,9 @@ class Vault:
         with exclusive(self._directory, wait=self.settings.wait, purpose=purpose), self._holding():
             if create:
                 self.create()
-            sweep_temporaries(self.directory)
+            if purpose not in _QUICK:
+                self._trash.empty()
+            sweep_temporaries(self.directory, sparing=self._trash.names)
             self.objects.refresh()
             self._heal_refs()
             yield

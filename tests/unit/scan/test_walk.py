@@ -186,3 +186,37 @@ def test_a_tracked_file_deleted_in_an_ignored_directory_is_a_deletion(project, w
     assert ws.restore(before).created == ["dist/kept", "dist/sub/kept"]
     git("rm", "-q", "--cached", "dist/kept", cwd=project)
     assert [row.reason for row in ws.save("three").not_captured] == ["newly ignored"]
+
+
+def test_a_file_renamed_over_another_costs_no_decision_about_its_neighbours(project, monkeypatch):
+    for number in range(20):
+        put(project, f"d/f{number}", "x")
+    seen = Looking(project)
+    seen.look()
+    put(project, "d/.swap", "new")
+    os.rename(project / "d/.swap", project / "d/f3")
+    decided = []
+    decide = walk.Scope.decide
+    monkeypatch.setattr(
+        walk.Scope, "decide", lambda self, path, *a, **k: decided.append(path) or decide(self, path, *a, **k)
+    )
+    scan = seen.look()
+    assert [path for path in decided if path.startswith(b"d/")] == []
+    assert dict.fromkeys(names(scan)) == dict.fromkeys(names(Looking(project).look()))
+    assert scan.tree == Looking(project).look().tree
+
+
+@pytest.mark.parametrize("name", ["d", "gone", "f", "link"])
+def test_a_name_that_changes_its_kind_is_decided_anew(project, name):
+    """The same names stand in the directory as before, and one of them is something else."""
+    put(project, ".gitignore", "gone/\n")
+    for path in ("a/d/inner", "a/d2/inner", "b/gone/inner", "b/d/inner", "c/f", "c/d/inner"):
+        put(project, path, "x")
+    (project / "c/link").symlink_to("f")
+    seen = Looking(project)
+    seen.look()
+    for place in (path / name for path in project.iterdir() if path.is_dir() and (path / name).exists()):
+        os.rename(place, project.parent / f"{place.parent.name}-{name}")
+        (put(project, str(place.relative_to(project)), "y") if name in ("d", "gone") else place.mkdir())
+    scan, fresh = seen.look(), Looking(project).look()
+    assert (scan.tree, names(scan), reasons(scan)) == (fresh.tree, names(fresh), reasons(fresh))
