@@ -28,6 +28,7 @@ from mulligan.scan.record import Stat
 
 # Removes a name from a directory of the workspace, now or later; the number is its size.
 Discard = Callable[[Directory, bytes, int], None]
+
 _CHANGED = "changed during the restore"
 
 
