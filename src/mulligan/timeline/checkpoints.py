@@ -17,7 +17,7 @@ from typing import Any
 from mulligan.errors import AmbiguousCheckpoint, NothingSaved, StoreDamaged, UnknownCheckpoint
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, GitState, moment
-from mulligan.timeline.commits import Entry
+from mulligan.timeline.commits import HELD, Entry
 from mulligan.timeline.database import Database, as_column, from_column, is_whole
 from mulligan.timeline.retention import Aged
 from mulligan.timeline.seals import COLUMNS
@@ -189,10 +189,9 @@ class Checkpoints:
 
     def ages(self, kind: str) -> list[Aged]:
         """Returns when each checkpoint of a kind was made, newest first."""
-        return [
-            Aged(*row)
-            for row in self._db.rows("SELECT id, created_ns FROM checkpoint WHERE kind=? ORDER BY seq DESC", kind)
-        ]
+        rows = self._db.rows("SELECT id, created_ns, metadata FROM checkpoint WHERE kind=? ORDER BY seq DESC", kind)
+        # Metadata of which none says the word need not be taken apart.
+        return [Aged(row[0], row[1], HELD in row[2] and json.loads(row[2]).get(HELD) is True) for row in rows]
 
     def oldest(self) -> list[Entry]:
         """Returns every checkpoint, oldest first."""

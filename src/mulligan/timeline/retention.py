@@ -19,10 +19,11 @@ _DAY_NS = 86_400_000_000_000
 
 
 class Aged(NamedTuple):
-    """A checkpoint and when it was made: all that retention by kind needs to know, with every single save."""
+    """A checkpoint, when it was made and whether it is held: all that retention by kind asks, with every single save."""
 
     id: str
     created_ns: int
+    held: bool = False
 
 
 def expired(
