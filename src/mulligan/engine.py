@@ -173,6 +173,7 @@ class Workspace(WithSessions):
             "git": look.git.to_dict() if look.git else None,
             "pending": self.pending(),
             "watcher": self._bench.watcher_state(),
+            **self.protection(),
             "warnings": [*self.settings.warnings, *all_stores.warnings(self.settings, replaced=replaced)],
         }
 
@@ -229,11 +230,20 @@ class Workspace(WithSessions):
         self._events.emit("restored", report)
         return report
 
-    def undo(self) -> RestoreReport:
-        """Goes one operation back, to the newest earlier state that differs from the workspace; an agent's turn is one operation."""
+    def undo(self, *, session: str | None = None) -> RestoreReport:
+        """
+        Goes one operation back, to the newest earlier state that differs from the workspace.
+
+        All that an agent did for one prompt is one operation; what others did meanwhile is kept. With `session`, the newest turn of
+        that session (the beginning of its id will do) is taken back wherever it stands, and everything else is kept.
+        """
         with self._writing("undo", needed=True):
             moves = self._bench.vault.moves.down()
-            report = self._bench.step("undo", moves, skip=self._steps_of_turn(moves))
+            steps = self._steps_of_turn(moves)
+            if session is not None:
+                report = self._undo_session(session)
+            else:
+                report = self._undo_turn(moves, steps) or self._bench.step("undo", moves, skip=steps)
         if report is None:
             raise NothingToUndo(
                 "There is no earlier state that differs from the workspace. Nothing was changed.", hint="mulligan log"

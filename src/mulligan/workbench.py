@@ -304,7 +304,7 @@ class Workbench:
         promised: RestorePlan | None = None,
     ) -> RestoreReport:
         """Brings a checkpoint back, with git or with a commit to `stage`. With `promised`, exactly that plan or PlanStale."""
-        self._refuse_replaced()
+        self.refuse_replaced()
         with self.vault.objects.writer() as writer:
             look = self.look(writer, by_name=entry.by_name)
             planned = self.git.plan(entry) if git else self.git.plan_staging(stage) if stage else None
@@ -314,11 +314,11 @@ class Workbench:
                     "The workspace is no longer what the plan was made for. Nothing was changed.",
                     hint="Plan again: mulligan restore REF --dry-run",
                 )
-            return self._go(entry, plan, look, writer, verb="restore", git=planned)
+            return self.go(entry, plan, look, writer, verb="restore", git=planned)
 
     def step(self, verb: str, states: list[Move], *, skip: range = range(0)) -> RestoreReport | None:
         """Restores the first of some states, but for those to skip, that differs from the workspace; None when none does."""
-        self._refuse_replaced()
+        self.refuse_replaced()
         with self.vault.objects.writer() as writer:
             look: Look | None = None
             for depth, move in enumerate(states):
@@ -332,10 +332,10 @@ class Workbench:
                 git = self.git.plan_back(entry) if crossed else None
                 if git is not None or self._differs(entry, move, look):
                     plan = self.plan(entry, look if move.what != "state" else None, None, move.what, git=git)
-                    return self._go(entry, plan, look, writer, verb=verb, depth=depth + (verb == "redo"), git=git)
+                    return self.go(entry, plan, look, writer, verb=verb, depth=depth + (verb == "redo"), git=git)
         return None
 
-    def _go(
+    def go(
         self,
         entry: Entry,
         plan: RestorePlan,
@@ -411,7 +411,7 @@ class Workbench:
             return True
         return move.what != "files" and bool(self.providers) and self.providers.capture() != entry.checkpoint.state
 
-    def _refuse_replaced(self) -> None:
+    def refuse_replaced(self) -> None:
         """Another directory with files of its own stands here: saving it first is the user's word that it belongs."""
         root = self.settings.workspace
         if self.vault.is_replaced() and os.listdir(root):

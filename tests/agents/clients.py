@@ -148,3 +148,63 @@ def claude_variables(url: str) -> dict[str, str]:
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
     }
+
+
+# -- Codex ------------------------------------------------------------------------------------------
+
+
+def configure_codex(project: Project, url: str) -> None:
+    """Leads Codex to the scripted model and says, as a person would, that the project is trusted."""
+    config = f"""\
+model = "gpt-5.5"
+model_provider = "scripted"
+[model_providers.scripted]
+name = "scripted"
+base_url = "{url}/v1"
+env_key = "SCRIPTED_KEY"
+wire_api = "responses"
+[projects."{project.root}"]
+trust_level = "trusted"
+"""
+    folder = project.home / ".codex"
+    folder.mkdir(exist_ok=True)
+    (folder / "config.toml").write_text(config)
+
+
+def codex_argv(codex: str, prompt: str) -> list[str]:
+    """The command line of one turn of Codex."""
+    return [codex, "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", prompt]
+
+
+def approve_codex_hooks(project: Project, codex: str) -> list[str]:
+    """Plays the person who approves all hooks, as Codex's own dialog does; returns what Codex said of each before."""
+    server = subprocess.Popen(
+        [codex, "app-server"],
+        cwd=project.root,
+        env=project.environment(SCRIPTED_KEY="x"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+    def ask(number: int, method: str, params: Any) -> Any:
+        assert server.stdin and server.stdout
+        server.stdin.write(json.dumps({"id": number, "method": method, "params": params}) + "\n")
+        server.stdin.flush()
+        for line in server.stdout:
+            answer = json.loads(line)
+            if answer.get("id") == number:
+                return answer["result"]
+        raise AssertionError("codex app-server ended")
+
+    try:
+        ask(1, "initialize", {"clientInfo": {"name": "test", "title": "test", "version": "1"}})
+        hooks = ask(2, "hooks/list", {"cwds": [str(project.root)]})["data"][0]["hooks"]
+    finally:
+        server.kill()
+        server.communicate()
+    lines = [f'[hooks.state."{hook["key"]}"]\ntrusted_hash = "{hook["currentHash"]}"\n' for hook in hooks]
+    with open(project.home / ".codex" / "config.toml", "a") as config:
+        config.write("".join(lines))
+    return [hook["trustStatus"] for hook in hooks]

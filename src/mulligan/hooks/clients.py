@@ -118,15 +118,17 @@ def understand(client: Client, payload: Payload, *, directory: str) -> Event:
     if tool in _READING.get(client.name, ()):
         return NOTHING
     where = directory or _text(payload, "cwd") or _first(payload.get("workspace_roots"))
-    prompt = _text(payload, "prompt")
+    prompt, paths = _text(payload, "prompt"), tuple(_named_paths(arguments, where))
+    # A patch is told by its files: its text begins with the same words every time.
+    told = ", ".join(paths) if tool == "apply_patch" and paths else arguments
     deed = Deed(
         client.name,
         _text(payload, "session_id", "conversation_id", "sessionID"),
         kind,
         tool=tool,
         call=_text(payload, "tool_use_id", "callID") if tool else _call(kind, payload),
-        text=summary(arguments, where) if tool else summary(prompt),
-        paths=tuple(_named_paths(arguments, where)),
+        text=summary(told, where) if tool else summary(prompt),
+        paths=paths,
         subagent=_text(payload, "agent_id"),
         transcript=_text(payload, "transcript_path"),
         pending=_pending(payload),

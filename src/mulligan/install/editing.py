@@ -93,10 +93,10 @@ def _remove(to: Destination) -> None:
     folder, name = os.path.split(to.path)
     with Directory.open(to.root) as root, root.descend(os.fsencode(folder)) as directory:
         directory.unlink(os.fsencode(name), missing_ok=True)
-    above, last = os.path.split(folder)
-    # A directory that held nothing else was made for it.
-    with suppress(OSError), Directory.open(to.root) as root, root.descend(os.fsencode(above)) as directory:
-        if last and last != "hooks":
+    # Directories that held nothing else were made for it; git's own are not.
+    while folder and not folder.startswith(".git/"):
+        folder, last = os.path.split(folder)
+        with suppress(OSError), Directory.open(to.root) as root, root.descend(os.fsencode(folder)) as directory:
             directory.rmdir(os.fsencode(last))
 
 

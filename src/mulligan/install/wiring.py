@@ -151,7 +151,7 @@ def _block(path: str, lines: Callable[[str], str], *, head: str = "", executable
 
     def take(text: str, _: str) -> str | None:
         rest = _BLOCK.sub("", text, count=1)
-        return None if rest in {"", head} else rest
+        return None if rest.strip() in {"", head.strip()} else rest
 
     return Edit(path, put, take, lambda text: bool(text and _BLOCK.search(text)), executable)
 

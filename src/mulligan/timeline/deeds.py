@@ -167,6 +167,11 @@ class Deeds:
         where, values = ("WHERE session=? ", [as_column(session)]) if session is not None else ("", [])
         return self._select(f"{where}ORDER BY seq DESC LIMIT ?", *values, -1 if limit is None else limit)
 
+    def heard(self) -> list[Recorded]:
+        """Returns the newest deed of each agent."""
+        rows = self._db.rows("SELECT json_extract(about, '$.agent'), max(seq) FROM deed GROUP BY 1 ORDER BY 2 DESC")
+        return [self._select("WHERE seq=?", row[1])[0] for row in rows]
+
     def session(self, beginning: str) -> str:
         """Returns the session whose id begins so; raises UnknownCheckpoint when none or several do."""
         rows = self._db.rows("SELECT session, max(seq) FROM deed GROUP BY session ORDER BY 2")

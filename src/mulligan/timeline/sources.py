@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from mulligan.diff.compare import Change
 from mulligan.errors import UserError
-from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, MODE_FILE, TREE, TreeEntry, parse_tree
+from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, MODE_FILE, TREE, TreeEntry, object_id, parse_tree
 from mulligan.model.paths import join
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.trees import NONE, parse_odd
@@ -55,6 +55,13 @@ class Source:
         """Returns an object's bytes."""
         found = self._overlay.get(oid)
         return found[1] if found is not None and found[0] == kind else self._store.read(oid, kind)
+
+    def lay(self, kind: bytes, data: bytes) -> bytes:
+        """Puts an object in front that neither the store nor the scan has; returns its id."""
+        oid = object_id(kind, data)
+        # Not into the scan's own: what it holds is written with the next checkpoint.
+        self._overlay = {**self._overlay, oid: (kind, data)}
+        return oid
 
     def read_tree(self, oid: bytes) -> list[TreeEntry]:
         """Returns a tree's entries."""

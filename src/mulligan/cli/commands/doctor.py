@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from datetime import datetime
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.findings import problem_lines
+from mulligan.install.checkup import Wired, check
+from mulligan.present.text import count
 from mulligan.present.visible import visible
+from mulligan.settings import places
+from mulligan.timeline.failures import forget
 
 USAGE = "doctor"
 DESCRIPTION = """\
@@ -15,6 +20,8 @@ Repair the store and finish what was cut short.
 
 A restore that was interrupted is finished or taken back, left-overs are removed, a lost database is rebuilt from the
 checkpoints themselves. Nothing that can still be read is thrown away.
+
+Also says which agents are wired up, whether their hooks fire, and what hooks could not do; those failures are then forgotten.
 """
 EXAMPLES = (
     ("mulligan doctor", "after a crash, a full disk, or exit code 90"),
@@ -30,15 +37,33 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, _args: argparse.Namespace) -> Result:
     """Repairs what can be repaired."""
-    report = context.workspace.doctor()
-    return Result(report, report.to_dict, 0 if report.ok else 90)
+    workspace = context.workspace
+    report = workspace.doctor()
+    agents, failures = _agents(context), workspace.protection()["failures"]
+    forget(workspace.settings)
+    document = {"agents": [each.to_dict() for each in agents], "failures": failures}
+    return Result((report, agents, failures), lambda: {**report.to_dict(), **document}, 0 if report.ok else 90)
+
+
+def _agents(context: Context) -> list[Wired]:
+    heard = {
+        each["agent"]: datetime.fromisoformat(each["at"]).timestamp()
+        for each in context.workspace.protection()["agents"]
+    }
+    return check(project=context.settings.workspace, home=places(context.environ).home, heard=heard)
 
 
 def render(context: Context, result: Result) -> None:
     """Prints what was repaired and what remains."""
-    report, style = result.value, context.out.style
+    (report, agents, failures), style = result.value, context.out.style
     context.out.lines([f"{style('yellow', 'repaired')}  {visible(done)}" for done in report.repaired])
     if report.ok:
         context.out.line(f"{style('green', 'ok')}  the store is sound")
     else:
         context.out.lines(problem_lines(report.problems, style))
+    for each in agents:
+        said = visible(each.problem) or f"wired up, and heard of ({visible(each.files[0])})"
+        context.out.line(f"{style('yellow' if each.problem else 'green', each.agent)}  {said}")
+    if failures["last"]:
+        why = visible(str(failures["last"].get("why")))
+        context.out.line(f"hooks failed {count(failures['count'], 'time')}, last because: {why}")

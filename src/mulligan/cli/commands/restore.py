@@ -7,11 +7,12 @@ import argparse
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.restoring import finished, render_report
+from mulligan.cli.usage import UsageError
 from mulligan.errors import UserError
 from mulligan.model.plan import RestorePlan
 from mulligan.present.timeline import plan_lines
 
-USAGE = "restore REF [-y] [--dry-run] [--git] [--state | --all] [-- PATH…]"
+USAGE = "restore REF | --before WORDS [-y] [--dry-run] [--git] [--state | --all] [-- PATH…]"
 DESCRIPTION = """\
 Bring the workspace, or some paths of it, back to a checkpoint.
 
@@ -25,7 +26,7 @@ checkpoint. Commits made since stay reachable under refs/mulligan/, and `mulliga
 EXAMPLES = (
     ('mulligan restore "login works"', "show the plan, ask, restore"),
     ("mulligan restore @ -- src tests/test_app.py", "only these, as they were at the position"),
-    ("mulligan restore latest~2 --dry-run", "the plan and nothing else"),
+    ("mulligan restore @prompt-2 --dry-run", "the plan, and nothing else, for going back to an agent's second prompt"),
     ("mulligan restore 1f2e3d4c --git -y", "files, HEAD, branch and index together, without a question"),
 )
 EXIT_CODES = (0, 1, 3, 10, 11, 83, 90, 91)
@@ -34,7 +35,15 @@ PATHS = "many"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
-    parser.add_argument("ref", metavar="REF", help="@, latest, latest~2, a name, an id or the beginning of one")
+    parser.add_argument(
+        "ref",
+        metavar="REF",
+        nargs="?",
+        help="@, latest, latest~2, @prompt-2, @tool-17, a name, an id or the beginning of one",
+    )
+    parser.add_argument(
+        "--before", metavar="WORDS", help="as it was before the newest prompt or tool call that mentions this"
+    )
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="print the plan and change nothing")
     parser.add_argument("--git", action="store_true", help="move HEAD, its branch and the index back too")
@@ -52,6 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Plans, asks, applies."""
+    if (args.ref is None) == (args.before is None):
+        raise UsageError("Either REF or --before WORDS is needed.", hint='mulligan restore --before "the migration"')
+    args.ref = args.ref or f"@before:{args.before}"
     workspace = context.saved
     paths = context.paths(args.paths)
     asks = context.interactive and not args.yes

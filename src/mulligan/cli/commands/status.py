@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from datetime import datetime
 from typing import Any
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
 from mulligan.model.sizes import format_size
-from mulligan.present.text import Style, bar, columns, count
+from mulligan.present.text import Style, ago, bar, columns, count
 from mulligan.present.timeline import not_captured_lines
 from mulligan.present.visible import visible
 
@@ -52,12 +53,29 @@ def render(context: Context, result: Result) -> None:
         ("size", _size(status["bytes"], status["budget"], style)),
         ("changed", _changes(status["unsaved"])),
     ]
+    rows += [("agent", _agent(each, context)) for each in status["agents"]]
     context.out.lines(columns(rows, paint=lambda _row, at, text: style("dim", text) if at == 0 else text))
+    _failed(context, status["failures"])
     _unprotected(
         context, [NotCaptured(entry["path"], entry["reason"], entry["detail"]) for entry in status["not_captured"]]
     )
     said = context.settings.warnings
     context.out.lines([style("yellow", f"warning: {visible(text)}") for text in status["warnings"] if text not in said])
+
+
+def _agent(heard: dict[str, Any], context: Context) -> str:
+    when = ago(datetime.fromisoformat(heard["at"]), context.now())
+    return f"{visible(heard['agent'])}, heard of {when} (session {visible(heard['session'][:8])}, prompt {heard['prompt']})"
+
+
+def _failed(context: Context, failures: dict[str, Any]) -> None:
+    last = failures["last"]
+    if last is None:
+        return
+    times = count(failures["count"], "time")
+    said = f"protection failed {times}, last at {last.get('at')} ({last.get('agent')}): {last.get('why')}"
+    context.out.line(context.out.style("red", visible(said)))
+    context.out.line("  what changed meanwhile is in the next checkpoint; begin anew: mulligan doctor")
 
 
 def _kinds(tally: dict[str, int]) -> str:

@@ -1,0 +1,109 @@
+"""
+Whether agents are really wired up, and listened to.
+
+Hooks that stand in a file need not fire: an agent may not have been started since, or may not trust them. Codex passes over hooks
+that its user has not approved, without a word; its approvals stand in its own configuration. They are read here and never
+written: to approve is the user's alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from typing import Any, NamedTuple
+
+from mulligan.install.editing import Wiring
+from mulligan.install.hook_files import HOOKS, is_ours
+from mulligan.install.targets import SCOPES
+from mulligan.install.wiring import AGENTS, mark_of
+from mulligan.safefs.userfile import read_user_file
+
+_LARGEST = 4 << 20
+_EXECUTABLE = re.compile(r"(\S+|'[^']*') -P -m mulligan hook")
+
+
+class Wired(NamedTuple):
+    """One agent: the files that hold our hooks, and what keeps them from working, as far as it can be seen."""
+
+    agent: str
+    files: tuple[str, ...]
+    problem: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON form."""
+        return {"agent": self.agent, "files": list(self.files), "problem": self.problem}
+
+
+def check(*, project: str, home: str, heard: dict[str, float]) -> list[Wired]:
+    """Returns the agents that are wired up here; `heard` says when each was last heard of."""
+    found = []
+    for agent in AGENTS.values():
+        files = [
+            path
+            for scope in SCOPES
+            if agent.edits(scope) and (agent.name != "git" or os.path.isdir(os.path.join(project, ".git", "hooks")))
+            for path in Wiring(agent, scope, project=project, home=home).installed()
+        ]
+        if files:
+            found.append(Wired(agent.name, tuple(files), _problem(agent.name, files, home, heard.get(agent.name))))
+    return found
+
+
+def _problem(agent: str, files: list[str], home: str, heard: float | None) -> str:
+    gone = [path for file in files if (path := _missing_python(file))]
+    if gone:
+        return f"{gone[0]} is gone, so the hooks do nothing. Again: mulligan install {agent}"
+    untrusted = [event for file in files for event in codex_untrusted(file, home)] if agent == "codex" else []
+    if untrusted:
+        return (
+            f"Codex does not trust {len(untrusted)} of its hooks ({', '.join(untrusted)}) and passes over them in silence. "
+            "Start codex, type /hooks, and approve them if they are what you installed."
+        )
+    written = max((_written(file) for file in files), default=0.0)
+    if heard is None or heard < written:
+        return "nothing was heard of it since the hooks were written; they work from its next session on"
+    return ""
+
+
+def _written(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _read(path: str) -> str:
+    try:
+        return (read_user_file(path, limit=_LARGEST) or b"").decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _missing_python(path: str) -> str:
+    """Returns the interpreter that a file of hooks names, if it is not there any more."""
+    named = _EXECUTABLE.search(_read(path))
+    python = named[1].strip("\"'") if named else ""
+    return python if os.path.isabs(python) and not os.path.exists(python) else ""
+
+
+def codex_untrusted(path: str, home: str) -> list[str]:
+    """Returns the events of a Codex hooks file for which its user has approved no hook of ours."""
+    try:
+        hooks = json.loads(_read(path) or "{}").get(HOOKS, {})
+        state = tomllib.loads(_read(os.path.join(home, ".codex", "config.toml"))).get(HOOKS, {}).get("state", {})
+    except (ValueError, AttributeError):
+        return []  # Codex itself will say what is wrong with them
+    mark, untrusted = mark_of("codex"), []
+    for event, groups in hooks.items():
+        for at, group in enumerate(groups):
+            for number, handler in enumerate(group.get("hooks", ())):
+                key = f"{path}:{_snake(event)}:{at}:{number}"
+                if is_ours(handler, mark) and not state.get(key, {}).get("trusted_hash"):
+                    untrusted.append(event)
+    return untrusted
+
+
+def _snake(event: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", event).lower()

@@ -1,0 +1,42 @@
+"""The story of agents' sessions, for a person's screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from mulligan.present.text import PLAIN, Style, ago, shorten, some
+from mulligan.present.visible import visible
+
+
+def story_lines(chapters: Sequence[Any], *, now: datetime, style: Style = PLAIN, width: int | None = None) -> list[str]:
+    """Returns a headline per prompt, a line per tool call, and what each changed."""
+    lines: list[str] = []
+    for chapter in chapters:
+        when = ago(datetime.fromisoformat(chapter.at), now)
+        asked = shorten(visible(chapter.text) or "-", (width or 100) - 12)
+        lines += [
+            *([""] if lines else []),
+            f"{style('bold', f'prompt {chapter.prompt}')}  {asked}",
+            style(
+                "dim",
+                f"  {visible(chapter.agent)} {visible(chapter.session[:8])}, {when}{'' if chapter.ended else ', not ended'}",
+            ),
+        ]
+        for each in chapter.happened:
+            lines += _happening(each, style, width or 100)
+        if not any(each.changed for each in chapter.happened):
+            lines.append(style("dim", "  no files changed"))
+    return lines
+
+
+def _happening(each: Any, style: Style, width: int) -> list[str]:
+    number = f"tool {each.number}" if each.number else ""
+    what = f"{visible(each.name)}: {visible(each.text)}" if each.text else visible(each.name)
+    mark = "  failed" if each.failed else "" if each.ended else "  cut off"
+    line = f"  {number:<8} {shorten(what, width - 22)}{style('yellow', mark)}"
+    if not each.changed:
+        return [line]
+    paths = some([visible(path) for path in each.changed[:4]], of=len(each.changed))
+    return [line, f"           {style('yellow', each.checkpoint[:8])}  {shorten(paths, width - 22)}"]

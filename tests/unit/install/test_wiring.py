@@ -1,0 +1,210 @@
+"""Agents are wired up by editing their files: what a person wrote there stays, and everything can be taken back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from mulligan.install.checkup import codex_untrusted
+from mulligan.install.hook_files import with_hooks, without_hooks
+from mulligan.install.wiring import AGENTS
+from tools import cli, cli_json, git, plain_environment
+
+JSON_AGENTS = {
+    "claude-code": ".claude/settings.local.json",
+    "codex": ".codex/hooks.json",
+    "gemini": ".gemini/settings.json",
+    "cursor": ".cursor/hooks.json",
+}
+PLACES = JSON_AGENTS | {"opencode": ".opencode/plugin/mulligan.js", "aider": ".aider.conf.yml"}
+MINE = {
+    "permissions": {"allow": ["Bash(ls)"], "ü": "é"},
+    "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "my-own"}]}]},
+}
+
+
+def install(project, *words, expect=0):
+    return cli_json("install", *words, cwd=project, expect=expect)
+
+
+def entries(project):
+    return sorted(str(path.relative_to(project)) for path in project.rglob("*"))
+
+
+@pytest.mark.parametrize("agent", PLACES)
+def test_install_twice_then_uninstall_leaves_nothing(project, agent):
+    assert [step["action"] for step in install(project, agent, "--dry-run")["steps"]] == ["create"]
+    assert entries(project) == []
+    assert [step["action"] for step in install(project, agent)["steps"]] == ["create"]
+    text = (project / PLACES[agent]).read_text()
+    assert "mulligan" in text and sys.executable in text
+    assert [step["action"] for step in install(project, agent)["steps"]] == ["unchanged"]
+    assert (project / PLACES[agent]).read_text() == text
+    install(project, agent, "--uninstall")
+    assert entries(project) == []
+    assert install(project, agent, "--uninstall")["steps"] == []
+
+
+@pytest.mark.parametrize("agent", JSON_AGENTS)
+@pytest.mark.parametrize("indent", [None, 2, 4, "\t"])
+def test_settings_that_are_there_stay_byte_for_byte(project, agent, indent):
+    file = project / JSON_AGENTS[agent]
+    file.parent.mkdir()
+    before = json.dumps(MINE, indent=indent, ensure_ascii=False) + "\n"
+    file.write_text(before)
+    install(project, agent)
+    merged = json.loads(file.read_text())
+    assert merged["permissions"] == MINE["permissions"]
+    assert MINE["hooks"]["PreToolUse"][0] in merged["hooks"]["PreToolUse"]
+    install(project, agent, "--uninstall")
+    assert file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    "before", ['{"model" :  "x",\n\n "a":[1,\n2]}\n', '{ "model": "x" }', "{}", '{"hooks": {}, "x": 1}', "\n{\r\n}\r\n"]
+)
+def test_a_file_in_its_own_style_comes_back_as_it_was(before):
+    wanted = {"Stop": [{"hooks": [{"type": "command", "command": "py -m mulligan hook codex"}]}]}
+    merged = with_hooks(before, wanted, "-m mulligan hook codex", {}, "f")
+    assert json.loads(merged)["hooks"] == wanted
+    assert {**json.loads(merged), "hooks": None} == {**json.loads(before), "hooks": None}
+    after = without_hooks(merged, "-m mulligan hook codex", {}, "f")
+    assert json.loads(after or "{}") == {key: value for key, value in json.loads(before).items() if value != {}}
+    if after is not None and "hooks" not in before:
+        assert after == before
+
+
+def test_only_our_handler_leaves_a_group_that_is_shared(project):
+    install(project, "claude-code")
+    file = project / JSON_AGENTS["claude-code"]
+    settings = json.loads(file.read_text())
+    settings["hooks"]["Stop"][0]["hooks"].append({"type": "command", "command": "notify-send done"})
+    file.write_text(json.dumps(settings))
+    install(project, "claude-code", "--uninstall")
+    assert json.loads(file.read_text()) == {
+        "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "notify-send done"}]}]}
+    }
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"hooks": []}', '{"hooks": {"Stop": {}}}', "// a comment\n{}", "\0"])
+@pytest.mark.parametrize("words", [[], ["--uninstall"]])
+def test_what_cannot_be_read_is_left_alone(project, text, words):
+    file = project / JSON_AGENTS["claude-code"]
+    file.parent.mkdir()
+    file.write_text(text)
+    done = cli("install", "claude-code", *words, cwd=project)
+    assert done.returncode == 1 and "left alone" in done.stderr
+    assert file.read_text() == text
+
+
+def test_a_link_below_a_project_is_not_followed_and_one_below_home_is(project, private_home, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    os.symlink(elsewhere, project / ".claude")
+    assert cli("install", "claude-code", cwd=project).returncode == 1
+    assert os.listdir(elsewhere) == []
+    os.symlink(elsewhere, private_home / ".claude")
+    install(project, "claude-code", "--scope", "user")
+    assert os.listdir(elsewhere) == ["settings.json"]
+
+
+def test_an_older_installation_is_brought_up_to_date(project):
+    file = project / JSON_AGENTS["claude-code"]
+    file.parent.mkdir()
+    old = {"type": "command", "command": "/gone/python -P -m mulligan hook claude-code", "timeout": 5}
+    file.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [old]}], "OldEvent": [{"hooks": [old]}]}}))
+    assert [step["action"] for step in install(project, "claude-code")["steps"]] == ["update"]
+    assert "/gone/python" not in file.read_text() and "OldEvent" not in file.read_text()
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex", "gemini", "cursor"])
+def test_the_command_works_wherever_the_agent_stands_and_imports_nothing_from_the_project(project, name):
+    """Modules of the project must not be imported: whoever wrote it would decide what runs."""
+    install(project, name)
+    text = (project / JSON_AGENTS[name]).read_text()
+    groups = next(iter(json.loads(text)["hooks"].values()))
+    command = groups[0]["hooks"][0]["command"] if "hooks" in groups[0] else groups[0]["command"]
+    for module in ("mulligan", "json", "argparse"):
+        (project / f"{module}.py").write_text("import os; os.makedirs('TAKEN')")
+    done = subprocess.run(
+        command,
+        shell=True,
+        cwd=project,
+        env=plain_environment(),
+        input="{}",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == "" and not (project / "TAKEN").exists()
+
+
+def test_a_vanished_python_is_said_in_the_agents_channel_and_stops_nobody(project, tmp_path):
+    command = AGENTS["claude-code"].project[0].put(None, str(tmp_path / "gone" / "python"))
+    line = json.loads(command)["hooks"]["Stop"][0]["hooks"][0]["command"]
+    done = subprocess.run(line, shell=True, cwd=project, input="{}", capture_output=True, text=True, check=True)
+    assert "not protected" in json.loads(done.stdout)["systemMessage"]
+
+
+def test_git_hooks_run_after_what_was_there_and_never_fail_a_commit(project):
+    git("init", "-q", cwd=project)
+    hook = project / ".git/hooks/post-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text('#!/bin/sh\necho mine >> "$(git rev-parse --git-dir)/seen"\n')
+    hook.chmod(0o755)
+    install(project, "git")
+    (project / "a").write_text("1\n")
+    git("add", "a", cwd=project)
+    git(
+        "-c",
+        "core.hooksPath=.git/hooks",
+        "commit",
+        "-qm",
+        "one",
+        cwd=project,
+        PYTHONPATH=os.environ.get("PYTHONPATH", ""),
+    )
+    assert (project / ".git/seen").read_text() == "mine\n"
+    newest = cli_json("log", cwd=project)["checkpoints"][0]
+    assert newest["metadata"]["agent"]["agent"] == "git"
+    install(project, "git", "--uninstall")
+    assert hook.read_text() == '#!/bin/sh\necho mine >> "$(git rev-parse --git-dir)/seen"\n'
+    assert sorted(path.name for path in hook.parent.iterdir() if not path.name.endswith(".sample")) == ["post-commit"]
+
+
+def test_git_cannot_be_wired_up_for_everything(project):
+    assert cli("install", "git", "--scope", "user", cwd=project).returncode == 1
+    assert cli("install", "git", cwd=project).returncode == 1
+
+
+def test_doctor_says_that_codex_does_not_trust_hooks_that_nobody_approved(project, private_home):
+    install(project, "codex", "--scope", "user")
+    (agent,) = cli_json("doctor", cwd=project)["agents"]
+    assert agent["agent"] == "codex" and "does not trust 6" in agent["problem"] and "/hooks" in agent["problem"]
+    path = private_home / ".codex/hooks.json"
+    states = [
+        f'[hooks.state."{path}:{event}:0:0"]\ntrusted_hash = "sha256:x"\n'
+        for event in ("session_start", "user_prompt_submit", "pre_tool_use", "post_tool_use", "stop")
+    ]
+    (private_home / ".codex/config.toml").write_text("\n".join(states))
+    assert codex_untrusted(str(path), str(private_home)) == ["SessionEnd"]
+
+
+def test_doctor_says_when_the_python_of_the_hooks_is_gone(project):
+    install(project, "claude-code")
+    file = project / JSON_AGENTS["claude-code"]
+    file.write_text(file.read_text().replace(sys.executable, "/no/such/python"))
+    (agent,) = cli_json("doctor", cwd=project)["agents"]
+    assert "/no/such/python is gone" in agent["problem"]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="NODE IS MISSING: the plugin for opencode was not looked at")
+def test_the_opencode_plugin_is_javascript(project):
+    install(project, "opencode")
+    plugin = (project / PLACES["opencode"]).read_bytes()
+    subprocess.run(["node", "--input-type=module", "--check"], input=plugin, check=True)
