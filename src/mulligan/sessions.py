@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mulligan.model.plan import RestoreReport
     from mulligan.restore.planner import Drawn
     from mulligan.store.objects import ObjectStore
+    from mulligan.timeline.saving import Draft
     from mulligan.timeline.sources import State
     from mulligan.timeline.story import Chapter
     from mulligan.workbench import Look
@@ -33,23 +34,28 @@ _APART = 100
 class WithSessions(Opened):
     """The verbs about agents' sessions; the others are in `engine`."""
 
-    def record(self, deed: Deed, *, state: Mapping[str, Any] | None = None) -> Checkpoint | None:
+    def record(self, deed: Deed, *, state: Callable[[int], Mapping[str, Any]] | None = None) -> Checkpoint | None:
         """
         Remembers one event of an agent; returns the checkpoint if one was needed, None when nothing changed since the position.
 
-        `state` goes into the checkpoint, if there is one; it alone makes none necessary.
+        `state` makes what goes into the checkpoint beside the files, if there is one, from where the transcript of this session
+        stood at the last; it alone makes none necessary.
         """
-        given = as_json_object(state, "state")
         with self._writing("hook", create=True):
             vault = self._bench.vault
             deeds, place = vault.deeds, vault.deeds.place(deed)
             about = f"{deed.tool}: {deed.text}" if deed.tool else deed.text
-            draft = self._bench.draft("", about, "step", metadata=place.cause(deed), state=given)
+            draft = self._bench.draft("", about, "step", metadata=place.cause(deed))
+
+            def finish(begun: Draft) -> Draft:
+                if state is None:
+                    return begun
+                return begun._replace(state=as_json_object(state(deeds.saved_at(deed.session)), "state"))
 
             def remember() -> None:
                 deeds.add(deed, place, draft.id, saved=True, now_ns=draft.created_ns)
 
-            entry, gone = self._bench.save(draft, if_changed=True, with_state=False, also=remember)
+            entry, gone = self._bench.save(draft, if_changed=True, with_state=False, also=remember, finish=finish)
             if entry is None:
                 with vault.database.transaction():
                     here = vault.checkpoints.position()
@@ -65,6 +71,12 @@ class WithSessions(Opened):
             if vault is None:
                 return []
             return vault.deeds.newest(limit, vault.deeds.session(session) if session is not None else None)
+
+    def deed_at(self, ref: str) -> Deed | None:
+        """Returns the event that a reference like `@prompt-2` means, None for any other reference."""
+        with self._reading() as vault:
+            found = vault.deeds.find(ref) if vault is not None and ref.startswith("@") else None
+        return found.deed if found is not None else None
 
     def story(self, *, limit: int | None = None, session: str | None = None) -> list[Chapter]:
         """Returns what agents did, prompt by prompt, newest first: what was asked, which tools ran, what each changed."""

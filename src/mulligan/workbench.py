@@ -145,7 +145,13 @@ class Workbench:
         return saving.Draft(random_name(8), self.now_ns(), name, description, kind, **parts)
 
     def save(
-        self, draft: saving.Draft, *, if_changed: bool, with_state: bool, also: Callable[[], None] | None = None
+        self,
+        draft: saving.Draft,
+        *,
+        if_changed: bool,
+        with_state: bool,
+        also: Callable[[], None] | None = None,
+        finish: Callable[[saving.Draft], saving.Draft] | None = None,
     ) -> tuple[Entry | None, list[Entry]]:
         """Saves the workspace and makes that the position; returns the new entry (None: nothing changed) and what went."""
         with self.vault.objects.writer() as writer:
@@ -157,7 +163,7 @@ class Workbench:
                 if look.scan.records:
                     self.observer.remember(self.vault.directory, look.scan, look.note)
                 return None, []
-            return self.keep(draft, look, writer, as_position=True, also=also)
+            return self.keep(finish(draft) if finish else draft, look, writer, as_position=True, also=also)
 
     def keep(
         self,

@@ -116,3 +116,48 @@ def test_an_agent_killed_in_the_middle_of_a_command(wired, claude):
                 os.kill(int(flag.read_text()), signal.SIGKILL)
     wired.mulligan("undo")
     assert wired.everything() == before
+
+
+def test_files_and_conversation_go_back_together_to_a_prompt(wired, claude):
+    script = [bash("echo 1 > a.txt"), Say("one."), bash("echo 2 > a.txt"), Say("two."), Say("other.")]
+    scripts = {"the task": script}
+    session = turn(wired, claude, scripts, "the task")["session_id"]
+    turn(wired, claude, scripts, "go on", "--resume", session)
+    done = wired.mulligan("restore", "@prompt-2", "--all")
+    assert (wired.root / "a.txt").read_text() == "1\n"
+    again = done["conversation"]["type"].split()[-1]
+    assert done["conversation"]["type"] == f"claude --resume {again}" and again != session
+    with scripted(scripts) as model:
+        argv = claude_argv(claude, "something else", "--resume", again)
+        assert wired.run(argv, **claude_variables(model.url)).returncode == 0
+    # The model saw the two replies of the first prompt, and none of the second.
+    assert next(each.replies for each in model.asked if each.tools) == 2
+
+
+def test_two_agents_at_once_and_one_of_them_taken_back(wired, claude):
+    """Claude Code twice, each with its own file and both in one: the undo of one keeps the other's lines."""
+    poem = [f"line {n}" for n in range(1, 31)]
+    (wired.root / "poem.txt").write_text("\n".join(poem) + "\n")
+    before = wired.everything()
+    scripts = {
+        "be first": [bash("sed -i 's/^line 2$/FIRST/' poem.txt; echo 1 > first.txt"), Say("done")],
+        "be second": [bash("sed -i 's/^line 28$/SECOND/' poem.txt; echo 2 > second.txt"), Say("done")],
+    }
+    with scripted(scripts) as model:
+        running = [
+            subprocess.Popen(
+                claude_argv(claude, prompt),
+                cwd=wired.root,
+                env=wired.environment(**claude_variables(model.url)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for prompt in scripts
+        ]
+        first, second = (json.loads(agent.communicate(timeout=120)[0])["session_id"] for agent in running)
+    after = (wired.root / "poem.txt").read_text()
+    assert "FIRST" in after and "SECOND" in after
+    wired.mulligan("undo", "--session", first)
+    wired.mulligan("undo", "--session", second)
+    assert wired.everything() == before

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import MulliganError, Unprotectable
 from mulligan.hooks.events import Event, Reply
@@ -39,12 +40,16 @@ def handle(agent: str, event: Event, open_workspace: Callable[[str], Workspace])
         workspace = open_workspace(event.directory)
         settings = workspace.settings
         deed = deed._replace(at=_size(deed.transcript))
-        saved = workspace.record(deed)
+        told = deed
+        saved = workspace.record(deed, state=lambda since: _conversation(told, since) if told.transcript else {})
         return _loudly(agent, event, deed, settings.hooks.destructive, saved.short_id if saved else "")
     except Unprotectable as error:
         # Said once, at the start: this directory will never be protected, and no tool call can change that.
         return Reply(f"mulligan does not protect this directory: {error.message}" if deed.kind == SESSION else "")
     except (MulliganError, OSError, OutOfTime) as error:
+        if settings is None:
+            with suppress(MulliganError, OSError):
+                settings = open_workspace(event.directory).settings
         return failed(agent, deed, settings, str(error) or type(error).__name__)
 
 
@@ -75,6 +80,12 @@ def _loudly(agent: str, event: Event, deed: Deed, policy: str, saved: str) -> Re
     if policy == ASK and agent not in CANNOT_ASK:
         return Reply(ask=f"{why}. {held}")
     return Reply(f"{why}. {held}")
+
+
+def _conversation(deed: Deed, since: int) -> dict[str, Any]:
+    from mulligan.hooks.conversation import NAME, conversation
+
+    return {NAME: conversation(deed, since)}
 
 
 def _size(path: str) -> int:

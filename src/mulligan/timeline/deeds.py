@@ -155,6 +155,11 @@ class Deeds:
         found = self._select(f"{where}ORDER BY seq DESC LIMIT 1", *values)
         return found[0] if found else None
 
+    def saved_at(self, session: str) -> int:
+        """Returns where the transcript of a session stood at its last checkpoint."""
+        found = self._select("WHERE session=? AND saved=1 ORDER BY seq DESC LIMIT 1", as_column(session))
+        return found[0].deed.at if found else 0
+
     def is_open(self, turn: Turn) -> bool:
         """Returns whether a turn was never seen to end: its agent is at work, or was cut off."""
         last = self.last(turn.session)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from uuid import uuid4
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.restoring import finished, render_report
 from mulligan.cli.usage import UsageError
 from mulligan.errors import UserError
+from mulligan.hooks.conversation import NAME, place_of, resume
 from mulligan.model.plan import RestorePlan
 from mulligan.present.timeline import plan_lines
+from mulligan.present.visible import visible
 
 USAGE = "restore REF | --before WORDS [-y] [--dry-run] [--git] [--state | --all] [-- PATH…]"
 DESCRIPTION = """\
@@ -19,6 +22,9 @@ Bring the workspace, or some paths of it, back to a checkpoint.
 First comes a plan: what would be created, changed, deleted, and kept with the reason. On a terminal you are asked;
 without one there is no question. What is there now is saved first, so `mulligan undo` takes the restore back.
 Files that were never captured (ignored, secret, too large) are never touched.
+
+With --all, the conversation of the agent that made the checkpoint goes back too, where its client allows it: a new session that
+ends there; the old one stays. What to type to go on is printed.
 
 Git is not moved unless you say --git: then HEAD, its branch and what is staged go back to where they stood at the
 checkpoint. Commits made since stay reachable under refs/mulligan/, and `mulligan undo` takes git back as well.
@@ -65,6 +71,19 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         raise UsageError("Either REF or --before WORDS is needed.", hint='mulligan restore --before "the migration"')
     args.ref = args.ref or f"@before:{args.before}"
     workspace = context.saved
+    place = place_of(workspace.deed_at(args.ref), workspace.get(args.ref)) if args.what != "files" else None
+    if place is None or args.dry_run:
+        return _restored(context, args)
+    there, make_current = resume(place, str(uuid4()))
+    result = _restored(context, args)
+    make_current()
+    workspace.state_owed(forgive=True)
+    document = {"file": there.file or None, "type": there.type}
+    return Result((*result.value, there.type), lambda: {**result.json(), NAME: document}, result.exit_code)
+
+
+def _restored(context: Context, args: argparse.Namespace) -> Result:
+    workspace = context.workspace
     paths = context.paths(args.paths)
     asks = context.interactive and not args.yes
     if not asks and not args.dry_run:
@@ -84,5 +103,7 @@ def render(context: Context, result: Result) -> None:
     """Prints the plan, or what was done."""
     if isinstance(result.value, RestorePlan):
         context.out.lines(plan_lines(result.value, context.out.style))
-    else:
-        render_report(context, result, "restored")
+        return
+    report, missing, *more = result.value
+    render_report(context, result._replace(value=(report, missing)), "restored")
+    context.out.lines([f"to go on with the conversation from there: {visible(each)}" for each in more if each])

@@ -1,0 +1,157 @@
+"""
+The conversation that led to a checkpoint: where its transcript stood, and a copy of what was said since the last one.
+
+The copy is bounded and goes through the rules for secrets, because agents print what they read: what a tool returned from a file
+that is named like a secret is left out whole, and what looks like a key or a password is left out wherever it stands. It is
+there to be read. To go on from a checkpoint, the transcript itself is used: its beginning, up to where it stood, becomes a new
+session beside the old one, which stays as it is. Only clients that keep one JSON object per line, and can resume a session by
+its id, allow that; for the others it is said what to type.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from mulligan.errors import UserError
+from mulligan.hooks.clients import CLIENTS
+from mulligan.model.checkpoint import Checkpoint
+from mulligan.model.deed import Deed
+from mulligan.safefs.userfile import read_user_part, write_private_file
+from mulligan.scan.redaction import LEFT_OUT, redact
+from mulligan.scan.secrets import secret_name
+
+NAME = "conversation"
+#: Of what was said since the last checkpoint, the newest part.
+MOST_COPIED = 64 << 10
+LARGEST = 256 << 20
+_PATH = re.compile(r"[^\s\"'`;|&<>()=]+")
+_RESUME = {"claude-code": "claude --resume {}", "codex": "codex resume {}"}
+_OTHERWISE = {
+    "gemini": "start gemini and type /resume, then /rewind to the prompt",
+    "opencode": "opencode --session {}, then /undo there",
+    "cursor": "in Cursor, use the checkpoint of that prompt in the chat",
+    "aider": "in aider, type /clear",
+}
+
+
+def conversation(deed: Deed, since: int) -> dict[str, Any]:
+    """Returns what a checkpoint keeps of the conversation: its place, and what was said since a position."""
+    found: dict[str, Any] = {"agent": deed.agent, "session": deed.session, "path": deed.transcript, "at": deed.at}
+    if deed.transcript and deed.at:
+        begin = max(since if since <= deed.at else 0, deed.at - 4 * MOST_COPIED)
+        lines = list(_filtered(_part(deed.transcript, begin, deed.at)))
+        kept: list[str] = []
+        room = MOST_COPIED
+        for line in reversed(lines):
+            room -= len(line)
+            if room < 0:
+                break
+            kept.append(line)
+        found["said"] = list(reversed(kept))
+        if begin > since or len(kept) < len(lines):
+            found["cut"] = True
+    return found
+
+
+def _part(path: str, begin: int, end: int) -> bytes:
+    try:
+        return read_user_part(path, begin, end)
+    except OSError:
+        return b""  # gone since, or no regular file: the position alone is kept
+
+
+def _filtered(data: bytes) -> Iterator[str]:
+    """Yields lines of a transcript with secrets left out; a line that is no JSON object is left out."""
+    secret: set[str] = set()
+    for line in data.splitlines():
+        try:
+            message = json.loads(line)
+        except ValueError:
+            continue  # the beginning of it is in an earlier copy, or its end is not written yet
+        yield json.dumps(_clean(message, secret), ensure_ascii=False)
+
+
+def _clean(value: Any, secret: set[str]) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [_clean(each, secret) for each in value]
+    if not isinstance(value, dict):
+        return value
+    call = value.get("id") or value.get("call_id") or value.get("tool_use_id")
+    if isinstance(call, str):
+        if call in secret and value.get("type") not in {"tool_use", "function_call", "custom_tool_call"}:
+            return {
+                **{key: value[key] for key in value if key in {"type", "tool_use_id", "call_id"}},
+                "content": LEFT_OUT,
+            }
+        if _names_a_secret(value.get("input", value.get("arguments"))):
+            secret.add(call)
+    named = value.get("filePath") or value.get("file_path")
+    if isinstance(named, str) and _is_secret(named) and "content" in value:
+        value = {**value, "content": LEFT_OUT}
+    if secret and "toolUseResult" in value and LEFT_OUT in json.dumps(_clean(value.get("message"), secret)):
+        value = {**value, "toolUseResult": LEFT_OUT}
+    return {key: _clean(each, secret) for key, each in value.items()}
+
+
+def _names_a_secret(given: Any) -> bool:
+    text = given if isinstance(given, str) else json.dumps(given) if given else ""
+    return any(_is_secret(word.strip("\\,:")) for word in _PATH.findall(text[:LARGEST]))
+
+
+def _is_secret(path: str) -> bool:
+    return bool(secret_name(path.strip("/").encode("utf-8", "surrogateescape")))
+
+
+# -- going back --------------------------------------------------------------------------------------
+
+
+class Resumed(NamedTuple):
+    """What became of a conversation: the file of the new session, if there is one, and what to type."""
+
+    file: str
+    type: str
+
+
+def place_of(deed: Deed | None, checkpoint: Checkpoint) -> dict[str, Any] | None:
+    """Returns where the conversation stood: at an event of the agent, else at a checkpoint; None where neither knows."""
+    if deed is not None and deed.agent in CLIENTS:
+        return conversation(deed._replace(at=0), 0) | {"at": deed.at}
+    value = checkpoint.state.get(NAME)
+    return dict(value) if isinstance(value, Mapping) and value.get("agent") else None
+
+
+def resume(place: Mapping[str, Any], fresh_id: str) -> tuple[Resumed, Callable[[], None]]:
+    """
+    Returns what to type to go on from a place of a conversation, and the call that makes that possible.
+
+    Raises UserError, with nothing changed, where the transcript does not hold it any more.
+    """
+    agent, session, path, at = (place.get(key) for key in ("agent", "session", "path", "at"))
+    if agent not in _RESUME:
+        return Resumed("", _OTHERWISE.get(str(agent), "").format(session)), _nothing
+    if not at:
+        return Resumed("", f"nothing was said before: start {_RESUME[str(agent)].split()[0]} anew"), _nothing
+    data = _part(str(path), 0, int(at)) if int(at) <= LARGEST else b""
+    if len(data) < int(at):
+        raise UserError(
+            f"The transcript {path} does not hold this conversation any more. Nothing was changed.",
+            hint="Restore the files alone: mulligan restore REF",
+        )
+    whole = data[: data.rfind(b"\n") + 1].replace(str(session).encode(), fresh_id.encode())
+    folder, name = os.path.split(str(path).replace(str(session), fresh_id))
+    there = Resumed(os.path.join(folder, name), _RESUME[str(agent)].format(fresh_id))
+    return there, lambda: _written(folder, name, whole)
+
+
+def _nothing() -> None:
+    """The client has no way back, or needs none."""
+
+
+def _written(folder: str, name: str, data: bytes) -> None:
+    write_private_file(folder, name, data)
