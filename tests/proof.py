@@ -118,6 +118,10 @@ PROOFS = (
           _BYSTANDERS, 60, 5000, (), "bystanders/test_bystanders.py"),
     Proof("bystanders-user", "the same by an ordinary user, where some files belong to others",
           _BYSTANDERS, 60, 2000, ("--as-user",)),
+    Proof("mcp-messages", "malformed messages to the MCP server: it lives, says nothing but messages, and nothing outside changes",
+          "hostile/mcp_fuzz.py", 1500, 1_000_000, (), "hostile/test_mcp.py"),
+    Proof("mcp-poison", "a model that obeys every instruction in files takes nothing from history and stays inside",
+          "hostile/poisoned.py", 3, 200, (), "hostile/test_mcp.py"),
 )
 # fmt: on
 

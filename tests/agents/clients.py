@@ -19,6 +19,8 @@ PACKAGES = {
     "codex": "@openai/codex",
     "gemini": "@google/gemini-cli",
     "opencode": "opencode-ai",
+    "mcp-inspector": "@modelcontextprotocol/inspector",
+    "conformance": "@modelcontextprotocol/conformance",
 }
 PATIENCE = 120
 

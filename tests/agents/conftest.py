@@ -47,6 +47,18 @@ def opencode(tmp_path_factory: pytest.TempPathFactory) -> str:
     return _there("opencode", tmp_path_factory)
 
 
+@pytest.fixture(scope="session")
+def inspector(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of the official MCP inspector."""
+    return _there("mcp-inspector", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def conformance(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of the official MCP conformance suite."""
+    return _there("conformance", tmp_path_factory)
+
+
 def _there(name: str, factory: pytest.TempPathFactory) -> str:
     cache = os.environ.get("AGENTS_CACHE")
     # Shared by the workers of one run, which see the same parent.

@@ -57,13 +57,13 @@ ALLOWED = {
     "hooks": _ALL | {"loop"},
     "install": _DISK,
     "mcp": _ALL,
-    "skills": {"dialects", "errors"},
+    "plugin": {"dialects", "errors"},
     "__init__": _ALL,
     "__main__": {"cli"},
     "cli": _ALL | {"loop", "hooks", "install", "dialects", "environments", "mcp"},
 }
 # Doors: they print, exit and read the environment. Everything else is the core.
-DOORS = {"cli", "__main__", "skills"}
+DOORS = {"cli", "__main__", "plugin"}
 
 # What the core may take from `os` outside safefs: looking, never changing. Constants (O_…, SEEK_…) are free.
 HARMLESS_OS = {

@@ -55,7 +55,7 @@ TARGETS: dict[str, Target] = {
         Target(
             "claude-skill",
             "the checkpoint-manager skill, for agents that read .claude/skills",
-            "skills/checkpoint-manager",
+            "plugin/skills/checkpoint-manager",
             ".claude/skills/checkpoint-manager",
         ),
     )

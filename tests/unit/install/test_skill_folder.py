@@ -195,4 +195,4 @@ def test_the_wheel_holds_the_folder(tmp_path):
 
     built = next(WheelBuilder(str(PACKAGE.parent)).build(directory=str(tmp_path), versions=["standard"]))
     names = zipfile.ZipFile(built).namelist()
-    assert {f"mulligan/skills/checkpoint-manager/{name}" for name in FILES} <= set(names)
+    assert {f"mulligan/plugin/skills/checkpoint-manager/{name}" for name in FILES} <= set(names)

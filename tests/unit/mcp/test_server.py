@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
 
 import mulligan
-from mulligan.mcp import worker
+from mulligan.mcp import resources, worker
+from mulligan.mcp import tools as offered
+from tools import cli, plain_environment
 from tree import contents, put
-from wire import Gone, own_process, same_process
+from wire import HELLO, Gone, own_process, same_process
 
 
 @pytest.fixture
@@ -234,12 +238,12 @@ def test_everything_asked_before_the_input_ended_is_answered(project, store):
 def test_calls_are_carried_out_in_the_order_they_were_sent(wire, project):
     put(project, "a.txt", "1")
     asked = [
-        wire.ask("tools/call", {"name": "save", "arguments": {"name": str(n), "only_if_changed": False}})
+        wire.ask("tools/call", {"name": "save", "arguments": {"name": f"call {n}", "only_if_changed": False}})
         for n in range(20)
     ]
     for request in asked:
         wire.answer(request)
-    assert [row["name"] for row in wire.call("list")["checkpoints"]] == [str(n) for n in reversed(range(20))]
+    assert [row["name"] for row in wire.call("list")["checkpoints"]] == [f"call {n}" for n in reversed(range(20))]
 
 
 def test_a_cancelled_call_that_waits_is_never_carried_out(wire, project):
@@ -341,3 +345,237 @@ def test_a_restore_that_has_begun_is_finished_although_it_was_cancelled(wire, pr
     wire.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request}})
     assert wire.call("status")["pending"] is None
     assert set(texts(project).values()) == {"good"}
+
+
+PRINTING = """
+import os, sys
+from mulligan.mcp import tools
+
+status = tools.TOOLS["status"]
+
+
+def prints(desk, given):
+    print("on standard output")
+    sys.stdout.flush()
+    os.write(1, b"by descriptor")
+    os.system("echo by a program")
+    return status.run(desk, given)
+
+
+tools.TOOLS["status"] = status._replace(run=prints)
+from mulligan.cli import main
+
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_nothing_but_messages_is_on_the_wire_whoever_prints(project, store):
+    frames = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "status", "arguments": {}}},
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", PRINTING, "-C", project, "--store", store, "mcp"],
+        input="".join(json.dumps(frame) + "\n" for frame in frames),
+        env=plain_environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
+    assert all(text in done.stderr for text in ("on standard output", "by descriptor", "by a program"))
+
+
+def test_without_the_sdk_one_sentence_says_what_to_install(project):
+    blocked = "import sys; sys.modules['mcp'] = None; from mulligan.cli import main; sys.exit(main(['mcp']))"
+    done = subprocess.run(
+        [sys.executable, "-c", blocked],
+        cwd=project,
+        env=plain_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "mulligan: The MCP server needs the official SDK, and it is not installed.",
+        "hint: pip install 'mulligan[mcp]'",
+    ]
+    assert done.stdout == ""
+
+
+def test_a_directory_that_must_not_be_protected_is_refused_at_the_start(private_home):
+    done = cli("mcp", cwd=private_home)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "mulligan:" in done.stderr
+
+
+def test_a_mistake_of_ours_is_reported_without_its_inside(wire, project, monkeypatch):
+    def wrong(desk, given):
+        raise ZeroDivisionError("the password is hunter2")
+
+    monkeypatch.setitem(offered.TOOLS, "status", offered.TOOLS["status"]._replace(run=wrong))
+    error = wire.call("status")["error"]
+    assert error["type"] == "ZeroDivisionError"
+    assert "hunter2" not in str(error)
+    assert wire.request("ping")["result"] == {}
+
+
+def test_every_result_is_bounded_whatever_the_project_holds(wire, project):
+    long = "n" * 200
+    for number in range(300):
+        put(project, f"{long}/{long}/{number}-{long}", "\x1b[31m" * 500)
+    put(project, "big.txt", "\x00\u202e\U000e0001" * 100_000)
+    wire.call("save", name="x" * 200, description="\x1b" * 2000)
+    put(project, "big.txt", "line\n" * 100_000)
+    for tool, given in (
+        *(
+            ("show", {"ref": "@", "patch": True}),
+            ("diff", {}),
+            ("list", {}),
+            ("status", {}),
+            ("plan_restore", {"ref": "@"}),
+        ),
+        ("read", {"ref": "@", "path": "big.txt"}),
+    ):
+        request = wire.ask("tools/call", {"name": tool, "arguments": given})
+        line = wire.line()
+        assert json.loads(line)["id"] == request
+        assert len(line) < 400_000, tool
+        assert "\x1b" not in json.loads(line)["result"]["content"][0]["text"]
+
+
+def test_long_texts_come_in_parts_that_make_the_whole(wire, project):
+    text = "".join(f"line {number}\n" for number in range(20_000))
+    put(project, "long.txt", text)
+    wire.call("save", name="one")
+    found, offset = "", 0
+    while offset is not None:
+        part = wire.call("read", ref="one", path="long.txt", offset=offset)["content"]
+        found, offset = found + part["text"], part["next_offset"]
+    assert found == text
+
+
+def test_a_long_timeline_comes_in_pages(wire, project):
+    for number in range(12):
+        put(project, "a", str(number))
+        wire.call("save", name=f"number {number}")
+    names, offset = [], 0
+    while offset is not None:
+        page = wire.call("list", limit=5, offset=offset)
+        names += [row["name"] for row in page["checkpoints"]]
+        offset = page["next_offset"]
+    assert names == [f"number {number}" for number in reversed(range(12))]
+
+
+def test_resources_are_listed_in_pages_and_can_be_read(wire, project, monkeypatch):
+    monkeypatch.setattr(resources, "PAGE", 3)
+    for number in range(5):
+        put(project, "dir/a b.txt", f"{number}\n")
+        wire.call("save", name=f"number {number}")
+    found, cursor = [], None
+    while True:
+        page = wire.request("resources/list", {"cursor": cursor} if cursor else {})["result"]
+        found += page["resources"]
+        cursor = page.get("nextCursor")
+        if cursor is None:
+            break
+    assert [each["name"] for each in found][:3] == ["status", "timeline", "unsaved changes"]
+    assert len(found) == 3 + 5
+    assert all(each["description"] for each in found)
+    newest = found[3]["uri"]
+    assert json.loads(read(wire, newest))["name"] == "number 4"
+    assert "-3\n+4\n" in read(wire, newest + "/diff")
+    assert read(wire, newest + "/file/dir/a%20b.txt") == "4\n"
+    assert json.loads(read(wire, "mulligan://timeline"))["checkpoints"][0]["name"] == "number 4"
+    assert json.loads(read(wire, "mulligan://status"))["checkpoints"] == 5
+    put(project, "dir/a b.txt", "5\n")
+    assert "-4\n+5\n" in read(wire, "mulligan://diff")
+
+
+def read(wire, uri):
+    (content,) = wire.request("resources/read", {"uri": uri})["result"]["contents"]
+    assert content["uri"] == uri
+    return content["text"]
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "mulligan://checkpoint/@/file/../../etc/passwd",
+        "mulligan://checkpoint/@/file/%2e%2e/x",
+        "file:///etc/passwd",
+        "x",
+        "mulligan://store",
+    ],
+)
+def test_no_address_leads_outside(wire, project, uri):
+    put(project, "a", "1")
+    wire.call("save")
+    assert wire.request("resources/read", {"uri": uri})["error"]["code"] == -32602
+
+
+def test_prompts_are_filled_in_with_what_a_person_said(wire):
+    listed = wire.request("prompts/list")["result"]["prompts"]
+    assert all(each["description"] and each["title"] for each in listed)
+    for each in listed:
+        given = {argument["name"]: "src/app.py \x1b[2J" for argument in each["arguments"]}
+        said = wire.request("prompts/get", {"name": each["name"], "arguments": given})["result"]["messages"]
+        assert [message["role"] for message in said] == ["user"]
+        assert "{" not in said[0]["content"]["text"]
+        assert "\x1b" not in said[0]["content"]["text"]
+        assert not given or "src/app.py" in said[0]["content"]["text"]
+    assert wire.request("prompts/get", {"name": "restore-file"})["error"]["code"] == -32602
+    assert wire.request("prompts/get", {"name": "none"})["error"]["code"] == -32602
+
+
+def test_every_tool_says_what_it_is_and_whether_it_changes_something(wire):
+    """The annotations are what clients ask people by."""
+    tools_listed = {tool["name"]: tool for tool in wire.request("tools/list")["result"]["tools"]}
+    changing = {name for name, tool in tools_listed.items() if not tool["annotations"]["readOnlyHint"]}
+    destroying = {name for name, tool in tools_listed.items() if tool["annotations"]["destructiveHint"]}
+    assert changing == {"save", "apply_restore", "undo", "redo"}
+    assert destroying == {"apply_restore", "undo", "redo"}
+    for tool in tools_listed.values():
+        assert len(tool["description"]) > 60
+        assert tool["inputSchema"]["additionalProperties"] is False
+        assert all(schema["description"] for schema in tool["inputSchema"]["properties"].values())
+        assert not {"root", "store", "directory", "workspace"} & set(tool["inputSchema"]["properties"])
+
+
+def test_a_tool_that_reads_only_changes_nothing_at_all(wire, project, store):
+    put(project, "a", "1")
+    wire.call("save", name="one")
+    put(project, "a", "2")
+    before = (texts(project), [row["id"] for row in wire.call("list")["checkpoints"]], wire.call("status")["bytes"])
+    for tool, given in (
+        *(
+            ("show", {"ref": "one"}),
+            ("diff", {}),
+            ("read", {"ref": "one", "path": "a"}),
+            ("plan_restore", {"ref": "one"}),
+        ),
+        *(("status", {}), ("list", {})),
+    ):
+        wire.call(tool, **given)
+    assert (
+        texts(project),
+        [row["id"] for row in wire.call("list")["checkpoints"]],
+        wire.call("status")["bytes"],
+    ) == before
+
+
+def test_the_era_without_a_handshake_is_served_too(project, store):
+    """Protocol 2026-07-28: each request brings its own envelope."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    put(project, "a", "1")
+    with same_process(project, store=store, hello=False) as wire:
+        said = wire.request("tools/call", {"name": "save", "arguments": {"name": "one"}, "_meta": meta})
+        assert said["result"]["structuredContent"]["checkpoint"]["name"] == "one"
+        assert wire.request("server/discover", {"_meta": meta})["result"]["supportedVersions"] == ["2026-07-28"]
