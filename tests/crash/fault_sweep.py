@@ -275,7 +275,7 @@ def lost(stage: Stage) -> Iterator[str]:
     now = held(stage.place.store)
     for checkpoint, files in stage.known.items():
         there = now.get(checkpoint)
-        if name == "delete" and there is None:
+        if name in {"delete", "trim"} and there is None:
             continue
         forgotten = {"d/secret"} if name == "forget" else set()
         if there is None or {**files, **dict.fromkeys(forgotten)} != {**there, **dict.fromkeys(forgotten)}:

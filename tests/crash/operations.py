@@ -229,6 +229,48 @@ def _without_timeline(place: Place) -> None:
         path.unlink()
 
 
+def _damaged_record(place: Place) -> None:
+    """A value in the timeline is not what was written."""
+    import sqlite3
+
+    _unsaved(place)
+    connection = sqlite3.connect(place.store / "timeline.db")
+    connection.execute("UPDATE checkpoint SET name='nex' WHERE name='new'")
+    connection.commit()
+    connection.close()
+
+
+def _damaged_pack(place: Place) -> None:
+    """A file that the workspace still holds is damaged in its pack."""
+    from mulligan.model.objects import BLOB, object_id
+    from stores import opened
+
+    _unsaved(place)
+    oid = object_id(BLOB, b"same")
+    with opened(place.store) as store:
+        (pack,) = store.locations(oid)
+        at = pack.index.offset(pack.index.find(oid)) + 3
+    path = place.store / "objects/pack" / f"{pack.name.decode()}.pack"
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def _tagged(place: Place) -> None:
+    with place.open() as ws:
+        for number in range(5):
+            write_state(place.project, {"f": file(str(number))})
+            ws.save(f"n{number}", metadata={"m": 1})
+    write_state(place.project, OLD)
+
+
+def _with_state(place: Place) -> None:
+    with place.open() as ws:
+        write_state(place.project, NEW)
+        ws.save("new", state={"history": ["x"] * 9000, "odd/key": 1})
+    write_state(place.project, OLD)
+
+
 def _attributes(place: Place) -> None:
     _unsaved(place)
     try:
@@ -277,6 +319,10 @@ OPERATIONS: dict[str, Operation] = {
     "forget": Operation(_secret_captured, lambda ws, _: ws.forget("d/secret")),
     "doctor-index": Operation(_without_indexes, lambda ws, _: ws.doctor(), heals=True),
     "doctor-timeline": Operation(_without_timeline, lambda ws, _: ws.doctor(), heals=True),
+    "doctor-record": Operation(_damaged_record, lambda ws, _: ws.doctor(), heals=True),
+    "doctor-pack": Operation(_damaged_pack, lambda ws, _: ws.doctor(), heals=True),
+    "trim": Operation(_tagged, lambda ws, _: ws.trim(1, match={"m": 1}), again=False),
+    "restore-all": Operation(_with_state, lambda ws, _: ws.restore("new", what="all")),
     "adopt": Operation(_adoptable, lambda ws, place: ws.adopt(_found(place)), heals=True, again=False),
     "recovery-early": Operation(_cut_short("staging"), lambda ws, _: ws.save("now"), begins=OLD),
     "recovery-late": Operation(_cut_short("applying"), lambda ws, _: ws.save("now"), again=False, begins=OLD),

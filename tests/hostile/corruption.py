@@ -1,7 +1,7 @@
 """
 Flips every bit of a small store in turn; cuts its files at every length, zeroes, removes and swaps them; judges the rest.
 
-    python tests/hostile/corruption.py [--size N] [--seed N] [--workers N] [--only KIND ...] [--build NAME]
+    python tests/hostile/corruption.py [--size N] [--seed N] [--workers N] [--only KIND ...] [--below PATH] [--build NAME]
 
 After each damage: `check` finds it, or it is provably without effect, by category and counted; no wrong byte is shown, no
 wrong record, no error but one of ours; what cannot be read belongs to checkpoints that `check` names, and all others are
@@ -17,7 +17,7 @@ import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -26,6 +26,7 @@ from specimen import Bench, Specimen, logical
 import mulligan
 from mulligan.store.verify import verify_packs
 from mulligan.timeline import health
+from mulligan.timeline.health import check
 from tally import Tally, parser, workplace
 
 DATABASE = "timeline.db"
@@ -123,6 +124,7 @@ def look(bench: Bench, turn: int, *, about: str = "") -> Seen:
 
     Some work is shared, but for every 16th time. Where only the packs are damaged, the log is not asked. Where only the
     timeline is, the packs, which are the same bytes, are not verified again, and one file of each checkpoint is read.
+    A restore is planned every fourth time, and the second look that `check` takes, in case others were at work, is left out.
     """
     specimen, wrong, unread, read = bench.specimen, list[str](), set[str](), set[int]()
     found, named = False, set[str]()
@@ -130,6 +132,7 @@ def look(bench: Bench, turn: int, *, about: str = "") -> Seen:
     try:
         few = about == "timeline" and turn % 16
         health.verify_packs = (lambda *_, **__: []) if few else verify_packs
+        health.check = health.look if turn % 16 else check
         try:
             report = ws.check()
             found = not report.ok
@@ -155,7 +158,7 @@ def look(bench: Bench, turn: int, *, about: str = "") -> Seen:
             else:
                 read.add(number)
         names = list(specimen.plans)
-        for name in names[turn % len(names) :][:1]:
+        for name in names[turn // 4 % len(names) :][: int(turn % 4 == 0)]:
             plan = asked(lambda name=name: ws.plan(name), wrong)
             if plan is not None and plan.actions != specimen.plans[name]:
                 wrong.append(f"another plan for {name}")
@@ -190,6 +193,16 @@ def differing(said: dict, wanted: dict | None) -> str:
     return str([(key, said[key]) for key in said if wanted is None or said[key] != wanted.get(key)])
 
 
+def gaps(database: bytes) -> Iterator[tuple[int, int]]:
+    """The stretch of each page of a tree that lies between the pointers to its cells and the cells."""
+    size = int.from_bytes(database[16:18], "big")
+    for start in range(0, len(database), size):
+        head = start + (100 if start == 0 else 0)
+        if (kind := database[head]) in (2, 5, 10, 13):
+            cells, content = (int.from_bytes(database[head + at : head + at + 2], "big") for at in (3, 5))
+            yield head + (12 if kind in (2, 5) else 8) + 2 * cells, start + (content or 65536)
+
+
 def refs_of(files: dict[str, bytes]) -> dict[str, str]:
     """The refs as git reads them: a loose one hides the packed one of its name."""
     lines = files.get("packed-refs", b"").decode("latin-1").splitlines()[1:]
@@ -212,6 +225,8 @@ class Sweep:
         self.specimen, self.tally = specimen, tally
         self.bench = Bench(specimen, store)
         self._logical = logical(specimen.files[DATABASE])
+        self._gaps = list(gaps(specimen.files[DATABASE]))
+        self._idle: dict[int, bool] = {}
 
     def trial(self, damage: Damage, turn: int, *, deep: bool) -> None:
         """Damages, looks, judges, and puts right again."""
@@ -246,10 +261,21 @@ class Sweep:
         data = damage.changed.get(DATABASE)
         if damage.kind != "flip" or data is None:
             return ""
-        now = logical(data)
+        now = self._unused(damage) or logical(data)
         if now == self._logical:
             return "no effect"
         return "numbers" if _only_the_count_grew(now, self._logical) else ""
+
+    def _unused(self, damage: Damage) -> Any:
+        """What SQLite sees when all eight bits of a byte are changed, if that is what it always sees: each bit is then idle."""
+        at = int(damage.detail.split()[1])
+        if at not in self._idle:
+            raw = bytearray(self.specimen.files[DATABASE])
+            # Between the pointers to a page's cells and the cells there is nothing.
+            inside = any(low <= at < high for low, high in self._gaps)
+            raw[at] ^= 0xFF
+            self._idle[at] = inside and logical(bytes(raw)) == self._logical
+        return self._logical if self._idle[at] else None
 
     def _unfound(self, damage: Damage, effect: str, seen: Seen) -> list[str]:
         """Judges a damage that `check` did not find: there must be a reason, and it is counted."""
@@ -334,14 +360,15 @@ def _only_the_count_grew(now, then) -> bool:
 def plan_of(specimen: Specimen, options) -> list[tuple[Damage | tuple[str, int], bool]]:
     """What to try, and with which the doctor runs: all of it, or a sample in fair shares."""
     chance, only = random.Random(options.seed), set(options.only or KINDS)
-    bits = list(flips(specimen.files)) if "flip" in only else []
-    rest = list(coarse(specimen.files, only))
+    bits = [flip for flip in flips(specimen.files) if "flip" in only and flip[0].startswith(options.below)]
+    rest = [damage for damage in coarse(specimen.files, only) if damage.path.startswith(options.below)]
     if options.size:
         bits = chance.sample(bits, min(len(bits), options.size))
         rest = chance.sample(rest, min(len(rest), options.size // 4))
         return [(bit, n % 40 == 0) for n, bit in enumerate(bits)] + [
             (damage, n % 4 == 0) for n, damage in enumerate(rest)
         ]
+    chance.shuffle(bits)
     return [(bit, n % 997 == 0) for n, bit in enumerate(bits)] + [(damage, n % 3 == 0) for n, damage in enumerate(rest)]
 
 
@@ -360,6 +387,7 @@ def main() -> int:
     options = parser(__doc__, 2000)
     options.add_argument("--workers", type=int, default=1)
     options.add_argument("--only", choices=KINDS, action="append")
+    options.add_argument("--below", default="", help="only files whose path in the store begins so")
     options.add_argument("--build", choices=BUILDS, default="", help="spoil the engine, to see that it is noticed")
     given = options.parse_args()
     if given.build:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from mulligan.diff.extent import Extent
 from mulligan.errors import MulliganError
 from mulligan.model.objects import EMPTY_TREE, MODE_DIR, TreeEntry
 from mulligan.model.paths import join
@@ -31,12 +32,14 @@ class Change(NamedTuple):
 def walk_changes(read_tree: ReadTree, old: bytes | None, new: bytes | None) -> Iterator[Change]:
     """Yields every entry below two trees that differs, directories included, one per path, in no promised order."""
     pending: list[tuple[bytes, bytes | None, bytes | None]] = [(b"", old, new)]
+    extent = Extent(read_tree, old, new)
     while pending:
         directory, old_id, new_id = pending.pop()
         if old_id == new_id:
             continue
         for name, before, after in _differing(_entries(read_tree, old_id), _entries(read_tree, new_id)):
             path = join(directory, name)
+            extent.met(path)
             yield Change(path, before, after)
             below = _tree_id(before), _tree_id(after)
             if below != (None, None):

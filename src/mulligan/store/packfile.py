@@ -27,7 +27,8 @@ PACK_LIMIT = 64 << 20
 # What may be held in memory as one object; a larger blob is streamed, a larger tree or commit is not one of ours.
 WHOLE_LIMIT = 256 << 20
 TREE_LIMIT = 64 << 20
-DELTA_LIMIT = 256 << 20
+# Ours are of objects up to 16 MiB.
+DELTA_LIMIT = 64 << 20
 CHAIN_LIMIT = 4096
 # Deflate cannot do better than 1032:1; a header that promises more lies.
 _MAX_RATIO = 1032

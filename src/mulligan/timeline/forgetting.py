@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from mulligan.diff.extent import Extent
 from mulligan.errors import StoreDamaged, UnknownPath
 from mulligan.model.checkpoint import EXCLUDED, pack_list
 from mulligan.model.objects import BLOB, MODE_DIR, TREE, TreeEntry, encode_tree
@@ -92,9 +93,10 @@ def _blobs(read: ReadTree, tree: bytes, path: bytes) -> Iterator[bytes]:
 
 
 def _files(read: ReadTree, path: bytes, entry: TreeEntry) -> Iterator[tuple[bytes, bytes]]:
-    pending = [(path, entry)]
+    pending, extent = [(path, entry)], Extent(read, entry.oid if entry.mode == MODE_DIR else None)
     while pending:
         at, here = pending.pop()
+        extent.met(at)
         if here.mode != MODE_DIR:
             yield at, here.oid
             continue

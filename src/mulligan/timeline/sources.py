@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from mulligan.diff.compare import Change
+from mulligan.diff.extent import Extent
 from mulligan.errors import UserError
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, MODE_FILE, TREE, TreeEntry, object_id, parse_tree
 from mulligan.model.paths import join
@@ -85,11 +86,12 @@ class Source:
 
     def walk(self, tree: bytes) -> Iterator[tuple[bytes, TreeEntry]]:
         """Yields every path below a tree, directories included."""
-        pending = [(b"", tree)]
+        pending, extent = [(b"", tree)], Extent(self.read_tree, tree)
         while pending:
             directory, oid = pending.pop()
             for entry in self.read_tree(oid):
                 path = join(directory, entry.name)
+                extent.met(path)
                 yield path, entry
                 if entry.mode == MODE_DIR:
                     pending.append((path, entry.oid))
