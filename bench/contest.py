@@ -11,6 +11,7 @@ Promises: only the contestant's own call is inside the clock; dirty pages of oth
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import time
@@ -154,6 +155,26 @@ class Arena:
                         raise Mismatch(f"{file.path} is not in the checkpoint as it was")
         self._drop_out(row)
 
+    def many_changed(self, row: str, count: int) -> None:
+        """Measures a checkpoint after that many edits, spread over the tree."""
+        texts = self.tree.texts()
+        chosen = texts[:: max(1, len(texts) // count)][:count]
+        # No two rows make the same edit: in a small tree they may mean the same files.
+        first = 100_000 * len(row)
+        for number in range(first, first + self.rules.runs):
+            fresh = {file.path: trees.edited(self.tree.content(file), number=number) for file in chosen}
+            self.expected.update({path: trees.blob_id(content) for path, content in fresh.items()})
+            self.edited.update(fresh)
+            for entrant in self.entrants:
+                trees.overwrite(entrant.workspace, fresh)
+            for entrant in self._turns(row, number):
+                with _Attempt(self, row, entrant) as attempt:
+                    entrant.latest = attempt.time(entrant.contestant.save)
+                    for path in list(fresh)[:: max(1, count // 3)]:
+                        if entrant.contestant.read(entrant.latest, path) != fresh[path]:
+                            raise Mismatch(f"{path} is not in the checkpoint as it was")
+        self._drop_out(row)
+
     def restore(self, row: str, count: int) -> None:
         """Measures putting back that many edited files, spread over the tree."""
         texts = [file for file in self.tree.texts() if file.path not in self.edited]
@@ -272,9 +293,10 @@ class _Attempt:
         """Runs the work inside the clock and keeps the milliseconds."""
         if self.flush:
             os.sync()
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), _processor()
         result = work()
         self.cell.samples.append((time.perf_counter() - start) * 1000)
+        self.cell.cpu.append((_processor() - busy) * 1000)
         return result
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
@@ -293,6 +315,12 @@ class _Attempt:
             self.cell.trouble = f"failed: {str(error).splitlines()[0] if str(error) else type(error).__name__}"[:300]
         self.say(f"{self.name}: {self.cell.trouble}")
         return True
+
+
+def _processor() -> float:
+    """Processor seconds of this process and of those it started and saw end; on a shared machine the steadier measure."""
+    parts = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(part.ru_utime + part.ru_stime for part in parts)
 
 
 def _run(*command: str) -> None:

@@ -24,6 +24,12 @@ class Cell:
     contestant: str
     samples: list[float] = field(default_factory=list)
     trouble: str = ""
+    cpu: list[float] = field(default_factory=list)
+
+    @property
+    def cpu_value(self) -> float | None:
+        """The median of processor time, the system's and that of processes it started included."""
+        return median(self.cpu) if self.cpu and not self.trouble else None
 
     @property
     def value(self) -> float | None:
@@ -47,6 +53,11 @@ class Section:
                 return cell
         self.cells.append(Cell(row, contestant))
         return self.cells[-1]
+
+    def cpu_ratio(self, cell: Cell) -> float | None:
+        """Returns how the cell's processor time compares with shadow git's."""
+        base = self.cell(cell.row, YARDSTICK).cpu_value
+        return cell.cpu_value / base if cell.cpu_value is not None and base else None
 
     def ratio(self, cell: Cell) -> float | None:
         """Returns how the cell compares with shadow git: 0.5 is half of its time or space."""
@@ -107,7 +118,14 @@ def as_json(report: Report) -> str:
 def _json_rows(section: Section) -> Iterator[dict[str, object]]:
     for cell in section.cells:
         title, unit = section.rows[cell.row]
-        yield asdict(cell) | {"title": title, "unit": unit, "median": cell.value, "ratio": section.ratio(cell)}
+        yield (
+            asdict(cell)
+            | {"title": title, "unit": unit, "median": cell.value, "ratio": section.ratio(cell)}
+            | {
+                "cpu_median": cell.cpu_value,
+                "cpu_ratio": section.cpu_ratio(cell),
+            }
+        )
 
 
 def _line(section: Section, cell: Cell, unit: str) -> str:
@@ -117,7 +135,11 @@ def _line(section: Section, cell: Cell, unit: str) -> str:
     compared = f"{_times(ratio):>8}" if ratio is not None else " " * 8
     low, high = min(cell.samples), max(cell.samples)
     spread = f"  [{_number(low, unit)} - {_number(high, unit)}] of {len(cell.samples)}" if len(cell.samples) > 1 else ""
-    return f"{_number(cell.value, unit):>10}  {compared}{spread}"
+    share = section.cpu_ratio(cell)
+    busy = f"  processor {_number(cell.cpu_value, unit)}" if cell.cpu_value is not None else ""
+    return f"{_number(cell.value, unit):>10}  {compared}{spread}{busy}" + (
+        f" {_times(share)}" if share is not None else ""
+    )
 
 
 def _short(section: Section, cell: Cell, unit: str) -> str:
@@ -127,7 +149,11 @@ def _short(section: Section, cell: Cell, unit: str) -> str:
     spread = (
         f" [{_number(min(cell.samples), unit)}-{_number(max(cell.samples), unit)}]" if len(cell.samples) > 1 else ""
     )
-    return f"{_number(cell.value, unit)}{spread}" + (f", {_times(ratio)}" if ratio is not None else "")
+    share = section.cpu_ratio(cell)
+    compared = f", {_times(ratio)}" if ratio is not None else ""
+    return f"{_number(cell.value, unit)}{spread}{compared}" + (
+        f" (processor {_times(share)})" if share is not None else ""
+    )
 
 
 def _times(ratio: float) -> str:

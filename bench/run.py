@@ -25,6 +25,7 @@ from bench.contest import HISTORY_FILE, HISTORY_FILES, Arena, Rules  # noqa: E40
 from bench.contestants import Contestant, NotAvailable  # noqa: E402
 from bench.contestants.mulligan import MulliganCommand, MulliganLibrary  # noqa: E402
 from bench.contestants.praisonai import Praisonai  # noqa: E402
+from bench.contestants.restic import Restic  # noqa: E402
 from bench.contestants.shadow_git import (  # noqa: E402
     FastImport,
     ShadowGit,
@@ -33,6 +34,7 @@ from bench.contestants.shadow_git import (  # noqa: E402
     ShadowGitSeeded,
 )
 from bench.contestants.stepback import Stepback  # noqa: E402
+from bench.plots import draw  # noqa: E402
 from bench.report import DOES_NOT_APPLY, Report, Section, as_json, markdown, text  # noqa: E402
 
 KINDS: tuple[type[Contestant], ...] = (
@@ -45,12 +47,16 @@ KINDS: tuple[type[Contestant], ...] = (
     FastImport,
     Stepback,
     Praisonai,
+    Restic,
 )
 TREE_ROWS = {
     "first": ("first capture", "ms"),
     "disk-first": ("store after the first capture", "KB"),
     "unchanged": ("nothing changed", "ms"),
     "one": ("one file changed", "ms"),
+    "changed-10": ("10 files changed", "ms"),
+    "changed-100": ("100 files changed", "ms"),
+    "changed-1000": ("1,000 files changed", "ms"),
     "restore-1": ("restore of one file", "ms"),
     "restore-1000": ("restore of 1,000 files", "ms"),
     "first-git": ("first capture, workspace a clean git repository", "ms"),
@@ -84,6 +90,8 @@ def main(arguments: list[str] | None = None) -> int:
     for path, render in ((options.json, as_json), (options.markdown, markdown)):
         if path:
             Path(path).write_text(render(report), encoding="utf-8")
+    if options.plots:
+        draw(report, options.plots)
     return 1 if _wrong(report) else 0
 
 
@@ -99,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--history", type=int, default=1000, metavar="N", help="checkpoints of the log (default: 1000)")
     parser.add_argument("--only", metavar="NAME,…", help="only these contestants and rows; names as in bench/README.md")
     parser.add_argument("--json", metavar="OUT", help="also write every sample as JSON")
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="also draw pictures there, as SVG")
     parser.add_argument("--markdown", metavar="OUT", help="also write the tables as Markdown")
     parser.add_argument(
         "--peers", type=Path, metavar="DIR", help="where the peers are or get installed (default: thrown away)"
@@ -157,7 +166,9 @@ def _field(
 
 def _on_a_tree(count: int, seed: int, kinds: list[type[Contestant]], rules: Rules, work: Path) -> Section:
     tree = trees.plan(count, seed=seed)
-    many = min(1000, len(tree.texts()) * 3 // 4)
+    # What was changed is out of the restores: enough must be left for those.
+    few = len(tree.texts()) // 8
+    many = min(1000, len(tree.texts()) * 3 // 4 - few)
     section = Section(f"{count:,} files", f"{len(tree.directories):,} directories, one copy per contestant")
     section.rows = {row: shown for row, shown in TREE_ROWS.items() if row in rules.rows or row == "first"}
     if "restore-1000" in section.rows and many != 1000:
@@ -169,6 +180,9 @@ def _on_a_tree(count: int, seed: int, kinds: list[type[Contestant]], rules: Rule
         "disk-first": arena.disk,
         "unchanged": arena.unchanged,
         "one": arena.one_changed,
+        "changed-10": lambda row: arena.many_changed(row, min(10, few)),
+        "changed-100": lambda row: arena.many_changed(row, min(100, few)),
+        "changed-1000": lambda row: arena.many_changed(row, min(1000, few)),
         "restore-1": lambda row: arena.restore(row, 1),
         "restore-1000": lambda row: arena.restore(row, many),
         "first-git": lambda row: _in_repositories(arena, row),

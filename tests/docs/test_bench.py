@@ -11,9 +11,16 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from bench.plot import Axes, picture
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 CONTESTANTS = ("mulligan", "shadow-git")
-TREE_ROWS = ("first", "disk-first", "unchanged", "one", "restore-1", "restore-1000", "first-git")
+TREE_ROWS = (
+    *("first", "disk-first", "unchanged", "one", "changed-10", "changed-100", "changed-1000"),
+    *("restore-1", "restore-1000", "first-git"),
+)
 HISTORY_ROWS = ("first", "edit", "log", "disk-edits", "gc", "disk-gc")
 
 needs_git = pytest.mark.skipif(
@@ -87,3 +94,18 @@ def bench(*options: str) -> subprocess.CompletedProcess[str]:
     small = ["--files", "200", "--runs", "1", "--history", "5", "--settle", "0"]
     command = [sys.executable, str(CHECKOUT / "bench/run.py"), *small, *options]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_picture_has_a_line_and_a_name_for_everybody_and_is_well_formed() -> None:
+    import xml.etree.ElementTree as ET
+
+    lines = {"one & only": [(1000.0, 2.5), (10.0, 0.3)], "other": [(10.0, 7.0), (1000.0, 7.0)]}
+    drawn = ET.fromstring(picture(Axes("Time < space", "files", "ms"), lines))
+    texts = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"one & only", "other", "Time < space", "files", "ms", "1,000"} <= set(texts)
+    points = [line.get("points", "").split() for line in drawn.iter("{http://www.w3.org/2000/svg}polyline")]
+    assert [len(line) for line in points] == [2, 2]
+    (left, low), (right, high) = (tuple(map(float, spot.split(","))) for spot in points[0])
+    assert left < right and low > high
+    with pytest.raises(ValueError, match="nothing"):
+        picture(Axes("", "", ""), {"nobody": []})

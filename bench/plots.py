@@ -1,0 +1,64 @@
+"""
+Which pictures a run makes: time and processor time against the number of files, and against the number of changes.
+
+A row that was measured on one tree only has no line against the number of files; a picture without lines is not made.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from bench.plot import Axes, Points, picture
+from bench.report import Cell, Report, Section
+
+BY_FILES = {
+    "first": "First capture",
+    "one": "A checkpoint after one edit",
+    "restore-1": "Restore of one file",
+    "restore-1000": "Restore of 1,000 files",
+}
+BY_CHANGES = {"one": 1, "changed-10": 10, "changed-100": 100, "changed-1000": 1000}
+_MILLISECONDS = {"clock": "milliseconds by the clock", "processor": "milliseconds of processor time"}
+
+
+def draw(report: Report, directory: Path) -> list[Path]:
+    """Writes the pictures of a run and returns where they are."""
+    directory.mkdir(parents=True, exist_ok=True)
+    made = []
+    trees = [(size, section) for section in report.sections if (size := _files(section)) is not None]
+    for measure, unit in _MILLISECONDS.items():
+        for row, title in BY_FILES.items():
+            lines = _lines(report, [(size, section, row) for size, section in trees], measure)
+            made += _write(directory / f"{row}-{measure}.svg", Axes(title, "files in the project", unit), lines)
+        for size, section in trees[-1:]:
+            lines = _lines(report, [(count, section, row) for row, count in BY_CHANGES.items()], measure)
+            axes = Axes(f"A checkpoint in a project of {size:,} files", "files changed", unit)
+            made += _write(directory / f"changes-{measure}.svg", axes, lines)
+    return made
+
+
+def _files(section: Section) -> int | None:
+    found = re.fullmatch(r"([\d,]+) files", section.title)
+    return int(found[1].replace(",", "")) if found else None
+
+
+def _lines(report: Report, places: list[tuple[int, Section, str]], measure: str) -> dict[str, Points]:
+    lines: dict[str, Points] = {}
+    for key, (title, _) in report.contestants.items():
+        cells = [(at, section.cell(row, key)) for at, section, row in places if row in section.rows]
+        points = [(float(at), value) for at, cell in cells if (value := _value(cell, measure))]
+        if len(points) > 1:
+            lines[title] = points
+    return lines
+
+
+def _value(cell: Cell, measure: str) -> float | None:
+    return cell.value if measure == "clock" else cell.cpu_value
+
+
+def _write(path: Path, axes: Axes, lines: dict[str, Points]) -> list[Path]:
+    if not lines:
+        return []
+    path.write_text(picture(axes, lines), encoding="utf-8")
+    return [path]
