@@ -14,7 +14,6 @@ The public surface is `__all__`; everything else may change between versions.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import (
     AmbiguousCheckpoint,
@@ -40,7 +39,10 @@ from mulligan.errors import (
     WorkspaceReplaced,
 )
 
+TYPE_CHECKING = False  # the module of that name costs a command more than everything else it imports here
 if TYPE_CHECKING:
+    from typing import Any
+
     from mulligan.engine import Workspace
     from mulligan.model.checkpoint import Checkpoint, GitState, NotCaptured
     from mulligan.model.diff import Diff

@@ -134,6 +134,21 @@ class Opened:
             self._bench.watch()
         return Watching(self._bench, self._mutex)
 
+    def notices(self) -> int:
+        """Returns the descriptor that has something to read when something happened in a watched workspace, -1 for none."""
+        watcher = self._bench.observer.watcher
+        return watcher.fd if watcher is not None else -1
+
+    def catch_up(self) -> None:
+        """Takes note of what happened so far, so that the kernel's queue of notices does not run over."""
+        with self._mutex:
+            if self._bench.observer.watcher is not None:
+                self._bench.observer.watcher.drain()
+
+    def patience(self, seconds: float) -> None:
+        """Says how long to wait for another process that writes."""
+        self._bench.vault.settings = self._bench.vault.settings._replace(wait=seconds)
+
     # -- telling --------------------------------------------------------------------------------
 
     def on(self, event: str, handler: Handler) -> None:

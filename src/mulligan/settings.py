@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from mulligan.errors import ConfigError, MulliganError
 from mulligan.model.gitconfig import parse_git_config
-from mulligan.model.policy import CapturePolicy, HookPolicy, LoopPolicy, Retention, Settings
+from mulligan.model.policy import CapturePolicy, HookPolicy, LoopPolicy, Retention, Settings, WatchPolicy
 from mulligan.model.sizes import parse_size
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.userfile import read_user_file
@@ -190,6 +190,7 @@ def resolve(
         temporary=env.get("TMPDIR") or "/tmp",  # noqa: S108 - not used, only recognised
         wait=DEFAULT_WAIT if wait is None else wait,
         warnings=tuple(warnings),
+        watch=WatchPolicy(**_section(user, "watch")),
     )
 
 
@@ -283,6 +284,7 @@ KEYS: dict[str, Key] = {
     "checkpoints.enabled": Key(_switch, "true or false", True),
     "checkpoints.every_n_steps": Key(_whole(1, 50), "a whole number from 1 to 50", True),
     "hooks.destructive": Key(_one_of("off", "save", "ask"), '"off", "save" or "ask"'),
+    "watch.auto": Key(_switch, "true or false"),
 }
 SECTIONS = tuple(dict.fromkeys(key.partition(".")[0] for key in KEYS))
 

@@ -41,7 +41,13 @@ def test_the_example_configuration_is_accepted_and_holds_every_key(tmp_path):
 
 def test_the_defaults_in_the_table_are_the_real_ones(tmp_path):
     found = settings.resolve(tmp_path, environ={"HOME": str(tmp_path)})
-    values = {"capture": found.capture, "retention": found.retention, "checkpoints": found.loop, "hooks": found.hooks}
+    values = {
+        "capture": found.capture,
+        "retention": found.retention,
+        "checkpoints": found.loop,
+        "hooks": found.hooks,
+        "watch": found.watch,
+    }
     for key, default in re.findall(r"^\| `(\w+\.\w+)` \| `([^`]+)` \|", CONFIGURATION, re.MULTILINE):
         section, name = key.split(".")
         actual = getattr(values[section], name)
@@ -49,7 +55,9 @@ def test_the_defaults_in_the_table_are_the_real_ones(tmp_path):
         assert written == actual, key
 
 
-@pytest.mark.parametrize("name", ["MULLIGAN_STORE", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "HOME", "NO_COLOR", "TERM"])
+@pytest.mark.parametrize(
+    "name", ["MULLIGAN_STORE", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "HOME", "NO_COLOR", "TERM", "MULLIGAN_WATCH"]
+)
 def test_every_environment_variable_is_described(name):
     assert f"| `{name}` |" in CONFIGURATION
 

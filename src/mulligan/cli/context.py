@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TextIO
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from mulligan.engine import Workspace
     from mulligan.model.policy import Settings
     from mulligan.present.progress import ProgressLine
+
+
+class Declined(BaseException):
+    """
+    The workspace that could be lent is another one than the command is about.
+
+    No error, and for no command to catch: whoever asked does it alone.
+    """
+
+
+Lender = Callable[["Settings"], "Workspace"]
 
 
 class Screen:
@@ -37,6 +48,9 @@ class Screen:
         """The columns of the terminal, None where there is none."""
         if not self.is_terminal:
             return None
+        told: int | None = getattr(self.stream, "columns", None)
+        if told:
+            return told
         import shutil
 
         return shutil.get_terminal_size().columns
@@ -61,9 +75,17 @@ class Context:
     """The circumstances of one command."""
 
     def __init__(
-        self, *, directory: str | None, store: str | None, wait: float | None, json: bool, environ: Mapping[str, str]
+        self,
+        *,
+        directory: str | None,
+        store: str | None,
+        wait: float | None,
+        json: bool,
+        environ: Mapping[str, str],
+        lend: Lender | None = None,
     ) -> None:
         self.json = json
+        self._lend = lend
         self.environ = environ
         self.out = Screen(sys.stdout, environ)
         self.err = Screen(sys.stderr, environ)
@@ -102,10 +124,21 @@ class Context:
     def workspace(self) -> Workspace:
         """The workspace, opened."""
         if self._opened is None:
-            from mulligan.engine import Workspace
-
-            return self.adopt(Workspace(self.settings))
+            return self.open(self.settings)
         return self._opened
+
+    def open(self, settings: Settings) -> Workspace:
+        """Opens the workspace of this command, or takes the one that is lent for it."""
+        if self._lend is not None:
+            return self.adopt(self._lend(settings))
+        from mulligan.engine import Workspace
+
+        return self.adopt(Workspace(settings))
+
+    @property
+    def watch_wanted(self) -> bool:
+        """Whether the user wants the workspace that was opened to be watched from now on."""
+        return self._opened is not None and self._opened.settings.watch.auto
 
     def use(self, directory: str) -> None:
         """Makes a directory the workspace, as `-C` does; for a command with an option of its own for it."""
@@ -195,8 +228,10 @@ class Context:
     def close(self) -> None:
         """Closes the workspace, if it was opened."""
         self.quiet()
-        if self._opened is not None:
+        if self._opened is not None and self._lend is None:
             self._opened.close()
+        elif self._opened is not None:
+            self._opened.progress = None
 
 
 def _owner(store: str) -> str | None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any, TextIO
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TextIO
 
 from mulligan.cli.command import Command, Result
-from mulligan.cli.context import Context
+from mulligan.cli.context import Context, Lender
+from mulligan.cli.thin import HANDED_ON
 from mulligan.cli.usage import UsageError, build_parser, load, parse, split_command, wants
 from mulligan.errors import MulliganError
 from mulligan.present.visible import visible
@@ -26,23 +27,34 @@ UNEXPECTED = 70
 _REFUSALS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 
 
+class Circumstances(NamedTuple):
+    """What a command finds around it: the user's environment, and an open workspace, if somebody lends one."""
+
+    environ: Mapping[str, str]
+    lend: Lender | None
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
     _steady_streams()
+    return run(list(sys.argv[1:] if argv is None else argv), os.environ)
+
+
+def run(words: list[str], environ: Mapping[str, str], lend: Lender | None = None) -> int:
+    """Runs one command with what a user's environment says, in a workspace that somebody lends, if anybody does."""
     as_json = wants(words, "--json")
     try:
-        return _dispatch(words, as_json=as_json)
+        return _dispatch(words, Circumstances(environ, lend), as_json=as_json)
     except BrokenPipeError:
         _abandon_stdout()  # whoever read our output has read enough
         return 0
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one boundary of this door
-        code = _explain(error, words, as_json=as_json)
+        code = _explain(error, words, environ, as_json=as_json)
         # Agents take exit code 2 of a hook for the order to stop the tool.
         return 1 if code == 2 and words[:1] == ["hook"] else code
 
 
-def _dispatch(words: list[str], *, as_json: bool) -> int:
+def _dispatch(words: list[str], around: Circumstances, *, as_json: bool) -> int:
     request = split_command(words)
     name, rest = request.command, request.words
     if name == "help":
@@ -52,7 +64,7 @@ def _dispatch(words: list[str], *, as_json: bool) -> int:
     command = load(name)
     if wants(rest, "-h", "--help"):
         return _say(build_parser(name, command, width=_reading_width()).format_help(), "help", as_json=as_json)
-    return _run(name, command, rest)
+    return _run(name, command, rest, around)
 
 
 def _without_command(words: list[str], *, as_json: bool) -> int:
@@ -82,9 +94,16 @@ def _reading_width() -> int:
     return min(shutil.get_terminal_size().columns - 2, 100)
 
 
-def _run(name: str, command: Command, words: list[str]) -> int:
+def _run(name: str, command: Command, words: list[str], around: Circumstances) -> int:
     args = parse(name, command, words)
-    context = Context(directory=args.directory, store=args.store, wait=args.wait, json=args.json, environ=os.environ)
+    context = Context(
+        directory=args.directory,
+        store=args.store,
+        wait=args.wait,
+        json=args.json,
+        environ=around.environ,
+        lend=around.lend,
+    )
     try:
         result = command.run(context, args)
         context.quiet()
@@ -92,7 +111,22 @@ def _run(name: str, command: Command, words: list[str]) -> int:
     finally:
         _remark(context)
         context.close()
+    if around.lend is None and name in HANDED_ON:
+        _keep_warm(context)
     return result.exit_code
+
+
+def _keep_warm(context: Context) -> None:
+    """Starts a watcher for the commands to come, where the user's configuration asks for it; nobody waits for it."""
+    try:
+        if context.watch_wanted:
+            from mulligan.cli.commands.watch import start
+            from mulligan.cli.serving import IDLE, keep_warm
+
+            if keep_warm(context.settings, dict(context.environ)):
+                start(context, idle=IDLE / 60)
+    except (OSError, MulliganError):
+        return  # the command itself is done; it is only not faster next time
 
 
 def _show(context: Context, command: Command, result: Result) -> None:
@@ -125,8 +159,8 @@ def _print_json(document: Any) -> None:
 # -- errors -------------------------------------------------------------------------------------
 
 
-def _explain(error: BaseException, words: list[str], *, as_json: bool) -> int:
-    message, hint, code = _account(error, words)
+def _explain(error: BaseException, words: list[str], environ: Mapping[str, str], *, as_json: bool) -> int:
+    message, hint, code = _account(error, words, environ)
     if as_json:
         kind = type(error).__name__
         _print_json({"error": {"type": kind, "message": message, "hint": hint, "exit_code": code}})
@@ -136,7 +170,7 @@ def _explain(error: BaseException, words: list[str], *, as_json: bool) -> int:
     return code
 
 
-def _account(error: BaseException, words: list[str]) -> tuple[str, str, int]:
+def _account(error: BaseException, words: list[str], environ: Mapping[str, str]) -> tuple[str, str, int]:
     """Returns what to say about an error: the message, what to type next, the exit code."""
     if isinstance(error, MulliganError):
         return error.message, error.hint, error.exit_code
@@ -147,7 +181,7 @@ def _account(error: BaseException, words: list[str]) -> tuple[str, str, int]:
         return f"The system refused ({error.strerror}{where}). What was saved before is untouched.", "", 1
     from mulligan.cli.report import write_report
 
-    place = write_report(error, words, os.environ)
+    place = write_report(error, words, environ)
     told = f"A report was written to {place}" if place else "No report could be written"
     return (
         f"Something happened that mulligan did not foresee: {type(error).__name__}. {told}",

@@ -102,6 +102,12 @@ class HookPolicy(NamedTuple):
     destructive: str = "off"
 
 
+class WatchPolicy(NamedTuple):
+    """Whether commands start a watcher by themselves."""
+
+    auto: bool = False
+
+
 class Settings(NamedTuple):
     """Everything that `open` needs to know about the user and the machine."""
 
@@ -116,4 +122,5 @@ class Settings(NamedTuple):
     temporary: str = "/tmp"  # noqa: S108 - the name of a directory that is refused as a workspace
     wait: float = 2.0
     warnings: tuple[str, ...] = ()
+    watch: WatchPolicy = WatchPolicy()
     append_only: bool = False  # for somebody who may add to history and never take from it: a model

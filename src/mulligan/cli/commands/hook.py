@@ -95,12 +95,11 @@ def _in_time(context: Context, agent: str, event: Event) -> Reply:
 
 def _open(context: Context, directory: str) -> Workspace:
     from mulligan import settings
-    from mulligan.engine import Workspace
 
     here = os.path.realpath(directory or ".")
     root = settings.find_workspace(here, context.environ)
     found = settings.resolve(root, wait=WAIT, environ=context.environ)
-    return context.adopt(Workspace(found))
+    return context.open(found)
 
 
 def _out_of_time(number: int, _frame: object) -> None:

@@ -52,6 +52,7 @@ def render(context: Context, result: Result) -> None:
         ("checkpoints", _kinds(status["by_kind"])),
         ("size", _size(status["bytes"], status["budget"], style)),
         ("changed", _changes(status["unsaved"])),
+        ("watcher", _watcher(status["watcher"])),
     ]
     rows += [("agent", _agent(each, context)) for each in status["agents"]]
     context.out.lines(columns(rows, paint=lambda _row, at, text: style("dim", text) if at == 0 else text))
@@ -86,6 +87,14 @@ def _size(used: int, budget: int, style: Style) -> str:
     share = used / budget if budget else 0.0
     colour = "red" if share > 0.9 else "yellow" if share > 0.7 else "green"
     return f"{style(colour, bar(share))} {format_size(used)} of {format_size(budget)}"
+
+
+def _watcher(state: dict[str, Any] | None) -> str:
+    if state is None:
+        return "none; every look is at every file (mulligan watch --background)"
+    if not state["active"]:
+        return f"every look is at every file: {state['reason']}"
+    return f"changes in {count(state['directories'], 'directory', 'directories')} are noticed"
 
 
 def _changes(changes: dict[str, int]) -> str:

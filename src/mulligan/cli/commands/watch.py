@@ -1,0 +1,153 @@
+"""`mulligan watch`: keep a workspace warm, so that commands cost what changed."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+from mulligan.cli import serving
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.cli.interruption import interrupted_by_signals
+from mulligan.errors import UserError
+from mulligan.present.text import count
+from mulligan.present.visible import visible
+
+USAGE = "watch [--background] [--idle MINUTES] | watch --stop | watch --status"
+DESCRIPTION = """\
+Keep this workspace warm: the kernel tells what changes in it, and other commands ask the watcher instead of looking at
+every file. Answers are the same with and without; only the time differs.
+
+It runs until it is stopped, until nobody has asked it for a while, or until the workspace or its store is not there any
+more. There is one per workspace and store. Only you can reach it.
+"""
+EXAMPLES = (
+    ("mulligan watch --background", "start one and go on"),
+    ("mulligan watch", "stay here until Ctrl-C"),
+    ("mulligan watch --status", "whether there is one, and whether it notices changes"),
+    ("mulligan watch --stop", "end it"),
+)
+EXIT_CODES = (0, 1, 10)
+PATHS = ""
+_START = 30.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments."""
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--background", action="store_true", help="start a process of its own, and return when it is ready"
+    )
+    what.add_argument("--stop", action="store_true", help="end the watcher of this workspace")
+    what.add_argument("--status", action="store_true", help="say whether there is one")
+    parser.add_argument(
+        "--idle", type=_minutes, metavar="MINUTES", default=30.0, help="end when nobody asked for so long (default: 30)"
+    )
+
+
+def _minutes(text: str) -> float:
+    minutes = float(text)
+    if not 0 < minutes <= 7 * 24 * 60:
+        raise ValueError(text)
+    return minutes
+
+
+_minutes.__name__ = "number of minutes"
+
+
+def run(context: Context, args: argparse.Namespace) -> Result:
+    """Starts, stops or asks."""
+    workspace = context.saved
+    place = serving.place_of(workspace.settings, dict(context.environ))
+    if not place.directory:
+        raise UserError(
+            "There is no place for a watcher's socket. Nothing was started.", hint="Set XDG_RUNTIME_DIR or HOME"
+        )
+    if args.stop:
+        return _result("stopped" if _stop(place) else "none", 0)
+    process = serving.running(place)
+    if args.status:
+        return _result("running" if process else "none", process)
+    if process:
+        return _result("already", process)
+    serving.prepare(place)
+    if args.background:
+        return _result("started", _begin(context, args, place))
+    return _serve(context, args, place)
+
+
+def _result(what: str, process: int) -> Result:
+    found: dict[str, Any] = {"watcher": {"running": bool(process), "process": process or None}}
+    return Result((what, process), lambda: found)
+
+
+def _stop(place: serving.Place) -> bool:
+    if not serving.running(place) or not serving.ask_to_stop(place):
+        return False
+    deadline = time.monotonic() + _START
+    while serving.running(place) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return True
+
+
+def start(context: Context, *, idle: float) -> subprocess.Popen[str]:
+    """Starts a watcher that outlives this command."""
+    root, store = context.settings.workspace, context.settings.store
+    return subprocess.Popen(  # noqa: S603 - this very program
+        [sys.executable, "-m", "mulligan", "-C", root, "--store", store, "watch", "--idle", str(idle)],
+        cwd="/",
+        env=dict(context.environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _begin(context: Context, args: argparse.Namespace, place: serving.Place) -> int:
+    """Starts a watcher and waits until clients can come; returns its process."""
+    context.close()
+    child = start(context, idle=args.idle)
+    said = child.stderr.readline() if child.stderr is not None else ""
+    process = serving.running(place)
+    if not process:
+        raise UserError(
+            f"The watcher ended right away ({said.strip() or 'without a word'}). Commands work without it.",
+            hint="See why: mulligan watch (stays in front)",
+        )
+    return process
+
+
+def _serve(context: Context, args: argparse.Namespace, place: serving.Place) -> Result:
+    with serving.alone(place) as free:
+        if not free:
+            return _result("already", serving.running(place))
+        server = serving.Server(context.workspace, place, idle=args.idle * 60)
+
+        def ready() -> None:
+            context.note(f"Watching {visible(context.settings.workspace)}; Ctrl-C ends it.")
+            context.err.stream.flush()
+
+        # Ctrl-C is the usual end of a watcher in front.
+        with suppress(KeyboardInterrupt), interrupted_by_signals():
+            server.run(ready)
+    return Result(("ended", server.served), lambda: {"watcher": {"running": False, "process": None}})
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints one line."""
+    what, number = result.value
+    lines = {
+        "stopped": "The watcher ended.",
+        "none": "No watcher runs here.",
+        "running": f"Process {number} watches this workspace.",
+        "already": f"Process {number} watches this workspace already.",
+        "started": f"Process {number} watches this workspace from now on; mulligan watch --stop ends it.",
+        "ended": f"Ended after {count(number, 'command')}.",
+    }
+    context.out.line(lines[what])

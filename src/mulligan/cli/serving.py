@@ -1,0 +1,410 @@
+"""
+The watcher as a process: keeps one workspace open and watched, and runs commands for clients of the same user.
+
+One per workspace and store, held by a lock that dies with it. It listens on a socket in a directory that only the user may
+enter, asks the kernel who is at the other end, and reads no more than a bounded request within a bounded time. A command
+is run as the command line runs it, with the client's directory, settings and screens, so answers are the same byte for byte.
+It ends when nobody has asked for a while, and when the workspace, the store or the program itself is not what it was.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from mulligan.cli import thin
+from mulligan.cli.context import Declined
+from mulligan.errors import MulliganError, UserError
+
+if TYPE_CHECKING:
+    from mulligan.engine import Workspace
+    from mulligan.model.policy import Settings
+
+IDLE = 30 * 60.0
+_PATIENCE = 3.0
+_MOST_CLIENTS = 64
+_LARGEST_INPUT = 64 << 20
+_LOOK = 2.0
+
+
+class Request(NamedTuple):
+    """What a client wants to have run, and where it stands."""
+
+    words: list[str]
+    directory: str
+    identity: str
+    terminals: tuple[bool, bool]
+    columns: int
+    encodings: tuple[str, str]
+    environ: dict[str, str]
+
+
+def parse_request(items: list[bytes]) -> Request:
+    """Returns a request; Declined when it is not for this program, ValueError or IndexError when it makes no sense."""
+    protocol, build, directory, identity, screens, zone, out, err, count = items[:9]
+    if protocol != thin.PROTOCOL or build != thin.build() or zone.decode() != os.environ.get("TZ", ""):
+        raise Declined
+    flags, _, columns = screens.decode().partition(" ")
+    number = int(count)
+    words = [os.fsdecode(word) for word in items[9 : 9 + number]]
+    told = dict(os.fsdecode(pair).split("=", 1) for pair in items[9 + number :])
+    if len(words) != number or len(flags) != 2 or number < 1:
+        raise ValueError("not a request")
+    return Request(
+        words, os.fsdecode(directory), identity.decode(), (flags[0] == "1", flags[1] == "1"),
+        int(columns or 0), (out.decode(), err.decode()), told,
+    )  # fmt: skip
+
+
+class Place(NamedTuple):
+    """Where a watcher of one workspace and store is found."""
+
+    directory: str
+    name: str
+
+    @property
+    def lock(self) -> str:
+        """The file whose lock says that there is one."""
+        return f"{self.directory}/{self.name}.lock"
+
+    @property
+    def socket(self) -> str:
+        """Where it listens."""
+        return f"{self.directory}/{self.name}.sock"
+
+
+def place_of(settings: Settings, environ: dict[str, str]) -> Place:
+    """Returns where the watcher of a workspace is found, whether there is one or not."""
+    found = os.stat(settings.store)
+    return Place(thin.run_directory(environ), f"{thin.name_of(settings.workspace)}{found.st_dev:x}-{found.st_ino:x}")
+
+
+def prepare(place: Place) -> None:
+    """Makes the directory of sockets; UserError where it is not private."""
+    with suppress(FileExistsError):
+        os.makedirs(os.path.dirname(place.directory), exist_ok=True)
+        os.mkdir(place.directory, 0o700)
+    if not thin.is_private(place.directory):
+        raise UserError(
+            f"{place.directory} belongs to somebody else, or others may enter it; no watcher is started. Nothing was changed.",
+            hint=f"chmod 700 {place.directory}",
+        )
+
+
+@contextmanager
+def alone(place: Place) -> Iterator[bool]:
+    """Holds the place of a watcher; yields whether it could be had."""
+    fd = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        yield True
+    finally:
+        os.close(fd)
+
+
+def running(place: Place) -> int:
+    """Returns the process that watches there, 0 when there is none."""
+    try:
+        fd = os.open(place.lock, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return int(os.pread(fd, 32, 0).split()[0] or 0)
+    finally:
+        os.close(fd)
+    return 0
+
+
+class Client:
+    """One connection: bytes so far, and until when they must be whole."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self.link = link
+        self.data = bytearray()
+        self.deadline = time.monotonic() + _PATIENCE
+
+    def frame(self) -> bytes | None:
+        """Returns the request once it is whole; ValueError when it never can be."""
+        if len(self.data) < 4:
+            return None
+        size = int.from_bytes(self.data[:4], "big")
+        if size > thin.LARGEST_REQUEST or len(self.data) > size + 4:
+            raise ValueError("too large")
+        return bytes(self.data[4:]) if len(self.data) == size + 4 else None
+
+
+class Server:
+    """Serves one workspace until it is told to stop."""
+
+    def __init__(self, workspace: Workspace, place: Place, *, idle: float = IDLE) -> None:
+        self.workspace = workspace
+        self.served = 0
+        self._place, self._idle = place, idle
+        self._started = self._last = time.monotonic()
+        self._build = thin.build()
+        self._stopped = False
+        self._identities = self._now()
+        self._clients: dict[int, Client] = {}
+        self._selector = selectors.DefaultSelector()
+        self._queue = -1
+
+    def _now(self) -> tuple[tuple[int, int], ...]:
+        found = [os.stat(path) for path in (self.workspace.root, self.workspace.store_path)]
+        return tuple((each.st_dev, each.st_ino) for each in found)
+
+    def stop(self) -> None:
+        """Ends it after what is under way."""
+        self._stopped = True
+
+    def run(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Listens and serves; `ready` is called when clients can come."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._place.socket)
+        folder = os.open(self._place.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listener.bind(f"/proc/self/fd/{folder}/{self._place.name}.sock")
+            os.chmod(self._place.socket, 0o600)
+            mine = os.lstat(self._place.socket).st_ino
+            listener.listen(_MOST_CLIENTS)
+            listener.setblocking(False)
+            self._selector.register(listener, selectors.EVENT_READ)
+            self.workspace.watch()
+            with suppress(MulliganError):
+                self.workspace.not_captured()  # the first look, so that nobody has to wait for it
+            ready()
+            while not self._stopped and self._as_it_was(mine):
+                self._turn(listener)
+        finally:
+            for client in list(self._clients.values()):
+                self._drop(client)
+            listener.close()
+            with suppress(OSError):
+                if os.lstat(self._place.socket).st_ino == mine:
+                    os.unlink(self._place.socket)
+            os.close(folder)
+            self.workspace.close()
+
+    def _as_it_was(self, mine: int) -> bool:
+        """Whether there is still something to serve, and somebody to serve it to."""
+        try:
+            same = self._now() == self._identities and os.lstat(self._place.socket).st_ino == mine
+            return same and thin.build() == self._build and time.monotonic() - self._last < self._idle
+        except OSError:
+            return False
+
+    # -- the loop -------------------------------------------------------------------------------
+
+    def _turn(self, listener: socket.socket) -> None:
+        self._follow_queue()
+        for key, _ in self._selector.select(_LOOK):
+            if key.fileobj is listener:
+                self._welcome(listener)
+            elif key.data is None:
+                self.workspace.catch_up()
+            else:
+                self._hear(key.data)
+        now = time.monotonic()
+        for client in [each for each in self._clients.values() if each.deadline < now]:
+            self._drop(client)
+
+    def _follow_queue(self) -> None:
+        """Listens to the kernel's notices too, so that their queue does not run over."""
+        fd = self.workspace.notices()
+        if fd == self._queue:
+            return
+        if self._queue >= 0:
+            with suppress(KeyError, ValueError, OSError):
+                self._selector.unregister(self._queue)
+        self._queue = fd
+        if fd >= 0:
+            self._selector.register(fd, selectors.EVENT_READ)
+
+    def _welcome(self, listener: socket.socket) -> None:
+        try:
+            link, _ = listener.accept()
+        except OSError:
+            return  # gone again
+        if thin.peer_of(link) != os.geteuid() or len(self._clients) >= _MOST_CLIENTS:
+            link.close()
+            return
+        link.setblocking(False)
+        client = self._clients[link.fileno()] = Client(link)
+        self._selector.register(link, selectors.EVENT_READ, client)
+
+    def _drop(self, client: Client) -> None:
+        fd = client.link.fileno()
+        if fd >= 0:
+            self._clients.pop(fd, None)
+            with suppress(KeyError, ValueError):
+                self._selector.unregister(client.link)
+            client.link.close()
+
+    def _hear(self, client: Client) -> None:
+        try:
+            part = client.link.recv(1 << 16)
+            client.data += part
+            frame = client.frame()
+            if frame is None:
+                if not part:
+                    self._drop(client)
+                return
+            self._answer(client, frame)
+        except (OSError, ValueError, IndexError, LookupError, Declined):
+            pass  # a client that says nothing sensible, or went away, or is somebody else's: it does its work itself
+        self._drop(client)
+
+    # -- one command ----------------------------------------------------------------------------
+
+    def _answer(self, client: Client, frame: bytes) -> None:
+        items, link = thin.unpack(frame), client.link
+        if items == [thin.PROTOCOL, b"stop"]:
+            link.sendall(thin.READY)
+            self.stop()
+            return
+        request = parse_request(items)
+        link.settimeout(_PATIENCE)
+        link.sendall(thin.READY)
+        if self._take(link, 1) != thin.GO:
+            return
+        size = int.from_bytes(self._take(link, 4), "big")
+        data = self._take(link, size) if size <= _LARGEST_INPUT else b""
+        try:
+            code, out, err = self._run(request, data)
+            answer = [thin.DONE, str(code).encode(), out, err]
+        except Declined:
+            answer = [thin.DECLINED]
+        self.served += 1
+        self._last = time.monotonic()
+        link.settimeout(60.0)
+        link.sendall(thin.pack(answer))
+
+    @staticmethod
+    def _take(link: socket.socket, size: int) -> bytes:
+        parts, left = [], size
+        while left:
+            part = link.recv(min(left, 1 << 20))
+            if not part:
+                raise OSError("the client went away")
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
+
+    def _run(self, request: Request, data: bytes) -> tuple[int, bytes, bytes]:
+        from mulligan.cli.entry import run
+
+        try:
+            os.chdir(request.directory)
+            here = os.stat(".")
+        except OSError as error:
+            raise Declined from error
+        try:
+            if f"{here.st_dev} {here.st_ino}" != request.identity:
+                raise Declined  # the same path leads the client elsewhere: another container, another mount
+            with _own_signals(), _screens(request, data) as (out, err):
+                code = run(request.words, request.environ, self._lend)
+                sys.stdout.flush()
+                sys.stderr.flush()
+                return code, out.getvalue(), err.getvalue()
+        finally:
+            os.chdir("/")
+
+    def _lend(self, settings: Settings) -> Workspace:
+        """Returns the workspace that is open here, by the client's settings; Declined when it is about another."""
+        mine = self.workspace.settings
+        if (settings.workspace, settings.store) != (mine.workspace, mine.store):
+            raise Declined
+        if settings != mine._replace(wait=settings.wait):
+            from mulligan.engine import Workspace
+
+            self.workspace.close()
+            self.workspace = Workspace(settings)
+        self.workspace.patience(settings.wait)
+        self.workspace.watch()
+        return self.workspace
+
+
+class Screen(io.TextIOWrapper):
+    """A client's screen: takes what it shall show, and is one as far as anybody asks."""
+
+    def __init__(self, encoding: str, *, terminal: bool, columns: int) -> None:
+        self.taken = io.BytesIO()
+        super().__init__(self.taken, encoding=encoding, errors="backslashreplace", newline="\n")
+        self.columns = columns
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        """Whether the client's stream is a terminal."""
+        return self._terminal
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Puts back what signals do: a command may have its own idea, and is not the last thing this process does."""
+    numbers = (signal.SIGALRM, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _screens(request: Request, data: bytes) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
+    before = sys.stdin, sys.stdout, sys.stderr
+    screens = [
+        Screen(encoding, terminal=terminal, columns=request.columns)
+        for encoding, terminal in zip(request.encodings, request.terminals, strict=True)
+    ]
+    sys.stdin = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8")
+    sys.stdout, sys.stderr = screens
+    try:
+        yield screens[0].taken, screens[1].taken
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = before
+
+
+def keep_warm(settings: Settings, environ: dict[str, str]) -> bool:
+    """Returns whether a watcher should be started for the commands to come: the user wants one, and there is none."""
+    if not settings.watch.auto or not os.path.isdir(settings.store):
+        return False
+    place = place_of(settings, environ)
+    if not place.directory or running(place):
+        return False
+    prepare(place)
+    return True
+
+
+def ask_to_stop(place: Place) -> bool:
+    """Tells a watcher to end after what is under way; returns whether it heard."""
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    folder = os.open(place.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        link.settimeout(_PATIENCE)
+        link.connect(f"/proc/self/fd/{folder}/{place.name}.sock")
+        link.sendall(thin.pack([thin.PROTOCOL, b"stop"]))
+        return thin.peer_of(link) == os.geteuid() and link.recv(1) == thin.READY
+    except OSError:
+        return False
+    finally:
+        os.close(folder)
+        link.close()

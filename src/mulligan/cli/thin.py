@@ -1,0 +1,282 @@
+"""
+The way in: a command that a watcher of this workspace can answer is handed to it, everything else goes the long way.
+
+Imports next to nothing: a hook has the time of an interpreter's start, and argparse, json and sqlite3 cost more than that.
+A watcher is believed only where nobody else can have put it: a directory of one's own that nobody else may enter, a peer
+that is the same user. It is asked twice: it says that it is ready, and only then is told to go; so a command that was
+given up here is never run there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+# A command that is not here, and a word that is not understood here, go the long way.
+HANDED_ON = frozenset({"save", "log", "show", "diff", "restore", "cat", "undo", "redo", "status", "hook"})
+# What may be done once more by oneself when a watcher dies over it.
+REPEATABLE = HANDED_ON - {"undo", "redo", "hook"}
+_WITH_VALUE = ("-C", "--store", "--wait")
+_VARIABLES = ("HOME", "XDG_", "MULLIGAN_", "NO_COLOR", "TERM", "TMPDIR", "CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR",
+              "CURSOR_PROJECT_DIR")  # fmt: skip
+LARGEST_REQUEST = 1 << 20
+_READY_WAIT = 5.0
+_NUMBER = 4
+_SO_PEERCRED = 17
+PROTOCOL = b"1"
+READY, GO = b"R", b"G"
+DONE, DECLINED = b"done", b"declined"
+
+Environ = "os._Environ[str] | dict[str, str]"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    answered = _ask(words) if argv is None else None
+    if answered is not None:
+        return answered
+    from mulligan.cli.entry import main as run
+
+    return run(words)
+
+
+# -- where a watcher listens --------------------------------------------------------------------
+
+
+def run_directory(environ: dict[str, str]) -> str:
+    """Returns the directory of sockets, empty where the user has no place for one."""
+    given = environ.get("XDG_RUNTIME_DIR", "")
+    if given.startswith("/"):
+        return given + "/mulligan"
+    state, home = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
+    if not state.startswith("/"):
+        state = home + "/.local/state" if home.startswith("/") else ""
+    return state + "/mulligan/run" if state else ""
+
+
+def name_of(workspace: str) -> str:
+    """Returns what the names of a workspace's sockets begin with."""
+    found = os.stat(workspace)
+    return f"{found.st_dev:x}-{found.st_ino:x}-"
+
+
+def build() -> bytes:
+    """Returns what tells this installation from another, and from itself after an upgrade."""
+    import mulligan
+
+    found = os.stat(mulligan.__file__)
+    return f"{mulligan.__version__} {sys.hexversion:x} {found.st_ino} {found.st_mtime_ns}".encode()
+
+
+# -- frames: a count, then each item behind its length --------------------------------------------
+
+
+def pack(items: list[bytes]) -> bytes:
+    """Returns a message as one frame."""
+    parts = [len(items).to_bytes(_NUMBER, "big")]
+    for item in items:
+        parts += (len(item).to_bytes(_NUMBER, "big"), item)
+    body = b"".join(parts)
+    return len(body).to_bytes(_NUMBER, "big") + body
+
+
+def unpack(body: bytes) -> list[bytes]:
+    """Returns the items of a frame without its length; ValueError when it is not one."""
+    count, at, items = int.from_bytes(body[:_NUMBER], "big"), _NUMBER, []
+    while at < len(body):
+        size = int.from_bytes(body[at : at + _NUMBER], "big")
+        at += _NUMBER
+        items.append(body[at : at + size])
+        at += size
+    if len(items) != count or at != len(body) or len(body) < _NUMBER:
+        raise ValueError("not a message")
+    return items
+
+
+# -- asking ---------------------------------------------------------------------------------------
+
+
+def _ask(words: list[str]) -> int | None:
+    """Returns the exit code of a command that a watcher ran; None when it has to be run here."""
+    environ = dict(os.environ)
+    command, directory = _understand(words)
+    if command not in HANDED_ON or environ.get("MULLIGAN_WATCH") == "0" or sys.flags.dev_mode:
+        return None
+    try:
+        if _needs_a_person(command, words):
+            return None
+        sockets = _sockets(environ, directory)
+        if not sockets:
+            return None
+        return _converse(sockets, command, words, environ)
+    except (OSError, ValueError):
+        return None  # whatever stands in the way, the long way is open: nothing was begun
+
+
+def _understand(words: list[str]) -> tuple[str, str]:
+    """Returns the command and the directory of `-C`, empty where there are none."""
+    directory, at = "", 0
+    while at < len(words) and words[at].startswith("-"):
+        if words[at] in _WITH_VALUE:
+            if words[at] == "-C" and at + 1 < len(words):
+                directory = words[at + 1]
+            at += 1
+        elif words[at] != "--json":
+            return "", ""
+        at += 1
+    if at >= len(words) or "-h" in words or "--help" in words or "--wait" in words:
+        return "", ""
+    rest = words[at + 1 :]
+    if "-C" in rest:
+        directory = rest[rest.index("-C") + 1] if rest.index("-C") + 1 < len(rest) else ""
+    return words[at], directory
+
+
+def _needs_a_person(command: str, words: list[str]) -> bool:
+    """Returns whether somebody is there to be asked, or shown how far the work is."""
+    if command == "hook":
+        return sys.stdin is None or sys.stdin.isatty()
+    asks = command == "restore" and not {"-y", "--yes", "--dry-run", "--json"} & set(words)
+    return asks and sys.stdin is not None and sys.stdin.isatty()
+
+
+def _sockets(environ: dict[str, str], directory: str) -> list[str]:
+    """Returns the sockets of the nearest workspace, from where the command is about upward, that has any."""
+    place = run_directory(environ)
+    if not place or not is_private(place):
+        return []
+    names = [name for name in os.listdir(place) if name.endswith(".sock")]
+    here = os.path.realpath(directory or ".")
+    while names:
+        begins = name_of(here)
+        found = [f"{place}/{name}" for name in names if name.startswith(begins)]
+        above = os.path.dirname(here)
+        if found or above == here:
+            return found
+        here = above
+    return []
+
+
+def is_private(place: str) -> bool:
+    """Returns whether a directory is one's own, and nobody else may enter it."""
+    try:
+        found = os.lstat(place)
+    except OSError:
+        return False
+    return found.st_uid == os.geteuid() and found.st_mode & 0o170077 == 0o040000
+
+
+def _converse(sockets: list[str], command: str, words: list[str], environ: dict[str, str]) -> int | None:
+    import _socket
+
+    for path in sockets:
+        link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        try:
+            if not _connected(link, path):
+                continue
+            code = _order(link, command, words, environ)
+            if code is not None:
+                return code
+        finally:
+            link.close()
+    return None
+
+
+def _connected(link: object, path: str) -> bool:
+    """Connects; by a descriptor of the directory, since a socket's path has little room."""
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        link.settimeout(_READY_WAIT)  # type: ignore[attr-defined]
+        link.connect(f"/proc/self/fd/{folder}/{os.path.basename(path)}")  # type: ignore[attr-defined]
+    except OSError:
+        return False
+    finally:
+        os.close(folder)
+    return peer_of(link) == os.geteuid()
+
+
+def peer_of(link: object) -> int:
+    """Returns the user at the other end."""
+    found = link.getsockopt(1, _SO_PEERCRED, 12)  # type: ignore[attr-defined]
+    return int.from_bytes(found[4:8], sys.byteorder)
+
+
+def _order(link: object, command: str, words: list[str], environ: dict[str, str]) -> int | None:
+    request = pack(_request(words, environ))
+    if len(request) > LARGEST_REQUEST:
+        return None
+    link.sendall(request)  # type: ignore[attr-defined]
+    if _receive(link, 1) != READY:
+        return None
+    data = sys.stdin.buffer.read() if command == "hook" and len(words) == 2 else b""
+    begun = False
+    try:
+        link.sendall(GO + len(data).to_bytes(_NUMBER, "big") + data)  # type: ignore[attr-defined]
+        begun = True
+        link.settimeout(None)  # type: ignore[attr-defined]
+        size = int.from_bytes(_receive(link, _NUMBER), "big")
+        answer = unpack(_receive(link, size))
+    except (OSError, ValueError):
+        return _cut_short(command, data, begun=begun)
+    if answer[0] != DONE:
+        _give_back(data)
+        return None
+    _write(1, answer[2])
+    _write(2, answer[3])
+    return int(answer[1])
+
+
+def _request(words: list[str], environ: dict[str, str]) -> list[bytes]:
+    here = os.stat(".")
+    screens = "".join(str(int(stream is not None and stream.isatty())) for stream in (sys.stdout, sys.stderr))
+    columns = str(os.get_terminal_size(1).columns) if screens[0] == "1" else "0"
+    facts = [
+        PROTOCOL, build(), os.fsencode(os.getcwd()), f"{here.st_dev} {here.st_ino}".encode(),
+        f"{screens} {environ.get('COLUMNS') or columns}".encode(), environ.get("TZ", "").encode(),
+        *[(getattr(stream, "encoding", "") or "utf-8").encode() for stream in (sys.stdout, sys.stderr)],
+    ]  # fmt: skip
+    told = [f"{key}={value}" for key, value in environ.items() if key.startswith(_VARIABLES)]
+    return [*facts, str(len(words)).encode(), *map(os.fsencode, words), *map(os.fsencode, told)]
+
+
+def _receive(link: object, size: int) -> bytes:
+    parts, left = [], size
+    while left:
+        part = link.recv(min(left, 1 << 20))  # type: ignore[attr-defined]
+        if not part:
+            raise OSError("the watcher ended")
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def _cut_short(command: str, data: bytes, *, begun: bool) -> int | None:
+    """The watcher died over it: what may be repeated is done here; of the rest nobody knows how far it came."""
+    if not begun or command in REPEATABLE or command == "hook":
+        _give_back(data)
+        return None
+    _write(
+        2,
+        b"mulligan: The watcher ended while it worked on this. Nothing is lost: the next command that writes ends what was cut"
+        b" short.\nhint: See where you are: mulligan status; mulligan log\n",
+    )
+    return 1
+
+
+def _give_back(data: bytes) -> None:
+    if data:
+        import io
+
+        sys.stdin = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8")
+
+
+def _write(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(fd, view) :]
+    except BrokenPipeError:
+        pass  # whoever read our output has read enough; the work is done
+    except OSError:
+        pass  # a stream that was closed before we began

@@ -1,0 +1,305 @@
+"""The watcher as a process: same answers as without it, for the same user only, and never in anybody's way."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mulligan.cli import thin
+from tools import cli, cli_json, mulligan_argv, plain_environment
+
+ALONE = {"MULLIGAN_WATCH": "0"}
+
+
+@contextmanager
+def watched(project: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """A watcher in front, ready to serve."""
+    process = subprocess.Popen(
+        mulligan_argv("watch", *words), cwd=project, env=plain_environment(), stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("Watching")
+        yield process
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+        process.stderr.close()
+
+
+@pytest.fixture
+def saved(project: Path) -> Path:
+    """A project with a checkpoint, so that it can be watched."""
+    (project / "src").mkdir()
+    (project / "src" / "app.py").write_text("print(1)\n")
+    (project / ".gitignore").write_text("*.log\n")
+    (project / "x.log").write_text("not captured")
+    cli_json("save", "first", cwd=project)
+    (project / "src" / "app.py").write_text("print(2)\n")
+    cli_json("save", "second", cwd=project)
+    (project / "src" / "new.py").write_text("new\n")
+    return project
+
+
+def socket_of(project: Path) -> str:
+    place = thin.run_directory(dict(os.environ))
+    return next(
+        f"{place}/{name}"
+        for name in os.listdir(place)
+        if name.startswith(thin.name_of(str(project))) and ".sock" in name
+    )
+
+
+def connect(project: Path) -> socket.socket:
+    link = socket.socket(socket.AF_UNIX)
+    link.settimeout(30)
+    link.connect(socket_of(project))
+    return link
+
+
+READING = [
+    ["status"], ["log"], ["log", "-n", "1"], ["show", "first"], ["diff"], ["diff", "--stat"], ["diff", "first", "second"],
+    ["cat", "first:src/app.py"], ["restore", "first", "--dry-run"], ["restore", "nobody"], ["cat", "first:nothing"],
+    ["log", "--kind", "nonsense"], ["save", "--kind", "nonsense"], ["diff", "--", "../outside"], ["show"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_answers_are_the_same_with_and_without_a_watcher(saved, form):
+    """Every byte on both streams, and the exit code."""
+    with watched(saved):
+        for words in READING:
+            warm, cold = cli(*form, *words, cwd=saved), cli(*form, *words, cwd=saved, **ALONE)
+            for done in (warm, cold):
+                done.stdout = re.sub(r"\d+ \w+ ago *", "", done.stdout)
+                if words == ["status"]:
+                    done.stdout = done.stdout.partition("watcher")[0]
+            assert (warm.returncode, warm.stdout, warm.stderr) == (cold.returncode, cold.stdout, cold.stderr), words
+        assert cli_json("status", cwd=saved)["watcher"]["active"] is True
+        assert cli_json("status", cwd=saved, **ALONE)["watcher"] is None
+
+
+def test_writing_commands_do_the_same_through_a_watcher(saved):
+    with watched(saved):
+        cp = cli_json("save", "third", cwd=saved / "src")["checkpoint"]
+        assert cp["files_changed"] == ["src/new.py"]
+        assert cli("save", "--if-changed", cwd=saved).stdout.startswith("Nothing changed")
+        assert cli_json("restore", "first", cwd=saved)["report"]["deleted"] == ["src/new.py"]
+        assert (saved / "src" / "app.py").read_text() == "print(1)\n"
+        cli_json("undo", cwd=saved)
+        assert (saved / "src" / "app.py").read_text() == "print(2)\n"
+        cli_json("redo", cwd=saved)
+        assert not (saved / "src" / "new.py").exists()
+        assert cli("undo", "--nonsense", cwd=saved).returncode == 2
+
+
+def test_a_command_that_a_watcher_answers_imports_next_to_nothing(saved):
+    """Counted, not timed: what the interpreter loads for itself does not count."""
+    program = "import sys; before = set(sys.modules); sys.argv[0] = 'mulligan'\nfrom mulligan.cli import main\n"
+    program += "code = main()\nimport os; os.write(2, '\\n'.join(sorted(set(sys.modules) - before)).encode())"
+    with watched(saved):
+        done = subprocess.run(
+            [sys.executable, "-c", program, "save", "x"],
+            cwd=saved,
+            env=plain_environment(),
+            capture_output=True,
+            check=True,
+        )
+    assert done.stdout.startswith(b"saved")
+    loaded = set(done.stderr.decode().split("\n"))
+    assert loaded == {"__future__", "_socket", "mulligan", "mulligan.cli", "mulligan.cli.thin", "mulligan.errors"}
+
+
+def test_settings_that_change_count_from_the_next_command_on(saved, private_home):
+    with watched(saved):
+        cli_json("status", cwd=saved)
+        config = private_home / "xdg-config" / "mulligan" / "config.toml"
+        config.parent.mkdir(parents=True)
+        config.write_text('[capture]\nexclude = ["src/new.py"]\n')
+        saved_now = cli_json("save", cwd=saved)["checkpoint"]
+        assert {row["path"] for row in saved_now["not_captured"]} >= {"src/new.py"}
+
+
+def test_another_store_is_not_the_watchers_affair(saved, tmp_path):
+    with watched(saved):
+        cli_json("--store", str(tmp_path / "other"), "save", "elsewhere", cwd=saved)
+        assert [cp["name"] for cp in cli_json("log", cwd=saved)["checkpoints"]] == ["second", "first"]
+
+
+def test_there_is_one_watcher_and_it_ends_when_told(saved):
+    assert cli("watch", "--status", cwd=saved).stdout == "No watcher runs here.\n"
+    started = cli_json("watch", "--background", cwd=saved)["watcher"]
+    try:
+        assert started["running"]
+        assert cli_json("watch", "--background", cwd=saved)["watcher"] == started
+        assert cli_json("watch", "--status", cwd=saved)["watcher"] == started
+        assert cli_json("status", cwd=saved)["watcher"]["active"]
+    finally:
+        assert cli("watch", "--stop", cwd=saved).stdout == "The watcher ended.\n"
+    assert cli("watch", "--stop", cwd=saved).stdout == "No watcher runs here.\n"
+    assert cli_json("watch", "--status", cwd=saved)["watcher"]["running"] is False
+
+
+def test_a_workspace_without_a_checkpoint_has_nothing_to_watch(project):
+    assert cli("watch", "--background", cwd=project).returncode == 10
+
+
+@pytest.mark.parametrize("gone", ["project", "store", "exchanged"])
+def test_a_watcher_ends_with_what_it_watches(saved, gone):
+    store = Path(cli_json("status", cwd=saved)["store"])
+    with watched(saved) as process:
+        if gone == "store":
+            shutil.rmtree(store)
+        else:
+            saved.rename(saved.with_name("aside"))
+        if gone == "exchanged":
+            saved.mkdir()
+        assert process.wait(timeout=60) == 0
+
+
+def test_a_watcher_that_nobody_asks_ends_by_itself(saved):
+    with watched(saved, "--idle", "0.001") as process:
+        assert process.wait(timeout=60) == 0
+
+
+def test_after_a_killed_watcher_commands_work_and_another_can_start(saved):
+    with watched(saved) as process:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert cli_json("save", cwd=saved)["checkpoint"]["files_changed"] == ["src/new.py"]
+    with watched(saved):
+        assert cli_json("status", cwd=saved)["watcher"]["active"]
+
+
+def test_a_client_that_gave_up_has_nothing_run(saved):
+    """The watcher was ready; the client was not there any more to say go."""
+    with watched(saved):
+        with connect(saved) as link:
+            link.sendall(request(saved, ["undo"]))
+            assert link.recv(1) == thin.READY
+        assert (saved / "src" / "new.py").exists()
+        assert cli_json("status", cwd=saved)["unsaved"]["added"] == 1
+
+
+def request(project: Path, words: list[str], **facts: bytes) -> bytes:
+    """What a client sends; by name, a fact that is not as it should be."""
+    here = project.stat()
+    items = {
+        "protocol": thin.PROTOCOL, "build": thin.build(), "directory": os.fsencode(project),
+        "identity": b"%d %d" % (here.st_dev, here.st_ino), "screens": b"00 0", "zone": b"", "out": b"utf-8", "err": b"utf-8",
+        "count": b"%d" % len(words),
+    }  # fmt: skip
+    told = [f"{key}={os.environ[key]}".encode() for key in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")]
+    return thin.pack([*{**items, **facts}.values(), *map(os.fsencode, words), *told])
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"build": b"another version"}, {"protocol": b"9"}, {"identity": b"1 1"}, {"out": b"no-such-encoding"},
+        {"zone": b"Mars/Olympus"}, {"count": b"99"}, {"count": b"-1"}, {"screens": b"x"}, {"directory": b"/nowhere\0"},
+    ],
+)  # fmt: skip
+def test_a_request_that_is_not_for_this_watcher_runs_nothing(saved, facts):
+    with watched(saved), connect(saved) as link:
+        link.sendall(request(saved, ["save", "strange"], **facts))
+        answer = link.recv(1)
+        if answer == thin.READY:
+            link.sendall(thin.GO + bytes(4))
+            answer = link.recv(1 << 16)
+            assert thin.DECLINED in answer or not answer
+        assert [cp["name"] for cp in cli_json("log", cwd=saved)["checkpoints"]] == ["second", "first"]
+
+
+def test_hostile_clients_are_in_nobodys_way(saved):
+    """Garbage, lengths that never come, requests without end, and many who say nothing at all."""
+    with watched(saved) as process:
+        silent = [connect(saved) for _ in range(20)]
+        for data in (
+            b"\xff" * 4,
+            b"\xff" * 70_000,
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"\0\0\0\5abcde",
+            b"\0\0\0\1\0",
+            os.urandom(5000),
+        ):
+            with connect(saved) as link:
+                try:
+                    link.sendall(data)
+                    link.shutdown(socket.SHUT_WR)
+                    assert link.recv(1) == b""
+                except (BrokenPipeError, ConnectionResetError):
+                    pass  # it was shown the door while it still talked
+        with connect(saved) as slow:
+            slow.sendall(b"\0")
+            assert cli_json("save", cwd=saved)["checkpoint"]["files_changed"] == ["src/new.py"]
+            slow.sendall(b"\0")
+            assert slow.recv(1) == b"", "a request that does not become whole is not waited for"
+        assert process.poll() is None
+        for link in silent:
+            link.close()
+
+
+def test_the_socket_is_private(saved):
+    with watched(saved):
+        path = socket_of(saved)
+        assert os.stat(path).st_mode & 0o777 == 0o600
+        assert os.stat(os.path.dirname(path)).st_mode & 0o777 == 0o700
+        os.chmod(os.path.dirname(path), 0o755)
+        assert cli_json("status", cwd=saved)["watcher"] is None, "a place that others may enter is not believed"
+        os.chmod(os.path.dirname(path), 0o700)
+    os.chmod(os.path.dirname(path), 0o777)
+    assert "others may enter" in cli("watch", "--background", cwd=saved).stderr
+
+
+def test_many_clients_at_once_each_get_their_own_answer(saved):
+    with watched(saved), ThreadPoolExecutor(6) as pool:
+        names = [f"by client {number}" for number in range(12)]
+        done = list(pool.map(lambda name: cli_json("save", name, cwd=saved)["checkpoint"]["name"], names))
+        assert done == names
+        assert {cp["name"] for cp in cli_json("log", cwd=saved)["checkpoints"]} == {"first", "second", *names}
+
+
+def test_a_killed_client_leaves_a_whole_checkpoint_or_none(saved):
+    with watched(saved):
+        for number in range(8):
+            (saved / "src" / "new.py").write_text(f"{number}\n")
+            client = subprocess.Popen(
+                mulligan_argv("save", f"k{number}"), cwd=saved, env=plain_environment(), stdout=subprocess.PIPE
+            )
+            client.send_signal(signal.SIGKILL)
+            client.communicate()
+        assert cli_json("check", cwd=saved)["ok"]
+        last = cli_json("save", "last", cwd=saved)["checkpoint"]
+        assert cli("cat", f"{last['id']}:src/new.py", cwd=saved).stdout == "7\n"
+
+
+def test_a_hook_goes_through_the_watcher(saved):
+    event = {
+        "hook_event_name": "PostToolUse",
+        "session_id": "s",
+        "cwd": str(saved),
+        "tool_name": "Edit",
+        "tool_input": {},
+    }
+    with watched(saved):
+        done = subprocess.run(
+            mulligan_argv("hook", "claude-code"), cwd=saved, env=plain_environment(), input=json.dumps(event), text=True,
+            capture_output=True, check=True,
+        )  # fmt: skip
+        assert done.stderr == ""
+        newest = cli_json("log", "-n", "1", cwd=saved)["checkpoints"][0]
+        assert newest["files_changed"] == ["src/new.py"]
+        assert newest["kind"] == "step"
