@@ -23,7 +23,12 @@ sys.path[0] = str(CHECKOUT)
 from bench import machine, trees  # noqa: E402
 from bench.contest import HISTORY_FILE, HISTORY_FILES, Arena, Rules  # noqa: E402
 from bench.contestants import Contestant, NotAvailable  # noqa: E402
-from bench.contestants.mulligan import MulliganCommand, MulliganLibrary  # noqa: E402
+from bench.contestants.mulligan import (  # noqa: E402
+    MulliganCommand,
+    MulliganLibrary,
+    MulliganWatched,
+    MulliganWatching,
+)
 from bench.contestants.praisonai import Praisonai  # noqa: E402
 from bench.contestants.restic import Restic  # noqa: E402
 from bench.contestants.shadow_git import (  # noqa: E402
@@ -39,7 +44,9 @@ from bench.report import DOES_NOT_APPLY, Report, Section, as_json, markdown, tex
 
 KINDS: tuple[type[Contestant], ...] = (
     MulliganLibrary,
+    MulliganWatching,
     MulliganCommand,
+    MulliganWatched,
     ShadowGit,
     ShadowGitPlumbing,
     ShadowGitSafe,
@@ -245,7 +252,7 @@ def _say(words: str) -> None:
 
 
 def _wrong(report: Report) -> bool:
-    ours = {MulliganLibrary.key, MulliganCommand.key, ShadowGit.key}
+    ours = {MulliganLibrary.key, MulliganWatching.key, MulliganCommand.key, MulliganWatched.key, ShadowGit.key}
     cells = [cell for section in report.sections for cell in section.cells if cell.contestant in ours]
     return any(
         cell.trouble and not cell.trouble.startswith(("not available", "not offered", DOES_NOT_APPLY)) for cell in cells

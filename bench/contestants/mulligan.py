@@ -139,6 +139,40 @@ class MulliganCommand:
         return done.stdout
 
 
+class MulliganWatching(MulliganLibrary):
+    """The same with `ws.watch()`: the kernel tells what changed."""
+
+    key: ClassVar[str] = "mulligan-watching"
+    title: ClassVar[str] = "mulligan, watching"
+    about: ClassVar[str] = "library in process, workspace kept open and watched (`ws.watch()`); durable"
+
+    def first(self) -> str:
+        self.close()
+        self._open = _module().open(self.workspace, store=self.store)
+        self._open.watch()
+        return self.save()
+
+
+class MulliganWatched(MulliganCommand):
+    """The command line with a watcher up; starting it counts for nobody, since it is started once."""
+
+    key: ClassVar[str] = "mulligan-watched"
+    title: ClassVar[str] = "mulligan, command line, watcher up"
+    about: ClassVar[str] = "`python -m mulligan`, a fresh process every time that asks a watcher; durable"
+    _started = False
+
+    def _call(self, *args: str, as_json: bool = True) -> bytes:
+        if not self._started and self.store.is_dir():
+            self._started = True
+            super()._call("watch", "--background")
+        return super()._call(*args, as_json=as_json)
+
+    def close(self) -> None:
+        if self._started:
+            super()._call("watch", "--stop")
+        self._started = False
+
+
 def _module() -> Any:
     # Imported when it is needed: a checkout that cannot be imported is a line in the report, not a traceback.
     return importlib.import_module("mulligan")
