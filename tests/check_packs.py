@@ -6,6 +6,7 @@ Read with `struct`, `hashlib` and `zlib` alone, after git's own description of t
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import itertools
 import struct
@@ -54,10 +55,9 @@ def _rows(pack: bytes, index: bytes) -> list[str]:
         return ["its index has another number of objects"]
     names = [index[names_at + 20 * at : names_at + 20 * at + 20] for at in range(count)]
     found = [] if names == sorted(set(names)) else ["the names in its index are not in order"]
-    for first in range(256):
-        if fanout[first] != sum(name[0] <= first for name in names):
-            found.append("the table of its index is wrong")
-            break
+    firsts = collections.Counter(name[0] for name in names)
+    if list(fanout) != list(itertools.accumulate(firsts[first] for first in range(256))):
+        found.append("the table of its index is wrong")
     sums = struct.unpack_from(f">{count}I", index, sums_at)
     offsets = []
     for short in struct.unpack_from(f">{count}I", index, offsets_at):

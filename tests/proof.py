@@ -126,6 +126,8 @@ PROOFS = (
           "hostile/mcp_fuzz.py", 1500, 1_000_000, (), "hostile/test_mcp.py"),
     Proof("mcp-poison", "a model that obeys every instruction in files takes nothing from history and stays inside",
           "hostile/poisoned.py", 3, 200, (), "hostile/test_mcp.py"),
+    Proof("honesty", "known-bad builds are each caught by their sweep within a minute",
+          "honesty.py", 0, 0, (), "test_honesty.py"),
 )
 # fmt: on
 

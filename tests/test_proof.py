@@ -45,7 +45,7 @@ def test_a_sweep_without_tests_of_its_own_finds_nothing(each: proof.Proof) -> No
 def test_every_sweep_is_there_and_is_tested_where_the_list_says_so(each: proof.Proof) -> None:
     assert (proof.TESTS / each.script).is_file()
     if each.tested:
-        assert Path(each.script).name in (proof.TESTS / each.tested).read_text()
+        assert Path(each.script).stem in (proof.TESTS / each.tested).read_text()
 
 
 def test_no_two_sweeps_have_one_name() -> None:

@@ -57,7 +57,8 @@ class Workspace(WithSessions):
         """
         Saves the whole workspace; with `if_changed`, returns None when nothing changed since the position.
 
-        With `git`, where the user's repository stands (HEAD, branch, index) is recorded too, for `restore(…, git=True)`.
+        With `git`, where the user's repository stands (HEAD, branch, index) is recorded too, for `restore(…, git=True)`;
+        where it cannot be read, the checkpoint lists `.git` as not captured and is not complete.
         """
         _refuse_unknown_kind(kind)
         parts = {"context": as_json_object(context, "context"), "metadata": as_json_object(metadata, "metadata")}
@@ -72,7 +73,8 @@ class Workspace(WithSessions):
                 name or "", description, kind, state={**self._bench.providers.capture(), **given}, **parts
             )
             if git:
-                draft = draft._replace(git=self._bench.git.record())
+                record, problem = self._bench.git.record()
+                draft = draft._replace(git=record, git_problem=problem)
             entry, gone = self._bench.save(draft, if_changed=if_changed, with_state=bool(draft.state))
         if entry is None:
             return None

@@ -36,8 +36,8 @@ class GitSide:
         record = where_git_stands(self._vault.settings)
         return record.position if record is not None else None
 
-    def record(self) -> GitRecord | None:
-        """Returns what a checkpoint keeps of where git stands, None where nothing could be brought back."""
+    def record(self) -> tuple[GitRecord | None, str]:
+        """Returns what a checkpoint keeps of where git stands, None where there is no repository, or with it why it cannot be read."""
         from mulligan.restore.gitpart import to_record
 
         return to_record(self._vault.settings)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import pytest
 
 import mulligan
 from checker import judge
+from faults import FailsAt
+from mulligan.safefs import seam
 from tools import cli, cli_json, git
 from tree import put, snapshot
 from users_repository import commits, expect_whole, git_directory, make_dirty, move_on, new_repository, restored, seen
@@ -695,3 +699,42 @@ def test_two_workspaces_of_one_repository_keep_apart(tmp_path: Path) -> None:
     first.undo()
     expect_whole(main)
     expect_whole(tmp_path / "linked")
+
+
+def test_a_save_with_git_that_cannot_read_where_git_stands_says_so(tmp_path: Path) -> None:
+    """Whoever asked for git must not believe that this checkpoint can bring it back."""
+    repo = new_repository(tmp_path / "project")
+    (repo / ".git/HEAD").write_text("nonsense\n")
+    with mulligan.open(repo, store=tmp_path / "store") as ws:
+        told: list[object] = []
+        ws.on("partial", told.append)
+        saved = ws.save("asked", git=True)
+        assert [row for row in saved.not_captured if row.path == ".git"] == [
+            (".git", "unreadable", "Where HEAD stands cannot be read.")
+        ]
+        assert (saved.complete, len(told)) == (False, 1)
+        assert ws.get("asked").not_captured == saved.not_captured
+        assert ws.check().ok
+        assert ws.save("not asked").complete, "the files are all there"
+        assert judge(tmp_path / "store", repo) == []
+
+
+def test_a_save_with_git_that_is_refused_a_look_at_the_repository_records_it_or_says_so(
+    tmp_path: Path,
+) -> None:
+    """The first calls of a save are those that look at git; the rest are about files."""
+    repo, silent = new_repository(tmp_path / "project"), []
+    with mulligan.open(repo, store=tmp_path / "store") as ws:
+        ws.save("first")
+        for number in range(1, 50):
+            lie, saved = FailsAt(number, errno.EIO), None
+            with seam.using(lie), suppress(mulligan.MulliganError):
+                saved = ws.save(f"n{number}", git=True)
+            if saved is not None and saved.complete and not _stands(ws, saved):
+                silent.append(f"call {number}, {lie.failed}")
+    assert silent == []
+
+
+def _stands(ws: mulligan.Workspace, saved: mulligan.Checkpoint) -> bool:
+    """Whether a checkpoint holds where git stands."""
+    return ws._bench.git.records(ws._bench.vault.checkpoints.resolve(saved), ws._bench.git.record()[0])

@@ -54,11 +54,15 @@ def where_git_stands(settings: Settings, also: tuple[str, ...] = ()) -> GitRecor
         return record._replace(position=position._replace(problem=position.problem or obstacle(repo)[0]))
 
 
-def to_record(settings: Settings, also: tuple[str, ...] = ()) -> GitRecord | None:
-    """Returns what a checkpoint keeps of where git stands; None where there is nothing that could be brought back."""
-    with users_repository(settings) as repo:
-        record = read_position(repo, also) if repo is not None else None
-    return record if record is not None and not record.position.problem else None
+def to_record(settings: Settings) -> tuple[GitRecord | None, str]:
+    """Returns what a checkpoint keeps of where git stands: nothing where there is no repository, and why where it cannot be read."""
+    with noticing() as troubles, users_repository(settings) as repo:
+        if repo is None:
+            refused = next((error for error in troubles if error.errno not in _ABSENT), None)
+            return None, f"The repository cannot be looked at ({refused.strerror})." if refused is not None else ""
+        record = read_position(repo)
+    problem = record.position.problem
+    return (None, problem) if problem else (record, "")
 
 
 def plan_git(vault: Vault, entry: Entry) -> Planned | None:

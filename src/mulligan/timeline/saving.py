@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.diff.compare import Change, compare_trees
-from mulligan.model.checkpoint import IGNORED, NEWLY_IGNORED, Checkpoint, GitState, moment, pack_list
+from mulligan.model.checkpoint import IGNORED, NEWLY_IGNORED, UNREADABLE, Checkpoint, GitState, moment, pack_list
 from mulligan.model.objects import EMPTY_TREE, TreeEntry
 from mulligan.model.paths import covers, to_text
 from mulligan.scan.result import Scan, cover_of
@@ -38,6 +38,7 @@ class Draft(NamedTuple):
     state: dict[str, Any] = {}  # noqa: RUF012 - never changed in place
     metadata: dict[str, Any] = {}  # noqa: RUF012 - never changed in place
     git: GitRecord | None = None
+    git_problem: str = ""  # why it was to be recorded where git stands, and could not be
 
 
 def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change]:
@@ -78,9 +79,11 @@ def same_state(entry: Entry | None, scan: Scan) -> bool:
 def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | None, changes: Sequence[Change]) -> Entry:
     """Returns the entry of a new checkpoint, not written yet."""
     rows = [[m.path, m.reason, m.detail] for m in scan.not_captured()]
+    if draft.git_problem:
+        rows.append([".git", UNREADABLE, draft.git_problem])
     checkpoint = Checkpoint(
         id=draft.id, name=draft.name, description=draft.description, kind=draft.kind, created_at=moment(draft.created_ns),
-        parent=base.id if base else None, complete=scan.complete, commit="", git=git, context=draft.context,
+        parent=base.id if base else None, complete=scan.complete and not draft.git_problem, commit="", git=git, context=draft.context,
         metadata=draft.metadata, state_source=lambda: draft.state,
         packed_changes=pack_list(to_text(change.path) for change in changes), packed_not_captured=pack_list(rows) if rows else b"",
     )  # fmt: skip
