@@ -55,6 +55,7 @@ ALLOWED = {
     "loop": _ALL | {"usergit"},
     "dialects": _ALL | {"loop", "environments", "usergit"},
     "hooks": _ALL | {"loop"},
+    "adapters": _ALL | {"hooks"},
     "install": _DISK,
     "mcp": _ALL,
     "plugin": {"dialects", "errors"},
@@ -105,7 +106,7 @@ FENCED_MODULES: dict[str, set[str]] = {
     "http": set(),
     "urllib": set(),
     "ssl": set(),
-    "asyncio": {"aio", "loop", "dialects", "mcp"},
+    "asyncio": {"aio", "loop", "dialects", "mcp", "adapters"},
 }
 PATH_METHODS = {"write_text", "write_bytes", "read_text", "read_bytes", "touch", "symlink_to", "hardlink_to"}
 HOME_AND_ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv", "expanduser", "expandvars"}

@@ -1,0 +1,41 @@
+"""
+The Claude Agent SDK: hooks in Python, for `ClaudeAgentOptions`.
+
+    options = ClaudeAgentOptions(cwd=".", hooks=claude_hooks(mulligan.open(".")))
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from claude_agent_sdk import HookMatcher
+
+from mulligan.adapters.recorder import Recorder
+from mulligan.hooks.clients import CLIENTS, understand
+from mulligan.hooks.handling import handle
+
+if TYPE_CHECKING:
+    from mulligan.engine import Workspace
+
+AGENT = "claude-code"
+#: Those of the SDK's events that concern files; it has none for the start of a session, and the prompt comes first anyway.
+EVENTS = ("UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "SubagentStop", "PreCompact", "Stop")
+_SECONDS = 120.0
+
+
+def claude_hooks(workspace: Workspace, *, recorder: Recorder | None = None) -> dict[Any, list[Any]]:
+    """
+    Returns the hooks: a checkpoint at each prompt and around each tool, with its cause; one `undo` takes back a turn.
+
+    To add hooks of your own, extend the lists. `recorder.troubles`, if you give one, says what could not be saved.
+    """
+    told = recorder or Recorder(workspace, AGENT)
+
+    async def hook(payload: Any, _tool_use_id: str | None, _context: Any) -> dict[str, Any]:
+        event = understand(CLIENTS[AGENT], payload, directory=workspace.root)
+        reply = await asyncio.to_thread(handle, AGENT, event, lambda _: workspace)
+        told.note(reply.message)
+        return {"systemMessage": reply.message} if reply.message else {}
+
+    return {event: [HookMatcher(hooks=[hook], timeout=_SECONDS)] for event in EVENTS}

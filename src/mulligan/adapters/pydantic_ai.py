@@ -1,0 +1,52 @@
+"""
+PydanticAI: a capability of an agent.
+
+    agent = Agent("openai:gpt-5", capabilities=[MulliganCapability(mulligan.open("."))])
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai.capabilities import AbstractCapability
+
+from mulligan.adapters.recorder import Recorder, in_words
+from mulligan.model.deed import AFTER, BEFORE, FAILED, PROMPT, STOP
+
+if TYPE_CHECKING:
+    from mulligan.engine import Workspace
+
+
+class MulliganCapability(AbstractCapability[Any]):
+    """A checkpoint at each run and around each tool; one `undo` takes back what a run did."""
+
+    def __init__(self, workspace: Workspace, *, session: str | None = None) -> None:
+        self.recorder = Recorder(workspace, "pydantic-ai", session)
+
+    async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
+        """A run is one turn."""
+        await self.recorder.tell(PROMPT, text=in_words(getattr(ctx, "prompt", "") or ""))
+        try:
+            return await handler()
+        finally:
+            await self.recorder.tell(STOP)
+
+    async def wrap_tool_execute(
+        self,
+        ctx: Any,  # noqa: ARG002 - the library's signature
+        *,
+        call: Any,
+        tool_def: Any,
+        args: Any,
+        handler: Any,
+    ) -> Any:
+        """Saves what is there before a tool runs, and what it leaves, also when it fails."""
+        told = {"tool": str(tool_def.name), "call": str(call.tool_call_id or ""), "text": in_words(args)}
+        await self.recorder.tell(BEFORE, **told)
+        try:
+            result = await handler(args)
+        except BaseException:
+            await self.recorder.tell(FAILED, **told)
+            raise
+        await self.recorder.tell(AFTER, **told)
+        return result

@@ -1,0 +1,57 @@
+"""Telling the engine what an agent did, from inside the agent's own process, without stopping it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from mulligan.hooks.events import Event
+from mulligan.hooks.handling import handle
+from mulligan.model.deed import PROMPT, Deed
+from mulligan.present.text import shorten
+
+if TYPE_CHECKING:
+    from mulligan.engine import Workspace
+
+_TEXT = 300
+_MOST_TROUBLES = 100
+
+
+class Recorder:
+    """One session of an agent in one workspace; `troubles` says what could not be saved, newest last."""
+
+    def __init__(self, workspace: Workspace, agent: str, session: str | None = None) -> None:
+        self.workspace = workspace
+        self.agent = agent
+        self.session = session or uuid4().hex
+        self.troubles: list[str] = []
+
+    def record(self, kind: str, *, tool: str = "", call: str = "", text: str = "") -> None:
+        """Saves what changed, with its cause."""
+        if kind == PROMPT and not call:
+            call = uuid4().hex  # two prompts in the same words are two prompts
+        deed = Deed(self.agent, self.session, kind, tool=tool, call=call, text=shorten(text, _TEXT))
+        self.note(handle(self.agent, Event(deed, self.workspace.root), lambda _: self.workspace).message)
+
+    async def tell(self, kind: str, *, tool: str = "", call: str = "", text: str = "") -> None:
+        """The same, without blocking the event loop; whoever awaits it knows that the state is held."""
+        await asyncio.to_thread(self.record, kind, tool=tool, call=call, text=text)
+
+    def note(self, trouble: str) -> None:
+        """Remembers that something could not be saved."""
+        if trouble:
+            self.troubles = [*self.troubles, trouble][-_MOST_TROUBLES:]
+            logging.getLogger("mulligan").warning(trouble)
+
+
+def in_words(value: Any) -> str:
+    """Returns the input of a tool, or of a run, as one line of text."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError):
+        return str(type(value).__name__)
