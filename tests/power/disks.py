@@ -25,7 +25,7 @@ _SHUTDOWN, _NO_LOG_FLUSH = 0x8004587D, 2
 _SIZE = 64 << 20
 _MKFS: dict[str, tuple[tuple[str, ...], ...]] = {
     # No lazy initialisation: a kernel thread that writes tables meanwhile would make every trial another one.
-    "ext4": (("-q", "-F", "-N", "4096", "-J", "size=4", "-E", "lazy_itable_init=0,lazy_journal_init=0"),),
+    "ext4": (("-q", "-F", "-b", "4096", "-N", "4096", "-J", "size=4", "-E", "lazy_itable_init=0,lazy_journal_init=0"),),
     # A small log: it is zeroed, and copied with every image. A version without the first wants 300 MB at least.
     "xfs": (("--unsupported", "-q", "-f", "-l", "size=2000b"), ("-q", "-f")),
 }
