@@ -99,6 +99,8 @@ PROOFS = (
           _POWER, None, 100, ("--mode", "later", "--disk", "xfs"), _POWER_TESTS),
     Proof("corruption", "every bit of a small store is flipped, its files cut, zeroed, removed, swapped: found, or without effect",
           "hostile/corruption.py", 400, 0, (), "hostile/test_corruption.py"),
+    Proof("full-disks", "a real disk runs full, or the process out of files, file size or memory, in every operation",
+          "power/full_disk.py", 48, 1500, (), "power/test_full_disk.py"),
     Proof("symlinks", "names are swapped with links to the outside while single paths are restored",
           _SYMLINKS, 5000, 1_000_000, ("--mode", "executor"), _SYMLINK_TESTS),
     Proof("symlinks-capture", "and while a workspace is captured",

@@ -17,7 +17,7 @@ from typing import Any, Self
 from mulligan.errors import MulliganError, NothingSaved
 from mulligan.events import Events, Handler
 from mulligan.model.policy import Settings
-from mulligan.safefs.trouble import typed, unreadable
+from mulligan.safefs.trouble import out_of_memory, typed, unreadable
 from mulligan.state.providers import Provider
 from mulligan.timeline import stores as all_stores
 from mulligan.timeline.commits import Entry
@@ -210,6 +210,8 @@ class Opened:
             raise
         except OSError as error:
             raise unreadable(error) from error
+        except MemoryError as error:
+            raise out_of_memory() from error
 
     @contextmanager
     def _needing(self) -> Iterator[Vault]:
@@ -229,8 +231,8 @@ class Opened:
                 with self._bench.vault.writing(purpose, create=create), collector_paused():
                     self.last_recovery = self._bench.recover()
                     yield
-        except OSError as error:
-            trouble = typed(error)
+        except (OSError, MemoryError) as error:
+            trouble = typed(error) if isinstance(error, OSError) else out_of_memory()
             self._events.emit("error", trouble)
             raise trouble from error
         except MulliganError as error:

@@ -14,6 +14,7 @@ import functools
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Collection, Iterator
@@ -47,16 +48,22 @@ def why_not(kind: str) -> str:
         return "not root"
     if not shutil.which(f"mkfs.{kind}", path=environment()["PATH"]):
         return f"mkfs.{kind} is missing"
+    # In a process of its own: its mounts are nobody's business, and must not be.
+    code = f"import disks; disks.keep_mounts_to_ourselves(); disks.try_once({kind!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+    )
+    return f"a {kind} image cannot be mounted and cut off ({done.stderr[-200:]})" if done.returncode else ""
+
+
+def try_once(kind: str) -> None:
+    """Makes a disk, mounts it and cuts its power."""
     with tempfile.TemporaryDirectory(dir=_memory()) as folder:
         image, point = Path(folder, "image"), Path(folder, "point")
         point.mkdir()
-        try:
-            make(kind, image)
-            with mounted(image, point):
-                cut(point)
-        except (OSError, subprocess.CalledProcessError) as error:
-            return f"a {kind} image cannot be mounted and cut off ({error})"
-    return ""
+        make(kind, image)
+        with mounted(image, point):
+            cut(point)
 
 
 def _memory() -> str | None:

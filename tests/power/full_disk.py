@@ -16,7 +16,6 @@ import collections
 import json
 import os
 import random
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,20 +31,21 @@ from operations import OPERATIONS
 from walls import WALLS
 
 import mulligan
-from checker import judge, view_of
+from checker import judge, neither_old_nor_new, view_of
 from tally import Tally, cannot, parser, workplace
 
 #: What else an operation may say when that is what it ran out of.
 KINDS: dict[str, tuple[type[BaseException], ...]] = {
     "bytes-ext4": (mulligan.NoRoom,),
     "bytes-tmpfs": (mulligan.NoRoom,),
-    "inodes": (mulligan.NoRoom,),
-    "file-size": (mulligan.NoRoom,),
+    "inodes": (mulligan.NoRoom, mulligan.StoreError),
+    # SQLite does not say what kind of failure it was.
+    "file-size": (mulligan.NoRoom, mulligan.DurabilityLost),
     "descriptors": (mulligan.UserError, mulligan.StoreError),
     "memory": (mulligan.UserError, mulligan.StoreError),
 }
-#: An adoption is tried elsewhere: its stage is made of two stores.
-LEFT_OUT = frozenset({"adopt"})
+#: The stages of these are not whole before they begin: two stores, and what a kill left, which the kills look after.
+LEFT_OUT = frozenset({"adopt", "recovery-early", "recovery-late"})
 OPERATED = {name: each for name, each in OPERATIONS.items() if name not in LEFT_OUT}
 _GROWS, _SHRINKS = 1.5, 0.97
 
@@ -141,7 +141,7 @@ class Site:
             self.ground.act()
             os.write(handle, b'""')
         except mulligan.MulliganError as error:
-            right = isinstance(error, self.kinds)
+            right = isinstance(error, self.kinds) and not isinstance(error, mulligan.StoreDamaged)
             os.write(handle, json.dumps(f"{type(error).__name__}: {'' if right else 'WRONG KIND '}{error}").encode())
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is not one of ours
             os.write(handle, json.dumps(f"UNTYPED {type(error).__name__}: {error}").encode())
@@ -157,7 +157,10 @@ class Site:
         if "WRONG KIND" in ended or ended.startswith("UNTYPED"):
             yield "not the right error"
         now = ground.state()
-        if now != (ground.old if ended else ground.new):
+        # A process that may have nothing more cannot always end what it began; the next command does.
+        if self.wall.alone and not neither_old_nor_new(now, ground.old, ground.new):
+            pass
+        elif now != (ground.old if ended else ground.new):
             yield f"the workspace is not {'as it was' if ended else 'new'}: {_differing(now, ground.old)}"
         if ground.operation.heals:
             return
@@ -167,6 +170,8 @@ class Site:
             if held.get(name) not in (files, ground.held_new.get(name)):
                 yield f"checkpoint {name} cannot be read as it was"
         yield from judge(ground.store, ground.project, with_fsck=False, at_rest=False, view=view)
+        if not ground.known:
+            return  # the first of all: there is nothing to be read yet
         with ground.place.open() as ws:
             ws.status()
             if len(ws.log()) != len(held):
@@ -193,7 +198,7 @@ def run_into(base: Path, given: Any, tally: Tally) -> None:
             except Exception as error:  # noqa: BLE001 - a stage that cannot be judged is a finding
                 ended, found = "judge failed", [f"{type(error).__name__}: {error}"]
             tally.broke([f"{wall}, {name}: {line}" for line in found])
-            tally.did(1, **collections.Counter([wall, ended]))
+            tally.did(1, **collections.Counter([wall, f"{wall} {ended}"]))
         if site is not None:
             site.close()
 
@@ -209,7 +214,6 @@ def main() -> int:
         return cannot(f"{why}: NO DISK RUNS FULL")
     tally = Tally("full disks", given.size, enough=given.enough)
     with workplace(given.base) as base:
-        subprocess.run(["true"], check=True)
         run_into(base, given, tally)
     return tally.end()
 

@@ -75,7 +75,7 @@ class Bytes(_Disk):
     @contextmanager
     def standing(self, place: Path, rng: random.Random, span: float) -> Iterator[int]:
         """Leaves some bytes."""
-        held, left = fill(place, int(span * rng.random() ** 1.5))
+        held, left = fill(place, int(span * rng.random()))
         try:
             yield left
         finally:
@@ -145,8 +145,8 @@ class Memory(_Limit):
 
 #: By name: the wall, and how much is left at the most in the beginning.
 WALLS: dict[str, tuple[Wall, float]] = {
-    "bytes-ext4": (Bytes("ext4"), 300_000.0),
-    "bytes-tmpfs": (Bytes("tmpfs"), 300_000.0),
+    "bytes-ext4": (Bytes("ext4"), 600_000.0),
+    "bytes-tmpfs": (Bytes("tmpfs"), 600_000.0),
     "inodes": (Inodes("tmpfs"), 30.0),
     "file-size": (FileSize(), 200_000.0),
     "descriptors": (Descriptors(), 30.0),

@@ -22,6 +22,8 @@ from mulligan.restore.recovery import FINISHED, TAKEN_BACK, Recovered, recover
 from mulligan.restore.staging import Stage, Stager
 from mulligan.restore.unlocking import Locked, find_locked, lock_again, unlock
 from mulligan.safefs.directory import Directory
+from mulligan.safefs.room import HeldRoom, no_room
+from mulligan.safefs.trouble import FULL
 from mulligan.scan.result import Defaults
 from mulligan.timeline.journal import (
     APPLYING,
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from mulligan.restore.gitpart import GitPart
 
 Progress = Callable[[int, int], None]
+# What the last transaction writes: some pages, and those of the journal once more, which it overwrites.
+_LAST_WORDS, _PER_ACTION = 128 << 10, 128
 
 
 def carry_out(
@@ -63,17 +67,21 @@ def carry_out(
         try:
             unlock(staged, journal.locked)
             stage = _prepare(stager, executor, git, progress)
+            room = _hold_room(vault, journal)
         except BaseException as error:
             _abandon(vault, staged, journal, stager, git, confirm=not isinstance(error, DurabilityLost))
             raise
-        set_phase(vault.database, APPLYING)
         try:
+            set_phase(vault.database, APPLYING)
             outcome = executor.run(stage)
             outcome.kept += git.finish() if git is not None else []
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, MemoryError):
             # Half a restore is worse than a second's wait.
+            room.close()
             end_interrupted(vault, root)
             raise
+        finally:
+            room.close()
     finally:
         if git is not None:
             git.close()
@@ -115,6 +123,18 @@ def _prepare(stager: Stager, executor: Executor, git: GitPart | None, progress: 
             hint="Run the command again.",
         )
     return stage
+
+
+def _hold_room(vault: Vault, journal: Journal) -> HeldRoom:
+    """Takes the room for what the timeline notes at the end: when that is written, the files have changed."""
+    size = _LAST_WORDS + sum(_PER_ACTION + len(action.path) for action in journal.actions)
+    try:
+        with vault.directory.child(b"tmp") as tmp:
+            return HeldRoom(tmp, size)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise no_room("To note the restore, the store", size, vault.directory) from error
 
 
 def _abandon(

@@ -8,7 +8,6 @@ returned as a note.
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -27,6 +26,8 @@ from mulligan.safefs import seam
 from mulligan.safefs.attributes import attribute_names, copy_attribute, copy_owner, same_owner
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import sync, sync_filesystem
+from mulligan.safefs.room import free_bytes
+from mulligan.safefs.trouble import FULL
 
 _SYNC_EACH = 16
 _AT_ONCE = 1 << 20
@@ -120,19 +121,18 @@ class Stager:
         stage.unlink(temporary_name(self._token, number), missing_ok=True)
 
     def _check_room(self, places: Places, *, skip_damaged: bool) -> None:
-        free = os.fstatvfs(self._root.fd)
-        need = 0
+        block, need = os.fstatvfs(self._root.fd).f_frsize, 0
         for _, action in places:
             try:
                 size = self._store.kind_and_size(action.after.oid)[1] if action.after else 0
-                need += free.f_frsize + size
+                need += block + size
                 if action.after is not None and size <= _AT_ONCE:
                     self._small.add(action.after.oid)
             except StoreDamaged:
                 if not skip_damaged:
                     raise
-        have = free.f_bavail * free.f_frsize
-        if need > have:
+        have = free_bytes(self._root)
+        if have is not None and need > have:
             raise NoRoom(
                 f"The restore needs {need} bytes and the disk has {have}. Nothing was changed.",
                 hint="Free space, or restore some paths only: mulligan restore REF -- PATH",
@@ -209,8 +209,11 @@ class Stager:
 
 
 def _refusal(error: OSError) -> Exception:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return NoRoom("The disk is full. Nothing was changed.", hint="Free space, then run the same command again.")
+    if error.errno in FULL:
+        return NoRoom(
+            "The disk is full, or a file is larger than it may be. Nothing was changed.",
+            hint="Free space, then run the same command again.",
+        )
     if is_absence(error):
         return PlanStale(
             "A directory went away while the restore was prepared. Nothing was changed.", hint="Run the command again."

@@ -11,15 +11,23 @@ import errno
 
 from mulligan.errors import DurabilityLost, MulliganError, NoRoom, StoreError, UserError
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
+def out_of_memory() -> MulliganError:
+    """Returns the error a verb raises when the process gets no more memory."""
+    return UserError(
+        "The system has no more memory for this process. Nothing was acknowledged; what was saved before is untouched.",
+        hint="Close other programs, or raise the limit (ulimit -v), then run the same command again",
+    )
 
 
 def typed(error: OSError) -> MulliganError:
     """Returns the error a verb raises for what the system refused."""
     why = error.strerror or str(error)
-    if error.errno in _FULL:
+    if error.errno in FULL:
         return NoRoom(
             f"There is no room on the disk ({why}). Nothing was acknowledged; what was saved before is untouched.",
             hint="Free space, then: mulligan gc",
@@ -28,7 +36,7 @@ def typed(error: OSError) -> MulliganError:
         return UserError(
             f"The store or the workspace may not be written ({why}). Nothing was acknowledged.", hint="mulligan status"
         )
-    if error.errno in _EXHAUSTED:
+    if error.errno in EXHAUSTED:
         return UserError(
             f"The system is out of files or memory for this process ({why}). Nothing was acknowledged.",
             hint="ulimit -n 4096",
@@ -52,6 +60,6 @@ def unreadable(error: OSError) -> MulliganError:
         )
     return (
         typed(error)
-        if error.errno in _EXHAUSTED
+        if error.errno in EXHAUSTED
         else StoreError(f"The system refused to read ({why}). Nothing was changed.", hint="mulligan check")
     )

@@ -24,6 +24,10 @@ NAME = "timeline.db"
 FORMAT = 1
 # Not the file's fault: a store that may not be written, a process that may open no more files.
 _REFUSED = frozenset({sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM})
+# What SQLite says where the disk has no room, or no inode, for its files beside the database.
+_CRAMPED = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_CANTOPEN}
+)
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE checkpoint (
@@ -110,16 +114,25 @@ class Database:
         self.inode = directory.stat(NAME.encode()).st_ino
         self._path = f"{store_path}/{NAME}"
         self.read_only = not create and not os.access(store_path, os.W_OK | os.X_OK, effective_ids=True)
+        self._cramped = False
         with translated():
-            self._connection = (
-                _connect_to_read(f"{store_path}/{NAME}") if self.read_only else _connect(f"{store_path}/{NAME}")
-            )
             try:
-                self._be_careful()
-                self._initialise()
-            except BaseException:
-                self._connection.close()
-                raise
+                self._open()
+            except sqlite3.OperationalError as error:
+                if create or self.read_only or getattr(error, "sqlite_errorcode", 0) not in _CRAMPED:
+                    raise
+                # A full disk has no room for what SQLite shares between processes; without it one can still read.
+                self.read_only = self._cramped = True
+                self._open()
+
+    def _open(self) -> None:
+        self._connection = _connect_to_read(self._path) if self.read_only else _connect(self._path)
+        try:
+            self._be_careful()
+            self._initialise()
+        except BaseException:
+            self._connection.close()
+            raise
 
     def _be_careful(self) -> None:
         """Treats the file as what it may be: damaged, or made by somebody who means harm."""
@@ -180,6 +193,8 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Runs the body whole or not at all; durable when it returns."""
+        if self._cramped:
+            raise _full()
         with translated():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -365,10 +380,17 @@ def _connect_to_read(path: str) -> sqlite3.Connection:
         connection.execute("SELECT count(*) FROM meta").fetchone()
     except sqlite3.OperationalError:
         connection.close()
-        if os.path.lexists(path + "-wal"):
+        if _size_of(path + "-wal"):
             raise  # the newest checkpoints may be there alone: an answer without them would be wrong
         connection = _connect(f"{place}?immutable=1", uri=True)
     return connection
+
+
+def _size_of(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except FileNotFoundError:
+        return 0
 
 
 @contextmanager
@@ -383,15 +405,19 @@ def translated() -> Iterator[None]:
         raise _translate(sqlite3.DatabaseError("what it holds is no text")) from error
 
 
+def _full() -> NoRoom:
+    return NoRoom(
+        "The disk is full. Nothing was acknowledged; every earlier checkpoint is untouched.",
+        hint="Free space, then: mulligan gc",
+    )
+
+
 def _translate(error: sqlite3.Error) -> MulliganError:
     text = str(error)
     if "locked" in text or "busy" in text:
         return Busy("The timeline is in use by another process. Nothing was changed.", hint="Try again.")
-    if "full" in text:
-        return NoRoom(
-            "The disk is full. Nothing was changed; every earlier checkpoint is untouched.",
-            hint="Free space, then: mulligan gc",
-        )
+    if "full" in text or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_SHMSIZE:
+        return _full()
     if "I/O" in text:
         return DurabilityLost(
             f"The disk failed the timeline ({text}). Nothing was acknowledged.",

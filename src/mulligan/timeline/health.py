@@ -16,6 +16,7 @@ from mulligan.errors import Busy, MulliganError, StoreDamaged, StoreError
 from mulligan.model.objects import object_id
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.lock import exclusive
+from mulligan.safefs.trouble import FULL, typed
 from mulligan.scan import cache
 from mulligan.store import refs, repository
 from mulligan.store.retire import retire
@@ -144,6 +145,8 @@ def repair(vault: Vault) -> list[str]:
         with Directory.open(vault.path) as directory, exclusive(directory, wait=vault.settings.wait, purpose="doctor"):
             return _mend(vault, directory)
     except OSError as error:
+        if error.errno in FULL:
+            raise typed(error) from error
         raise StoreError(
             f"The store {vault.path} cannot be repaired: the system refused a step ({error.strerror}). What can be read still can be.",
             hint=f"Check the permissions of the store and the room on its disk: ls -la {vault.path}",

@@ -21,6 +21,7 @@ from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.durable import make_private
 from mulligan.safefs.lock import exclusive
 from mulligan.safefs.removal import sweep_beside
+from mulligan.safefs.room import free_bytes, no_room
 from mulligan.safefs.trouble import typed
 from mulligan.store import refs, repository
 from mulligan.store.objects import ObjectStore
@@ -39,6 +40,9 @@ _BEGINNINGS = frozenset({b"objects", b"refs", b"tmp", b"HEAD", b"lock"})
 # Who waits for these must not wait for what an earlier restore left to be removed; all others free the disk for real.
 _QUICK = frozenset({"save", "restore", "undo", "redo"})
 
+# Below this nothing is begun, except what may free some.
+_LEAST_ROOM = 256 << 10
+_FREEING = frozenset({"delete", "trim", "gc", "forget", "doctor", "settle"})
 # What a forked process inherited, kept from being closed by it.
 _PARENTS: list[tuple[Database | None, ObjectStore | None, Directory | None]] = []
 
@@ -133,8 +137,8 @@ class Vault:
                 self._directory = self._open()
             except FileNotFoundError:
                 return False
-        if self._directory.exists(NAME.encode()):
-            return True
+        if self._directory.exists(NAME.encode()) and self._directory.stat(NAME.encode()).st_size:
+            return True  # one without a byte is the beginning of a store whose making was cut short
         if refs.read_refs(self._directory):
             raise StoreDamaged(
                 f"The store {self.path} has checkpoints but no timeline. The checkpoints are untouched.",
@@ -276,6 +280,7 @@ class Vault:
                 raise UserError("No checkpoint was saved here yet.", hint="mulligan save") from None
         if create:
             self._refuse_foreign()
+        self._refuse_without_room(purpose)
         with exclusive(self._directory, wait=self.settings.wait, purpose=purpose), self._holding():
             if create:
                 self.create()
@@ -285,6 +290,17 @@ class Vault:
             self.objects.refresh()
             self._heal_refs()
             yield
+
+    def _refuse_without_room(self, purpose: str) -> None:
+        """
+        Raises NoRoom while nothing has begun, where the disk has next to nothing left.
+
+        Not only for the message: on a file system with blocks smaller than a page, or one that copies on write, a full
+        disk kills whoever writes to memory that is mapped to a file, and SQLite does.
+        """
+        free = free_bytes(self.directory)
+        if purpose not in _FREEING and free is not None and free < _LEAST_ROOM:
+            raise no_room("To begin at all, mulligan", _LEAST_ROOM, self.directory)
 
     @contextmanager
     def _holding(self) -> Iterator[None]:

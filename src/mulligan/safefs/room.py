@@ -1,0 +1,56 @@
+"""
+Room on a disk: how much there is, and keeping some.
+
+What a command writes at its very end must not be what finds the disk full: the files are changed by then. So the room for
+it is taken before, by a file that has no name and is gone with the process, and given back right before it is needed.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mulligan.errors import NoRoom
+from mulligan.model.sizes import format_size
+from mulligan.safefs import seam
+from mulligan.safefs.directory import Directory, random_name, write_all
+
+_CHUNK = 1 << 20
+
+
+def free_bytes(directory: Directory) -> int | None:
+    """Returns how much room the disk of a directory has for users, None where the file system does not say."""
+    found = os.fstatvfs(directory.fd)
+    if not found.f_blocks:
+        return None  # some network and FUSE file systems know nothing of it
+    return found.f_bavail * found.f_frsize
+
+
+def no_room(what: str, need: int, directory: Directory) -> NoRoom:
+    """Returns the error for something that needs more bytes than the disk has."""
+    have = free_bytes(directory)
+    left = f"the disk has {format_size(have)}" if have is not None else "the disk is full"
+    return NoRoom(
+        f"{what} needs {format_size(need)} ({need} bytes) and {left}. Nothing was acknowledged; what was saved before is untouched.",
+        hint="Free space, then run the same command again; mulligan gc frees what no checkpoint needs",
+    )
+
+
+class HeldRoom:
+    """Some bytes of a disk that nobody else gets until it is closed; OSError where there is no room for them."""
+
+    def __init__(self, directory: Directory, size: int) -> None:
+        name = f"room-{random_name(6)}".encode()
+        self._fd = directory.create(name)
+        try:
+            directory.unlink(name)
+            for start in range(0, size, _CHUNK):
+                write_all(self._fd, bytes(min(_CHUNK, size - start)))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Gives the room back; again is harmless."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            seam.calls.close(fd)
