@@ -152,7 +152,10 @@ class Boots:
 
 def mount(image: Path, point: Path, options: str = "loop") -> None:
     """Mounts an image; a file system that was cut off recovers here."""
-    subprocess.run(["mount", "-o", options, image, point], check=True, capture_output=True)
+    done = subprocess.run(["mount", "-o", options, image, point], capture_output=True, check=False)
+    if done.returncode:
+        # Copies of one xfs image have one name, and several of them may be mounted at a time.
+        subprocess.run(["mount", "-t", "xfs", "-o", f"{options},nouuid", image, point], check=True, capture_output=True)
 
 
 def unmount(point: Path, image: Path | None = None) -> None:
