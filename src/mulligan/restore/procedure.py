@@ -64,15 +64,18 @@ def carry_out(
         executor = Executor(
             root, handles, journal.token, layout, seen=seen, locked=journal.locked, discard=vault.throw_away
         )
+        room: HeldRoom | None = None
         try:
             unlock(staged, journal.locked)
             stage = _prepare(stager, executor, git, progress)
             room = _hold_room(vault, journal)
+            set_phase(vault.database, APPLYING)
         except BaseException as error:
+            if room is not None:
+                room.close()
             _abandon(vault, staged, journal, stager, git, confirm=not isinstance(error, DurabilityLost))
             raise
         try:
-            set_phase(vault.database, APPLYING)
             outcome = executor.run(stage)
             outcome.kept += git.finish() if git is not None else []
         except (KeyboardInterrupt, MemoryError):
