@@ -82,6 +82,8 @@ class Verdict:
         self.indexes = {line["head"]: line["staged"] for line in said if "staged" in line}
         self.moved = any(line.get("doing") == "restore_git" for line in said)
         self.counts = {"acknowledged": self.story.acknowledged, "cut inside": int(bool(self.story.pending))}
+        # What the next command saves is what the disk still had of edits that nobody synced.
+        self.own: set[str] = set()
         self.free = self.story.loose | ({SECRET} if self.story.forgetting else set())
 
     def run(self) -> list[str]:
@@ -130,7 +132,7 @@ class Verdict:
             elif story.forgotten and name in story.before_forget and SECRET in held[name]:
                 yield f"wrong: {name} holds what was forgotten"
         known = [cleared(state, free) for state in story.seen]
-        for name in held.keys() - wanted.keys():
+        for name in held.keys() - wanted.keys() - self.own:
             # A restore may save what it left; a cut one is only known by its two ends.
             if cleared(held[name], free) not in known and not self._is_between(held[name]):
                 yield f"corrupt: {name} was not acknowledged and is not whole"
@@ -174,7 +176,7 @@ class Verdict:
             ws.log()
             ws.status()
             if how == "save":
-                ws.save("after")
+                self.own.add(ws.save("after").id)
             elif how == "gc":
                 ws.prune()
             elif not (report := ws.doctor()).ok:
@@ -226,7 +228,7 @@ class Verdict:
         places = self.places
         if places.second.exists():
             with places.open(places.second) as ws:
-                ws.save("after")
+                self.own.add(ws.save("after").id)
             yield from self._store(places.second, self.story.second, at_rest=True)
 
     def _goes_on(self) -> Iterator[str]:
