@@ -18,8 +18,7 @@ from mulligan.model.checkpoint import GitState
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory, random_name
-from mulligan.safefs.room import no_room
-from mulligan.safefs.trouble import FULL
+from mulligan.safefs.room import naming_need
 from mulligan.scan.observer import Observer
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import IGNORE_FILE
@@ -230,19 +229,10 @@ class Workbench:
         entry = saving.write_objects(drafted, scan, writer, draft.git)
         pinned = self._pinned() | {sparing}
         gone = self._within_budget(writer.pending_bytes, pinned, scan)
-        self._finish(writer)
+        with naming_need("This checkpoint", writer.pending_bytes, vault.directory):
+            writer.finish()
         gone += saving.record(vault, entry, now_ns=self.now_ns(), pinned=pinned, as_position=as_position, also=also)
         return entry, gone
-
-    def _finish(self, writer: Any) -> None:
-        """Writes the objects; where the disk has no room for them, says how much they need."""
-        need = writer.pending_bytes
-        try:
-            writer.finish()
-        except OSError as error:
-            if error.errno not in FULL:
-                raise
-            raise no_room("This checkpoint", need, self.vault.directory) from error
 
     def _within_budget(self, need: int, pinned: set[str], scan: Scan) -> list[Entry]:
         vault = self.vault

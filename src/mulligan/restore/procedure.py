@@ -22,8 +22,7 @@ from mulligan.restore.recovery import FINISHED, TAKEN_BACK, Recovered, recover
 from mulligan.restore.staging import Stage, Stager
 from mulligan.restore.unlocking import Locked, find_locked, lock_again, unlock
 from mulligan.safefs.directory import Directory
-from mulligan.safefs.room import HeldRoom, no_room
-from mulligan.safefs.trouble import FULL
+from mulligan.safefs.room import HeldRoom, naming_need
 from mulligan.scan.result import Defaults
 from mulligan.timeline.journal import (
     APPLYING,
@@ -131,13 +130,8 @@ def _prepare(stager: Stager, executor: Executor, git: GitPart | None, progress: 
 def _hold_room(vault: Vault, journal: Journal) -> HeldRoom:
     """Takes the room for what the timeline notes at the end: when that is written, the files have changed."""
     size = _LAST_WORDS + sum(_PER_ACTION + len(action.path) for action in journal.actions)
-    try:
-        with vault.directory.child(b"tmp") as tmp:
-            return HeldRoom(tmp, size)
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
-        raise no_room("To note the restore, the store", size, vault.directory) from error
+    with naming_need("To note the restore, the store", size, vault.directory), vault.directory.child(b"tmp") as tmp:
+        return HeldRoom(tmp, size)
 
 
 def _abandon(

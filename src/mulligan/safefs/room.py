@@ -8,11 +8,14 @@ it is taken before, by a file that has no name and is gone with the process, and
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from mulligan.errors import NoRoom
 from mulligan.model.sizes import format_size
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, random_name, write_all
+from mulligan.safefs.trouble import FULL
 
 _CHUNK = 1 << 20
 
@@ -33,6 +36,17 @@ def no_room(what: str, need: int, directory: Directory) -> NoRoom:
         f"{what} needs {format_size(need)} ({need} bytes) and {left}. Nothing was acknowledged; what was saved before is untouched.",
         hint="Free space, then run the same command again; mulligan gc frees what no checkpoint needs",
     )
+
+
+@contextmanager
+def naming_need(what: str, need: int, directory: Directory) -> Iterator[None]:
+    """Whoever finds the disk full inside is told how many bytes were needed."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise no_room(what, need, directory) from error
 
 
 class HeldRoom:
