@@ -81,8 +81,9 @@ class ShadowGit(NamedTuple):
 
 
 def _empty(place: Path) -> list[Path]:
-    spared = {"description", "exclude"}
-    return [path for path in place.rglob("*") if path.is_file() and not path.stat().st_size and path.name not in spared]
+    """Files without a byte among those that git cannot do without: objects, refs, HEAD and the index."""
+    needed = [*(place / "objects").rglob("*"), *(place / "refs").rglob("*"), place / "HEAD", place / "index"]
+    return [path for path in needed if path.is_file() and not path.stat().st_size]
 
 
 def _git(places: Places, *args: str, check: bool = True, told: bool = False) -> bytes:

@@ -7,13 +7,15 @@ sync, and the transaction that closes the journal and moves the position. Whatev
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mulligan.errors import DurabilityLost, PlanStale
 from mulligan.model.objects import MODE_DIR
-from mulligan.model.paths import to_text
+from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Keep
 from mulligan.restore.executor import Executor, Outcome, Seen
 from mulligan.restore.layout import Layout
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], None]
 # What the last transaction writes: some pages, and those of the journal once more, which it overwrites.
 _LAST_WORDS, _PER_ACTION = 128 << 10, 128
+_SPARE_BLOCKS = 8
 
 
 def carry_out(
@@ -63,15 +66,16 @@ def carry_out(
         executor = Executor(
             root, handles, journal.token, layout, seen=seen, locked=journal.locked, discard=vault.throw_away
         )
-        room: HeldRoom | None = None
+        room = ExitStack()
         try:
             unlock(staged, journal.locked)
             stage = _prepare(stager, executor, git, progress)
-            room = _hold_room(vault, journal)
+            names = room.enter_context(closing(_hold_names(root, layout)))
+            room.enter_context(closing(_hold_notes(vault, journal)))
             set_phase(vault.database, APPLYING)
+            names.close()
         except BaseException as error:
-            if room is not None:
-                room.close()
+            room.close()
             _abandon(vault, staged, journal, stager, git, confirm=not isinstance(error, DurabilityLost))
             raise
         try:
@@ -127,7 +131,15 @@ def _prepare(stager: Stager, executor: Executor, git: GitPart | None, progress: 
     return stage
 
 
-def _hold_room(vault: Vault, journal: Journal) -> HeldRoom:
+def _hold_names(root: Directory, layout: Layout) -> HeldRoom:
+    """Takes the room for new directories, and for names that make one grow, while nothing has changed."""
+    directories = {parent_of(action.path) for _, action in (*layout.places, *layout.mkdirs)}
+    size = os.fstatvfs(root.fd).f_frsize * (len(layout.mkdirs) + len(directories) + _SPARE_BLOCKS)
+    with naming_need("The restore's directories", size, root):
+        return HeldRoom(root, size)
+
+
+def _hold_notes(vault: Vault, journal: Journal) -> HeldRoom:
     """Takes the room for what the timeline notes at the end: when that is written, the files have changed."""
     size = _LAST_WORDS + sum(_PER_ACTION + len(action.path) for action in journal.actions)
     with naming_need("To note the restore, the store", size, vault.directory), vault.directory.child(b"tmp") as tmp:

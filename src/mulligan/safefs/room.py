@@ -2,11 +2,13 @@
 Room on a disk: how much there is, and keeping some.
 
 What a command writes at its very end must not be what finds the disk full: the files are changed by then. So the room for
-it is taken before, by a file that has no name and is gone with the process, and given back right before it is needed.
+it is taken before, by a file that has no name and is gone with the process, and given back right before it is needed. Where a file system has
+no such files, nothing is held.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +16,12 @@ from contextlib import contextmanager
 from mulligan.errors import NoRoom
 from mulligan.model.sizes import format_size
 from mulligan.safefs import seam
-from mulligan.safefs.directory import Directory, random_name, write_all
+from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.trouble import FULL
 
 _CHUNK = 1 << 20
+# What file systems say that know no file without a name, and kernels that do not.
+_NO_NAMELESS = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS, errno.ENOENT})
 
 
 def free_bytes(directory: Directory) -> int | None:
@@ -53,10 +57,14 @@ class HeldRoom:
     """Some bytes of a disk that nobody else gets until it is closed; OSError where there is no room for them."""
 
     def __init__(self, directory: Directory, size: int) -> None:
-        name = f"room-{random_name(6)}".encode()
-        self._fd = directory.create(name)
         try:
-            directory.unlink(name)
+            self._fd = seam.calls.open(b".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=directory.fd)
+        except OSError as error:
+            if error.errno not in _NO_NAMELESS:
+                raise
+            self._fd = -1  # nothing is held then: a name of ours in a workspace could stay there
+            return
+        try:
             for start in range(0, size, _CHUNK):
                 write_all(self._fd, bytes(min(_CHUNK, size - start)))
         except BaseException:
