@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mulligan.errors import DurabilityLost, PlanStale
+from mulligan.errors import DurabilityLost, NoRoom, PlanStale
 from mulligan.model.objects import MODE_DIR
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Keep
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], None]
 # What the last transaction writes: some pages, and those of the journal once more, which it overwrites.
 _LAST_WORDS, _PER_ACTION = 128 << 10, 128
-_SPARE_BLOCKS = 8
+_SPARE_BLOCKS, _SPARE_FILES = 8, 4
 
 
 def carry_out(
@@ -134,7 +134,13 @@ def _prepare(stager: Stager, executor: Executor, git: GitPart | None, progress: 
 def _hold_names(root: Directory, layout: Layout) -> HeldRoom:
     """Takes the room for new directories, and for names that make one grow, while nothing has changed."""
     directories = {parent_of(action.path) for _, action in (*layout.places, *layout.mkdirs)}
-    size = os.fstatvfs(root.fd).f_frsize * (len(layout.mkdirs) + len(directories) + _SPARE_BLOCKS)
+    disk = os.fstatvfs(root.fd)
+    if disk.f_files and disk.f_favail < len(layout.mkdirs) + _SPARE_FILES:
+        raise NoRoom(
+            f"The restore makes {len(layout.mkdirs)} directories and the disk has room for {disk.f_favail} more files (inodes). Nothing was changed.",
+            hint="Delete some files, or restore some paths only: mulligan restore REF -- PATH",
+        )
+    size = disk.f_frsize * (len(layout.mkdirs) + len(directories) + _SPARE_BLOCKS)
     with naming_need("The restore's directories", size, root):
         return HeldRoom(root, size)
 
