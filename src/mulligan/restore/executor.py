@@ -24,6 +24,7 @@ from mulligan.restore.place import Handles, is_absence, is_shared, reads_back, s
 from mulligan.restore.staging import Stage
 from mulligan.restore.unlocking import Locked, lock_again
 from mulligan.safefs.directory import NO_FLAGS, Directory
+from mulligan.safefs.trouble import EXHAUSTED, FULL
 from mulligan.scan.record import Stat
 
 # Removes a name from a directory of the workspace, now or later; the number is its size.
@@ -141,6 +142,8 @@ class Executor:
         try:
             step(number, action)
         except OSError as error:
+            if error.errno in FULL | EXHAUSTED:
+                raise  # nothing is wrong with the path: the restore is ended another way, and whole
             reason, detail = _reason(error)
             if step == self._remove or number in self._stage.inodes or step == self._place:
                 if self._settle(number, action):

@@ -81,10 +81,13 @@ def carry_out(
         try:
             outcome = executor.run(stage)
             outcome.kept += git.finish() if git is not None else []
-        except (KeyboardInterrupt, MemoryError):
-            # Half a restore is worse than a second's wait.
-            room.close()
-            end_interrupted(vault, root)
+        except (KeyboardInterrupt, MemoryError, OSError) as error:
+            # Half a restore is worse than a second's wait; and what was missing may be there once this lets go of its own.
+            for held in (room, staged, handles):
+                held.close()
+            ended = end_interrupted(vault, root)
+            if isinstance(error, OSError) and ended is not None and ended[1].how == FINISHED:
+                return ended[1].outcome
             raise
         finally:
             room.close()
