@@ -120,6 +120,8 @@ PROOFS = (
     Proof("gc-kills", "and while they are killed", _GC, 10, 500, ("--kills",), _CROWD_TESTS),
     Proof("watcher", "a watched workspace looks the same as one that is walked from end to end, whatever was done to it",
           "watch/differential.py", 160, 100_000, (), "watch/test_differential.py"),
+    Proof("traversal", "a store whose trees lie: nothing is written outside or into .git, each entry is refused by its name",
+          "hostile/traversal.py", 80, 0, (), "hostile/test_traversal_corpus.py"),
     Proof("bystanders", "random restores change nothing but what the plan names, and undo is exact",
           _BYSTANDERS, 60, 5000, (), "bystanders/test_bystanders.py"),
     Proof("bystanders-user", "the same by an ordinary user, where some files belong to others",

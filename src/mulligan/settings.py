@@ -143,6 +143,12 @@ def container_engines(environ: Environ | None = None) -> tuple[str, ...]:
     return ("unix:///var/run/docker.sock", *mine, "unix:///run/podman/podman.sock")
 
 
+def _named_store(chosen: str) -> str:
+    """Returns the real path of a store that was named; the last name is kept, so that a link in its place is seen as one."""
+    above, name = os.path.split(chosen.rstrip("/"))
+    return os.path.realpath(chosen) if name in ("", ".", "..") else os.path.join(os.path.realpath(above), name)
+
+
 def store_for(workspace: str, where: Places) -> str:
     """Returns the default store of a workspace (given by its real path)."""
     digest = hashlib.sha256(os.fsencode(workspace), usedforsecurity=False).hexdigest()[:16]
@@ -180,7 +186,7 @@ def resolve(
     project = _workspace_values(root, warnings)
     return Settings(
         workspace=root,
-        store=os.path.realpath(chosen) if chosen else store_for(root, where),
+        store=_named_store(chosen) if chosen else store_for(root, where),
         stores=where.stores,
         home=where.home,
         capture=_capture(user, project, _global_excludes(where)),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mulligan.errors import PlanStale, UserError, WorkspaceReplaced
 from mulligan.gitside import GitSide
 from mulligan.model.checkpoint import GitState
-from mulligan.model.paths import parent_of, to_text
+from mulligan.model.paths import ancestors, parent_of, to_text
 from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.room import naming_need
@@ -387,12 +387,18 @@ class Workbench:
 
     def _made_in_hiding(self, plan: RestorePlan) -> list[str]:
         """
-        Returns the paths that a restore of some paths makes although a rule of today hides them.
+        Returns the files that a restore makes although a rule of today hides them: of some paths, or in the place of a file.
 
-        No scan would see them: the undo must be told by name, or it would take back the step before.
+        No scan would see them: the undo must be told by name, or it would take back the step before, or find in its way what
+        it may not touch. (A file that git tracks is seen; a directory of its name is not.) Never a directory: its name would
+        stand for all that anybody puts there later, secrets too.
         """
-        made = [(a.path, a.after.is_dir) for a in plan.actions if a.before is None and a.after is not None]
-        return [to_text(path) for path in self.observer.hidden(made)] if made and plan.paths is not None else []
+        after = [(action.path, action.after) for action in plan.actions if action.before is None]
+        made = [(path, False) for path, node in after if node is not None and not node.is_dir]
+        if plan.paths is None:
+            gone = {action.path for action in plan.actions if action.after is None}
+            made = [row for row in made if row[0] in gone or not gone.isdisjoint(ancestors(row[0]))]
+        return [to_text(path) for path in self.observer.hidden(made)] if made else []
 
     def _remember_landing(self, entry: Entry, verb: str, by_name: tuple[str, ...]) -> None:
         """
@@ -444,6 +450,7 @@ class Workbench:
         same = here is not None and saving.same_state(here, look.scan) and (git is None or self.git.records(here, git))
         # What that one did not look at may be about to change: its undo must concern it.
         same = same and here is not None and {*look.by_name} <= {*here.by_name} and {*plan.absent} <= {*here.absent}
+        same = same and here is not None and not saving.could_not_see(here, plan.actions)
         if here is not None and not with_state and (plan.is_noop or same):
             return here.id
         about = f"before {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}"

@@ -167,3 +167,64 @@ def test_undo_takes_back_a_path_that_was_restored_although_a_rule_hides_it(ws, p
     ws.redo()
     assert (project / "a.log").read_text() == "1"
     assert (project / "b").read_text() == "2"
+
+
+def test_undo_takes_back_a_file_that_had_stood_there_unseen_and_was_gone(ws, project):
+    """The last checkpoint lists it as ignored; it was removed since, which no scan can tell, and the restore made it anew."""
+    put(project, "c/h.log", "1")
+    ws.save("one")
+    put(project, ".gitignore", "*.log\n")
+    ws.save("two")
+    (project / "c/h.log").unlink()
+    before = contents(project)
+    assert ws.restore("one").created == ["c/h.log"]
+    ws.undo()
+    assert contents(project) == before
+    ws.redo()
+    assert (project / "c/h.log").read_text() == "1"
+    ws.undo()
+    assert contents(project) == before
+
+
+def test_undo_puts_a_tracked_file_back_where_the_restore_made_a_hidden_directory(ws, project):
+    """A rule hides the name and git tracks the file, so the file is seen and the directory that took its place is not."""
+    git("init", "-q", cwd=project)
+    put(project, "a/f1/inner", "1")
+    put(project, "b", "1")
+    ws.save("one")
+    (project / "a/f1/inner").unlink()
+    (project / "a/f1").rmdir()
+    put(project, "a/f1", "tracked")
+    put(project, ".gitignore", "f1*\n")
+    git("add", "-f", "a/f1", cwd=project)
+    ws.save("two")
+    put(project, "b", "2")
+    before = contents(project)
+    ws.restore("one", paths=["a", "b"])
+    assert (project / "a/f1/inner").read_text() == "1"
+    ws.undo()
+    assert contents(project) == before
+    put(project, ".gitignore", "f1*\n# another\n")
+    ws.save("three")
+    rules = contents(project)
+    ws.restore("one")
+    ws.undo()
+    assert contents(project) == rules
+
+
+def test_undo_leaves_what_came_into_a_hidden_directory_that_the_restore_made(ws, project):
+    """What the restore made is taken back; what somebody put beside it, ignored or secret, is nobody's business."""
+    put(project, "out/x", "1")
+    ws.save("one")
+    (project / "out/x").unlink()
+    (project / "out").rmdir()
+    put(project, ".gitignore", "out/\n")
+    ws.save("two")
+    ws.restore("one", paths=["out"])
+    put(project, "out/.env", "SECRET=1")
+    put(project, "out/mine", "mine")
+    report = ws.undo()
+    assert not (project / "out/x").exists()
+    assert (project / "out/.env").read_text() == "SECRET=1"
+    assert (project / "out/mine").read_text() == "mine"
+    assert {*report.deleted} <= {"out/x"}

@@ -17,6 +17,7 @@ from pathlib import Path
 LIBC = ctypes.CDLL(None, use_errno=True)
 EXCHANGE = 2
 _HERE = -100
+_DIE_WITH_PARENT = 1
 _OPEN, _ISDIR = 0x20, 0x40000000
 _MOVES = 0x40 | 0x80
 _ALL = 0xFFF
@@ -82,11 +83,12 @@ def _attack(pairs: list[Pair]) -> None:
 
 
 def forked(act: Callable[[], object]) -> int:
-    """Runs a function in a process of its own and returns its id; the process ends with it, whatever happens."""
+    """Runs a function in a process of its own and returns its id; it ends with the function, or with the process that made it."""
     pid = os.fork()
     if pid:
         return pid
     code = 1
+    LIBC.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     try:
         act()
         code = 0

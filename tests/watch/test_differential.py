@@ -1,4 +1,4 @@
-"""A watched workspace looks the same as one that is walked from end to end, whatever was done to it."""
+"""A watched workspace looks the same as one that is walked from end to end, whatever was done to it; `differential.py` is the long run."""
 
 from __future__ import annotations
 

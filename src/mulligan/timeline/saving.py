@@ -8,7 +8,7 @@ that same transaction; a kill between any two steps leaves either no checkpoint 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.diff.compare import Change, compare_trees
@@ -24,6 +24,7 @@ from mulligan.timeline.vault import Vault
 
 if TYPE_CHECKING:
     from mulligan.model.gitposition import GitRecord
+    from mulligan.model.plan import Action
 
 
 class Draft(NamedTuple):
@@ -65,6 +66,13 @@ def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change
     shown += permission_changes(source, base.trees, State(scan.tree, scan.modes, scan.defaults))
     shown.sort(key=lambda change: change.path)
     return shown
+
+
+def could_not_see(entry: Entry, actions: Iterable[Action]) -> bool:
+    """Whether something is to be made where a checkpoint could not see what stood: its undo would not know that it went."""
+    cover, absent = cover_of(entry.checkpoint.not_captured), {*entry.absent}
+    made = [action.path for action in actions if action.before is None]
+    return any(cover.over(path) is not None and to_text(path) not in absent for path in made)
 
 
 def same_state(entry: Entry | None, scan: Scan) -> bool:

@@ -168,11 +168,15 @@ class Vault:
         except FileNotFoundError:
             raise
         except OSError as error:
+            if os.path.islink(self.path):
+                raise Unprotectable(
+                    f"The store {self.path} is a link, which somebody else may have put there; it is not used. Nothing was changed.",
+                    hint=f"Name the directory itself: --store {os.path.realpath(self.path)}",
+                ) from error
             if error.errno not in (errno.ELOOP, errno.ENOTDIR):
                 raise typed(error) from error
             raise StoreDamaged(
-                f"The store {self.path} cannot be opened ({error.strerror}); a link is not followed.",
-                hint="mulligan status",
+                f"The store {self.path} cannot be opened ({error.strerror}).", hint="mulligan status"
             ) from error
         st = os.fstat(directory.fd)
         if st.st_uid != os.geteuid() or stat.S_IMODE(st.st_mode) & 0o022:
