@@ -238,7 +238,7 @@ class Workbench:
         vault = self.vault
         if budget.used(vault) + need <= self.settings.retention.budget:
             return []
-        keep = pinned | vault.moves.needed() | {vault.checkpoints.position()}
+        keep = pinned | vault.needed()
         reused = [scan.cache.root_tree] if scan.cache.root_tree else []
         return budget.make_room(vault, need, pinned=keep, extra=reused)
 
@@ -247,7 +247,7 @@ class Workbench:
         vault = self.vault
         with vault.database.transaction():
             found = [entry for entry in vault.checkpoints.newest() if entry.checkpoint.has(match)]
-            used = self._pinned() | vault.moves.needed() | {vault.checkpoints.position()}
+            used = self._pinned() | vault.needed()
             gone = [entry for entry in found[keep:] if entry.id not in used]
             for entry in gone:
                 saving.remove(vault, entry)

@@ -1,12 +1,14 @@
 """
 Real agents, started by tests: installed by npm into a cache, run in an empty home against a scripted model on loopback.
 
-Where npm or the network is missing, the tests are skipped, loudly. A cache that is there already is used without asking anybody.
+Where npm or the network is missing, the tests are skipped, loudly. What is in the cache (`mulligan-tests` below your cache directory)
+is used without asking anybody.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -24,46 +26,45 @@ def agents_project(tmp_path: Path, private_home: Path) -> Project:
 
 
 @pytest.fixture(scope="session")
-def claude(tmp_path_factory: pytest.TempPathFactory) -> str:
+def claude() -> str:
     """The path of Claude Code."""
-    return _there("claude", tmp_path_factory)
+    return _there("claude")
 
 
 @pytest.fixture(scope="session")
-def codex(tmp_path_factory: pytest.TempPathFactory) -> str:
+def codex() -> str:
     """The path of Codex."""
-    return _there("codex", tmp_path_factory)
+    return _there("codex")
 
 
 @pytest.fixture(scope="session")
-def gemini(tmp_path_factory: pytest.TempPathFactory) -> str:
+def gemini() -> str:
     """The path of Gemini CLI."""
-    return _there("gemini", tmp_path_factory)
+    return _there("gemini")
 
 
 @pytest.fixture(scope="session")
-def opencode(tmp_path_factory: pytest.TempPathFactory) -> str:
+def opencode() -> str:
     """The path of opencode."""
-    return _there("opencode", tmp_path_factory)
+    return _there("opencode")
 
 
 @pytest.fixture(scope="session")
-def inspector(tmp_path_factory: pytest.TempPathFactory) -> str:
+def inspector() -> str:
     """The path of the official MCP inspector."""
-    return _there("mcp-inspector", tmp_path_factory)
+    return _there("mcp-inspector")
 
 
 @pytest.fixture(scope="session")
-def conformance(tmp_path_factory: pytest.TempPathFactory) -> str:
+def conformance() -> str:
     """The path of the official MCP conformance suite."""
-    return _there("conformance", tmp_path_factory)
+    return _there("conformance")
 
 
-def _there(name: str, factory: pytest.TempPathFactory) -> str:
-    cache = os.environ.get("AGENTS_CACHE")
-    # Shared by the workers of one run, which see the same parent.
-    folder = Path(cache) if cache else factory.getbasetemp().parent / "agents"
+def _there(name: str) -> str:
+    # Session fixtures come first: HOME and the rest are still those of the person who runs the tests.
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     try:
-        return program(name, folder)
-    except NotThere as error:
+        return program(name, Path(cache) / "mulligan-tests" / "agents")
+    except (NotThere, OSError, subprocess.SubprocessError) as error:
         pytest.skip(f"THE TESTS WITH REAL AGENTS DO NOT RUN: {name} {error}")

@@ -18,6 +18,7 @@ from mulligan.model.deed import BEFORE, CAUSE, ENDED, GOING_ON, MEANWHILE, PROMP
 from mulligan.timeline.database import Database, as_column, from_column
 
 MOST = 10_000
+_SESSIONS = 8
 _REF = re.compile(r"@(?:([^/\s]+)/)?(after-)?(prompt|tool)-(\d{1,9})\Z")
 _BEFORE = "@before:"
 _KEPT = ("agent", "tool", "text", "paths", "subagent", "transcript", "at", "pending", "person")
@@ -84,15 +85,15 @@ class Deeds:
         beside = tuple(dict.fromkeys(each.deed.session for each in others))
         claimed = tuple((path, each.deed.session) for each in others for path in each.deed.paths)
         if deed.kind in (*ENDED, *MEANWHILE, STOP):
-            return Place(prompt, number, deed.session, Turn(deed.session, prompt), beside, claimed, again)
+            return Place(prompt, number, deed.session, _turn(deed.session, prompt), beside, claimed, again)
         left = self._left_running(deed.session)
         if left is not None:
             # What the last turn left in the background is still its work.
-            return Place(prompt, number, deed.session, Turn(deed.session, left.prompt), beside, claimed, again)
+            return Place(prompt, number, deed.session, _turn(deed.session, left.prompt), beside, claimed, again)
         if len(beside) == 1:
             prompt_there = next(each.prompt for each in others)
-            return Place(prompt, number, beside[0], Turn(beside[0], prompt_there), (), (), again)
-        mine = Turn(deed.session, prompt) if deed.kind == BEFORE else None
+            return Place(prompt, number, beside[0], _turn(beside[0], prompt_there), (), (), again)
+        mine = _turn(deed.session, prompt) if deed.kind == BEFORE else None
         return Place(prompt, number, "", mine, beside, claimed, again)
 
     def add(self, deed: Deed, place: Place, checkpoint: str, *, saved: bool, now_ns: int) -> None:
@@ -172,6 +173,16 @@ class Deeds:
         where, values = ("WHERE session=? ", [as_column(session)]) if session is not None else ("", [])
         return self._select(f"{where}ORDER BY seq DESC LIMIT ?", *values, -1 if limit is None else limit)
 
+    def starts(self) -> set[str]:
+        """Returns the checkpoints at which the newest prompts began, of the sessions heard of last: a turn may be long."""
+        rows = self._db.rows(
+            "SELECT checkpoint FROM deed WHERE seq IN "
+            "(SELECT max(seq) FROM deed WHERE kind=? AND prompt>0 GROUP BY session ORDER BY 1 DESC LIMIT ?)",
+            PROMPT,
+            _SESSIONS,
+        )
+        return {row[0] for row in rows}
+
     def heard(self) -> list[Recorded]:
         """Returns the newest deed of each agent."""
         rows = self._db.rows("SELECT json_extract(about, '$.agent'), max(seq) FROM deed GROUP BY 1 ORDER BY 2 DESC")
@@ -237,6 +248,11 @@ class Deeds:
 
     def _select(self, tail: str, *values: object) -> list[Recorded]:
         return [_read(row) for row in self._db.sealed("deed", tail, *values)]
+
+
+def _turn(session: str, prompt: int) -> Turn | None:
+    """Returns the turn of a prompt; without one, as with git, each event stands for itself."""
+    return Turn(session, prompt) if prompt else None
 
 
 def _read(row: sqlite3.Row) -> Recorded:

@@ -137,8 +137,8 @@ def record(
         if also is not None:
             also()
         vault.record_workspace()
-        keep = pinned | vault.moves.needed() | {checkpoints.position(), entry.id, entry.checkpoint.parent or ""}
         ages = checkpoints.ages(entry.checkpoint.kind) if _may_expire(vault, entry) else []
+        keep = pinned | {entry.id, entry.checkpoint.parent or ""} | (vault.needed() if ages else set())
         for aged in expired(ages, entry.checkpoint.kind, vault.settings.retention, now_ns=now_ns, pinned=keep):
             old = checkpoints.by_id(aged.id)
             if old is not None:

@@ -105,6 +105,10 @@ class Vault:
         """What agents did."""
         return Deeds(self.database)
 
+    def needed(self) -> set[str]:
+        """Returns the checkpoints that the next undos and redos need: the newest steps, and where agents' last turns began."""
+        return self.moves.needed() | self.deeds.starts() | {self.checkpoints.position()}
+
     def close(self) -> None:
         """Closes everything; the next use opens it again."""
         self._trash.empty()

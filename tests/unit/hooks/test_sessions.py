@@ -150,6 +150,30 @@ def test_a_notification_is_no_prompt_of_a_person_and_background_work_belongs_to_
     assert files(project) == start
 
 
+def test_a_turn_longer_than_what_is_kept_is_still_taken_back_whole(project, private_home, session, start):
+    folder = private_home / "xdg-config" / "mulligan"
+    folder.mkdir()
+    (folder / "config.toml").write_text("[retention]\nstep = 4\n")
+    session.prompt("work hard")
+    for number in range(12):
+        session.does("x", {"a.txt": f"{number}\n"})
+    session.stop()
+    assert len(checkpoints(project)) < 8
+    undo(project)
+    assert files(project) == start
+
+
+def test_events_without_a_prompt_are_taken_back_one_by_one(project, start):
+    """As git tells them, and as a session does in which hooks were installed while it ran."""
+    for number in (1, 2, 3):
+        write(project, {"a.txt": f"{number}\n"})
+        assert cli("hook", "git", "after", "post-commit", cwd=project).returncode == 0
+    undo(project)
+    assert files(project)["a.txt"] == "2\n"
+    undo(project)
+    assert files(project)["a.txt"] == "1\n"
+
+
 def test_a_prompt_after_a_kill_begins_a_new_turn(project, session):
     session.prompt("first")
     session.before("Bash", command="x")
