@@ -61,6 +61,15 @@ TOLD = {
         ("stop", "", "do it", ()),
         ("end", "", "", ()),
     ],
+    "opencode": [
+        ("session", "", "", ()),
+        ("prompt", "", '"break it"', ()),
+        ("before", "write", "new.txt", ("new.txt",)),
+        ("after", "write", "new.txt", ("new.txt",)),
+        ("before", "bash", "rm a.txt; exit 2", ()),
+        ("after", "bash", "rm a.txt; exit 2", ()),
+        ("stop", "", "", ()),
+    ],
     "cursor": [
         ("session", "", "", ()),
         ("prompt", "", "do it", ()),
@@ -89,7 +98,7 @@ def test_recorded_events_are_understood(agent):
     assert {event.directory for event in events} == {"/home/dev/project"}
 
 
-@pytest.mark.parametrize("agent", ["claude-code", "codex", "cursor"])
+@pytest.mark.parametrize("agent", ["claude-code", "codex", "opencode", "cursor"])
 def test_the_end_of_a_call_has_the_id_of_its_beginning(agent):
     found, _ = deeds(agent)
     begun = {deed.call for deed in found if deed.kind == "before"}

@@ -3,6 +3,8 @@
 import { spawn } from "node:child_process"
 
 const PYTHON = __PYTHON__
+// They change nothing, so there is nothing to tell.
+const READING = new Set(["read", "list", "glob", "grep", "webfetch", "websearch", "todoread", "todowrite"])
 
 function tell(payload, directory) {
   return new Promise((done) => {
@@ -49,10 +51,12 @@ export const Mulligan = async ({ client, directory }) => {
       await show(await tell({ event: "prompt", session_id: input.sessionID, messageID: output.message?.id, prompt }, directory))
     },
     "tool.execute.before": async (input, output) => {
+      if (READING.has(input.tool)) return
       const call = { session_id: input.sessionID, callID: input.callID, tool_name: input.tool, tool_input: output.args }
       await show(await tell({ event: "before", ...call }, directory))
     },
     "tool.execute.after": async (input) => {
+      if (READING.has(input.tool)) return
       const call = { session_id: input.sessionID, callID: input.callID, tool_name: input.tool, tool_input: input.args }
       await show(await tell({ event: "after", ...call }, directory))
     },

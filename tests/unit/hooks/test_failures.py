@@ -104,6 +104,23 @@ def test_a_hook_that_takes_too_long_gives_up_by_itself(project, saved):
     assert cli_json("status", cwd=project)["failures"]["count"] == 1
 
 
+def test_a_client_that_never_closes_stdin_is_not_waited_for(project):
+    program = (
+        "import sys; import mulligan.cli.commands.hook as hook; hook.USUALLY = 0.3; "
+        "from mulligan.cli import main; sys.exit(main(['hook', 'claude-code']))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=project,
+        env=plain_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as agent:
+        assert "took too long" in agent.stdout.read()
+        assert agent.wait() == 0
+
+
 def test_a_directory_that_is_never_protected_is_said_once(private_home):
     first = told(hook("claude-code", event(private_home, "SessionStart"), private_home))
     assert "does not protect" in first

@@ -56,6 +56,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         if client is None:
             reply = Reply(f"mulligan knows no agent called {agent!r}; known are {', '.join(CLIENTS)}")
         else:
+            _arm(USUALLY)  # a client that never closes our stdin must not hold itself up either
             project = context.environ.get(_PROJECT.get(agent, ""), "")
             event = understand(client, _payload(args.words), directory=project)
             reply = _in_time(context, agent, event)
@@ -87,10 +88,14 @@ def _payload(words: list[str]) -> dict[str, Any]:
 def _in_time(context: Context, agent: str, event: Event) -> Reply:
     if event.deed is None:
         return Reply()
+    _arm(PATIENCE.get(event.deed.kind, USUALLY))
+    return handle(agent, event, lambda directory: _open(context, directory))
+
+
+def _arm(seconds: float) -> None:
     for each in (signal.SIGALRM, signal.SIGTERM):
         signal.signal(each, _out_of_time)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE.get(event.deed.kind, USUALLY))
-    return handle(agent, event, lambda directory: _open(context, directory))
+    signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _open(context: Context, directory: str) -> Workspace:
