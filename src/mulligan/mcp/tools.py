@@ -229,7 +229,7 @@ _ALL = (
         "undo",
         "Undo one operation",
         "Take one operation back: the last restore; else everything that changed since the last checkpoint; else the step that "
-        "led to it. Call it again to go one further. What is taken back is saved first: `redo` brings it forward again. To "
+        "led to it. Where hooks record an agent, that is its whole last turn. Call it again to go one further. What is taken back is saved first: `redo` brings it forward again. To "
         "see what would go, call diff first.",
         described({}),
         _undo,
