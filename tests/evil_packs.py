@@ -6,7 +6,9 @@ Packs and stores made by somebody who means harm, byte by byte and by nothing of
 
 from __future__ import annotations
 
+import collections
 import hashlib
+import itertools
 import struct
 import zlib
 from pathlib import Path
@@ -32,7 +34,7 @@ def header(kind: int, size: int) -> bytes:
 
 def whole(kind: int, data: bytes, claimed: int | None = None) -> bytes:
     """An object as it stands in a pack; its header may claim another size."""
-    return header(kind, len(data) if claimed is None else claimed) + zlib.compress(data, 9)
+    return header(kind, len(data) if claimed is None else claimed) + zlib.compress(data, 9 if len(data) > 4096 else 1)
 
 
 def ref_delta(base: bytes, delta: bytes) -> bytes:
@@ -68,17 +70,17 @@ def copying(base: int, target: int, *, offset: int = 0, length: int = 0xFFFF) ->
 
 def pack(records: list[bytes], count: int | None = None) -> tuple[bytes, list[int]]:
     """A pack of records, its checksum right, and where each stands; it may claim another count."""
-    body, offsets = b"PACK" + struct.pack(">LL", 2, len(records) if count is None else count), []
-    for record in records:
-        offsets.append(len(body))
-        body += record
+    head = b"PACK" + struct.pack(">LL", 2, len(records) if count is None else count)
+    offsets = list(itertools.accumulate(map(len, records[:-1]), initial=len(head))) if records else []
+    body = b"".join([head, *records])
     return body + hashlib.sha1(body).digest(), offsets
 
 
 def index(rows: list[tuple[bytes, int]], checksum: bytes, fanout: list[int] | None = None) -> bytes:
     """An index of these ids and offsets; its first table may say anything."""
     rows = sorted(rows)
-    counts = [sum(row[0][0] <= first for row in rows) for first in range(256)]
+    firsts = collections.Counter(row[0][0] for row in rows)
+    counts = list(itertools.accumulate(firsts[first] for first in range(256)))
     body = b"\377tOc\0\0\0\2" + struct.pack(">256L", *(fanout or counts)) + b"".join(row[0] for row in rows)
     body += bytes(4 * len(rows)) + b"".join(struct.pack(">L", row[1] & 0xFFFFFFFF) for row in rows) + checksum
     return body + hashlib.sha1(body).digest()

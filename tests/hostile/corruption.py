@@ -1,7 +1,7 @@
 """
 Flips every bit of a small store in turn; cuts its files at every length, zeroes, removes and swaps them; judges the rest.
 
-    python tests/hostile/corruption.py [--size N] [--seed N] [--workers N] [--only KIND ...] [--below PATH] [--build NAME]
+    python tests/hostile/corruption.py [--size N] [--seed N] [--workers N] [--seconds S] [--only KIND ...] [--below PATH] [--build NAME]
 
 After each damage: `check` finds it, or it is provably without effect, by category and counted; no wrong byte is shown, no
 wrong record, no error but one of ours; what cannot be read belongs to checkpoints that `check` names, and all others are
@@ -15,6 +15,7 @@ import json
 import os
 import random
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -372,19 +373,20 @@ def plan_of(specimen: Specimen, options) -> list[tuple[Damage | tuple[str, int],
     return [(bit, n % 997 == 0) for n, bit in enumerate(bits)] + [(damage, n % 3 == 0) for n, damage in enumerate(rest)]
 
 
-def work(specimen: Specimen, store: Path, plan, tally: Tally, *, alone: bool) -> None:
+def work(specimen: Specimen, store: Path, plan, tally: Tally, *, alone: bool, until: float) -> None:
     """Tries some damages. Only one worker may let the doctor run: he reads the workspace, which all share."""
     sweep = Sweep(specimen, store, tally)
     for turn, (what, deep) in enumerate(plan):
         damage = what if isinstance(what, Damage) else flipped(specimen.files, *what)
         sweep.trial(damage, turn, deep=deep and alone)
-        if tally.over:
+        if len(tally.broken) >= 1000 or time.monotonic() > until:
             return
 
 
 def main() -> int:
     """Runs the sweep."""
     options = parser(__doc__, 2000)
+    options.add_argument("--seconds", type=float, default=0, help="end after so long, with what was done by then")
     options.add_argument("--workers", type=int, default=1)
     options.add_argument("--only", choices=KINDS, action="append")
     options.add_argument("--below", default="", help="only files whose path in the store begins so")
@@ -398,8 +400,9 @@ def main() -> int:
         print(f"  a store of {len(specimen.files)} files, {total} bytes, {len(specimen.log)} checkpoints", flush=True)
         plan = plan_of(specimen, given)
         tally = Tally("corruption", len(plan), enough=given.enough)
-        children = [fork(specimen, place, plan, number, given) for number in range(1, given.workers)]
-        work(specimen, place / "damaged", plan[:: given.workers], tally, alone=True)
+        until = time.monotonic() + given.seconds if given.seconds else float("inf")
+        children = [fork(specimen, place, plan, number, given, until) for number in range(1, given.workers)]
+        work(specimen, place / "damaged", plan[:: given.workers], tally, alone=True, until=until)
         for pid, pipe in children:
             with os.fdopen(pipe) as answer:
                 said = json.load(answer)
@@ -409,7 +412,7 @@ def main() -> int:
         return tally.end()
 
 
-def fork(specimen: Specimen, place: Path, plan, number: int, given) -> tuple[int, int]:
+def fork(specimen: Specimen, place: Path, plan, number: int, given, until: float) -> tuple[int, int]:
     """Starts a worker of its own; its tally comes through a pipe."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -419,7 +422,7 @@ def fork(specimen: Specimen, place: Path, plan, number: int, given) -> tuple[int
     tally = Tally(f"corruption, worker {number}", len(plan) // given.workers + 1, enough=given.enough)
     code = 1
     try:
-        work(specimen, place / f"damaged-{number}", plan[number :: given.workers], tally, alone=False)
+        work(specimen, place / f"damaged-{number}", plan[number :: given.workers], tally, alone=False, until=until)
         with os.fdopen(writing, "w") as answer:
             json.dump({"tried": tally.tried, "counts": tally.counts, "broken": tally.broken}, answer)
         code = 0

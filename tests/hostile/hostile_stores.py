@@ -156,11 +156,11 @@ def cyclic_tree(store: Path) -> None:
 
 
 def deep_tree(store: Path) -> None:
-    """A hundred thousand directories, each in the other."""
+    """Twenty thousand directories, each in the other."""
     records, names, below = [], [], oid(TREE, b"")
     records.append(whole(TREE, b""))
     names.append(below)
-    for _ in range(100_000):
+    for _ in range(20_000):
         data = tree((b"40000", b"d", below))
         below = oid(TREE, data)
         records.append(whole(TREE, data))
@@ -286,8 +286,8 @@ def _sql(*statements: str) -> Callable[[Path], None]:
 
 
 def long_values(store: Path) -> None:
-    """A timeline with values of a hundred megabytes, sealed."""
-    _sql("UPDATE checkpoint SET description=CAST(zeroblob(100000000) AS TEXT) WHERE name='cp1'")(store)
+    """A timeline with values of ten megabytes, sealed."""
+    _sql("UPDATE checkpoint SET description=CAST(zeroblob(10000000) AS TEXT) WHERE name='cp1'")(store)
     reseal(store)
 
 

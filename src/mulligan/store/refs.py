@@ -53,7 +53,7 @@ def read_refs(directory: Directory) -> dict[str, bytes]:
     # Loose first: a ref that is packed meanwhile is found on either side of the step.
     loose, _ = _read_loose(directory)
     packed = {ref[len(_HOME) + 1 :]: value for ref, value in _read_packed(directory).items() if _is_ours(ref)}
-    return {name.decode(): oid for name, oid in (packed | loose).items()}
+    return {name.decode("ascii"): oid for name, oid in (packed | loose).items()}
 
 
 def bad_refs(directory: Directory) -> list[str]:
@@ -72,14 +72,17 @@ def odd_lines(directory: Directory) -> list[str]:
     wrong = [] if first + b"\n" == _HEADER else ["it does not begin as it must"]
     if lines and lines[-1]:
         wrong.append("it is cut short")
-    odd = [line for line in lines[:-1] if not _LINE.fullmatch(line)]
+    odd = [line for line in lines[:-1] if not _LINE.fullmatch(line) or _is_misnamed(line[41:])]
     return wrong + ([f"{len(odd)} of its lines are no refs"] if odd else [])
 
 
 def rewrite_packed(directory: Directory) -> None:
     """Writes packed-refs anew with the lines that can be read."""
     packed = _read_packed(directory).items()
-    _write_packed(directory, {ref: oid for ref, oid in packed if _LINE.fullmatch(oid.hex().encode() + b" " + ref)})
+    _write_packed(
+        directory,
+        {ref: oid for ref, oid in packed if _LINE.fullmatch(oid.hex().encode() + b" " + ref) and not _is_misnamed(ref)},
+    )
 
 
 def pack_refs(directory: Directory) -> None:
@@ -101,8 +104,13 @@ def _check(name: str) -> bytes:
     return name.encode("ascii")
 
 
+def _is_misnamed(ref: bytes) -> bool:
+    return ref.startswith(_HOME) and not _is_ours(ref)
+
+
 def _is_ours(ref: bytes) -> bool:
-    return ref.startswith(_HOME + b"/") and b"/" not in ref[len(_HOME) + 1 :]
+    name = ref[len(_HOME) + 1 :].decode("ascii", "replace")
+    return ref.startswith(_HOME + b"/") and bool(_NAME.fullmatch(name))
 
 
 def _read_loose(directory: Directory) -> tuple[dict[bytes, bytes], list[bytes]]:

@@ -110,7 +110,7 @@ def strange_parts(directory: Directory) -> list[tuple[str, str]]:
             found.append((name.decode(), "it does not say what it must"))
     config, known = _config_of(directory) or "", store_id(directory)
     # Somebody may have added lines for their own git; ours must be there.
-    lacking = set(_config(known or "?").splitlines()) - set(config.splitlines())
+    lacking = set(_config(known or "?").split("\n")) - set(config.split("\n"))
     if lacking:
         found.append(("config", f"it lacks {min(lacking).strip()!r}"))
     return found + [("packed-refs", why) for why in odd_lines(directory)]

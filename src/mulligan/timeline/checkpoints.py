@@ -26,6 +26,8 @@ POSITION = "position"
 _INLINE_STATE = 16 << 10
 _LATEST = re.compile(r"latest(?:~(\d{1,9}))?\Z")
 _COLUMNS = COLUMNS["checkpoint"]
+_BYTES = ("files_tree", "modes_tree", "changes", "not_captured")
+_TEXT = ("id", "kind", "parent", "commit_id", "defaults", "git", "context", "state", "metadata")
 
 ReadState = Callable[[bytes], dict[str, Any]]
 
@@ -233,6 +235,12 @@ class Checkpoints:
             ) from None
 
     def _read(self, row: sqlite3.Row) -> Entry:
+        for name in _BYTES:
+            if not isinstance(row[name], bytes):
+                raise TypeError(f"{name} is not what it must be")
+        for name in _TEXT:
+            if not isinstance(row[name], str) and not (row[name] is None and name in ("parent", "state")):
+                raise TypeError(f"{name} is not what it must be")
         git = read_json(row["git"])
         commit, inline = bytes.fromhex(row["commit_id"]), row["state"]
         checkpoint = Checkpoint(

@@ -295,7 +295,12 @@ class Database:
     def meta(self, key: str, default: str = "") -> str:
         """Returns a value of the store's own."""
         found = self.sealed("meta", "WHERE key=?", key)
-        return found[0]["value"] if found else default
+        if not found:
+            return default
+        value = found[0]["value"]
+        if not isinstance(value, str):
+            raise broken_row("meta")  # sealed by somebody who means harm
+        return value
 
     def set_meta(self, key: str, value: str) -> None:
         """Sets a value of the store's own."""
@@ -326,11 +331,14 @@ def whole_rows(path: str) -> dict[str, list[dict[str, Any]]]:
         connection = _connect(path)
     except sqlite3.Error:
         return found
-    work = count(1)
+    work, most = count(1), 64 + os.stat(path).st_size * _STEPS_PER_PAGE // (512 * _STEPS)
     with closing(connection):
         connection.text_factory = _exactly
-        connection.set_progress_handler(lambda: next(work) > 256, _STEPS)
+        connection.set_progress_handler(lambda: next(work) > most, _STEPS)
+        tables = _plain_tables(connection)
         for table, columns in COLUMNS.items():
+            if table not in tables:
+                continue
             # From both ends: a page that cannot be read hides what lies behind it from one side only.
             rows = [
                 *_until_broken(connection, table, columns, "ASC"),
@@ -342,6 +350,13 @@ def whole_rows(path: str) -> dict[str, list[dict[str, Any]]]:
             if columns[0] == "seq":
                 found[table].sort(key=lambda row: row["seq"])
     return found
+
+
+def _plain_tables(connection: sqlite3.Connection) -> set[str]:
+    """Returns the names of what is a table, and no view that somebody put in its place."""
+    with suppress(sqlite3.Error, UnicodeDecodeError):
+        return {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type='table' LIMIT 100")}
+    return set()
 
 
 def _until_broken(

@@ -28,8 +28,8 @@ class Move(NamedTuple):
     @classmethod
     def read(cls, row: sqlite3.Row) -> Move:
         """Returns the state that a row of the timeline names."""
-        what, _, rest = row["what"].partition("+")
-        return cls(row["id"], what, rest == _GIT)
+        what, _, rest = str(row["what"]).partition("+")
+        return cls(str(row["id"]), what, rest == _GIT)
 
     @property
     def column(self) -> str:

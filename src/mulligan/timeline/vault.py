@@ -29,7 +29,7 @@ from mulligan.store.sweep import sweep_temporaries
 from mulligan.store.trash import Trash
 from mulligan.timeline.checkpoints import Checkpoints
 from mulligan.timeline.commits import read_state
-from mulligan.timeline.database import NAME, Database
+from mulligan.timeline.database import NAME, Database, broken_row
 from mulligan.timeline.deeds import Deeds
 from mulligan.timeline.moves import Moves
 
@@ -351,7 +351,10 @@ class Vault:
 
     def epoch(self) -> int:
         """Returns a number that grows whenever objects were removed."""
-        return int(self.database.meta(_EPOCH, "0"))
+        said = self.database.meta(_EPOCH, "0")
+        if not said.isdecimal():
+            raise broken_row("meta")
+        return int(said)
 
     def next_epoch(self) -> None:
         """Says that objects were removed."""

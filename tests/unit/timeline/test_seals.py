@@ -145,6 +145,8 @@ def test_every_column_is_under_seal(history, store):
         ("refs/heads/main", b"\n", b"\x0b"),
         ("packed-refs", b"# pack", b"# qack"),
         ("packed-refs", b" refs/", b"\x00refs/"),
+        ("packed-refs", b"refs/checkpoints/", b"refs/checkpoints/\xb1"),
+        ("config", b"\tauto = 0\n", b"\tauto = 0\x0b"),
     ],
 )
 def test_a_small_file_of_the_repository_that_says_something_else_is_found_and_mended(history, store, path, old, new):
