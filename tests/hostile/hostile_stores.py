@@ -256,7 +256,7 @@ def no_files(store: Path) -> None:
 
 
 def ref_of_zeros(store: Path) -> None:
-    """Refs that never end, refs that are pipes, and a million of them in one file."""
+    """Refs that never end, refs that are pipes, and twenty thousand of them in one file."""
     name, _ = _named(store)
     place = store / "refs/checkpoints"
     (place / name).unlink(missing_ok=True)
@@ -264,7 +264,7 @@ def ref_of_zeros(store: Path) -> None:
     os.mkfifo(place / "pipe")
     with open(place / "huge", "wb") as file:
         file.truncate(1 << 40)
-    lines = b"".join(b"%040x refs/checkpoints/%x\n" % (number, number) for number in range(200_000))
+    lines = b"".join(b"%040x refs/checkpoints/%x\n" % (number, number) for number in range(20_000))
     (store / "packed-refs").write_bytes(b"# pack-refs with: peeled fully-peeled sorted \n" + lines)
 
 

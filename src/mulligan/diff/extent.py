@@ -14,8 +14,8 @@ from mulligan.model.objects import EMPTY_TREE, MODE_DIR, TreeEntry
 
 ReadTree = Callable[[bytes], list[TreeEntry]]
 
-#: More paths than a workspace has, and more bytes than all their names.
-MOST_PATHS, MOST_BYTES = 20_000_000, 4 << 30
+#: More paths than a workspace has; and no workspace has paths that are so long on average.
+MOST_PATHS, _LONGEST_ON_AVERAGE = 20_000_000, 1024
 # A walk goes so far before it asks.
 _ASK_PATHS, _ASK_BYTES = 100_000, 32 << 20
 
@@ -58,7 +58,7 @@ def refuse_endless(read_tree: ReadTree, root: bytes) -> None:
             inner, inner_size = known[entry.oid] if entry.mode == MODE_DIR else (0, 0)
             paths += 1 + inner
             size += (len(entry.name) + 1) * (1 + inner) + inner_size
-        if paths > MOST_PATHS or size > MOST_BYTES:
+        if paths > MOST_PATHS or size > max(_ASK_BYTES, _LONGEST_ON_AVERAGE * paths):
             raise StoreDamaged(
                 "A checkpoint in the store holds more paths than any workspace has; somebody made it to do harm.",
                 hint="Delete it: mulligan log, then mulligan rm REF",

@@ -145,7 +145,11 @@ def permanent_objects() -> dict[bytes, tuple[bytes, bytes]]:
 def store_id(directory: Directory) -> str | None:
     """Returns the id that the store was made with, None when it does not say."""
     config = _config_of(directory)
-    found = re.search(r"^\s*storeid\s*=\s*(\S+)\s*$", config, re.MULTILINE) if config is not None else None
+    found = (
+        re.search(r"^\s*storeid\s*=\s*([0-9A-Za-z._-]{1,200})\s*$", config, re.MULTILINE)
+        if config is not None
+        else None
+    )
     return found[1] if found else None
 
 

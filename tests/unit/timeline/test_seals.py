@@ -143,6 +143,7 @@ def test_every_column_is_under_seal(history, store):
         ("config", b"auto = 0", b"auto = 1"),
         ("config", b"preciousObjects", b"preciousobkects"),
         ("refs/heads/main", b"\n", b"\x0b"),
+        ("config", b"storeid = ", b"storeid = \\"),
         ("packed-refs", b"# pack", b"# qack"),
         ("packed-refs", b" refs/", b"\x00refs/"),
         ("packed-refs", b"refs/checkpoints/", b"refs/checkpoints/\xb1"),
