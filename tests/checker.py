@@ -186,7 +186,8 @@ def modes(store: Path) -> list[str]:
 def unknown(store: Path, *, at_rest: bool) -> list[str]:
     """Entries that are no part of a store."""
     names = sorted(path.name for path in store.iterdir() if not TOP.fullmatch(path.name))
-    found = [f"unknown: {name}" for name in names if at_rest or not PASSING.fullmatch(name)]
+    passing = not at_rest or is_unborn(store)
+    found = [f"unknown: {name}" for name in names if not (passing and PASSING.fullmatch(name))]
     loose = [path for path in (store / "objects").glob("??/*") if path.is_file()]
     return found + [f"a loose object: {path.relative_to(store)}" for path in loose]
 
@@ -212,12 +213,19 @@ def _is_somebodys(path: Path) -> bool:
     return displaced is not None and Path("/proc", displaced[1]).exists()
 
 
+def is_unborn(store: Path) -> bool:
+    """Whether the making of the store was cut short before anything was in it; the next save goes on from there."""
+    timeline, refs = store / NAME, store / "refs/checkpoints"
+    return not (timeline.exists() and timeline.stat().st_size) and not (refs.is_dir() and any(refs.iterdir()))
+
+
 def empty_files(store: Path) -> list[str]:
     """Files of the repository that have a name and no bytes: what a cut leaves of a file that was never synced."""
     places = [store, *(store / name for name in ("objects/pack", "refs/checkpoints", "refs/heads"))]
     named = [path for place in places if place.is_dir() for path in place.iterdir() if path.is_file()]
     # SQLite truncates its log to nothing, the lock need not say who holds it, and a cache may be lost.
     spared = {f"{NAME}-wal", f"{NAME}-shm", "lock", "cache"}
+    spared |= {NAME, f"{NAME}-journal"} if is_unborn(store) else set()
     return [
         f"empty: {path.relative_to(store)}" for path in named if path.name not in spared and path.stat().st_size == 0
     ]

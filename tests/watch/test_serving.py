@@ -83,7 +83,7 @@ def test_answers_are_the_same_with_and_without_a_watcher(saved, form):
         for words in READING:
             warm, cold = cli(*form, *words, cwd=saved), cli(*form, *words, cwd=saved, **ALONE)
             for done in (warm, cold):
-                done.stdout = re.sub(r"\d+ \w+ ago *", "", done.stdout)
+                done.stdout = re.sub(r"(\d+ \w+ ago|just now) *", "", done.stdout)
                 if words == ["status"]:
                     done.stdout = done.stdout.partition("watcher")[0]
             assert (warm.returncode, warm.stdout, warm.stderr) == (cold.returncode, cold.stdout, cold.stderr), words
