@@ -374,7 +374,7 @@ def plan_of(specimen: Specimen, options) -> list[tuple[Damage | tuple[str, int],
 
 
 def work(specimen: Specimen, store: Path, plan, tally: Tally, *, alone: bool, until: float) -> None:
-    """Tries some damages. Only one worker may let the doctor run: he reads the workspace, which all share."""
+    """Tries some damages. The doctor runs only where nobody else works: he reads the workspace, which all share."""
     sweep = Sweep(specimen, store, tally)
     for turn, (what, deep) in enumerate(plan):
         damage = what if isinstance(what, Damage) else flipped(specimen.files, *what)
@@ -402,13 +402,15 @@ def main() -> int:
         tally = Tally("corruption", len(plan), enough=given.enough)
         until = time.monotonic() + given.seconds if given.seconds else float("inf")
         children = [fork(specimen, place, plan, number, given, until) for number in range(1, given.workers)]
-        work(specimen, place / "damaged", plan[:: given.workers], tally, alone=True, until=until)
+        work(specimen, place / "damaged", plan[:: given.workers], tally, alone=not children, until=until)
         for pid, pipe in children:
             with os.fdopen(pipe) as answer:
                 said = json.load(answer)
             os.waitpid(pid, 0)
             tally.did(said["tried"], **said["counts"])
             tally.broke(said["broken"])
+        if children:
+            work(specimen, place / "doctored", [one for one in plan if one[1]], tally, alone=True, until=until)
         return tally.end()
 
 

@@ -169,8 +169,9 @@ def _write(path: Path, data: bytes) -> None:
 def logical(database: bytes) -> Any:
     """All that SQLite reads of a database: tables, rows, numbers, and what it finds wrong; an error's text where it fails."""
     raw = bytearray(database)
-    if raw[18:20] != b"\2\2":
-        return "not in WAL mode"
+    # The first says how the file may be written, where 0, 1 and 2 are all the same to SQLite, the second how it is read.
+    if raw[18] > 2 or raw[19] != 2:
+        return "not to be written, or not in WAL mode"
     raw[18:20] = b"\1\1"  # a database in memory has no log
     connection = sqlite3.connect(":memory:")
     connection.text_factory = bytes

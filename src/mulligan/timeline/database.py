@@ -307,8 +307,25 @@ class Database:
         self.insert("meta", key, value, over=True)
 
     def integrity(self) -> list[str]:
-        """Returns what SQLite's own check finds wrong."""
-        return [str(row[0]) for row in self.rows("PRAGMA integrity_check") if row[0] != "ok"]
+        """Returns what SQLite's own check finds wrong, and what only its next writer would."""
+        found = [str(row[0]) for row in self.rows("PRAGMA integrity_check") if row[0] != "ok"]
+        if not self.read_only and self.rows("PRAGMA journal_mode")[0][0] != "wal":
+            found.append("its head says that there is no log beside it")
+        return [*found, "its head says that nobody may write it"] if self._forbids_writing() else found
+
+    def _forbids_writing(self) -> bool:
+        """Whether the file itself, and not the system, keeps everybody from writing it: two bytes of its head can."""
+        if self.read_only or not os.access(self._path, os.W_OK, effective_ids=True):
+            return False
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.execute(f"PRAGMA user_version={FORMAT}")
+        except sqlite3.OperationalError as error:
+            return error.sqlite_errorcode == sqlite3.SQLITE_READONLY  # busy: somebody is writing it
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        return False
 
     def compact(self) -> None:
         """Gives freed pages back to the disk, the log's too."""

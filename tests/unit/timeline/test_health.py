@@ -153,3 +153,28 @@ def test_a_doctor_who_may_not_write_says_so(ws, project, store):
             ws.doctor()
     finally:
         store.chmod(0o700)
+
+
+@pytest.mark.parametrize("byte", [18, 19])
+def test_a_head_that_keeps_everybody_from_writing_is_found_and_mended(history, project, store, byte):
+    """SQLite reads such a file as if nothing were wrong, and refuses the next save."""
+    before = lines(history)
+    history.close()
+    with open(store / "timeline.db", "r+b") as file:
+        file.seek(byte)
+        file.write(b"\x03" if byte == 18 else b"\x01")
+    with mulligan.open(project, store=store) as ws:
+        assert not ws.check().ok
+        assert ws.doctor().ok and ws.check().ok
+        assert lines(ws) == before
+        put(project, "more", "m")
+        ws.save("again")
+    assert judge(store, project) == []
+
+
+def test_a_check_of_a_store_that_may_not_be_written_finds_nothing(history, project, store):
+    history.close()
+    for path in [store, *store.rglob("*")]:
+        path.chmod(path.stat().st_mode & ~0o222)
+    with mulligan.open(project, store=store) as ws:
+        assert ws.check().ok
