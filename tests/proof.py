@@ -80,7 +80,7 @@ PROOFS = (
     Proof("hostile-stores", "bombs, circles and lies, and stores with bytes changed at random: an error of ours, 256 MB, bounded work",
           "hostile/hostile_stores.py", 25, 20_000, (), "hostile/test_hostile_stores.py"),
     Proof("live-copies", "a store is copied file by file while it is used: each copy is whole, or recognised and mended",
-          "hostile/live_copy.py", 25, 500, (), "hostile/test_hostile_stores.py"),
+          "hostile/live_copy.py", 5, 500, (), "hostile/test_hostile_stores.py"),
     Proof("power-acknowledged", "the power is cut right after an acknowledgement (ext4): nothing is lost, nothing is corrupt",
           _POWER, 8, 2500, ("--mode", "acknowledged"), _POWER_TESTS),
     Proof("power-inside", "at a random instant inside an operation (ext4)",

@@ -111,6 +111,6 @@ def test_a_name_that_is_not_in_the_list_runs_nothing(capsys: pytest.CaptureFixtu
 
 @pytest.mark.skipif(not gate_works(), reason=NO_GATE)
 def test_options_after_two_dashes_reach_the_sweep(capsys: pytest.CaptureFixture[str]) -> None:
-    bad = ["--operation", "restore", "--build", "unlink-first", "--first"]
+    bad = ["--operation", "save-second", "--build", "lock-by-existence", "--first"]
     assert proof.main(["kills", "--times", "20", "--", *bad]) == 1
     assert "BROKEN: 1" in capsys.readouterr().out

@@ -25,11 +25,16 @@ class Say(NamedTuple):
 
 
 class Use(NamedTuple):
-    """A call of a tool; `raw` for tools whose input is text and not JSON."""
+    """
+    A call of a tool; `raw` for tools whose input is text and not JSON.
+
+    With `after`, it waits until another conversation has only its last words left.
+    """
 
     tool: str
     given: Any
     raw: bool = False
+    after: str = ""
 
 
 Script = Sequence[Say | Use]
@@ -54,17 +59,27 @@ class Model(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.scripts = scripts
         self.asked: list[Request] = []
+        self._came = threading.Condition()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def reply(self, request: Request) -> Say | Use:
-        self.asked.append(request)
+        with self._came:
+            self.asked.append(request)
+            self._came.notify_all()
         if not request.tools:
             return _IDLE
         script = next((steps for word, steps in self.scripts.items() if word in request.first), ())
-        return script[request.replies] if request.replies < len(script) else _IDLE
+        step = script[request.replies] if request.replies < len(script) else _IDLE
+        if isinstance(step, Use) and step.after:
+            with self._came:
+                self._came.wait_for(lambda: self._is_at_its_end(step.after), timeout=60)
+        return step
+
+    def _is_at_its_end(self, word: str) -> bool:
+        return any(word in one.first and one.replies >= len(self.scripts[word]) - 1 for one in self.asked)
 
 
 @contextmanager

@@ -143,6 +143,8 @@ def test_two_agents_at_once_and_one_of_them_taken_back(wired, claude):
         "be first": [bash("sed -i 's/^line 2$/FIRST/' poem.txt; echo 1 > first.txt"), Say("done")],
         "be second": [bash("sed -i 's/^line 28$/SECOND/' poem.txt; echo 2 > second.txt"), Say("done")],
     }
+    # Both run at once, their commands do not: two that overlap cannot be told apart by what they leave (see limits).
+    scripts["be second"][0] = scripts["be second"][0]._replace(after="be first")
     with scripted(scripts) as model:
         running = [
             subprocess.Popen(
