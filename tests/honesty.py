@@ -39,6 +39,7 @@ _FIRST, _ONE, _SOME = ("--first",), ("--enough", "1"), ("--enough", "3")
 _SAVE, _RESTORE, _GC = ((*_FIRST, "--operation", name) for name in ("save-second", "restore", "gc"))
 _BOTH = (*_FIRST, "--operation", "restore", "--operation", "save-second")
 _FEW = ("--workers", "4", *_ONE)
+_TMPFS = (*_ONE, "--wall", "bytes-tmpfs", "--operation")
 # fmt: off
 #: One line each.
 BAD = (
@@ -52,7 +53,7 @@ BAD = (
     Bad("never-swept", "nobody removes what a dead process left", "kills", 300, _SAVE),
     Bad("lock-by-existence", "the lock is a file that stays when its process dies", "kills", 300, _SAVE),
     Bad("acknowledges-early", "a save is acknowledged before it is committed", "kills-random", 600, _ONE),
-    Bad("clean-before-validate", "as above, at random instants", "kills-random", 600, _ONE),
+    Bad("clean-before-validate", "as above, at random instants", "kills-random", 600, (*_ONE, "--life", "0.5")),
     Bad("ignores-fsync", "an fsync that fails is taken for one that did not", "faults", 400, _BOTH),
     Bad("repeats-fsync", "an fsync that fails is tried again, and believed", "faults", 400, _BOTH),
     Bad("leaves-temporaries", "what was staged stays in the workspace", "faults", 400, _BOTH),
@@ -86,6 +87,14 @@ BAD = (
     Bad("overlooks-the-index", "that git tracks other files now goes unnoticed", "watcher", 6000, _ONE),
     Bad("cleans", "a restore removes what lies beside, as git clean does", "bystanders", 200, _ONE),
     Bad("touches", "a restore gives other files a fresh time", "bystanders", 200, _ONE),
+    Bad("forgets-the-wall", "a disk without room is not noticed", "full-disks", 40, (*_TMPFS, "save-streamed")),
+    Bad("leaves-half", "what did not fit stays half done", "full-disks", 40, (*_TMPFS, "restore-streamed")),
+    Bad("credulous", "names in a store are believed", "traversal", 80, _ONE),
+    Bad("unheld", "a model's restores push out what others saved", "mcp-poison", 5, _ONE),
+    Bad("any-plan", "an id that is not known means the newest plan", "mcp-poison", 5, _ONE),
+    Bad("deletes", "the model has a tool that deletes", "mcp-poison", 5, _ONE),
+    Bad("no-seals", "rows of the timeline are believed", "corruption", 400, _ONE),
+    Bad("no-hashes", "objects are believed", "corruption", 400, _ONE),
 )
 # fmt: on
 

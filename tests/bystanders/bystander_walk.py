@@ -272,7 +272,7 @@ def _import_everything() -> None:
             if isinstance(node, ast.Import):
                 wanted |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                wanted.add(node.module)
+                wanted |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     for name in sorted(wanted):
         with suppress(ImportError):  # what only an extra brings
             importlib.import_module(name)

@@ -284,9 +284,12 @@ def one(place: Path, seed: int, result: tally.Tally) -> None:
 
 def unheld() -> None:
     """What a model's restores displaced counts like everything else, and is pushed out."""
+    from mulligan.timeline import checkpoints
     from mulligan.timeline.commits import Entry
 
     Entry.held = property(lambda _entry: False)
+    aged = checkpoints.Aged
+    checkpoints.Aged = lambda name, created_ns, _held=False: aged(name, created_ns)
 
 
 def any_plan() -> None:

@@ -129,7 +129,8 @@ def test_an_error_of_ours_ends_the_twin_and_leaves_nothing(project, tmp_path):
         walk.Scanner._take = fail
         try:
             ws.save("a")
-        except MemoryError:
+        except mulligan.MulliganError as error:
+            assert isinstance(error.__cause__, MemoryError)
             try:
                 os.waitpid(-1, 0)
             except ChildProcessError:

@@ -39,9 +39,7 @@ _START = 30.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
     what = parser.add_mutually_exclusive_group()
-    what.add_argument(
-        "--background", action="store_true", help="start a process of its own, and return when it is ready"
-    )
+    what.add_argument("--background", action="store_true", help="start a process of its own, return when it is ready")
     what.add_argument("--stop", action="store_true", help="end the watcher of this workspace")
     what.add_argument("--status", action="store_true", help="say whether there is one")
     parser.add_argument(
@@ -64,9 +62,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     workspace = context.saved
     place = serving.place_of(workspace.settings, dict(context.environ))
     if not place.directory:
-        raise UserError(
-            "There is no place for a watcher's socket. Nothing was started.", hint="Set XDG_RUNTIME_DIR or HOME"
-        )
+        raise UserError("There is no place for a watcher's socket. Nothing was started.", hint="Set XDG_RUNTIME_DIR")
     if args.stop:
         return _result("stopped" if _stop(place) else "none", 0)
     process = serving.running(place)

@@ -54,7 +54,11 @@ class Record:
         """Holds the environment for one step; raises Busy when another process keeps it for too long."""
         while True:
             make_private(os.path.realpath(self.path))
-            with Directory.open(os.path.realpath(self.path)) as directory, self._lock(directory, purpose):
+            try:
+                directory = Directory.open(os.path.realpath(self.path))
+            except FileNotFoundError:
+                continue  # removed by whoever held it before, at this very moment
+            with directory, self._lock(directory, purpose):
                 if not self._is_current(directory):
                     continue  # removed by whoever held it before
                 self._directory = directory
