@@ -39,14 +39,15 @@ def read(vault: Vault) -> Said:
         breaches += [Breach(text) for text in database.integrity()]
         breaches += [_unsealed(*broken) for broken in database.broken()]
         breaches += [Breach(text) for text in database.misnumbered()]
-        rows = vault.checkpoints.believable()
-        if breaches:  # a broken index hides rows from whoever asks for one
-            breaches += [
-                Breach(f"{entry.id} is not found by its id", (entry.id,))
-                for entry in rows
-                if not _is_found(vault, entry)
-            ]
-        breaches += _names(vault, rows)
+        with database.at_one_moment():
+            rows = vault.checkpoints.believable()
+            if breaches:  # a broken index hides rows from whoever asks for one
+                breaches += [
+                    Breach(f"{entry.id} is not found by its id", (entry.id,))
+                    for entry in rows
+                    if not _is_found(vault, entry)
+                ]
+            breaches += _names(vault, rows)
     except StoreDamaged as error:
         breaches.append(Breach(error.message))
     for entry in rows:

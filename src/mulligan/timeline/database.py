@@ -191,6 +191,20 @@ class Database:
         self._connection.close()
 
     @contextmanager
+    def at_one_moment(self) -> Iterator[None]:
+        """Lets the body read one state, whatever others write meanwhile."""
+        mine = not self._connection.in_transaction
+        if mine:
+            with translated():
+                self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if mine:
+                with suppress(sqlite3.Error):  # nothing was written; what failed in the body is what to tell
+                    self._connection.execute("ROLLBACK")
+
+    @contextmanager
     def transaction(self) -> Iterator[None]:
         """Runs the body whole or not at all; durable when it returns."""
         if self._cramped:

@@ -8,6 +8,8 @@ import pytest
 
 import mulligan
 from checker import judge
+from mulligan.timeline import crosscheck
+from mulligan.timeline.checkpoints import Checkpoints
 from scans import settings_for
 from tree import put
 
@@ -178,3 +180,24 @@ def test_a_check_of_a_store_that_may_not_be_written_finds_nothing(history, proje
         path.chmod(path.stat().st_mode & ~0o222)
     with mulligan.open(project, store=store) as ws:
         assert ws.check().ok
+
+
+def test_a_check_sees_the_timeline_at_one_moment_whoever_saves_meanwhile(ws, project, store, monkeypatch):
+    """A position that is newer than the rows that were read is no damage."""
+    put(project, "f", "1")
+    ws.save("one")
+    believable = Checkpoints.believable
+
+    def and_then_somebody_saves(self):
+        rows = believable(self)
+        put(project, "f", "2")
+        with mulligan.open(project, store=store) as other:
+            monkeypatch.undo()
+            other.save("two")
+        return rows
+
+    monkeypatch.setattr(Checkpoints, "believable", and_then_somebody_saves)
+    vault = ws._bench.vault
+    assert vault.exists()
+    assert crosscheck.read(vault).breaches == []
+    assert [cp.name for cp in ws.log()] == ["two", "one"]
