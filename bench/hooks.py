@@ -5,7 +5,9 @@ What a hook adds to each tool call of an agent: as a process on its own, and in 
     python -m bench.hooks --claude PATH/TO/claude
 
 The first part runs the hook as a client does and says how long it took (median) and how much processor time it used, which is what
-remains comparable on a busy machine. The second runs one session of many shell commands twice, without hooks and with them.
+remains comparable on a busy machine; without a watcher, and with one (`mulligan watch`). The second runs sessions of many shell
+commands in turn: without hooks, with them, and with them and a watcher. A call lasts from the model's answer to the client's next
+request, so the client's own start is not in it; it has two hooks, one before the command and one after.
 """
 
 from __future__ import annotations
@@ -19,55 +21,107 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def main() -> None:
-    """Measures, and prints a table."""
-    parser = argparse.ArgumentParser(description="What a hook adds to each tool call.")
-    parser.add_argument("--files", type=int, default=1000)
-    parser.add_argument("--calls", type=int, default=20)
-    parser.add_argument("--claude", help="the path of Claude Code, for the second part")
-    args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        project, home = Path(folder, "project"), Path(folder, "home")
+class Bench(NamedTuple):
+    """The project, and the environment in which everything runs."""
+
+    project: Path
+    home: Path
+
+    @classmethod
+    def made(cls, folder: Path, files: int) -> Bench:
+        """Returns a project of small files in an empty home."""
+        project, home = folder / "project", folder / "home"
         home.mkdir()
-        for number in range(args.files):
+        for number in range(files):
             place = project / f"dir{number % 20}" / f"file{number}.txt"
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(f"line {number}\n" * 40)
-        env = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT / "src")}
-        print(f"{args.files} files, {args.calls} calls, load {os.getloadavg()[0]:.1f}")
-        for name, tool, change in (
-            ("an interpreter that does nothing", "", None),
-            ("a tool that only reads", "Read", None),
-            ("before a command, nothing changed", "Bash", None),
-            ("after a command that changed one file", "Bash", project / "dir0" / "file0.txt"),
-        ):
-            seconds, cpu = measured(args.calls, partial(called, project, env, tool), change)
-            print(f"{name:<40} {1000 * seconds:7.0f} ms   {1000 * cpu:7.0f} ms of processor time")
+        return cls(project, home)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Little, and able to import the package."""
+        plain = {"PATH": os.environ["PATH"], "HOME": str(self.home), "PYTHONPATH": str(ROOT / "src")}
+        return plain | {"MULLIGAN_WATCH": "found"}  # hooks would start one; here the bench decides when there is one
+
+    def mulligan(self, *words: str) -> None:
+        """Runs a command here."""
+        argv = [sys.executable, "-m", "mulligan", *words]
+        subprocess.run(argv, cwd=self.project, env=self.environment, check=True, capture_output=True)
+
+    @contextmanager
+    def watched(self, *, really: bool) -> Iterator[None]:
+        """A watcher, if one is wanted, for as long as the block runs."""
+        if not really:
+            yield
+            return
+        self.mulligan("watch", "--background")
+        try:
+            yield
+        finally:
+            self.mulligan("watch", "--stop")
+
+
+def main() -> None:
+    """Measures, and prints two tables."""
+    parser = argparse.ArgumentParser(description="What a hook adds to each tool call.")
+    parser.add_argument("--files", type=int, default=1000)
+    parser.add_argument("--calls", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=3, help="sessions of each kind, in the second part")
+    parser.add_argument("--claude", help="the path of Claude Code, for the second part")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench.made(Path(folder), args.files)
+        print(f"{args.files} files, {args.calls} calls, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")
+        bench.mulligan("save", "the first look is not what is measured")
+        for watched in (False, True):
+            with bench.watched(really=watched):
+                processes(bench, args.calls, "with a watcher" if watched else "without a watcher")
         if args.claude:
-            per_call(args.claude, project, home, env, args.calls)
+            sessions(bench, args.claude, args.calls, args.rounds)
 
 
-def called(project: Path, env: dict[str, str], tool: str) -> None:
+# -- a hook alone -----------------------------------------------------------------------------------
+
+
+def processes(bench: Bench, calls: int, how: str) -> None:
+    """Prints what each kind of event costs."""
+    print(f"\na hook, {how} (medians)")
+    for name, tool, change in (
+        ("an interpreter that does nothing", "", None),
+        ("a tool that only reads", "Read", None),
+        ("before a command, nothing changed", "Bash", None),
+        ("after a command that changed one file", "Bash", bench.project / "dir0" / "file0.txt"),
+    ):
+        seconds, cpu = measured(calls, partial(called, bench, tool), change)
+        print(f"  {name:<40} {1000 * seconds:7.0f} ms   {1000 * cpu:7.0f} ms of processor time")
+
+
+def called(bench: Bench, tool: str) -> None:
     """Runs the hook once; without a tool, Python alone."""
-    event = {"session_id": "bench", "cwd": str(project), "hook_event_name": "PreToolUse", "tool_name": tool}
+    event = {"session_id": "bench", "cwd": str(bench.project), "hook_event_name": "PreToolUse", "tool_name": tool}
     words = ["-P", "-m", "mulligan", "hook", "claude-code"] if tool else ["-c", "pass"]
-    subprocess.run([sys.executable, *words], input=json.dumps(event), cwd=project, env=env, text=True, check=True)
+    argv = [sys.executable, *words]
+    subprocess.run(argv, input=json.dumps(event), cwd=bench.project, env=bench.environment, text=True, check=True)
 
 
 def measured(calls: int, call: Callable[[], None], change: Path | None) -> tuple[float, float]:
-    """Returns the median of the time and of the processor time that a call takes."""
+    """Returns the median of the time and of the processor time that a call takes; a watcher's own is not in it."""
     call()
     times, used = [], []
     for number in range(calls):
         if change is not None:
-            change.write_text(f"changed {number}\n")
+            change.write_text(f"changed {number} {time.monotonic_ns()}\n")
         before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         call()
         times.append(time.perf_counter() - begun)
@@ -76,35 +130,57 @@ def measured(calls: int, call: Callable[[], None], change: Path | None) -> tuple
     return statistics.median(times), statistics.median(used)
 
 
-def per_call(claude: str, project: Path, home: Path, env: dict[str, str], calls: int) -> None:
-    """Runs the same session without hooks and with them, and prints the difference for one call."""
+# -- in the real Claude Code ------------------------------------------------------------------------
+
+KINDS = {"without hooks": (False, False), "with hooks": (True, False), "with hooks and a watcher": (True, True)}
+
+
+def sessions(bench: Bench, claude: str, calls: int, rounds: int) -> None:
+    """Runs sessions of each kind in turn, and prints how long a call took in each."""
     sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "agents")]
-    from clients import Project, claude_argv, claude_variables, trust_claude
+    from clients import Project, trust_claude
+
+    trust_claude(Project(bench.project, bench.home))
+    taken: dict[str, list[float]] = {name: [] for name in KINDS}
+    for _ in range(rounds):
+        for name, (hooks, watched) in KINDS.items():
+            bench.mulligan("install", "claude-code", "-y", *(() if hooks else ("--uninstall",)))
+            with bench.watched(really=watched):
+                taken[name] += one_session(bench, claude, calls)
+    print(f"\na shell command in Claude Code, {rounds} sessions of {calls} each (median; nine of ten are below)")
+    base = statistics.median(taken["without hooks"])
+    for name, times in taken.items():
+        middle, most = statistics.median(times), statistics.quantiles(times, n=10)[-1]
+        added = f"   {1000 * (middle - base):+6.0f} ms a call" if times is not taken["without hooks"] else ""
+        print(f"  {name:<40} {1000 * middle:7.0f} ms   {1000 * most:7.0f} ms{added}")
+
+
+def one_session(bench: Bench, claude: str, calls: int) -> list[float]:
+    """Returns how long each call of a session took, the first left out."""
+    from clients import claude_argv, claude_variables
     from scripted_model import Say, Use, scripted
 
-    trust_claude(Project(project, home))
-    script = [Use("Bash", {"command": f"echo {n} > made.txt", "description": "-"}) for n in range(calls)]
-    taken = {}
-    for hooks in (False, True):
-        if hooks:
-            words = [sys.executable, "-m", "mulligan", "install", "claude-code", "-y"]
-            subprocess.run(words, cwd=project, env=env, check=True, capture_output=True)
-        with scripted({"measure": [*script, Say("done")]}) as model:
-            begun = time.perf_counter()
-            done = subprocess.run(
-                claude_argv(claude, "measure"),
-                cwd=project,
-                env=env | claude_variables(model.url),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=True,
-            )
-            taken[hooks] = time.perf_counter() - begun
-            assert b'"is_error":false' in done.stdout
-    each = 1000 * (taken[True] - taken[False]) / calls
-    print(
-        f"Claude Code, {calls} commands: {taken[False]:.1f} s without, {taken[True]:.1f} s with hooks: {each:.0f} ms a call"
-    )
+    script = [Use("Bash", {"command": f"echo {n} > made.txt", "description": "-"}) for n in range(calls + 1)]
+    asked: list[float] = []
+    with scripted({"measure": [*script, Say("done")]}) as model:
+        answer = model.reply
+
+        def reply(request: Any) -> Any:
+            if request.tools:
+                asked.append(time.perf_counter())
+            return answer(request)
+
+        model.reply = reply
+        done = subprocess.run(
+            claude_argv(claude, "measure"),
+            cwd=bench.project,
+            env=bench.environment | claude_variables(model.url),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+        )
+        assert b'"is_error":false' in done.stdout
+    return [after - before for before, after in pairwise(asked)][1:]
 
 
 if __name__ == "__main__":

@@ -2,15 +2,20 @@
 Which pictures a run makes: time and processor time against the number of files, and against the number of changes.
 
 A row that was measured on one tree only has no line against the number of files; a picture without lines is not made.
+
+    python -m bench.plots DIR RUN.json [RUN.json ...]
+
+draws what several runs found, of the contestants that all of them had.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 from bench.plot import Axes, Points, picture
-from bench.report import Cell, Report, Section
+from bench.report import Cell, Report, Section, from_json
 
 BY_FILES = {
     "first": "First capture",
@@ -62,3 +67,25 @@ def _write(path: Path, axes: Axes, lines: dict[str, Points]) -> list[Path]:
         return []
     path.write_text(picture(axes, lines), encoding="utf-8")
     return [path]
+
+
+def together(reports: list[Report]) -> Report:
+    """Returns what several runs found as one, without the contestants that were not in all of them."""
+    common = set.intersection(*(set(report.contestants) for report in reports))
+    kept = {key: about for key, about in reports[0].contestants.items() if key in common}
+    return Report(reports[0].header, kept, [section for report in reports for section in report.sections])
+
+
+def main(arguments: list[str]) -> int:
+    """Draws the pictures of runs that were written as JSON."""
+    if len(arguments) < 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    runs = [from_json(Path(path).read_text(encoding="utf-8")) for path in arguments[1:]]
+    for path in draw(together(runs), Path(arguments[0])):
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -115,6 +115,19 @@ def as_json(report: Report) -> str:
     )
 
 
+def from_json(written: str) -> Report:
+    """Returns the report that `as_json` wrote."""
+    data = json.loads(written)
+    report = Report(data["header"], {key: tuple(about) for key, about in data["contestants"].items()})
+    for each in data["sections"]:
+        section = Section(each["title"], each["tree"])
+        for row in each["rows"]:
+            section.rows[row["row"]] = (row["title"], row["unit"])
+            section.cells.append(Cell(row["row"], row["contestant"], row["samples"], row["trouble"], row["cpu"]))
+        report.sections.append(section)
+    return report
+
+
 def _json_rows(section: Section) -> Iterator[dict[str, object]]:
     for cell in section.cells:
         title, unit = section.rows[cell.row]

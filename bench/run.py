@@ -25,6 +25,7 @@ from bench.contest import HISTORY_FILE, HISTORY_FILES, Arena, Rules  # noqa: E40
 from bench.contestants import Contestant, NotAvailable  # noqa: E402
 from bench.contestants.mulligan import (  # noqa: E402
     MulliganCommand,
+    MulliganCompiled,
     MulliganLibrary,
     MulliganWatched,
     MulliganWatching,
@@ -46,6 +47,7 @@ KINDS: tuple[type[Contestant], ...] = (
     MulliganLibrary,
     MulliganWatching,
     MulliganCommand,
+    MulliganCompiled,
     MulliganWatched,
     ShadowGit,
     ShadowGitPlumbing,
@@ -252,7 +254,14 @@ def _say(words: str) -> None:
 
 
 def _wrong(report: Report) -> bool:
-    ours = {MulliganLibrary.key, MulliganWatching.key, MulliganCommand.key, MulliganWatched.key, ShadowGit.key}
+    ours = {
+        MulliganLibrary.key,
+        MulliganWatching.key,
+        MulliganCommand.key,
+        MulliganCompiled.key,
+        MulliganWatched.key,
+        ShadowGit.key,
+    }
     cells = [cell for section in report.sections for cell in section.cells if cell.contestant in ours]
     return any(
         cell.trouble and not cell.trouble.startswith(("not available", "not offered", DOES_NOT_APPLY)) for cell in cells

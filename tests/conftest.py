@@ -26,7 +26,7 @@ for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler)
 
-SCRUBBED = ("GIT_", "MULLIGAN_", "XDG_")
+SCRUBBED = ("CLAUDE_", "CODEX_", "GIT_", "MULLIGAN_", "XDG_")
 #: The one setting of the test run itself: how long the sweeps may be.
 SWEEP = "MULLIGAN_SWEEP"
 
@@ -56,6 +56,7 @@ def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
         folder.mkdir(mode=0o700)
         monkeypatch.setenv(f"XDG_{kind}_DIR" if kind == "RUNTIME" else f"XDG_{kind}_HOME", str(folder))
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setenv("MULLIGAN_WATCH", "found")  # no test leaves a watcher behind that it did not start
     before = os.umask(0o022)
     yield home
     os.umask(before)

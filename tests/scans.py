@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from mulligan.diff.compare import compare_trees
+from mulligan.model.objects import TreeEntry, parse_tree
 from mulligan.model.policy import CapturePolicy, Settings
 from mulligan.scan.cache import Cache
 from mulligan.scan.observer import Observer
@@ -40,6 +42,19 @@ class Looking:
             text = json.dumps({"defaults": list(scan.defaults), **note}).encode()
             self.cache.update(scan.records.items(), scan.gone, scan.tree, text)
         return scan
+
+
+def misjudged(scan: Scan, read_tree: Callable[[bytes], list[TreeEntry]]) -> set[object]:
+    """What a scan says of its changes and the trees themselves do not, or the other way round."""
+
+    def read(oid: bytes) -> list[TreeEntry]:
+        return parse_tree(scan.objects[oid][1]) if oid in scan.objects else read_tree(oid)
+
+    def told(entry: TreeEntry | None) -> tuple[int, bytes] | None:
+        return None if entry is None else (entry.mode, entry.oid)
+
+    truth = compare_trees(read, scan.cache.root_tree or None, scan.tree)
+    return set(scan.changes()) ^ {(change.path, told(change.old), told(change.new)) for change in truth}
 
 
 def reasons(scan: Scan) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +90,7 @@ class MulliganCommand:
     def __init__(self, workspace: Path, store: Path, /) -> None:
         self.workspace = workspace
         self.store = store / "mulligan"
+        self._environment = dict(os.environ)
 
     @classmethod
     def prepare(cls, peers: Path, /) -> str:
@@ -132,11 +134,33 @@ class MulliganCommand:
     def _call(self, *args: str, as_json: bool = True) -> bytes:
         command = [sys.executable, "-m", "mulligan", "-C", str(self.workspace), "--store", str(self.store)]
         command += ["--json", *args] if as_json else args
-        done = subprocess.run(command, check=False, capture_output=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command, check=False, capture_output=True, stdin=subprocess.DEVNULL, env=self._environment
+        )
         if done.returncode != 0:
             text = (done.stderr or done.stdout).decode(errors="replace").strip()
             raise RuntimeError(f"mulligan {args[0]} exited with {done.returncode}: {text[:300]}")
         return done.stdout
+
+
+class MulliganCompiled(MulliganCommand):
+    """The command line with the part that `mulligan compile` builds; building it counts for nobody, as it is done once."""
+
+    key: ClassVar[str] = "mulligan-compiled"
+    title: ClassVar[str] = "mulligan, command line, compiled part"
+    about: ClassVar[str] = "`python -m mulligan`, a fresh process every time, after `mulligan compile`; durable"
+
+    def __init__(self, workspace: Path, store: Path, /) -> None:
+        super().__init__(workspace, store)
+        # A state directory of its own: the other contestants must not find what was built.
+        self._environment |= {"XDG_STATE_HOME": str(store / "state")}
+        self._call("compile")
+
+    @classmethod
+    def prepare(cls, peers: Path, /) -> str:
+        if shutil.which("cc") is None:
+            raise NotAvailable("there is no C compiler")
+        return super().prepare(peers)
 
 
 class MulliganWatching(MulliganLibrary):

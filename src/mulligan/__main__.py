@@ -2,6 +2,6 @@
 
 import sys
 
-from mulligan.cli import main
+from mulligan.cli import process
 
-sys.exit(main())
+sys.exit(process())

@@ -10,13 +10,13 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import MulliganError, NothingToRedo, NothingToUndo, UnknownPath, UserError
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import KINDS, Checkpoint, NotCaptured, as_json_object
 from mulligan.model.objects import BLOB, MODE_DIR
 from mulligan.model.paths import parse_path, to_text
+from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.sessions import WithSessions
 from mulligan.timeline import budget, saving
 from mulligan.timeline import stores as all_stores

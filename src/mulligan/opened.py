@@ -8,21 +8,24 @@ for as long as they run and first end a restore that an earlier process left hal
 from __future__ import annotations
 
 import gc
-import threading
 import time
+from _thread import RLock
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
 
 from mulligan.errors import MulliganError, NothingSaved
 from mulligan.events import Events, Handler
 from mulligan.model.policy import Settings
+from mulligan.model.typed import TYPE_CHECKING, Any, Self
 from mulligan.safefs.trouble import out_of_memory, typed, unreadable
 from mulligan.state.providers import Provider
 from mulligan.timeline import stores as all_stores
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.vault import Vault
 from mulligan.workbench import Progress, Workbench
+
+if TYPE_CHECKING:
+    from mulligan.scan.early import Early
 
 
 @contextmanager
@@ -44,7 +47,7 @@ def collector_paused() -> Iterator[None]:
 class Watching:
     """A workspace that is being watched, until this is closed."""
 
-    def __init__(self, bench: Workbench, mutex: threading.RLock) -> None:
+    def __init__(self, bench: Workbench, mutex: RLock) -> None:
         self._bench = bench
         self._mutex = mutex
 
@@ -87,7 +90,7 @@ class Opened:
         self.last_recovery = ""
         self._bench = Workbench(settings, now_ns)
         self._events = Events()
-        self._mutex = threading.RLock()
+        self._mutex = RLock()
 
     def __repr__(self) -> str:
         return f"<mulligan.Workspace {self.root!r}>"
@@ -145,9 +148,21 @@ class Opened:
             if self._bench.observer.watcher is not None:
                 self._bench.observer.watcher.drain()
 
+    def tidy(self) -> None:
+        """Joins the packs of many saves into one, where there are many, so that no save has to."""
+        with self._reading() as vault:
+            untidy = vault is not None and self._bench.untidy()
+        if untidy:
+            with self._writing("tidy"):
+                self._bench.tidy()
+
     def patience(self, seconds: float) -> None:
         """Says how long to wait for another process that writes."""
         self._bench.vault.settings = self._bench.vault.settings._replace(wait=seconds)
+
+    def expect(self, early: Early | None) -> None:
+        """Takes over a look at the workspace that was begun before it was open."""
+        self._bench.observer.expect(early)
 
     # -- telling --------------------------------------------------------------------------------
 
@@ -230,6 +245,8 @@ class Opened:
                         pass
                 with self._bench.vault.writing(purpose, create=create), collector_paused():
                     self.last_recovery = self._bench.recover()
+                    if self.last_recovery:
+                        self.expect(None)  # what was seen before is not there any more
                     yield
         except (OSError, MemoryError) as error:
             trouble = typed(error) if isinstance(error, OSError) else out_of_memory()

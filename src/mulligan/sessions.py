@@ -8,12 +8,12 @@ the same transaction. An undo treats all that a session did for one prompt as on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
 
 from mulligan.model.checkpoint import Checkpoint, as_json_object
 from mulligan.model.deed import Deed, Recorded, Turn, maker_of, turn_of
 from mulligan.model.objects import BLOB
 from mulligan.model.paths import to_text
+from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.opened import Opened
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.moves import Move
@@ -44,13 +44,13 @@ class WithSessions(Opened):
         with self._writing("hook", create=True):
             vault = self._bench.vault
             deeds, place = vault.deeds, vault.deeds.place(deed)
-            about = f"{deed.tool}: {deed.text}" if deed.tool else deed.text
+            about = ": ".join(filter(None, (deed.tool, deed.text)))
             draft = self._bench.draft("", about, "step", metadata=place.cause(deed))
 
             def finish(begun: Draft) -> Draft:
                 if state is None:
                     return begun
-                return begun._replace(state=as_json_object(state(deeds.saved_at(deed.session)), "state"))
+                return begun._replace(state=as_json_object(state(deeds.saved_at(deed)), "state"))
 
             def remember() -> None:
                 deeds.add(deed, place, draft.id, saved=True, now_ns=draft.created_ns)

@@ -11,15 +11,15 @@ The user's own file is the user's word: a mistake in it is a ConfigError that na
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
 
 from mulligan.errors import ConfigError, MulliganError
+from mulligan.model.digests import sha256
 from mulligan.model.gitconfig import parse_git_config
 from mulligan.model.policy import CapturePolicy, HookPolicy, LoopPolicy, Retention, Settings, WatchPolicy
 from mulligan.model.sizes import parse_size
+from mulligan.model.typed import Any, NamedTuple
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.userfile import read_user_file
 
@@ -30,6 +30,7 @@ DOTS_LIMIT = 100
 EXCLUDES_LIMIT = 1 << 20
 PATTERNS_LIMIT = 1000
 INCLUDE_DEPTH = 5
+_MOVED = {".claude": "CLAUDE_CONFIG_DIR", ".codex": "CODEX_HOME", ".config": "XDG_CONFIG_HOME"}
 
 Environ = Mapping[str, str]
 Values = dict[str, Any]
@@ -40,11 +41,12 @@ Complain = Callable[[str, str], None]
 
 
 class Places(NamedTuple):
-    """Where this user's things are."""
+    """Where this user's things are; `moved` are the directories of agents that are not in the home."""
 
     home: str
     config: str
     state: str
+    moved: Mapping[str, str]
 
     @property
     def stores(self) -> str:
@@ -74,10 +76,12 @@ def places(environ: Environ | None = None) -> Places:
     if not os.path.isabs(home):
         home = _home_from_passwd()
     config, state = env.get("XDG_CONFIG_HOME", ""), env.get("XDG_STATE_HOME", "")
+    named = {name: env.get(variable, "") for name, variable in _MOVED.items()}
     return Places(
         home,
         config if os.path.isabs(config) else os.path.join(home, ".config"),
         state if os.path.isabs(state) else os.path.join(home, ".local", "state"),
+        {name: value for name, value in named.items() if os.path.isabs(value)},
     )
 
 
@@ -151,7 +155,7 @@ def _named_store(chosen: str) -> str:
 
 def store_for(workspace: str, where: Places) -> str:
     """Returns the default store of a workspace (given by its real path)."""
-    digest = hashlib.sha256(os.fsencode(workspace), usedforsecurity=False).hexdigest()[:16]
+    digest = sha256(os.fsencode(workspace)).hexdigest()[:16]
     name = "".join(c if c.isalnum() or c in "-_." else "_" for c in os.path.basename(workspace))
     return os.path.join(where.stores, f"{name.lstrip('.-')[:40] or 'root'}-{digest}")
 
@@ -197,6 +201,7 @@ def resolve(
         wait=DEFAULT_WAIT if wait is None else wait,
         warnings=tuple(warnings),
         watch=WatchPolicy(**_section(user, "watch")),
+        compiled="" if env.get("MULLIGAN_COMPILED") == "0" else os.path.join(where.state, "mulligan", "compiled"),
     )
 
 
@@ -290,7 +295,7 @@ KEYS: dict[str, Key] = {
     "checkpoints.enabled": Key(_switch, "true or false", True),
     "checkpoints.every_n_steps": Key(_whole(1, 50), "a whole number from 1 to 50", True),
     "hooks.destructive": Key(_one_of("off", "save", "ask"), '"off", "save" or "ask"'),
-    "watch.auto": Key(_switch, "true or false"),
+    "watch.auto": Key(_one_of("never", "hooks", "always"), '"never", "hooks" or "always"'),
 }
 SECTIONS = tuple(dict.fromkeys(key.partition(".")[0] for key in KEYS))
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import PlanStale, UserError, WorkspaceReplaced
 from mulligan.gitside import GitSide
 from mulligan.model.checkpoint import GitState
-from mulligan.model.paths import ancestors, parent_of, to_text
+from mulligan.model.paths import parent_of, to_text
 from mulligan.model.policy import Settings
+from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.room import naming_need
 from mulligan.scan.observer import Observer
@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int | None], None]
 
 
+# So many packs are joined by whoever watches, when he has nothing else to do, and by a save where nobody does. More than
+# the second number slow every command that begins.
 _MANY_PACKS = 48
+_TOO_MANY_PACKS = 256
 
 
 def _moves_scope(plan: RestorePlan) -> bool:
@@ -161,8 +164,7 @@ class Workbench:
             more_changed |= draft.git is not None and base is not None and not self.git.records(base, draft.git)
             if if_changed and not more_changed and saving.same_state(base, look.scan):
                 # The same trees, so every object is there: what was too young to be trusted last time can be now.
-                if look.scan.records:
-                    self.observer.remember(self.vault.directory, look.scan, look.note)
+                self.observer.confirm(self.vault.directory, look.scan, look.note)
                 return None, []
             return self.keep(finish(draft) if finish else draft, look, writer, as_position=True, also=also)
 
@@ -180,13 +182,21 @@ class Workbench:
         entry, gone = self._write(draft, look, writer, as_position=as_position, sparing=sparing, also=also)
         vault = self.vault
         self.observer.remember(vault.directory, look.scan, look.note)
-        if len(vault.objects.packs()) > _MANY_PACKS:
-            from mulligan.store.collect import merge_small
-
-            # The checkpoint is acknowledged already: joining packs has time until the disk has room.
-            with suppress(OSError):
-                merge_small(vault.objects)
+        if len(vault.objects.packs()) > (_TOO_MANY_PACKS if self._watched else _MANY_PACKS):
+            self.tidy()
         return entry, gone
+
+    def untidy(self) -> bool:
+        """Returns whether there are so many packs that somebody should join them."""
+        return len(self.vault.objects.packs()) > _MANY_PACKS
+
+    def tidy(self) -> None:
+        """Joins small packs into one."""
+        from mulligan.store.collect import merge_small
+
+        # What they hold is acknowledged already: joining them has time until the disk has room.
+        with suppress(OSError):
+            merge_small(self.vault.objects)
 
     def keep_copy(self, draft: saving.Draft, directory: str) -> tuple[Entry, list[Entry]]:
         """Writes a checkpoint of what another directory holds, by the same rules; nothing is remembered of that directory."""
@@ -357,13 +367,15 @@ class Workbench:
         """Applies a plan: state staged, safety checkpoint, journalled changes, state made current."""
         from mulligan.model.plan import RestoreReport
         from mulligan.restore import procedure
+        from mulligan.restore.hiding import written_in_hiding
         from mulligan.timeline.journal import Journal, state_given
 
         what = plan.what
         state = entry.checkpoint.state if what != "files" else {}
         staged = self.providers.stage(state)
         with_state = what != "files" and bool(self.providers)
-        look.by_name = (*look.by_name, *self._made_in_hiding(plan))
+        hidden = written_in_hiding(plan, self.observer, self.vault.objects)
+        look.by_name = (*look.by_name, *map(to_text, hidden))
         safety = self._safety(entry, look, writer, verb=verb, plan=plan, with_state=with_state, git=git and git.seen)
         about = f"mulligan: {verb} to {entry.checkpoint.short_id}"
         move = self.git.journalled(git, about, safety, self.now_ns() // 1_000_000_000) if git is not None else None
@@ -384,21 +396,6 @@ class Workbench:
         return RestoreReport(
             entry.id, outcome.created, outcome.modified, outcome.deleted, kept, safety, state, git=move
         )
-
-    def _made_in_hiding(self, plan: RestorePlan) -> list[str]:
-        """
-        Returns the files that a restore makes although a rule of today hides them: of some paths, or in the place of a file.
-
-        No scan would see them: the undo must be told by name, or it would take back the step before, or find in its way what
-        it may not touch. (A file that git tracks is seen; a directory of its name is not.) Never a directory: its name would
-        stand for all that anybody puts there later, secrets too.
-        """
-        after = [(action.path, action.after) for action in plan.actions if action.before is None]
-        made = [(path, False) for path, node in after if node is not None and not node.is_dir]
-        if plan.paths is None:
-            gone = {action.path for action in plan.actions if action.after is None}
-            made = [row for row in made if row[0] in gone or not gone.isdisjoint(ancestors(row[0]))]
-        return [to_text(path) for path in self.observer.hidden(made)] if made else []
 
     def _remember_landing(self, entry: Entry, verb: str, by_name: tuple[str, ...]) -> None:
         """
@@ -451,6 +448,9 @@ class Workbench:
         # What that one did not look at may be about to change: its undo must concern it.
         same = same and here is not None and {*look.by_name} <= {*here.by_name} and {*plan.absent} <= {*here.absent}
         same = same and here is not None and not saving.could_not_see(here, plan.actions)
+        if git is not None or _moves_scope(plan):
+            # What is hidden now may be seen by the undo, which must not take it for something made since.
+            same = same and here is not None and saving.lists_hidden(here, look.scan)
         if here is not None and not with_state and (plan.is_noop or same):
             return here.id
         about = f"before {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}"

@@ -1,60 +1,20 @@
-"""The real clients: where they are, and how each is run without a person and without the network."""
+"""The real clients: how each is run without a person and without the network."""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import shutil
+import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tools import cli, cli_json, plain_environment
 
-#: The versions whose payloads were recorded; a newer one is tried by changing it here.
-PACKAGES = {
-    "claude": ("@anthropic-ai/claude-code", "2.1.197"),
-    "codex": ("@openai/codex", "0.166.0"),
-    "gemini": ("@google/gemini-cli", "0.61.0"),
-    "opencode": ("opencode-ai", "1.18.33"),
-    "mcp-inspector": ("@modelcontextprotocol/inspector", "latest"),
-    "conformance": ("@modelcontextprotocol/conformance", "latest"),
-}
-PATIENCE = 300
-
-
-class NotThere(Exception):
-    """A client could not be had."""
-
-
-def program(name: str, cache: Path) -> str:
-    """Returns the path of a client, installing it into the cache first if need be; raises NotThere."""
-    package, version = PACKAGES[name]
-    folder = cache / f"{name}-{version}"
-    found, done = folder / "node_modules" / ".bin" / name, folder / "installed"
-    folder.mkdir(parents=True, exist_ok=True)
-    with _alone(cache / f"{name}.lock"):
-        if not done.exists():
-            if shutil.which("npm") is None:
-                raise NotThere("needs npm")
-            words = ["npm", "install", "--prefix", str(folder), "--no-fund", "--no-audit", "--loglevel=error"]
-            npm = subprocess.run(
-                [*words, f"{package}@{version}"], capture_output=True, text=True, timeout=300, check=False
-            )
-            if npm.returncode:
-                raise NotThere(f"could not be installed by npm: {npm.stderr.strip()[-200:]}")
-            done.touch()
-    return str(found)
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+#: Seconds, and no measure of anything: a machine that is busy with something else may take minutes for what takes it five.
+PATIENCE = 600
 
 
 class Project(NamedTuple):
@@ -80,7 +40,7 @@ class Project(NamedTuple):
         found = {}
         for path in sorted(self.root.rglob("*")):
             name = str(path.relative_to(self.root))
-            if name.startswith((".claude", ".codex", ".gemini", ".opencode", ".git")):
+            if name.startswith((".aider", ".claude", ".codex", ".gemini", ".opencode", ".git")):
                 continue
             data = os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes() if path.is_file() else b""
             found[name] = (path.lstat().st_mode, data)
@@ -94,24 +54,51 @@ class Project(NamedTuple):
         """Runs mulligan here and returns what it prints."""
         return cli(*words, cwd=self.root).stdout
 
-    def run(self, argv: list[str], **env: str) -> subprocess.CompletedProcess[str]:
-        """Runs an agent to its end."""
+    def run(self, argv: list[str], *, said: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+        """Runs an agent to its end; `said` is what a person types."""
         return subprocess.run(
             argv,
             cwd=self.root,
             env=self.environment(**env),
-            stdin=subprocess.DEVNULL,
+            input=said,
             capture_output=True,
             text=True,
             timeout=PATIENCE,
             check=False,
         )
 
+    def start(self, argv: list[str], **env: str) -> subprocess.Popen[str]:
+        """Starts an agent, as the first of a group of processes."""
+        return subprocess.Popen(
+            argv,
+            cwd=self.root,
+            env=self.environment(**env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def kill_in_the_middle(self, argv: list[str], **env: str) -> None:
+        """Starts an agent and kills it while its command runs, which says that by writing its process id into `begun`."""
+        flag = self.root / "begun"
+        agent = self.start(argv, **env)
+        try:
+            while not flag.exists() or not flag.read_text():
+                assert agent.poll() is None, agent.communicate()[0]
+                time.sleep(0.02)
+        finally:
+            os.killpg(agent.pid, signal.SIGKILL)
+            with suppress(FileNotFoundError, ValueError, ProcessLookupError):
+                # The command runs in a session of its own, and outlives its agent.
+                os.kill(int(flag.read_text()), signal.SIGKILL)
+            agent.communicate()
+
     def environment(self, **env: str) -> dict[str, str]:
         """The environment of an agent: little, and able to import the package."""
         plain = plain_environment()
         kept = ("PATH", "HOME", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "LC_ALL", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
-        return {name: plain[name] for name in kept if name in plain} | env
+        return {name: plain[name] for name in (*kept, "CODEX_HOME") if name in plain} | env
 
 
 # -- Claude Code ------------------------------------------------------------------------------------
@@ -157,14 +144,19 @@ wire_api = "responses"
 [projects."{project.root}"]
 trust_level = "trusted"
 """
-    folder = project.home / ".codex"
+    folder = codex_home(project)
     folder.mkdir(exist_ok=True)
     (folder / "config.toml").write_text(config)
 
 
-def codex_argv(codex: str, prompt: str) -> list[str]:
-    """The command line of one turn of Codex."""
-    return [codex, "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", prompt]
+def codex_home(project: Project) -> Path:
+    """Where Codex keeps all it has."""
+    return Path(os.environ.get("CODEX_HOME") or project.home / ".codex")
+
+
+def codex_argv(codex: str, prompt: str, *resume: str) -> list[str]:
+    """The command line of one turn of Codex, of a session that is there already if `resume` says so."""
+    return [codex, "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", *resume, prompt]
 
 
 def approve_codex_hooks(project: Project, codex: str) -> list[str]:
@@ -196,6 +188,53 @@ def approve_codex_hooks(project: Project, codex: str) -> list[str]:
         server.kill()
         server.communicate()
     lines = [f'[hooks.state."{hook["key"]}"]\ntrusted_hash = "{hook["currentHash"]}"\n' for hook in hooks]
-    with open(project.home / ".codex" / "config.toml", "a") as config:
+    with open(codex_home(project) / "config.toml", "a") as config:
         config.write("".join(lines))
     return [hook["trustStatus"] for hook in hooks]
+
+
+# -- opencode ---------------------------------------------------------------------------------------
+
+
+def configure_opencode(project: Project, url: str) -> dict[str, str]:
+    """
+    Leads opencode to the scripted model and keeps it from the network; returns its variables.
+
+    On its first start it fetches a list of models, and installs a package of types into each directory that may hold plugins,
+    before it loads any: 28 of the 61 seconds that it took once, on a busy machine. Ours needs no package; here is what tells
+    opencode that it is there.
+    """
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": "scripted",
+        "options": {"baseURL": f"{url}/v1", "apiKey": "none"},
+        "models": {"scripted": {}},
+    }
+    allowed = {"bash": "allow", "edit": "allow", "task": "allow"}
+    config = {"provider": {"scripted": provider}, "model": "scripted/scripted", "permission": allowed}
+    (project.home / "opencode.json").write_text(json.dumps(config))
+    locked = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
+    for folder in (Path(project.environment()["XDG_CONFIG_HOME"]) / "opencode", project.root / ".opencode"):
+        (folder / "node_modules").mkdir(parents=True, exist_ok=True)
+        (folder / "package-lock.json").write_text(json.dumps(locked))
+    switched_off = ("MODELS_FETCH", "AUTOUPDATE", "LSP_DOWNLOAD")
+    return {
+        "OPENCODE_CONFIG": str(project.home / "opencode.json"),
+        **{f"OPENCODE_DISABLE_{what}": "1" for what in switched_off},
+    }
+
+
+# -- aider ------------------------------------------------------------------------------------------
+
+
+def aider_argv(aider: str, *words: str) -> list[str]:
+    """The command line of aider, which asks no questions of its own before it begins."""
+    quiet = ("check-update", "show-model-warnings", "show-release-notes", "analytics", "fancy-input", "pretty")
+    model = ("--model", "openai/scripted", "--edit-format", "diff")
+    return [aider, *model, *(f"--no-{each}" for each in quiet), *words]
+
+
+def aider_variables(url: str) -> dict[str, str]:
+    """The variables that lead aider to the scripted model, and tell git who it is."""
+    names = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    return {"OPENAI_API_BASE": f"{url}/v1", "OPENAI_API_KEY": "none", "LITELLM_LOCAL_MODEL_COST_MAP": "True", **names}

@@ -1,8 +1,8 @@
 """
-Real agents, started by tests: installed by npm into a cache, run in an empty home against a scripted model on loopback.
+Real agents, started by tests: installed by npm or pip into a cache, run in an empty home against a scripted model on loopback.
 
-Where npm or the network is missing, the tests are skipped, loudly. What is in the cache (`mulligan-tests` below your cache directory)
-is used without asking anybody.
+Where npm or the network is missing, the tests are skipped, loudly. What is in the cache (`mulligan-tests` below your cache directory,
+or MULLIGAN_AGENTS, into which no test installs anything) is used without asking anybody.
 """
 
 from __future__ import annotations
@@ -10,19 +10,25 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from clients import NotThere, Project, program
+from clients import Project
+from had import NAMED, NotThere, cache, program
+
+from tools import mulligan_argv
 
 
 @pytest.fixture
-def agents_project(tmp_path: Path, private_home: Path) -> Project:
-    """A project with something in it, in a home that knows no agent yet."""
-    return Project.made(tmp_path / "work", private_home)
+def agents_project(tmp_path: Path, private_home: Path) -> Iterator[Project]:
+    """A project with something in it, in a home that knows no agent yet; the watcher that hooks start ends with the test."""
+    project = Project.made(tmp_path / "work", private_home)
+    yield project
+    project.run(mulligan_argv("watch", "--stop"))
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +56,12 @@ def opencode() -> str:
 
 
 @pytest.fixture(scope="session")
+def aider() -> str:
+    """The path of aider."""
+    return _there("aider")
+
+
+@pytest.fixture(scope="session")
 def inspector() -> str:
     """The path of the official MCP inspector."""
     return _there("mcp-inspector")
@@ -63,8 +75,7 @@ def conformance() -> str:
 
 def _there(name: str) -> str:
     # Session fixtures come first: HOME and the rest are still those of the person who runs the tests.
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     try:
-        return program(name, Path(cache) / "mulligan-tests" / "agents")
+        return program(name, cache(), may_install=NAMED not in os.environ)
     except (NotThere, OSError, subprocess.SubprocessError) as error:
         pytest.skip(f"THE TESTS WITH REAL AGENTS DO NOT RUN: {name} {error}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ class Say(NamedTuple):
 
 class Use(NamedTuple):
     """
-    A call of a tool; `raw` for tools whose input is text and not JSON.
+    A call of a tool; `raw` for tools whose input is text and not JSON; in Codex a dot divides a name from its namespace.
 
     With `after`, it waits until another conversation has only its last words left.
     """
@@ -60,6 +61,11 @@ class Model(ThreadingHTTPServer):
         self.scripts = scripts
         self.asked: list[Request] = []
         self._came = threading.Condition()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Passes over a client that hung up: agents do, when they end."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
     @property
     def url(self) -> str:
@@ -101,7 +107,9 @@ def _said(content: Any) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
-    return " ".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
+    return " ".join(
+        str(part.get("text", part.get("encrypted_content", ""))) for part in parts if isinstance(part, dict)
+    )
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -210,7 +218,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _responses(self, body: dict[str, Any]) -> None:
         items = [each for each in body.get("input", []) if isinstance(each, dict)]
-        people = [_said(each.get("content")) for each in items if each.get("role") == "user"]
+        # A subagent is told what to do by its agent, in a message that a model alone could decipher.
+        told = [each for each in items if each.get("role") == "user" or each.get("type") == "agent_message"]
+        people = [_said(each.get("content")) for each in told]
         calls = {"function_call", "custom_tool_call"}
         replies = sum(each.get("type") in calls or each.get("role") == "assistant" for each in items)
         reply = self.server.reply(Request(" ".join(people), replies, bool(body.get("tools"))))
@@ -241,7 +251,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _chat(self, body: dict[str, Any]) -> None:
         messages = body.get("messages", [])
         people = [_said(each.get("content")) for each in messages if each["role"] == "user"]
-        replies = sum(each["role"] == "assistant" for each in messages)
+        # aider begins with examples of replies, which are none.
+        begun = next((at for at, each in enumerate(messages) if self._scripted(each)), 0)
+        replies = sum(each["role"] == "assistant" for each in messages[begun:])
         # aider offers no tools: its edits are text.
         tools = bool(body.get("tools")) or "SEARCH/REPLACE" in _said(messages[0].get("content") if messages else "")
         reply = self.server.reply(Request(" ".join(people), replies, tools))
@@ -266,6 +278,10 @@ class _Handler(BaseHTTPRequestHandler):
             yield "", "[DONE]"
 
         self._stream(events())
+
+    def _scripted(self, message: dict[str, Any]) -> bool:
+        said = _said(message.get("content"))
+        return message["role"] == "user" and any(word in said for word in self.server.scripts)
 
     # -- Gemini -----------------------------------------------------------------------------------
 
@@ -298,7 +314,10 @@ def _response_item(reply: Say | Use) -> dict[str, Any]:
             "status": "completed",
             "content": [part],
         }
-    call = {"call_id": f"call_{next(_ids)}", "name": reply.tool, "status": "completed"}
+    space, _, name = reply.tool.rpartition(".")
+    call = {"call_id": f"call_{next(_ids)}", "name": name, "status": "completed"}
+    if space:
+        call["namespace"] = space
     if reply.raw:
         return {"type": "custom_tool_call", "id": f"ctc_{next(_ids)}", **call, "input": reply.given}
     return {"type": "function_call", "id": f"fc_{next(_ids)}", **call, "arguments": json.dumps(reply.given)}

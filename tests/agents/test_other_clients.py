@@ -7,10 +7,9 @@ They are slow to start, so they run only in longer sweeps: MULLIGAN_SWEEP=10.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 
 import pytest
+from clients import aider_argv, aider_variables, configure_opencode
 from scripted_model import Say, Use, scripted
 
 from tools import git, sweep
@@ -32,77 +31,112 @@ def test_gemini(agents_project, gemini):
             "replace",
             {"file_path": str(project.root / "a.txt"), "old_string": "hello", "new_string": "bye", "instruction": "-"},
         ),
+        Use("invoke_agent", {"agent_name": "generalist", "prompt": "SUBTASK now"}),
         Say("All done."),
     ]
-    with scripted({"break it": breaking}) as model:
+    below = [
+        Use("run_shell_command", {"command": "mkdir deep; echo sub > deep/sub.txt", "description": "-"}),
+        Use("complete_task", {"result": {"response": "The part is done."}}),
+    ]
+    with scripted({"SUBTASK": below, "break it": breaking}) as model:
         done = project.run(
             [gemini, "--yolo", "--skip-trust", "-p", "break it"],
             GOOGLE_GEMINI_BASE_URL=model.url,
             GEMINI_API_KEY="none",
         )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "new.txt" in project.everything() and "src/app.py" not in project.everything()
+    assert {"new.txt", "deep/sub.txt"} <= set(project.everything()) and "src/app.py" not in project.everything()
     project.mulligan("undo")
     assert project.everything() == before
     (chapter,) = project.mulligan("log", "--story")["story"]
-    assert [each["name"] for each in chapter["happened"]] == ["write_file", "run_shell_command", "replace"]
-    assert all(each["changed"] for each in chapter["happened"]) and chapter["text"] == "break it"
+    happened = [each["name"] for each in chapter["happened"] if each["changed"]]
+    assert happened == ["write_file", "run_shell_command", "replace", "run_shell_command"]
+    assert chapter["text"] == "break it"
 
 
-def test_opencode(agents_project, opencode):
+@pytest.mark.parametrize("scope", ["project", "user"])
+def test_opencode(agents_project, opencode, scope):
+    """A subagent has a session of its own there; what it does goes back with the prompt it works for."""
     project = agents_project
-    project.mulligan("install", "opencode")
+    project.mulligan("install", "opencode", "--scope", scope)
     before = project.everything()
     breaking = [
         Use("write", {"filePath": str(project.root / "new.txt"), "content": "n\n"}),
         Use("bash", {"command": "rm -r src; rm data.bin; exit 2", "description": "-"}),
+        Use("task", {"description": "sub", "prompt": "SUBTASK now", "subagent_type": "general"}),
         Say("All done."),
     ]
-    with scripted({"break it": breaking}) as model:
-        options = {"baseURL": f"{model.url}/v1", "apiKey": "none"}
-        provider = {
-            "npm": "@ai-sdk/openai-compatible",
-            "name": "scripted",
-            "options": options,
-            "models": {"scripted": {}},
-        }
-        config = {
-            "provider": {"scripted": provider},
-            "model": "scripted/scripted",
-            "permission": {"bash": "allow", "edit": "allow"},
-        }
-        (project.home / "opencode.json").write_text(json.dumps(config))
-        done = project.run([opencode, "run", "break it"], OPENCODE_CONFIG=str(project.home / "opencode.json"))
+    below = [
+        Use("bash", {"command": "mkdir deep; echo sub > deep/sub.txt", "description": "-"}),
+        Say("The part is done."),
+    ]
+    with scripted({"SUBTASK": below, "break it": breaking}) as model:
+        done = project.run([opencode, "run", "break it"], **configure_opencode(project, model.url))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "new.txt" in project.everything() and "src/app.py" not in project.everything()
+    assert {"new.txt", "deep/sub.txt"} <= set(project.everything()) and "src/app.py" not in project.everything()
     project.mulligan("undo")
     assert project.everything() == before
+    (chapter,) = project.mulligan("log", "--story")["story"]
+    assert [each["name"] for each in chapter["happened"]] == ["write", "bash", "task", "bash"]
+    assert "break it" in chapter["text"]
 
 
-@pytest.mark.skipif(shutil.which("aider") is None, reason="AIDER IS NOT THERE: pip install aider-chat")
-def test_aider(agents_project):
-    project = agents_project
-    git("init", "-q", cwd=project.root)
-    project.mulligan("install", "git")
-    edit = "a.txt\n```\n<<<<<<< SEARCH\nhello\n=======\nbye\n>>>>>>> REPLACE\n```\n"
-    git("add", "-A", cwd=project.root)
-    git("commit", "-qm", "start", cwd=project.root)
+#: An edit, a new file, and a command that names no file: aider would want to add it to the chat first.
+AIDER = """\
+a.txt
+```
+<<<<<<< SEARCH
+hello
+=======
+bye
+>>>>>>> REPLACE
+```
+
+new.txt
+```
+<<<<<<< SEARCH
+=======
+new
+>>>>>>> REPLACE
+```
+
+```bash
+rm -r s?c d*.bin
+```
+"""
+
+
+@pytest.fixture
+def for_aider(agents_project):
+    """A repository that aider has been in before: its own files are ignored."""
+    (agents_project.root / ".gitignore").write_text(".aider*\n")
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "start")):
+        git(*words, cwd=agents_project.root)
+    agents_project.mulligan("install", "aider")
+    return agents_project
+
+
+def test_aider(for_aider, aider):
+    """It asks whether to make the file and whether to run the command; the person says yes to both."""
+    project = for_aider
     before = project.everything()
-    with scripted({"break it": [Say(edit)]}) as model:
-        words = ["--model", "openai/scripted", "--message", "break it", "--yes-always", "--no-check-update", "a.txt"]
-        done = project.run(
-            [str(shutil.which("aider")), *words, "--no-show-model-warnings", "--no-gitignore", "--no-analytics"],
-            OPENAI_API_BASE=f"{model.url}/v1",
-            OPENAI_API_KEY="none",
-            GIT_AUTHOR_NAME="a",
-            GIT_AUTHOR_EMAIL="a@example.org",
-            GIT_COMMITTER_NAME="a",
-            GIT_COMMITTER_EMAIL="a@example.org",
-        )
+    with scripted({"break it": [Say(AIDER)]}) as model:
+        argv, said = aider_argv(aider, "a.txt"), "break it\ny\ny\nsomething else\n/exit\n"
+        done = project.run(argv, said=said, **aider_variables(model.url))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (project.root / "a.txt").read_text() == "bye\n", done.stdout
-    for leftover in (".aider.chat.history.md", ".aider.input.history"):
-        (project.root / leftover).unlink(missing_ok=True)
-    assert os.path.isdir(project.root)
+    assert "new.txt" in project.everything() and "src/app.py" not in project.everything(), done.stdout
+    project.mulligan("undo")
+    assert project.everything() == before
+    assert project.mulligan("doctor")["agents"][0]["problem"] == ""
+
+
+def test_aider_with_one_message_never_waits_and_its_start_is_a_checkpoint(for_aider, aider):
+    project = for_aider
+    before = project.everything()
+    with scripted({"break it": [Say(AIDER)]}) as model:
+        argv = aider_argv(aider, "--yes-always", "--message", "break it", "a.txt")
+        done = project.run(argv, **aider_variables(model.url))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (project.root / "a.txt").read_text() == "bye\n" and "new.txt" in project.everything(), done.stdout
     project.mulligan("undo")
     assert project.everything() == before

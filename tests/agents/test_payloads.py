@@ -46,6 +46,8 @@ TOLD = {
         ("after", "Bash", "echo from-shell > sh.txt; ls", ()),
         ("before", "apply_patch", "patched.txt, a.txt", ("patched.txt", "a.txt")),
         ("after", "apply_patch", "patched.txt, a.txt", ("patched.txt", "a.txt")),
+        ("before", "Bash", "mkdir deep && echo sub > deep/sub.txt", ()),
+        ("after", "Bash", "mkdir deep && echo sub > deep/sub.txt", ()),
         ("stop", "", "", ()),
         ("end", "", "", ()),
     ],
@@ -115,6 +117,12 @@ def test_claude_code_says_who_and_what_goes_on():
     assert [deed.pending for deed in found if deed.kind == "stop"] == [1, 0]
     assert [bool(deed.subagent) for deed in found if deed.text == "echo sub > sub.txt"] == [True, True]
     assert all(deed.transcript.endswith(".jsonl") for deed in found)
+
+
+def test_codex_says_what_a_subagent_does_and_its_own_tools_for_them_are_no_work():
+    found, _ = deeds("codex")
+    assert [bool(deed.subagent) for deed in found if "deep/sub.txt" in deed.text] == [True, True]
+    assert not [deed for deed in found if "agent" in deed.tool]
 
 
 @pytest.mark.parametrize("agent", TOLD)

@@ -180,13 +180,13 @@ def lock_by_existence() -> Iterator[None]:
     """The lock is a file that is there, and stays when its process dies."""
 
     @contextmanager
-    def exclusive(directory: Directory, *, wait: float = 0.0, purpose: str = "") -> Iterator[None]:
+    def exclusive(directory: Directory, *, wait: float = 0.0, purpose: str = "", mark: str = "") -> Iterator[str]:
         try:
             seam.calls.close(directory.create(b"held"))
         except FileExistsError:
             raise Busy("The store is in use.") from None
         try:
-            yield
+            yield ""
         finally:
             directory.unlink(b"held")
 

@@ -7,7 +7,9 @@ The n-th call through the seam fails with an errno, for n = 1 until the operatio
 the error is one of ours and says something; a disk that did not confirm is believed at once (exit 91, no second fsync);
 no descriptor and no temporary is left; each workspace file is old or new, and all of it old where the operation failed
 and nothing waits to be ended; what was acknowledged is there, and what was there before is; the next command and the
-same one again work without help; the judge finds nothing. Without `--size` all (call, errno) pairs are tried.
+same one again work without help; the judge finds nothing. Without `--size` all (call, errno) pairs are tried. Where two
+errnos at one call came to the same thing, which is the same kind of error, the same calls after it, and the same files
+and records, the store is judged, and the next command run, for the first of them.
 The exit code is 1 if anything was wrong.
 """
 
@@ -34,7 +36,7 @@ from fault_builds import BUILDS
 from operations import HIDDEN, OPERATIONS, Operation, Stage, held
 
 import mulligan
-from check_timeline import read_timeline
+from check_timeline import Timeline, read_timeline, view_of
 from checker import judge, neither_old_nor_new
 from faults import NAMES, FailsAt
 from mulligan.safefs import seam
@@ -46,6 +48,7 @@ from users_repository import ASKED
 
 ERRNOS = ("EIO", "ENOSPC", "EACCES", "EMFILE", "EINTR", "EROFS", "EDQUOT")
 SYNCS = frozenset({"fsync", "syncfs"})
+_NEW_EACH_TIME = re.compile(r"[0-9a-f]{6,}|\d+")
 
 
 class Fails(FailsAt):
@@ -102,6 +105,18 @@ class Outcome(NamedTuple):
         return kept | set(re.findall(r"Kept: (.*?) \(", self.recovery))
 
 
+class Footprint(NamedTuple):
+    """What a trial came to, but for names and times that are new in each: with the same one, the same follows."""
+
+    error: type[BaseException] | None
+    listed: frozenset[str]
+    after: tuple[str, ...]
+    workspace: State
+    store: list[tuple[str, int]]
+    records: dict[str, int]
+    phases: list[object]
+
+
 class Expected(NamedTuple):
     """What the operation comes to when nothing fails, and in how many calls."""
 
@@ -135,8 +150,8 @@ def cleanly(stage: Stage) -> Expected:
     return Expected(lie.count, state_of(project), before, after)
 
 
-def trial(stage: Stage, expected: Expected, lie: seam.Calls) -> Trial:
-    """Runs the operation on a system that lies once, and looks at everything."""
+def trial(stage: Stage, expected: Expected, lie: seam.Calls, known: list[Footprint] | None = None) -> Trial:
+    """Runs the operation on a system that lies once, and looks at everything; what came to something `known`, at less."""
     ws, place = stage.reset(), stage.place
     ws.close()
     before, error, result = open_descriptors(), None, None
@@ -152,12 +167,30 @@ def trial(stage: Stage, expected: Expected, lie: seam.Calls) -> Trial:
     if isinstance(lie, Fails):
         wrong += [*typed(error), *durability(lie, error)]
     try:
-        # What the store is like before the next command does not depend on which errno it was.
-        wrong += right_after(stage, expected, outcome, thoroughly=getattr(lie, "code", 0) in {0, errno.EIO})
-        wrong += later(stage, expected, outcome)
+        now, timeline = state_of(place.project), read_timeline(place.store)
+        left = footprint(outcome, tuple(getattr(lie, "after", ())), now, place.store, timeline)
+        is_new = known is None or left not in known
+        wrong += right_after(stage, expected, outcome, now, pending=bool(timeline.tables["journal"]))
+        if is_new:
+            if not stage.operation.heals:
+                wrong += judge(place.store, place.project, with_fsck=False, at_rest=False)
+            wrong += later(stage, expected, outcome)
+            if known is not None:
+                known.append(left)
     except Exception as trouble:  # noqa: BLE001 - the next command must not raise anything at all
         wrong.append(f"the next command: {type(trouble).__name__}: {trouble}")
     return Trial(failed, error, wrong)
+
+
+def footprint(outcome: Outcome, after: tuple[str, ...], now: State, store: Path, timeline: Timeline) -> Footprint:
+    """What is left of a trial, to be compared with others."""
+    files = sorted(
+        (_NEW_EACH_TIME.sub("x", os.path.relpath(path, store)), path.lstat().st_mode) for path in store.rglob("*")
+    )
+    records = {table: len(rows) for table, rows in timeline.tables.items()}
+    phases = [row.get("phase") for row in timeline.tables["journal"]]
+    error = type(outcome.error) if outcome.error is not None else None
+    return Footprint(error, frozenset(outcome.listed), after, now, files, records, phases)
 
 
 def typed(error: BaseException | None) -> Iterator[str]:
@@ -180,18 +213,17 @@ def durability(lie: Fails, error: BaseException | None) -> Iterator[str]:
         yield f"{again[0]} after the one that failed"
 
 
-def right_after(stage: Stage, expected: Expected, outcome: Outcome, *, thoroughly: bool) -> Iterator[str]:
-    """Whatever is not as it must be before anybody does anything else."""
+def right_after(stage: Stage, expected: Expected, outcome: Outcome, now: State, *, pending: bool) -> Iterator[str]:
+    """Whatever is not as it must be with the workspace, and with what was said of it, before anybody does anything else."""
     place, old, new = stage.place, stage.old, expected.new
-    now = state_of(place.project)
-    yield from neither_old_nor_new(now, old, new)
-    pending = bool(read_timeline(place.store).tables["journal"])
+    # What could not be read, and so not be told from somebody's bytes, is put in sight and said.
+    names = {path.rpartition("/")[2] for path in outcome.listed}
+    aside = {path for path in now if ".kept-" in path and path.rpartition("/")[2].partition(".kept-")[0] in names}
+    yield from neither_old_nor_new({path: entry for path, entry in now.items() if path not in aside}, old, new)
     if not pending and not outcome.listed:
         yield from (f"left lying: {path}" for path in left_lying(place.project))
         if outcome.error is not None and now not in (old, new):
             yield f"failed, and the workspace is neither old nor new: {differing(now, old)}"
-    if not stage.operation.heals and thoroughly:
-        yield from judge(place.store, place.project, with_fsck=False, at_rest=False)
     if outcome.error is None:
         yield from acknowledged(stage, expected, now, outcome)
 
@@ -251,8 +283,9 @@ def later(stage: Stage, expected: Expected, outcome: Outcome) -> Iterator[str]:
         yield f"the workspace is neither old nor new after the next command; not old: {differing(now, stage.old)}"
     if operation.git and not listed:
         yield from git_stands(stage, expected, new=now == expected.new)
-    yield from judge(place.store, None if listed else place.project, with_fsck=False)
-    yield from lost(stage)
+    view = view_of(place.store)
+    yield from judge(place.store, None if listed else place.project, with_fsck=False, view=view)
+    yield from lost(stage, view.checkpoints())
     if operation.again and outcome.error is not None and now == stage.old:
         # Where it was done the first time, and not acknowledged, there is nothing left to do it to.
         with place.open() as ws, suppress(KeyError):
@@ -269,10 +302,9 @@ def git_stands(stage: Stage, expected: Expected, *, new: bool) -> Iterator[str]:
     yield from (f"a lock is left: {path}" for path in (stage.place.project / ".git").rglob("*.lock"))
 
 
-def lost(stage: Stage) -> Iterator[str]:
+def lost(stage: Stage, now: dict[str, State]) -> Iterator[str]:
     """Checkpoints of the beginning that are not there any more as they were, unless it is for this operation to change them."""
     name = next(name for name, operation in OPERATIONS.items() if operation is stage.operation)
-    now = held(stage.place.store)
     for checkpoint, files in stage.known.items():
         there = now.get(checkpoint)
         if name in {"delete", "trim"} and there is None:
@@ -290,7 +322,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.began = self.told = time.monotonic()
-        self.tried = self.bad = 0
+        self.tried = self.bad = self.outcomes = 0
         self.met: collections.Counter[str] = collections.Counter()
 
     def take(self, what: str, made: Trial) -> None:
@@ -308,29 +340,30 @@ class Tally:
 def pairs(calls: int, options: argparse.Namespace) -> Iterator[tuple[int, str]]:
     """The (call, errno) pairs to try: all of them, a few beyond the last call included, or a sample."""
     codes = options.errno or ERRNOS
-    every = [(number, code) for code in codes for number in range(1, calls + 1)]
+    every = [(number, code) for number in range(1, calls + 1) for code in codes]
     if options.trials:
         yield from random.Random(options.seed).sample(every, min(options.trials, len(every)))
         return
     yield from every
     # The count varies a little, as a file's age decides whether it is read again.
-    yield from ((number, code) for code in codes for number in range(calls + 1, calls + 4))
+    yield from ((number, code) for number in range(calls + 1, calls + 4) for code in codes)
 
 
 def sweep(name: str, operation: Operation, base: Path, options: argparse.Namespace, tally: Tally) -> int:
     """Tries one operation; returns how many calls it has."""
     stage = Stage(base, operation)
-    expected = cleanly(stage)
+    expected, known = cleanly(stage), collections.defaultdict[int, list[Footprint]](list)
     for number, code in pairs(expected.calls, options):
         if options.first and tally.bad:
             return expected.calls
-        made = trial(stage, expected, Fails(number, getattr(errno, code), operation.lacking))
+        made = trial(stage, expected, Fails(number, getattr(errno, code), operation.lacking), known[number])
         if made.failed:
             tally.take(f"{name}, call {number}, {code}", made)
     made = trial(stage, expected, Short())
     if made.error is not None:
         made.wrong.append("short reads and writes are no error")
     tally.take(f"{name}, short reads and writes", made._replace(failed="short"))
+    tally.outcomes += sum(map(len, known.values()))
     return expected.calls
 
 
@@ -362,8 +395,9 @@ def main() -> int:
     never = sorted(set(NAMES) - tally.met.keys() - {"close"})
     took = time.monotonic() - tally.began
     print(f"calls that no operation makes: {', '.join(never) or 'none'}")
-    print(f"failing calls: {tally.tried} (call, errno) pairs, {tally.bad} bad, {took:.0f} s")
-    hand_in("failing calls", tried=tally.tried, broken=tally.bad, calls_that_no_operation_makes=len(never))
+    print(f"failing calls: {tally.tried} (call, errno) pairs, {tally.outcomes} outcomes, {tally.bad} bad, {took:.0f} s")
+    counts = {"calls_that_no_operation_makes": len(never), "outcomes": tally.outcomes}
+    hand_in("failing calls", tried=tally.tried, broken=tally.bad, **counts)
     return 1 if tally.bad or not tally.tried else 0
 
 

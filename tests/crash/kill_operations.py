@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from operations import OPERATIONS, Operation, Place
+from operations import OPERATIONS, Operation
+from places import Place
 
-import mulligan
+from mulligan import workbench
 from mulligan.model.deed import Deed
 from mulligan.model.policy import Retention
 from mulligan.scan import walk
-from mulligan.settings import resolve
 from mulligan.state.transcript import Transcript
 from mulligan.timeline import budget
 from scenes import MID, NEW, OLD, State, file, folder, link, write_state
@@ -73,8 +73,7 @@ def _automatic(place: Place) -> None:
 
 
 def _save_within_budget(_: Any, place: Place) -> None:
-    settings = resolve(place.project, store=place.store)._replace(retention=Retention(budget=220_000))
-    with mulligan.Workspace(settings) as ws:
+    with place.open(retention=Retention(budget=220_000)) as ws:
         ws.save("now")
 
 
@@ -130,8 +129,8 @@ def _noted(ws: Any, _: Place) -> None:
     ws.update_note("runs", lambda before: (before or 0) + 1)
 
 
-def _deed(call: str) -> Deed:
-    return Deed("agent", "session", "after", tool="Edit", call=call, text="edits", paths=("modified",))
+def _deed(call: str, session: str = "session", paths: tuple[str, ...] = ("modified",)) -> Deed:
+    return Deed("agent", session, "after", tool="Edit", call=call, text="edits", paths=paths)
 
 
 def _remembered(place: Place) -> None:
@@ -139,6 +138,23 @@ def _remembered(place: Place) -> None:
         write_state(place.project, NEW)
         ws.record(_deed("1"))
     write_state(place.project, OLD)
+
+
+def _two_sessions(place: Place) -> None:
+    """Two agents edited one file in different places, and others alone; the turn of the first has ended long ago."""
+    lines = [f"line {number}\n" for number in range(30)]
+    with place.open() as ws:
+        write_state(place.project, NEW | {"both": file("".join(lines))})
+        for number, session in enumerate(("first", "second")):
+            ws.record(Deed("agent", session, "prompt", call=session, text="edit something"))
+            lines[5 + 20 * number] = f"by the {session}\n"
+            put(place.project, "both", "".join(lines))
+            put(place.project, f"by-{session}/new", session * 500)
+            (place.project / ("modified" if number else "same")).unlink()
+            paths = ("both", f"by-{session}/new", "modified" if number else "same")
+            ws.record(_deed(session, session, paths))
+            ws.record(Deed("agent", session, "stop"))
+    put(place.project, "unsaved", "mine")
 
 
 # -- damaged ----------------------------------------------------------------------------------------------
@@ -226,6 +242,14 @@ def _restore_and_stage(ws: Any, place: Place) -> None:
 
 
 # -- tidying ----------------------------------------------------------------------------------------
+
+
+def _watched_for_long(place: Place) -> None:
+    """More packs than a watched workspace should have, because no save joins them there."""
+    with place.open() as ws, ws.watch():
+        for number in range(workbench._MANY_PACKS + 2):
+            write_state(place.project, {"f": file(str(number))})
+            ws.save(f"n{number}")
 
 
 def _tidy(place: Place) -> None:
@@ -327,8 +351,10 @@ EXTRA: dict[str, Operation] = {
     "guard": Operation(_automatic, _guarded, again=False),
     "guard-failing": Operation(_automatic, _guard_that_fails, again=False),
     "record": Operation(_remembered, lambda ws, _: ws.record(_deed("2")), again=False),
+    "session-undo": Operation(_two_sessions, lambda ws, _: ws.undo(session="first"), again=False),
     "note": Operation(_labelled, _noted),
     "trim": Operation(_labelled, lambda ws, _: ws.trim(1, match={"run": 1}), again=False),
+    "tidy": Operation(_watched_for_long, lambda ws, _: ws.tidy()),
     "gc-refs": Operation(_tidy, _prune_with_packed_refs),
     "delete-oldest": Operation(_tidy, lambda ws, _: ws.delete("n0"), again=False),
     "delete-packed": Operation(_packed, lambda ws, _: ws.delete("n2"), again=False),

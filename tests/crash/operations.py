@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import mulligan
+from places import Place
+
 from check_checkpoints import read_checkpoint
 from checker import objects_of, rows
 from faults import Killed, KilledAt
@@ -32,31 +33,6 @@ HIDING: State = {".gitignore": file("*.log\n"), "sub": folder(), "sub/.gitignore
 HIDDEN: State = {"noise.log": file("noise"), "sub/x": file("hidden")}
 # A file need not be of real size to take the way of the large ones.
 reading.STREAM_FROM = 1 << 20
-
-
-class Place(NamedTuple):
-    """Where an operation is tried."""
-
-    home: Path
-
-    @property
-    def project(self) -> Path:
-        """The workspace."""
-        return self.home / "project"
-
-    @property
-    def store(self) -> Path:
-        """Its store."""
-        return self.home / "store"
-
-    @property
-    def chat(self) -> Path:
-        """A conversation, where there is one."""
-        return self.home / "talk/chat.jsonl"
-
-    def open(self) -> Any:
-        """A new workspace object, as a new process would have it."""
-        return mulligan.open(self.project, store=self.store)
 
 
 class Operation(NamedTuple):

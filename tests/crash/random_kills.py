@@ -33,11 +33,11 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bad_kill_builds import BUILDS
+from places import Place
 
 import mulligan
 from checker import View, judge, view_of
 from mulligan.model.policy import Retention
-from mulligan.settings import resolve
 from tally import Tally, parser, workplace
 from tree import put, snapshot
 
@@ -69,30 +69,9 @@ def version_of(data: bytes) -> tuple[str, int] | None:
     return path, int(number)
 
 
-class Places(NamedTuple):
-    """One workspace with its store, and the file in which workers say what was acknowledged."""
-
-    home: Path
-
-    @property
-    def project(self) -> Path:
-        """The workspace."""
-        return self.home / "project"
-
-    @property
-    def store(self) -> Path:
-        """Its store."""
-        return self.home / "store"
-
-    @property
-    def said(self) -> Path:
-        """What was acknowledged, one line each."""
-        return self.home / "said"
-
-    def open(self) -> Any:
-        """A workspace in which nothing expires: what was saved for safety must be found again."""
-        settings = resolve(self.project, store=self.store)
-        return mulligan.Workspace(settings._replace(retention=Retention(safety=10**9), wait=10.0))
+def opened(place: Place) -> Any:
+    """A workspace in which nothing expires: what was saved for safety must be found again."""
+    return place.open(retention=Retention(safety=10**9), wait=10.0)
 
 
 # -- a worker ---------------------------------------------------------------------------------------
@@ -101,9 +80,9 @@ class Places(NamedTuple):
 class Worker:
     """One process at work until it is killed."""
 
-    def __init__(self, places: Places, number: int, rng: random.Random) -> None:
+    def __init__(self, places: Place, number: int, rng: random.Random) -> None:
         self.places, self.number, self.rng = places, number, rng
-        self.ws = places.open()
+        self.ws = opened(places)
         self.said = os.open(places.said, os.O_WRONLY | os.O_APPEND)
         self.doing: tuple[Callable[[], None], ...] = (
             *[self.save] * 5,
@@ -181,7 +160,7 @@ class Worker:
         self.ws.diff()
 
 
-def start(places: Places, number: int, seed: int, build: str) -> int:
+def start(places: Place, number: int, seed: int, build: str) -> int:
     """Starts a worker and returns its process; one that ends by itself says why, and that is a finding."""
     pid = os.fork()
     if pid:
@@ -200,7 +179,7 @@ def start(places: Places, number: int, seed: int, build: str) -> int:
 # -- the supervisor ---------------------------------------------------------------------------------
 
 
-def round_of(places: Places, workers: int, rng: random.Random, life: float, build: str = "good") -> int:
+def round_of(places: Place, workers: int, rng: random.Random, life: float, build: str = "good") -> int:
     """Lets some workers live for a while and kills them; returns how many were killed."""
     pids = [start(places, number, rng.getrandbits(64), build) for number in range(workers)]
     time.sleep(rng.random() * life)
@@ -226,7 +205,7 @@ class Said(NamedTuple):
     failed: list[str]
 
 
-def heard(places: Places) -> Said:
+def heard(places: Place) -> Said:
     """Reads what was said; a line that was cut off counts as unsaid."""
     said = Said(set(), set(), set(), {}, [])
     for line in places.said.read_text().splitlines(keepends=True):
@@ -242,7 +221,7 @@ def heard(places: Places) -> Said:
     return said
 
 
-def lost(places: Places, view: View) -> Iterator[str]:
+def lost(places: Place, view: View) -> Iterator[str]:
     """Whatever was acknowledged and is not there, or is there and not whole."""
     said, here = heard(places), view.timeline.commits
     yield from (f"a worker {line}" for line in said.failed)
@@ -272,10 +251,10 @@ def on_disk(project: Path) -> dict[str, tuple[str, int, bytes]]:
     return {path: (entry.kind, entry.mode, entry.content) for path, entry in snapshot(project).items()}
 
 
-def first_command(places: Places) -> tuple[float, bool]:
+def first_command(places: Place) -> tuple[float, bool]:
     """A read and a write, without help; how long they took, and whether a restore had to be ended."""
     began = time.perf_counter()
-    with places.open() as ws:
+    with opened(places) as ws:
         ws.log(limit=10)
         ws.status()
         ws.save("keep")
@@ -283,7 +262,7 @@ def first_command(places: Places) -> tuple[float, bool]:
     return time.perf_counter() - began, recovered
 
 
-def wrong_after(places: Places, rng: random.Random, tally: Tally, seconds: list[float], *, thorough: bool) -> list[str]:
+def wrong_after(places: Place, rng: random.Random, tally: Tally, seconds: list[float], *, thorough: bool) -> list[str]:
     """Everything that is not as it must be after a round."""
     try:
         found = []
@@ -302,13 +281,13 @@ def wrong_after(places: Places, rng: random.Random, tally: Tally, seconds: list[
         return [f"the next command: {type(error).__name__}: {error}"]
 
 
-def fresh(home: Path, history: int) -> Places:
+def fresh(home: Path, history: int) -> Place:
     """A new workspace, with a history if one is wanted."""
     shutil.rmtree(home, ignore_errors=True)
-    places = Places(home)
+    places = Place(home)
     put(places.project, BASE, "base")
     put(home, "said")
-    with places.open() as ws:
+    with opened(places) as ws:
         for number in range(max(1, history)):
             put(places.project, BASE, str(number))
             ws.save("keep" if number else BASE)

@@ -11,6 +11,7 @@ lost, and what the workspace, another pack or the commits still hold comes back.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -18,7 +19,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -35,6 +36,7 @@ KINDS = ("flip", "cut", "zeroed", "gone", "swapped")
 #: Files whose loss costs time and nothing else.
 DISPOSABLE = ("cache", "lock")
 _DENSE = 4096
+_STRETCH = 64
 
 
 def _no_seals() -> None:
@@ -231,9 +233,8 @@ class Sweep:
 
     def trial(self, damage: Damage, turn: int, *, deep: bool) -> None:
         """Damages, looks, judges, and puts right again."""
-        effect = self._effect(damage)
-        if effect == "no effect" and turn % 64:
-            # SQLite itself sees exactly the same: every 64th of these is tried all the same.
+        if damage.kind == "flip" and DATABASE in damage.changed and turn % 512 and self._is_idle(damage):
+            # SQLite itself sees exactly the same: every 512th of these is tried all the same.
             self.tally.did(1, timeline_bytes_that_SQLite_does_not_read=1)
             return
         self.bench.damage(damage.changed)
@@ -246,7 +247,7 @@ class Sweep:
             return
         try:
             seen = look(self.bench, turn, about="" if deep else _about(damage))
-            wrong = seen.wrong + self._unfound(damage, effect, seen)
+            wrong = seen.wrong + self._unfound(damage, seen)
             if deep:
                 wrong += self._heal(damage, seen)
         finally:
@@ -259,34 +260,39 @@ class Sweep:
             self.tally.broke([f"{damage}: {line}" for line in wrong[:3]])
 
     def _effect(self, damage: Damage) -> str:
+        """What a damage that `check` did not find comes to for SQLite itself."""
         data = damage.changed.get(DATABASE)
-        if damage.kind != "flip" or data is None:
+        if data is None:
             return ""
-        now = self._unused(damage) or logical(data)
+        now = logical(data)
         if now == self._logical:
-            return "no effect"
-        return "numbers" if _only_the_count_grew(now, self._logical) else ""
+            return "timeline_bytes_that_SQLite_does_not_read"
+        if _only_the_count_moved(now, self._logical):
+            return "only_the_next_number_is_another"
+        # The number of the format, where it says that there is nothing yet: whoever opens the timeline writes it.
+        return "mended_when_opened" if logical((self.bench.store / DATABASE).read_bytes()) == self._logical else ""
 
-    def _unused(self, damage: Damage) -> Any:
-        """What SQLite sees when all eight bits of a byte are changed, if that is what it always sees: each bit is then idle."""
+    def _is_idle(self, damage: Damage) -> bool:
+        """Whether SQLite sees the same when all bits near this one are changed, where there is nothing: each is idle then."""
         at = int(damage.detail.split()[1])
-        if at not in self._idle:
-            raw = bytearray(self.specimen.files[DATABASE])
-            # Between the pointers to a page's cells and the cells there is nothing.
-            inside = any(low <= at < high for low, high in self._gaps)
-            raw[at] ^= 0xFF
-            self._idle[at] = inside and logical(bytes(raw)) == self._logical
-        return self._logical if self._idle[at] else None
+        if at in self._idle:
+            return self._idle[at]
+        # Between the pointers to a page's cells and the cells there is nothing.
+        low, high = next(((low, high) for low, high in self._gaps if low <= at < high), (at, at))
+        low, high = max(low, at & -_STRETCH), min(high, (at & -_STRETCH) + _STRETCH)
+        raw = bytearray(self.specimen.files[DATABASE])
+        raw[low:high] = bytes(byte ^ 0xFF for byte in raw[low:high])
+        idle = low < high and logical(bytes(raw)) == self._logical
+        self._idle |= dict.fromkeys(range(low, max(high, at + 1)), idle)
+        return idle
 
-    def _unfound(self, damage: Damage, effect: str, seen: Seen) -> list[str]:
+    def _unfound(self, damage: Damage, seen: Seen) -> list[str]:
         """Judges a damage that `check` did not find: there must be a reason, and it is counted."""
         if seen.found:
             self.tally.counts["found"] += 1
             return []
-        if effect == "no effect":
-            self.tally.counts["timeline_bytes_that_SQLite_does_not_read"] += 1
-        elif effect == "numbers":
-            self.tally.counts["only_the_next_number_is_larger"] += 1
+        if effect := self._effect(damage):
+            self.tally.counts[effect] += 1
         elif all(path in DISPOSABLE for path in damage.changed):
             self.tally.counts["disposable"] += 1
             return self._same_status()
@@ -348,14 +354,17 @@ class Sweep:
         return wrong
 
 
-def _only_the_count_grew(now, then) -> bool:
+def _only_the_count_moved(now, then) -> bool:
     """Whether all that changed is SQLite's count of rows, and the next one still comes last and finds a number."""
     if isinstance(now, str) or (now[0], now[1], now[3]) != (then[0], then[1], then[3]):
         return False
     if any(now[2][table] != then[2][table] for table in then[2] if table != "sqlite_sequence"):
         return False
     counts, old = dict(now[2]["sqlite_sequence"]), dict(then[2]["sqlite_sequence"])
-    return counts.keys() == old.keys() and all(isinstance(counts[key], int) and counts[key] >= old[key] for key in old)
+    newest = {key: max((row[0] for row in then[2][key.decode()]), default=0) for key in old}
+    return counts.keys() == old.keys() and all(
+        isinstance(counts[key], int) and newest[key] <= counts[key] < 1 << 62 for key in old
+    )
 
 
 def plan_of(specimen: Specimen, options) -> list[tuple[Damage | tuple[str, int], bool]]:
@@ -370,7 +379,11 @@ def plan_of(specimen: Specimen, options) -> list[tuple[Damage | tuple[str, int],
             (damage, n % 4 == 0) for n, damage in enumerate(rest)
         ]
     chance.shuffle(bits)
-    return [(bit, n % 997 == 0) for n, bit in enumerate(bits)] + [(damage, n % 3 == 0) for n, damage in enumerate(rest)]
+    # What says how all the rest is to be read is small, and each bit of it counts.
+    often = {path: 997 if path.startswith(("objects/", DATABASE, *DISPOSABLE)) else 8 for path in specimen.files}
+    return [(bit, n % often[bit[0]] == 0) for n, bit in enumerate(bits)] + [
+        (damage, n % 3 == 0) for n, damage in enumerate(rest)
+    ]
 
 
 def work(specimen: Specimen, store: Path, plan, tally: Tally, *, alone: bool, until: float) -> None:
@@ -399,6 +412,8 @@ def main() -> int:
         total = sum(map(len, specimen.files.values()))
         print(f"  a store of {len(specimen.files)} files, {total} bytes, {len(specimen.log)} checkpoints", flush=True)
         plan = plan_of(specimen, given)
+        # Millions of tuples that stay: nobody need look through them again and again.
+        gc.freeze()
         tally = Tally("corruption", len(plan), enough=given.enough)
         until = time.monotonic() + given.seconds if given.seconds else float("inf")
         children = [fork(specimen, place, plan, number, given, until) for number in range(1, given.workers)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -14,14 +15,17 @@ from memory import Memory
 from mulligan.diff import extent
 from mulligan.diff.compare import compare_trees
 from mulligan.model.objects import EMPTY_TREE
+from mulligan.timeline import database
+from seals import reseal
 from stores import opened
 from tools import plain_environment, sweep
+from tree import put
 
 HERE = Path(__file__).parent
 #: Those of the corpus that take less than a second; `hostile_stores.py` without names runs all.
 QUICK = (
     *("bomb", "lying_size", "endless_header", "delta_circle", "delta_on_itself", "delta_outside", "delta_bomb"),
-    *("cyclic_tree", "odd_trees", "index_of_lies", "no_files", "config_of_lies", "wrong_types"),
+    *("cyclic_tree", "odd_trees", "index_of_lies", "no_files", "config_of_lies", "wrong_types", "swallowed_pack"),
     *("a trigger", "a view without end", "another schema"),
 )
 
@@ -48,6 +52,33 @@ def test_a_store_that_is_copied_while_it_is_used_is_whole_or_recognised():
     """Reliability row 22."""
     done = run("live_copy.py", "--size", str(sweep(5)), "--seed", "1")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_value_longer_than_any_that_is_written_is_refused_before_it_is_read(ws, project, store, monkeypatch):
+    put(project, "f", "1")
+    ws.save("one", description="d" * 5000)
+    ws.save("two")
+    ws.close()
+    monkeypatch.setattr(database, "_LONGEST", 4096)
+    with mulligan.open(project, store=store) as again:
+        with pytest.raises(mulligan.StoreDamaged, match="too big"):
+            again.log()
+        assert not again.check().ok
+
+
+def test_a_state_that_was_sealed_and_is_none_is_an_error_of_ours_and_found(ws, project, store):
+    put(project, "f", "1")
+    ws.save("one", state={"n": 1})
+    ws.close()
+    connection = sqlite3.connect(store / "timeline.db")
+    with connection:
+        connection.execute("UPDATE checkpoint SET state='{'")
+    connection.close()
+    reseal(store)
+    with mulligan.open(project, store=store) as again:
+        with pytest.raises(mulligan.StoreDamaged, match="state of checkpoint"):
+            again.log()[0].to_dict()
+        assert [problem.checkpoints for problem in again.check().problems] == [(again.log()[0].id,)]
 
 
 def test_a_few_trees_that_hold_each_other_again_and_again_are_not_walked():

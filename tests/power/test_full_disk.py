@@ -56,6 +56,12 @@ def test_an_engine_that_does_not_see_the_wall_is_caught(build: str, operation: s
     assert (done.returncode, "BROKEN" in done.stdout) == (1, True), done.stdout + done.stderr
 
 
+def test_a_doctor_whose_disk_runs_full_leaves_no_empty_log_beside_what_it_put_aside() -> None:
+    """SQLite began one to read the damaged timeline, and could not remove it."""
+    done = run("--wall", "bytes-tmpfs", "--operation", "doctor-record", "--size", str(sweep(24)))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 # -- one disk, looked at closely ------------------------------------------------------------------------
 
 

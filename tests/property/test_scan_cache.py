@@ -21,7 +21,7 @@ from mulligan.model.policy import CapturePolicy, Settings
 from mulligan.scan.cache import Cache
 from mulligan.scan.observer import Observer
 from mulligan.scan.result import Scan
-from scans import later, settings_for
+from scans import later, misjudged, settings_for
 from tools import sweep
 
 
@@ -55,6 +55,8 @@ def test_a_remembering_scan_sees_what_a_fresh_one_sees(tmp_path, seed):
         ws = rng.choice(spaces)
         if rng.random() < 0.2:
             ws.close()
+        unsaved = ws._bench.look().scan if number else None
+        assert unsaved is None or not misjudged(unsaved, ws._bench.vault.objects.read_tree), f"seed {seed}, {number}"
         entry = ws.save(f"{seed}.{number}")
         history.append(entry.id)
         seen = ws._bench.look().scan

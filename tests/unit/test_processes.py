@@ -181,3 +181,26 @@ def test_saves_while_another_process_writes_hold_only_states_that_existed(projec
         child.kill()
         child.communicate()
     assert judge(store, project) == []
+
+
+def test_what_another_process_removed_is_not_relied_on_even_within_one_tick_of_the_clock(
+    project, tmp_path, monkeypatch
+):
+    """The lock carries the mark of the last writer, so that no clock has to tell whether the packs are what they were."""
+    from mulligan.store.objects import ObjectStore
+
+    # As if the directory of packs showed no change.
+    monkeypatch.setattr(ObjectStore, "is_as_left", lambda store: store._complete)
+    store = tmp_path / "store"
+    with mulligan.open(project, store=store) as one, mulligan.open(project, store=store) as other:
+        put(project, "a", b"kept")
+        one.save()
+        put(project, "a", b"gone, and back again")
+        gone = one.save()
+        put(project, "a", b"kept")
+        one.save()
+        other.delete(gone)
+        other.prune()
+        put(project, "a", b"gone, and back again")
+        assert one.cat(one.save(), "a") == b"gone, and back again"
+    assert judge(store) == []

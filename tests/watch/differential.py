@@ -28,7 +28,7 @@ from mulligan.model.policy import CapturePolicy
 from mulligan.scan.cache import Cache
 from mulligan.scan.observer import Observer
 from mulligan.scan.result import Scan
-from scans import settings_for
+from scans import misjudged, settings_for
 from tally import Tally, parser, workplace
 
 
@@ -96,11 +96,12 @@ class Differential:
         wrong = {key: (value, seen(fresh)[key]) for key, value in seen(mine).items() if value != seen(fresh)[key]}
         captured = {(path, mode, oid.hex()) for path, mode, oid in mine.captured()}
         truth = {(path, mode, oid.hex()) for path, mode, oid in fresh.captured()}
-        if wrong or captured != truth:
+        misjudged_changes = misjudged(mine, self.ws._bench.vault.objects.read_tree)
+        if wrong or captured != truth or misjudged_changes:
             steps = " ".join(self.done[-30:])
             raise Missed(
                 f"{self.name}, comparison {self.compared}: {wrong}\n only the watcher: {sorted(captured - truth)}\n"
-                f" only the scan: {sorted(truth - captured)}\n steps: {steps}"
+                f" only the scan: {sorted(truth - captured)}\n changes: {misjudged_changes}\n steps: {steps}"
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -10,13 +11,16 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+import mulligan
+from checker import judge
 from mulligan.cli import thin
 from tools import cli, cli_json, mulligan_argv, plain_environment
 
@@ -132,6 +136,63 @@ def test_settings_that_change_count_from_the_next_command_on(saved, private_home
         assert {row["path"] for row in saved_now["not_captured"]} >= {"src/new.py"}
 
 
+def test_a_watcher_hears_of_changes_after_its_settings_changed(saved, private_home):
+    """The workspace was opened anew for that, and has a new queue."""
+    with watched(saved) as process:
+        wait_until(lambda: hears_notices(process.pid))
+        config = private_home / "xdg-config" / "mulligan" / "config.toml"
+        config.parent.mkdir(parents=True)
+        config.write_text('[capture]\nexclude = ["src/new.py"]\n')
+        cli_json("status", cwd=saved)
+        wait_until(lambda: hears_notices(process.pid))
+
+
+def hears_notices(process: int) -> bool:
+    """Whether a process waits for its queue of notices."""
+    kinds = {each.name: os.readlink(each) for each in Path(f"/proc/{process}/fd").iterdir()}
+    queues = {name for name, kind in kinds.items() if "inotify" in kind}
+    polls = [Path(f"/proc/{process}/fdinfo/{name}").read_text() for name, kind in kinds.items() if "eventpoll" in kind]
+    waited = {line.split()[1] for poll in polls for line in poll.splitlines() if line.startswith("tfd:")}
+    return bool(queues) and queues <= waited
+
+
+def test_a_watcher_that_the_configuration_asks_for_starts_by_itself(saved, private_home):
+    config = private_home / "xdg-config" / "mulligan" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[watch]\nauto = "always"\n')
+    cli_json("status", cwd=saved, MULLIGAN_WATCH="")
+    try:
+        wait_until(lambda: any(name.endswith(".sock") for name in os.listdir(thin.run_directory(dict(os.environ)))))
+        assert cli_json("status", cwd=saved)["watcher"]["active"] is True
+        assert cli_json("watch", "--status", cwd=saved)["watcher"]["running"]
+    finally:
+        assert cli("watch", "--stop", cwd=saved).stdout == "The watcher ended.\n"
+
+
+@pytest.mark.parametrize(("said", "starts"), [("", True), ("found", False), ("0", False)])
+def test_the_hooks_of_an_agent_start_a_watcher_and_other_commands_none(saved, said, starts):
+    event = json.dumps({"hook_event_name": "SessionStart", "session_id": "s", "cwd": str(saved), "source": "startup"})
+    cli_json("status", cwd=saved, MULLIGAN_WATCH=said)
+    assert not cli_json("watch", "--status", cwd=saved)["watcher"]["running"]
+    alike = {"cwd": saved, "env": plain_environment(MULLIGAN_WATCH=said), "text": True}
+    subprocess.run(mulligan_argv("hook", "claude-code"), input=event, check=True, **alike)
+    try:
+        if starts:
+            wait_until(lambda: cli_json("watch", "--status", cwd=saved)["watcher"]["running"])
+        else:
+            assert not cli_json("watch", "--status", cwd=saved)["watcher"]["running"]
+    finally:
+        cli("watch", "--stop", cwd=saved)
+
+
+def test_an_event_larger_than_a_watcher_takes_is_not_run_without_its_words(saved):
+    with watched(saved), connect(saved) as link:
+        link.sendall(request(saved, ["hook", "claude-code"]))
+        assert link.recv(1) == thin.READY
+        link.sendall(thin.GO + b"\xff" * 4)
+        assert link.recv(1) == b""
+
+
 def test_another_store_is_not_the_watchers_affair(saved, tmp_path):
     with watched(saved):
         cli_json("--store", str(tmp_path / "other"), "save", "elsewhere", cwd=saved)
@@ -167,6 +228,18 @@ def test_a_watcher_ends_with_what_it_watches(saved, gone):
         if gone == "exchanged":
             saved.mkdir()
         assert process.wait(timeout=60) == 0
+
+
+def test_a_watcher_that_is_told_to_end_in_the_middle_of_a_command_ends(saved):
+    store = Path(cli_json("status", cwd=saved)["store"])
+    with watched(saved) as process, open(store / "lock", "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        client = subprocess.Popen(mulligan_argv("save"), cwd=saved, env=plain_environment(), stderr=subprocess.PIPE)
+        wait_until(lambda: str(store / "lock") in files_of(process.pid))
+        process.terminate()
+        assert process.wait(timeout=60) == 0
+        assert client.communicate(timeout=60)[1].startswith(b"mulligan: Interrupted.")
+        assert client.returncode == 130
 
 
 def test_a_watcher_that_nobody_asks_ends_by_itself(saved):
@@ -287,20 +360,94 @@ def test_a_killed_client_leaves_a_whole_checkpoint_or_none(saved):
         assert cli("cat", f"{last['id']}:src/new.py", cwd=saved).stdout == "7\n"
 
 
-def test_a_hook_goes_through_the_watcher(saved):
-    event = {
-        "hook_event_name": "PostToolUse",
-        "session_id": "s",
-        "cwd": str(saved),
-        "tool_name": "Edit",
-        "tool_input": {},
-    }
+def holds_a_socket(process: int) -> bool:
+    """Whether a process talks to somebody."""
+    return any("socket" in each for each in files_of(process))
+
+
+def files_of(process: int) -> list[str]:
+    """What a process has open; nothing while that changes."""
+    with suppress(FileNotFoundError):
+        return [os.readlink(each) for each in Path(f"/proc/{process}/fd").iterdir()]
+    return []
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline
+        os.sched_yield()
+
+
+def test_who_interrupts_a_command_is_told_so(saved):
+    with watched(saved) as process:
+        process.send_signal(signal.SIGSTOP)
+        client = subprocess.Popen(mulligan_argv("undo"), cwd=saved, env=plain_environment(), stderr=subprocess.PIPE)
+        try:
+            wait_until(lambda: holds_a_socket(client.pid))
+            client.send_signal(signal.SIGINT)
+            said = client.communicate(timeout=60)[1]
+        finally:
+            process.send_signal(signal.SIGCONT)
+    assert (client.returncode, said[:24]) == (130, b"mulligan: Interrupted. W")
+
+
+def hook_event(project: Path, tool: str = "Edit") -> str:
+    """What an agent tells after a tool."""
+    facts = {"session_id": "s", "cwd": str(project), "tool_name": tool, "tool_input": {}}
+    return json.dumps({"hook_event_name": "PostToolUse", **facts})
+
+
+@pytest.mark.parametrize("before", [[], ["--json"], ["-C", "."]])
+def test_a_hook_goes_through_the_watcher_or_past_it_but_is_never_lost(saved, before):
     with watched(saved):
         done = subprocess.run(
-            mulligan_argv("hook", "claude-code"), cwd=saved, env=plain_environment(), input=json.dumps(event), text=True,
-            capture_output=True, check=True,
+            mulligan_argv(*before, "hook", "claude-code"), cwd=saved, env=plain_environment(), input=hook_event(saved),
+            text=True, capture_output=True, check=True,
         )  # fmt: skip
         assert done.stderr == ""
         newest = cli_json("log", "-n", "1", cwd=saved)["checkpoints"][0]
         assert newest["files_changed"] == ["src/new.py"]
         assert newest["kind"] == "step"
+
+
+def test_a_hook_whose_event_comes_late_is_not_lost(saved):
+    """Half of it is there; the rest comes after the watcher has given up on it."""
+    event = hook_event(saved)
+    with watched(saved):
+        hook = subprocess.Popen(
+            mulligan_argv("hook", "claude-code"), cwd=saved, env=plain_environment(),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert hook.stdin is not None
+        hook.stdin.write(event[:40])
+        hook.stdin.flush()
+        wait_until(lambda: holds_a_socket(hook.pid))
+        wait_until(lambda: not holds_a_socket(hook.pid))
+        out, err = hook.communicate(event[40:], timeout=60)
+        assert (hook.returncode, out, err) == (0, "", "")
+        assert cli_json("log", "-n", "1", cwd=saved)["checkpoints"][0]["files_changed"] == ["src/new.py"]
+
+
+def test_what_cannot_be_printed_is_no_success(saved):
+    with watched(saved), open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            mulligan_argv("cat", "first:src/app.py"), cwd=saved, env=plain_environment(), stdout=full,
+            stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert "No space left" in done.stderr
+
+
+def test_a_watcher_with_nothing_to_do_joins_the_packs_of_many_saves(saved):
+    with mulligan.open(saved) as ws, ws.watch():
+        packs = Path(ws.store_path) / "objects" / "pack"
+        for number in range(60):
+            (saved / "many").write_text(f"{number}")
+            ws.save()
+    assert len(list(packs.glob("*.idx"))) >= 60
+    with watched(saved):
+        while len(list(packs.glob("*.idx"))) > 30:
+            time.sleep(0.05)
+    cli_json("save", cwd=saved, **ALONE)  # the watcher may have been ended in the middle of it
+    assert judge(packs.parent.parent) == []

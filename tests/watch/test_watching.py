@@ -6,12 +6,14 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from bad_watchers import using
 
 import mulligan
+from checker import judge
 from mulligan.safefs import inotify, seam
 from tools import plain_environment
 
@@ -54,6 +56,21 @@ def test_a_save_opens_as_little_in_a_large_project_as_in_a_small_one(tmp_path):
             assert watching.active
             counts.append(opened_by_a_save(ws, project / "d1" / "file"))
     assert counts[0] == counts[1]
+
+
+def test_a_look_that_finds_nothing_new_is_not_made_again(project, ws):
+    """What could not be watched while it was read is looked at once more, not at every save in which nothing changed."""
+    fill(project, 6)
+    ws.save()
+    with ws.watch():
+        ws.save()
+        ws._bench.observer._warm.image.mark_later({b"d1", b"d2"})
+        opened = []
+        for _ in range(3):
+            with seam.using(Counting()) as counting:
+                assert ws.save(if_changed=True) is None
+            opened.append(counting.opened)
+        assert opened[0] > opened[1] == opened[2]
 
 
 def test_watching_begins_with_the_first_checkpoint(project, ws):
@@ -250,18 +267,17 @@ def test_a_forked_process_takes_nothing_from_its_parent(project, ws):
 
 
 def test_a_workspace_that_is_dropped_gives_its_watcher_back(project, store):
+    """At once, and not when the cycle collector finds the time."""
     fill(project, 1)
     program = (
-        "import mulligan, os, sys\n"
+        "import gc, mulligan, os, sys; gc.disable()\n"
         "count = lambda: sum(os.readlink(f'/proc/self/fd/{fd}').endswith('inotify')"
         " for fd in os.listdir('/proc/self/fd') if os.path.lexists(f'/proc/self/fd/{fd}'))\n"
-        "for _ in range(300):\n"
+        "for _ in range(20):\n"
         "    ws = mulligan.open(sys.argv[1], store=sys.argv[2]); ws.watch(); ws.save(); ws.diff()\n"
         "assert ws.status()['watcher']['active'] and count() <= 2, count()\n"
     )
-    subprocess.run(
-        [sys.executable, "-c", program.replace("300", "20"), project, store], env=plain_environment(), check=True
-    )
+    subprocess.run([sys.executable, "-c", program, project, store], env=plain_environment(), check=True)
 
 
 def test_a_checkpoint_that_failed_forgets_nothing(project, ws, monkeypatch):
@@ -278,3 +294,59 @@ def test_a_checkpoint_that_failed_forgets_nothing(project, ws, monkeypatch):
             with pytest.raises(mulligan.MulliganError):
                 ws.save()
         assert ws.save().files_changed == ("d1/file",)
+
+
+def test_notices_that_were_being_read_when_somebody_interrupted_are_not_lost(project, ws, monkeypatch):
+    """An agent that takes longer than it may, or Ctrl-C in a program that goes on."""
+
+    def interrupted(data: bytes) -> Iterator[inotify.Notice]:
+        yield next(inotify.notices(data))
+        raise KeyboardInterrupt
+
+    fill(project, 3)
+    with ws.watch():
+        for name in ("first", "second", "third"):
+            ws.save(name)
+        for number in range(3):
+            (project / f"d{number}" / "file").write_text("another")
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr("mulligan.watch.watcher.notices", interrupted)
+            ws.diff()
+        assert ws.save().files_changed == ("d0/file", "d1/file", "d2/file")
+
+
+def test_an_interruption_between_memory_and_its_sums_costs_a_look_and_nothing_else(project, ws, monkeypatch):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    (project / ".gitignore").write_text("*.log\n")
+    fill(project, 3)
+    with ws.watch():
+        ws.save()
+        (project / "d1" / "x.log").write_text("not captured")
+        (project / "d1" / "more").write_text("more")
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr("mulligan.scan.image.Warm.remember", interrupted)
+            ws.save()
+        (project / "d1" / "x.log").unlink()
+        (project / "d1" / "more").unlink()
+        assert ws.status()["files"] == 4
+        assert ws.save().not_captured == ()
+
+
+def packs_of(store: Path) -> int:
+    return len(list((store / "objects" / "pack").glob("*.idx")))
+
+
+def test_packs_are_joined_between_the_saves_of_a_watched_workspace_and_not_by_one(project, ws, store):
+    with ws.watch():
+        for number in range(60):
+            (project / "a").write_text(f"{number}")
+            ws.save()
+        assert packs_of(store) >= 60
+        ws.tidy()
+        assert packs_of(store) < 30
+        ws.tidy()
+        (project / "a").write_text("more")
+        ws.save()
+    assert judge(store) == []

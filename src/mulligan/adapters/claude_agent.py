@@ -13,7 +13,6 @@ from claude_agent_sdk import HookMatcher
 
 from mulligan.adapters.recorder import Recorder
 from mulligan.hooks.clients import CLIENTS, understand
-from mulligan.hooks.handling import handle
 
 if TYPE_CHECKING:
     from mulligan.engine import Workspace
@@ -32,10 +31,10 @@ def claude_hooks(workspace: Workspace, *, recorder: Recorder | None = None) -> d
     """
     told = recorder or Recorder(workspace, AGENT)
 
-    async def hook(payload: Any, _tool_use_id: str | None, _context: Any) -> dict[str, Any]:
-        event = understand(CLIENTS[AGENT], payload, directory=workspace.root)
-        reply = await asyncio.to_thread(handle, AGENT, event, lambda _: workspace)
-        told.note(reply.message)
-        return {"systemMessage": reply.message} if reply.message else {}
+    async def hook(payload: Any, _tool_use_id: str | None, _context: Any) -> Any:
+        trouble = await asyncio.to_thread(
+            told.take, lambda: understand(CLIENTS[AGENT], payload, directory=workspace.root)
+        )
+        return {"systemMessage": trouble} if trouble else {}
 
     return {event: [HookMatcher(hooks=[hook], timeout=_SECONDS)] for event in EVENTS}

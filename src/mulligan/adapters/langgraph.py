@@ -18,7 +18,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from mulligan.adapters.recorder import Recorder
-from mulligan.errors import MulliganError, UnknownCheckpoint, UserError
+from mulligan.errors import UnknownCheckpoint, UserError
 
 if TYPE_CHECKING:
     from mulligan.engine import Workspace
@@ -67,8 +67,8 @@ class FilesBeside:
         try:
             saved = self.workspace.save(kind="step", if_changed=True, metadata={"langgraph": about})
             held = saved.id if saved is not None else self.workspace.position()
-        except (MulliganError, OSError) as error:
-            self.recorder.note(f"mulligan could not save the files beside a checkpoint of LangGraph: {error}")
+        except Exception as error:  # noqa: BLE001 - the graph is never stopped for a mistake of ours
+            self.recorder.note(self.recorder.failed(error))
             return metadata
         return {**metadata, KEY: held}
 

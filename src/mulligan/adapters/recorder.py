@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from mulligan.hooks.events import Event
-from mulligan.hooks.handling import handle
+from mulligan.hooks.handling import failed, handle
+from mulligan.hooks.summary import summary
 from mulligan.model.deed import PROMPT, Deed
-from mulligan.present.text import shorten
 
 if TYPE_CHECKING:
     from mulligan.engine import Workspace
@@ -33,8 +34,22 @@ class Recorder:
         """Saves what changed, with its cause."""
         if kind == PROMPT and not call:
             call = uuid4().hex  # two prompts in the same words are two prompts
-        deed = Deed(self.agent, self.session, kind, tool=tool, call=call, text=shorten(text, _TEXT))
-        self.note(handle(self.agent, Event(deed, self.workspace.root), lambda _: self.workspace).message)
+        deed = Deed(self.agent, self.session, kind, tool=tool, call=call, text=summary(text, longest=_TEXT))
+        self.take(lambda: Event(deed, self.workspace.root))
+
+    def take(self, event: Callable[[], Event]) -> str:
+        """Does what an event asks for; returns what went wrong, empty for nothing. No trouble of ours stops the agent."""
+        try:
+            trouble = handle(self.agent, event(), lambda _: self.workspace).message
+        except Exception as error:  # noqa: BLE001 - the one boundary of this door
+            trouble = self.failed(error)
+        self.note(trouble)
+        return trouble
+
+    def failed(self, error: Exception) -> str:
+        """Returns that something could not be saved, and why; `mulligan status` remembers it."""
+        deed = Deed(self.agent, self.session, "unknown")
+        return failed(self.agent, deed, self.workspace.settings, f"{type(error).__name__}: {error}.").message
 
     async def tell(self, kind: str, *, tool: str = "", call: str = "", text: str = "") -> None:
         """The same, without blocking the event loop; whoever awaits it knows that the state is held."""

@@ -12,15 +12,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TextIO
 
 from mulligan.errors import MulliganError, NothingSaved, UnsafePath, UserError
+from mulligan.model.typed import TYPE_CHECKING, Any, TextIO
 from mulligan.present.text import Style
 
 if TYPE_CHECKING:
     from mulligan.engine import Workspace
     from mulligan.model.policy import Settings
     from mulligan.present.progress import ProgressLine
+    from mulligan.scan.early import Early
 
 
 class Declined(BaseException):
@@ -94,6 +95,7 @@ class Context:
         self._wait = wait
         self._opened: Workspace | None = None
         self._progress: ProgressLine | None = None
+        self._early: Early | None = None
 
     # -- the workspace --------------------------------------------------------------------------
 
@@ -133,12 +135,20 @@ class Context:
             return self.adopt(self._lend(settings))
         from mulligan.engine import Workspace
 
-        return self.adopt(Workspace(settings))
+        workspace = Workspace(settings)
+        workspace.expect(self._early)
+        return self.adopt(workspace)
 
-    @property
-    def watch_wanted(self) -> bool:
-        """Whether the user wants the workspace that was opened to be watched from now on."""
-        return self._opened is not None and self._opened.settings.watch.auto
+    def look_early(self) -> None:
+        """Begins to look at the workspace while the engine is being loaded; for a command that looks at everything."""
+        if self._lend is None and self._opened is None and self._early is None:
+            from mulligan.scan.early import look_early
+
+            self._early = look_early(self.settings)
+
+    def wants_watcher(self, command: str) -> bool:
+        """Returns whether the workspace that a command opened is to be watched from now on."""
+        return self._opened is not None and self._opened.settings.watch.is_started_by(command)
 
     def use(self, directory: str) -> None:
         """Makes a directory the workspace, as `-C` does; for a command with an option of its own for it."""
@@ -228,6 +238,8 @@ class Context:
     def close(self) -> None:
         """Closes the workspace, if it was opened."""
         self.quiet()
+        if self._early is not None:
+            self._early.close()
         if self._opened is not None and self._lend is None:
             self._opened.close()
         elif self._opened is not None:

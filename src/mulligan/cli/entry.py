@@ -11,13 +11,13 @@ import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TextIO
 
 from mulligan.cli.command import Command, Result
 from mulligan.cli.context import Context, Lender
-from mulligan.cli.thin import HANDED_ON
+from mulligan.cli.thin import HANDED_ON, NO_START
 from mulligan.cli.usage import UsageError, build_parser, load, parse, split_command, wants
 from mulligan.errors import MulliganError
+from mulligan.model.typed import Any, NamedTuple, TextIO
 from mulligan.present.visible import visible
 
 INTERRUPTED = 130
@@ -51,7 +51,20 @@ def run(words: list[str], environ: Mapping[str, str], lend: Lender | None = None
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one boundary of this door
         code = _explain(error, words, environ, as_json=as_json)
         # Agents take exit code 2 of a hook for the order to stop the tool.
-        return 1 if code == 2 and words[:1] == ["hook"] else code
+        return 1 if code == 2 and _is_hook(words) else code
+
+
+def _is_hook(words: list[str]) -> bool:
+    try:
+        return split_command(words).command == "hook"
+    except UsageError:
+        return False
+
+
+def explain(error: BaseException, words: list[str]) -> int:
+    """Says what went wrong before or after a command; returns the exit code."""
+    _steady_streams()
+    return _explain(error, words, os.environ, as_json=wants(words, "--json"))
 
 
 def _dispatch(words: list[str], around: Circumstances, *, as_json: bool) -> int:
@@ -112,14 +125,14 @@ def _run(name: str, command: Command, words: list[str], around: Circumstances) -
         _remark(context)
         context.close()
     if around.lend is None and name in HANDED_ON:
-        _keep_warm(context)
+        _keep_warm(context, name)
     return result.exit_code
 
 
-def _keep_warm(context: Context) -> None:
-    """Starts a watcher for the commands to come, where the user's configuration asks for it; nobody waits for it."""
+def _keep_warm(context: Context, name: str) -> None:
+    """Starts a watcher for the commands to come, where the user's configuration wants it; nobody waits for it."""
     try:
-        if context.watch_wanted:
+        if context.environ.get("MULLIGAN_WATCH") not in NO_START and context.wants_watcher(name):
             from mulligan.cli.commands.watch import start
             from mulligan.cli.serving import IDLE, keep_warm
 
@@ -175,7 +188,7 @@ def _account(error: BaseException, words: list[str], environ: Mapping[str, str])
     if isinstance(error, MulliganError):
         return error.message, error.hint, error.exit_code
     if isinstance(error, KeyboardInterrupt):
-        return "Interrupted. Nothing is half done.", "", INTERRUPTED
+        return str(error) or "Interrupted. Nothing is half done.", "", INTERRUPTED
     if isinstance(error, OSError) and error.errno in _REFUSALS:
         where = f": {error.filename}" if isinstance(error.filename, str) else ""
         return f"The system refused ({error.strerror}{where}). What was saved before is untouched.", "", 1

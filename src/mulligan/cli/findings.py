@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from mulligan.model.typed import Any
 from mulligan.present.text import Style, some
 from mulligan.present.visible import visible
 

@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "forget": "Remove a path from all history",
     "status": "Show scope, budget, size, and anything unprotected",
     "watch": "Keep a workspace warm, so that commands cost what changed",
+    "compile": "Build the optional compiled part, for larger projects",
     "check": "Verify every byte of the store",
     "doctor": "Repair the store and finish what was cut short",
     "stores": "List every store on this machine and its size",
@@ -38,7 +39,7 @@ COMMANDS: dict[str, str] = {
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Every day": ("save", "log", "show", "diff", "restore", "cat", "undo", "redo"),
-    "The store": ("status", "watch", "rm", "gc", "forget", "check", "doctor", "stores", "adopt"),
+    "The store": ("status", "watch", "compile", "rm", "gc", "forget", "check", "doctor", "stores", "adopt"),
     "With agents": ("mcp", "run", "history", "rollback", "repl", "checkpoint", "hook"),
     "Getting started": ("demo", "install", "completion"),
 }

@@ -19,11 +19,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.cli import thin
 from mulligan.cli.context import Declined
 from mulligan.errors import MulliganError, UserError
+from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from mulligan.engine import Workspace
@@ -126,7 +126,8 @@ def running(place: Place) -> int:
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return int(os.pread(fd, 32, 0).split()[0] or 0)
+        written = os.pread(fd, 32, 0).split()
+        return int(written[0]) if written else 0  # it begins at this very moment
     finally:
         os.close(fd)
     return 0
@@ -163,7 +164,6 @@ class Server:
         self._identities = self._now()
         self._clients: dict[int, Client] = {}
         self._selector = selectors.DefaultSelector()
-        self._queue = -1
 
     def _now(self) -> tuple[tuple[int, int], ...]:
         found = [os.stat(path) for path in (self.workspace.root, self.workspace.store_path)]
@@ -179,6 +179,7 @@ class Server:
             os.unlink(self._place.socket)
         folder = os.open(self._place.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        mine = -1
         try:
             listener.bind(f"/proc/self/fd/{folder}/{self._place.name}.sock")
             os.chmod(self._place.socket, 0o600)
@@ -213,8 +214,11 @@ class Server:
     # -- the loop -------------------------------------------------------------------------------
 
     def _turn(self, listener: socket.socket) -> None:
-        self._follow_queue()
-        for key, _ in self._selector.select(_LOOK):
+        happened = self._wait()
+        if not happened and not self._clients:
+            with suppress(MulliganError):  # somebody else writes, or the store is in trouble: a command will tell
+                self.workspace.tidy()
+        for key, _ in happened:
             if key.fileobj is listener:
                 self._welcome(listener)
             elif key.data is None:
@@ -225,17 +229,17 @@ class Server:
         for client in [each for each in self._clients.values() if each.deadline < now]:
             self._drop(client)
 
-    def _follow_queue(self) -> None:
-        """Listens to the kernel's notices too, so that their queue does not run over."""
-        fd = self.workspace.notices()
-        if fd == self._queue:
-            return
-        if self._queue >= 0:
-            with suppress(KeyError, ValueError, OSError):
-                self._selector.unregister(self._queue)
-        self._queue = fd
-        if fd >= 0:
-            self._selector.register(fd, selectors.EVENT_READ)
+    def _wait(self) -> list[tuple[selectors.SelectorKey, int]]:
+        """Waits for clients, and for the kernel's notices too, so that their queue does not run over."""
+        queue = self.workspace.notices()
+        if queue < 0:
+            return self._selector.select(_LOOK)
+        # For this wait alone: a command may close the queue, and its number is another file's, or another queue's, by then.
+        self._selector.register(queue, selectors.EVENT_READ)
+        try:
+            return self._selector.select(_LOOK)
+        finally:
+            self._selector.unregister(queue)
 
     def _welcome(self, listener: socket.socket) -> None:
         try:
@@ -267,8 +271,8 @@ class Server:
                     self._drop(client)
                 return
             self._answer(client, frame)
-        except (OSError, ValueError, IndexError, LookupError, Declined):
-            pass  # a client that says nothing sensible, or went away, or is somebody else's: it does its work itself
+        except (OSError, ValueError, LookupError, OverflowError, Declined):
+            pass  # a client that says nothing sensible, went away, or wants more than a frame holds: it does its work itself
         self._drop(client)
 
     # -- one command ----------------------------------------------------------------------------
@@ -285,7 +289,9 @@ class Server:
         if self._take(link, 1) != thin.GO:
             return
         size = int.from_bytes(self._take(link, 4), "big")
-        data = self._take(link, size) if size <= _LARGEST_INPUT else b""
+        if size > _LARGEST_INPUT:
+            raise Declined
+        data = self._take(link, size)
         try:
             code, out, err = self._run(request, data)
             answer = [thin.DONE, str(code).encode(), out, err]
@@ -308,7 +314,7 @@ class Server:
         return b"".join(parts)
 
     def _run(self, request: Request, data: bytes) -> tuple[int, bytes, bytes]:
-        from mulligan.cli.entry import run
+        from mulligan.cli.entry import INTERRUPTED, run
 
         try:
             os.chdir(request.directory)
@@ -322,6 +328,8 @@ class Server:
                 code = run(request.words, request.environ, self._lend)
                 sys.stdout.flush()
                 sys.stderr.flush()
+                if code == INTERRUPTED:
+                    self.stop()  # a client's Ctrl-C does not come here: it was meant for the watcher
                 return code, out.getvalue(), err.getvalue()
         finally:
             os.chdir("/")
@@ -384,8 +392,8 @@ def _screens(request: Request, data: bytes) -> Iterator[tuple[io.BytesIO, io.Byt
 
 
 def keep_warm(settings: Settings, environ: dict[str, str]) -> bool:
-    """Returns whether a watcher should be started for the commands to come: the user wants one, and there is none."""
-    if not settings.watch.auto or not os.path.isdir(settings.store):
+    """Returns whether a watcher can be started for the commands to come, and there is none."""
+    if not os.path.isdir(settings.store):
         return False
     place = place_of(settings, environ)
     if not place.directory or running(place):

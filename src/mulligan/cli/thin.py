@@ -9,8 +9,13 @@ given up here is never run there.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+
+TYPE_CHECKING = False  # not from `typing`, which costs more than all the rest here
+if TYPE_CHECKING:
+    from _socket import socket
 
 # A command that is not here, and a word that is not understood here, go the long way.
 HANDED_ON = frozenset({"save", "log", "show", "diff", "restore", "cat", "undo", "redo", "status", "hook"})
@@ -21,8 +26,12 @@ _VARIABLES = ("HOME", "XDG_", "MULLIGAN_", "NO_COLOR", "TERM", "TMPDIR", "CLAUDE
               "CURSOR_PROJECT_DIR")  # fmt: skip
 LARGEST_REQUEST = 1 << 20
 _READY_WAIT = 5.0
+_INPUT_WAIT = 2_000  # milliseconds; the watcher waits a little longer for it
 _NUMBER = 4
 _SO_PEERCRED = 17
+# What MULLIGAN_WATCH may say: ask no watcher, or only one that is there already; neither starts one.
+ALONE = "0"
+NO_START = frozenset({ALONE, "found"})
 PROTOCOL = b"1"
 READY, GO = b"R", b"G"
 DONE, DECLINED = b"done", b"declined"
@@ -33,12 +42,32 @@ Environ = "os._Environ[str] | dict[str, str]"
 def main(argv: list[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    answered = _ask(words) if argv is None else None
+    try:
+        answered = _ask(words) if argv is None else None
+    except KeyboardInterrupt:
+        return _explained(
+            KeyboardInterrupt("Interrupted. What the watcher had begun it ends: nothing is half done."), words
+        )
     if answered is not None:
         return answered
     from mulligan.cli.entry import main as run
 
     return run(words)
+
+
+def process() -> int:
+    """Runs the command of this process and ends it; returns the exit code where Python itself should end it."""
+    code = main()
+    if _understand(sys.argv[1:])[0] not in HANDED_ON or sys.flags.dev_mode or sys.gettrace() is not None:
+        return code
+    # Everything is written and closed, and to take an interpreter apart costs 5 ms.
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except (OSError, ValueError):
+        return code  # Python says in its own way what is wrong with a stream
+    os._exit(code)
 
 
 # -- where a watcher listens --------------------------------------------------------------------
@@ -101,7 +130,7 @@ def _ask(words: list[str]) -> int | None:
     """Returns the exit code of a command that a watcher ran; None when it has to be run here."""
     environ = dict(os.environ)
     command, directory = _understand(words)
-    if command not in HANDED_ON or environ.get("MULLIGAN_WATCH") == "0" or sys.flags.dev_mode:
+    if command not in HANDED_ON or environ.get("MULLIGAN_WATCH") == ALONE or sys.flags.dev_mode:
         return None
     try:
         if _needs_a_person(command, words):
@@ -134,10 +163,11 @@ def _understand(words: list[str]) -> tuple[str, str]:
 
 
 def _needs_a_person(command: str, words: list[str]) -> bool:
-    """Returns whether somebody is there to be asked, or shown how far the work is."""
+    """Returns whether somebody is there to be asked, or typed a hook: agents call it by its plain name, and send the event."""
     if command == "hook":
-        return sys.stdin is None or sys.stdin.isatty()
-    asks = command == "restore" and not {"-y", "--yes", "--dry-run", "--json"} & set(words)
+        return sys.stdin is None or sys.stdin.isatty() or words[0] != "hook" or any(w.startswith("-") for w in words)
+    options = words[: words.index("--")] if "--" in words else words
+    asks = command == "restore" and not {"-y", "--yes", "--dry-run", "--json"}.intersection(options)
     return asks and sys.stdin is not None and sys.stdin.isatty()
 
 
@@ -183,12 +213,12 @@ def _converse(sockets: list[str], command: str, words: list[str], environ: dict[
     return None
 
 
-def _connected(link: object, path: str) -> bool:
+def _connected(link: socket, path: str) -> bool:
     """Connects; by a descriptor of the directory, since a socket's path has little room."""
     folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        link.settimeout(_READY_WAIT)  # type: ignore[attr-defined]
-        link.connect(f"/proc/self/fd/{folder}/{os.path.basename(path)}")  # type: ignore[attr-defined]
+        link.settimeout(_READY_WAIT)
+        link.connect(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
     except OSError:
         return False
     finally:
@@ -196,25 +226,28 @@ def _connected(link: object, path: str) -> bool:
     return peer_of(link) == os.geteuid()
 
 
-def peer_of(link: object) -> int:
+def peer_of(link: socket) -> int:
     """Returns the user at the other end."""
-    found = link.getsockopt(1, _SO_PEERCRED, 12)  # type: ignore[attr-defined]
+    found = link.getsockopt(1, _SO_PEERCRED, 12)
     return int.from_bytes(found[4:8], sys.byteorder)
 
 
-def _order(link: object, command: str, words: list[str], environ: dict[str, str]) -> int | None:
+def _order(link: socket, command: str, words: list[str], environ: dict[str, str]) -> int | None:
     request = pack(_request(words, environ))
     if len(request) > LARGEST_REQUEST:
         return None
-    link.sendall(request)  # type: ignore[attr-defined]
+    link.sendall(request)
     if _receive(link, 1) != READY:
         return None
-    data = sys.stdin.buffer.read() if command == "hook" and len(words) == 2 else b""
+    data, whole = _event() if command == "hook" and len(words) == 2 else (b"", True)
+    if not whole:
+        _give_back(data, io.FileIO(0, closefd=False))
+        return None
     begun = False
     try:
-        link.sendall(GO + len(data).to_bytes(_NUMBER, "big") + data)  # type: ignore[attr-defined]
+        link.sendall(GO + len(data).to_bytes(_NUMBER, "big") + data)
         begun = True
-        link.settimeout(None)  # type: ignore[attr-defined]
+        link.settimeout(None)
         size = int.from_bytes(_receive(link, _NUMBER), "big")
         answer = unpack(_receive(link, size))
     except (OSError, ValueError):
@@ -222,9 +255,27 @@ def _order(link: object, command: str, words: list[str], environ: dict[str, str]
     if answer[0] != DONE:
         _give_back(data)
         return None
-    _write(1, answer[2])
-    _write(2, answer[3])
+    try:
+        _write(1, answer[2])
+        _write(2, answer[3])
+    except OSError as error:
+        return _explained(error, words)
     return int(answer[1])
+
+
+def _event() -> tuple[bytes, bool]:
+    """Returns what stdin holds, and whether that is all: an agent that leaves it open is not waited for here."""
+    import select
+
+    parts: list[bytes] = []
+    waiting = select.poll()
+    waiting.register(0, select.POLLIN)
+    while waiting.poll(_INPUT_WAIT):
+        part = os.read(0, 1 << 16)
+        if not part:
+            return b"".join(parts), True
+        parts.append(part)
+    return b"".join(parts), False
 
 
 def _request(words: list[str], environ: dict[str, str]) -> list[bytes]:
@@ -240,10 +291,10 @@ def _request(words: list[str], environ: dict[str, str]) -> list[bytes]:
     return [*facts, str(len(words)).encode(), *map(os.fsencode, words), *map(os.fsencode, told)]
 
 
-def _receive(link: object, size: int) -> bytes:
+def _receive(link: socket, size: int) -> bytes:
     parts, left = [], size
     while left:
-        part = link.recv(min(left, 1 << 20))  # type: ignore[attr-defined]
+        part = link.recv(min(left, 1 << 20))
         if not part:
             raise OSError("the watcher ended")
         parts.append(part)
@@ -264,19 +315,40 @@ def _cut_short(command: str, data: bytes, *, begun: bool) -> int | None:
     return 1
 
 
-def _give_back(data: bytes) -> None:
-    if data:
-        import io
+def _give_back(data: bytes, rest: io.RawIOBase | None = None) -> None:
+    """Makes stdin what it was before it was read."""
+    if data or rest is not None:
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(_Again(data, rest)), encoding="utf-8")
 
-        sys.stdin = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8")
+
+class _Again(io.RawIOBase):
+    """Bytes that were read once, and whatever comes behind them."""
+
+    def __init__(self, data: bytes, rest: io.RawIOBase | None) -> None:
+        self._data, self._rest = io.BytesIO(data), rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int | None:  # type: ignore[override]  # the buffer is any writable one
+        return self._data.readinto(buffer) or (self._rest.readinto(buffer) if self._rest is not None else 0)
+
+
+def _explained(error: BaseException, words: list[str]) -> int:
+    """Says what went wrong on the way from or to the watcher, as any command would; returns the exit code."""
+    from mulligan.cli.entry import explain
+
+    return explain(error, words)
 
 
 def _write(fd: int, data: bytes) -> None:
+    """Writes all of it; a stream that was closed, or that nobody reads any more, is no trouble of ours."""
     view = memoryview(data)
     try:
         while view:
             view = view[os.write(fd, view) :]
-    except BrokenPipeError:
-        pass  # whoever read our output has read enough; the work is done
-    except OSError:
-        pass  # a stream that was closed before we began
+    except OSError as error:
+        import errno
+
+        if error.errno not in {errno.EBADF, errno.EPIPE}:
+            raise

@@ -10,11 +10,11 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn, cast
 
 from mulligan.cli.command import Command
 from mulligan.cli.registry import COMMANDS, EXIT_CODES, module_of
 from mulligan.errors import UserError
+from mulligan.model.typed import NamedTuple, NoReturn, cast
 
 WITH_VALUE = ("-C", "--store", "--wait")
 FLAGS = ("--json", "-h", "--help", "--version")
@@ -75,6 +75,11 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises UsageError."""
         raise UsageError(message[:1].upper() + message[1:].rstrip(".") + ".", hint=f"See: {self.prog} -h")
+
+
+# argparse has its few words translated, and nobody ships translations of them: the first one costs a search of the disk and
+# the import of `locale`.
+argparse._ = str  # type: ignore[attr-defined]
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):

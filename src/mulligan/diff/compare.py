@@ -8,12 +8,12 @@ Python can recurse.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from mulligan.diff.extent import Extent
 from mulligan.errors import MulliganError
 from mulligan.model.objects import EMPTY_TREE, MODE_DIR, TreeEntry
 from mulligan.model.paths import join
+from mulligan.model.typed import NamedTuple
 
 ReadTree = Callable[[bytes], list[TreeEntry]]
 

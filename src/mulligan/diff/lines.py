@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+
+from mulligan.model.typed import NamedTuple
 
 BUDGET = 4_000_000
 MAX_EDITS = 256

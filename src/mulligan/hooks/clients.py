@@ -13,11 +13,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
 
 from mulligan.hooks.events import NOTHING, Event
 from mulligan.hooks.summary import summary
 from mulligan.model.deed import AFTER, BEFORE, COMPACT, END, FAILED, PROMPT, SESSION, STOP, SUBAGENT, Deed
+from mulligan.model.typed import Any, NamedTuple
 
 Payload = Mapping[str, Any]
 
@@ -70,7 +70,10 @@ _READING = {
         "TaskCreate TaskUpdate TaskList TaskGet ExitPlanMode EnterPlanMode ListMcpResourcesTool ReadMcpResourceTool Skill "
         "KillShell TaskStop"
     ),
-    "codex": _words("read_file list_dir grep_files view_image web_search update_plan"),
+    "codex": _words(
+        "read_file list_dir grep_files view_image web_search update_plan collaborationspawn_agent collaborationwait_agent "
+        "collaborationlist_agents collaborationsend_message collaborationfollowup_task collaborationinterrupt_agent"
+    ),
     "gemini": _words(
         "read_file read_many_files list_directory glob search_file_content grep_search google_web_search web_fetch "
         "save_memory write_todos ask_user"

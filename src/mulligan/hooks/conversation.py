@@ -14,12 +14,12 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
 
 from mulligan.errors import UserError
 from mulligan.hooks.clients import CLIENTS
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.deed import Deed
+from mulligan.model.typed import Any, NamedTuple
 from mulligan.safefs.userfile import read_user_part, write_private_file
 from mulligan.scan.redaction import LEFT_OUT, redact
 from mulligan.scan.secrets import secret_name
@@ -27,7 +27,13 @@ from mulligan.scan.secrets import secret_name
 NAME = "conversation"
 #: Of what was said since the last checkpoint, the newest part.
 MOST_COPIED = 64 << 10
+#: Before that: where the calls are looked for whose results come now.
+LOOKED_BACK = 256 << 10
 LARGEST = 256 << 20
+_CALLS = frozenset({"tool_use", "function_call", "custom_tool_call", "local_shell_call"})
+_OF_CALL = ("call_id", "tool_use_id")
+_GIVEN = ("input", "arguments", "args", "action")
+_ANSWERS = frozenset({"result", "output", "resultDisplay"})
 _PATH = re.compile(r"[^\s\"'`;|&<>()=]+")
 _RESUME = {"claude-code": "claude --resume {}", "codex": "codex resume {}"}
 _OTHERWISE = {
@@ -43,7 +49,8 @@ def conversation(deed: Deed, since: int) -> dict[str, Any]:
     found: dict[str, Any] = {"agent": deed.agent, "session": deed.session, "path": deed.transcript, "at": deed.at}
     if deed.transcript and deed.at:
         begin = max(since if since <= deed.at else 0, deed.at - 4 * MOST_COPIED)
-        lines = list(_filtered(_part(deed.transcript, begin, deed.at)))
+        back = min(begin, LOOKED_BACK)
+        lines = list(_filtered(_part(deed.transcript, begin - back, deed.at), back))
         kept: list[str] = []
         room = MOST_COPIED
         for line in reversed(lines):
@@ -64,39 +71,71 @@ def _part(path: str, begin: int, end: int) -> bytes:
         return b""  # gone since, or no regular file: the position alone is kept
 
 
-def _filtered(data: bytes) -> Iterator[str]:
-    """Yields lines of a transcript with secrets left out; a line that is no JSON object is left out."""
-    secret: set[str] = set()
-    for line in data.splitlines():
+def _filtered(data: bytes, begin: int) -> Iterator[str]:
+    """Yields lines of a transcript, from a position on, with secrets left out; a line that is no JSON object is left out."""
+    calls, at = _Calls(), 0
+    for line in data.splitlines(keepends=True):
+        told, at = at >= begin, at + len(line)
+        if not told and b"call" not in line and b"tool_use" not in line:
+            continue
         try:
-            message = json.loads(line)
-        except ValueError:
-            continue  # the beginning of it is in an earlier copy, or its end is not written yet
-        yield json.dumps(_clean(message, secret), ensure_ascii=False)
+            cleaned = calls.clean(json.loads(line))
+        except (ValueError, RecursionError):
+            continue  # the beginning of it is in an earlier copy, its end is not written yet, or nobody could read it
+        if told:
+            yield json.dumps(cleaned, ensure_ascii=False)
 
 
-def _clean(value: Any, secret: set[str]) -> Any:
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, list):
-        return [_clean(each, secret) for each in value]
-    if not isinstance(value, dict):
-        return value
-    call = value.get("id") or value.get("call_id") or value.get("tool_use_id")
-    if isinstance(call, str):
-        if call in secret and value.get("type") not in {"tool_use", "function_call", "custom_tool_call"}:
-            return {
-                **{key: value[key] for key in value if key in {"type", "tool_use_id", "call_id"}},
-                "content": LEFT_OUT,
-            }
-        if _names_a_secret(value.get("input", value.get("arguments"))):
-            secret.add(call)
-    named = value.get("filePath") or value.get("file_path")
-    if isinstance(named, str) and _is_secret(named) and "content" in value:
-        value = {**value, "content": LEFT_OUT}
-    if secret and "toolUseResult" in value and LEFT_OUT in json.dumps(_clean(value.get("message"), secret)):
-        value = {**value, "toolUseResult": LEFT_OUT}
-    return {key: _clean(each, secret) for key, each in value.items()}
+class _Calls:
+    """
+    The calls of tools that a transcript told of so far, and those that name a secret.
+
+    A result of a call that was not seen may be anything, and is left out.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._secret: set[str] = set()
+
+    def clean(self, value: Any) -> Any:
+        """Returns a part of a transcript with secrets left out, and takes note of the calls in it."""
+        if isinstance(value, str):
+            return redact(value)
+        if isinstance(value, list):
+            return [self.clean(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        if str(value.get("type")) not in _CALLS and not self._vouched(value):
+            kept = {key: value[key] for key in value if key in {"type", *_OF_CALL}}
+            return {**kept, "content": LEFT_OUT}
+        if self._is_secret_call(value):
+            value = {key: LEFT_OUT if key in _ANSWERS else each for key, each in value.items()}
+        named = value.get("filePath") or value.get("file_path")
+        if isinstance(named, str) and _is_secret(named) and "content" in value:
+            value = {**value, "content": LEFT_OUT}
+        if "toolUseResult" in value and LEFT_OUT in json.dumps(self.clean(value.get("message"))):
+            value = {**value, "toolUseResult": LEFT_OUT}
+        return {key: self._named(key, each) for key, each in value.items()}
+
+    def _named(self, key: str, value: Any) -> Any:
+        """Returns a value that has a name, which may say that it is a secret."""
+        if isinstance(value, str):
+            return redact(f"{key}={value}").removeprefix(f"{key}=")
+        return self.clean(value)
+
+    def _vouched(self, value: dict[str, Any]) -> bool:
+        """Returns whether a part is about no call, or about one that was seen and names no secret."""
+        ids = {value[key] for key in _OF_CALL if isinstance(value.get(key), str)}
+        return not ids or bool(ids & self._seen - self._secret)
+
+    def _is_secret_call(self, value: dict[str, Any]) -> bool:
+        ids = {value[key] for key in ("id", *_OF_CALL) if isinstance(value.get(key), str)}
+        given = [value[key] for key in _GIVEN if value.get(key)]
+        secret = bool(ids) and any(map(_names_a_secret, given))
+        if given or str(value.get("type")) in _CALLS:
+            self._seen |= ids
+            self._secret |= ids if secret else set()
+        return secret
 
 
 def _names_a_secret(given: Any) -> bool:
@@ -137,7 +176,9 @@ def resume(place: Mapping[str, Any], fresh_id: str) -> tuple[Resumed, Callable[[
         return Resumed("", _OTHERWISE.get(str(agent), "").format(session)), _nothing
     if not at:
         return Resumed("", f"nothing was said before: start {_RESUME[str(agent)].split()[0]} anew"), _nothing
-    data = _part(str(path), 0, int(at)) if int(at) <= LARGEST else b""
+    # The file is named after its session; one that is not would be written over, and not be found again.
+    known = bool(session) and str(session) in os.path.basename(str(path))
+    data = _part(str(path), 0, int(at)) if int(at) <= LARGEST and known else b""
     if len(data) < int(at):
         raise UserError(
             f"The transcript {path} does not hold this conversation any more. Nothing was changed.",

@@ -11,13 +11,13 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import MulliganError, Unprotectable
 from mulligan.hooks.events import Event, Reply
 from mulligan.hooks.replies import CANNOT_ASK
 from mulligan.model.checkpoint import moment
 from mulligan.model.deed import BEFORE, SESSION, Deed
+from mulligan.model.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mulligan.engine import Workspace
@@ -57,7 +57,7 @@ def failed(agent: str, deed: Deed, settings: Settings | None, why: str) -> Reply
     """Remembers that protection failed, and says so."""
     from mulligan.timeline import failures
 
-    remembered = "see: mulligan status"
+    remembered = "see: mulligan status" if settings is not None else "it is noted nowhere else"
     try:
         if settings is not None:
             at = moment(time.time_ns()).isoformat(timespec="seconds")

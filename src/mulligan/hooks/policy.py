@@ -8,7 +8,8 @@ work with them. The reading of command lines is the loop's own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+
+from mulligan.model.typed import Any
 
 #: What the reasons of the loop begin with, for the commands meant here.
 _MEANT = (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+
+from mulligan.model.typed import Any
 
 LONGEST = 200
 _TELLING = (

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from mulligan.install.editing import Wiring
 from mulligan.install.hook_files import HOOKS, is_ours
-from mulligan.install.targets import SCOPES
+from mulligan.install.targets import SCOPES, Home
 from mulligan.install.wiring import AGENTS, mark_of
 from mulligan.safefs.userfile import read_user_file
 
@@ -36,7 +36,7 @@ class Wired(NamedTuple):
         return {"agent": self.agent, "files": list(self.files), "problem": self.problem}
 
 
-def check(*, project: str, home: str, heard: dict[str, float]) -> list[Wired]:
+def check(*, project: str, home: Home, heard: dict[str, float]) -> list[Wired]:
     """Returns the agents that are wired up here; `heard` says when each was last heard of."""
     found = []
     for agent in AGENTS.values():
@@ -51,7 +51,7 @@ def check(*, project: str, home: str, heard: dict[str, float]) -> list[Wired]:
     return found
 
 
-def _problem(agent: str, files: list[str], home: str, heard: float | None) -> str:
+def _problem(agent: str, files: list[str], home: Home, heard: float | None) -> str:
     gone = [path for file in files if (path := _missing_python(file))]
     if gone:
         return f"{gone[0]} is gone, so the hooks do nothing. Again: mulligan install {agent}"
@@ -88,11 +88,11 @@ def _missing_python(path: str) -> str:
     return python if os.path.isabs(python) and not os.path.exists(python) else ""
 
 
-def codex_untrusted(path: str, home: str) -> list[str]:
+def codex_untrusted(path: str, home: Home) -> list[str]:
     """Returns the events of a Codex hooks file for which its user has approved no hook of ours."""
     try:
         hooks = json.loads(_read(path) or "{}").get(HOOKS, {})
-        state = tomllib.loads(_read(os.path.join(home, ".codex", "config.toml"))).get(HOOKS, {}).get("state", {})
+        state = tomllib.loads(_read(home.at(".codex/config.toml"))).get(HOOKS, {}).get("state", {})
     except (ValueError, AttributeError):
         return []  # Codex itself will say what is wrong with them
     mark, untrusted = mark_of("codex"), []

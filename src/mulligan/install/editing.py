@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from mulligan.errors import UserError
 from mulligan.install.folder import CREATE, REMOVE, UNCHANGED, UPDATE, Step
-from mulligan.install.targets import Destination, place_for
-from mulligan.install.wiring import Agent, Edit
+from mulligan.install.targets import Destination, Home, place_for
+from mulligan.install.wiring import Agent, Edit, Here
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.trouble import typed
 from mulligan.safefs.workfile import read_work_file, write_work_file
@@ -35,7 +35,7 @@ class Planned(NamedTuple):
 class Wiring:
     """An agent's files at one scope."""
 
-    def __init__(self, agent: Agent, scope: str, *, project: str, home: str) -> None:
+    def __init__(self, agent: Agent, scope: str, *, project: str, home: Home) -> None:
         self._edits = agent.edits(scope)
         if not self._edits:
             raise UserError(f"{agent.name} cannot be wired up for all projects at once. Nothing was written.")
@@ -61,7 +61,7 @@ class Wiring:
     def _put(self, to: Destination, edit: Edit, executable: str) -> Planned:
         with _told(to):
             text = _read(to)
-            wanted = edit.put(text, executable)
+            wanted = edit.put(text, Here(executable, os.path.dirname(to.directory)))
         action = CREATE if text is None else UNCHANGED if text == wanted else UPDATE
         return Planned(to, Step(to.directory, action), wanted, edit.executable and text is None)
 

@@ -40,25 +40,39 @@ export const Mulligan = async ({ client, directory }) => {
     if (message) await client.tui.showToast({ body: { message, variant: "warning" } }).catch(() => {})
   }
   const words = (parts) => (parts || []).filter((part) => part.type === "text").map((part) => part.text).join("\n")
+  // A subagent has a session of its own, below the one that it works for: what it does belongs to that one.
+  const roots = new Map()
+  const rootOf = async (id) => {
+    if (!id || roots.has(id)) return roots.get(id) || ""
+    const found = await client.session.get({ path: { id } }).catch(() => undefined)
+    const root = found?.data?.parentID ? await rootOf(found.data.parentID) : id
+    if (found?.data) roots.set(id, root)
+    return root
+  }
+  const call = async (input, args) => {
+    const session_id = await rootOf(input.sessionID)
+    const agent_id = session_id === input.sessionID ? "" : input.sessionID
+    return { session_id, agent_id, callID: input.callID, tool_name: input.tool, tool_input: args }
+  }
   return {
     event: async ({ event }) => {
+      if (event.type !== "session.created" && event.type !== "session.idle") return
       const session_id = event.properties?.sessionID || event.properties?.info?.id || ""
-      if (event.type === "session.created") await show(await tell({ event: "session", session_id }, directory))
-      if (event.type === "session.idle") await show(await tell({ event: "stop", session_id }, directory))
+      if (event.properties?.info?.parentID || (await rootOf(session_id)) !== session_id) return
+      await show(await tell({ event: event.type === "session.created" ? "session" : "stop", session_id }, directory))
     },
     "chat.message": async (input, output) => {
+      if ((await rootOf(input.sessionID)) !== input.sessionID) return
       const prompt = words(output.parts)
       await show(await tell({ event: "prompt", session_id: input.sessionID, messageID: output.message?.id, prompt }, directory))
     },
     "tool.execute.before": async (input, output) => {
       if (READING.has(input.tool)) return
-      const call = { session_id: input.sessionID, callID: input.callID, tool_name: input.tool, tool_input: output.args }
-      await show(await tell({ event: "before", ...call }, directory))
+      await show(await tell({ event: "before", ...(await call(input, output.args)) }, directory))
     },
     "tool.execute.after": async (input) => {
       if (READING.has(input.tool)) return
-      const call = { session_id: input.sessionID, callID: input.callID, tool_name: input.tool, tool_input: input.args }
-      await show(await tell({ event: "after", ...call }, directory))
+      await show(await tell({ event: "after", ...(await call(input, input.args)) }, directory))
     },
   }
 }

@@ -7,6 +7,7 @@ A target is a folder of files that ships with the package and has a place below 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from mulligan.safefs.directory import Directory
@@ -37,6 +38,18 @@ class Target(NamedTuple):
         return found
 
 
+class Home(NamedTuple):
+    """A user's home, and the directories in it that are somewhere else instead."""
+
+    path: str
+    moved: Mapping[str, str] = {}
+
+    def at(self, place: str) -> str:
+        """Returns the whole path of a place in it, links followed: people link their settings into place."""
+        first, _, rest = place.partition("/")
+        return os.path.realpath(os.path.join(self.moved.get(first) or os.path.join(self.path, first), rest))
+
+
 class Destination(NamedTuple):
     """Where a target goes: a directory that exists, and the path from there, which is walked through no link."""
 
@@ -62,22 +75,21 @@ TARGETS: dict[str, Target] = {
 }
 
 
-def destination(target: Target, scope: str, *, project: str, home: str) -> Destination:
+def destination(target: Target, scope: str, *, project: str, home: Home) -> Destination:
     """Returns where a target goes."""
     return place_for(target.place, scope, project=project, home=home)
 
 
-def place_for(place: str, scope: str, *, project: str, home: str) -> Destination:
+def place_for(place: str, scope: str, *, project: str, home: Home) -> Destination:
     """
     Returns where a path below a project or a home is.
 
-    Below a home links are followed: people keep their settings in a repository and link them into place. Below a project
-    they are not: a repository that somebody else made must not lead a write elsewhere.
+    Below a home links are followed, and what the person says about it is. Below a project they are not: a repository that
+    somebody else made must not lead a write elsewhere.
     """
     if scope == PROJECT:
         return Destination(project, place)
-    full = os.path.realpath(os.path.join(home, place))
-    root = full
+    root = full = home.at(place)
     while not os.path.isdir(root):
         root = os.path.dirname(root)
     return (

@@ -15,20 +15,31 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from mulligan.errors import UserError
 from mulligan.install.hook_files import our_events, with_hooks, without_hooks
 
-SESSION_SECONDS, TOOL_SECONDS = 120, 30
+TOOL_SECONDS = 30
+#: The first look at a project may take long; and Codex complains, at each start, about a last hook that may take longer than this.
+_SECONDS = {"SessionStart": 120}
+_CODEX_SECONDS = {**_SECONDS, "SessionEnd": 3}
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: Tools that change nothing never start a process at all.
 _CLAUDE_TOOLS = "^(?!(Read|Glob|Grep|LS|NotebookRead|WebFetch|WebSearch|TodoWrite|BashOutput|TaskOutput|ToolSearch)$).*"
 _GEMINI_TOOLS = "^(?!(read_file|read_many_files|list_directory|glob|search_file_content|grep_search|google_web_search|web_fetch)$).*"
 
 
+class Here(NamedTuple):
+    """Where a file is written: the directory that it is in, and the interpreter that is to run."""
+
+    python: str
+    folder: str = ""
+
+
 class Edit(NamedTuple):
     """One file of an agent: how our part is put into its text (None: there is no file), and taken out again."""
 
     path: str
-    put: Callable[[str | None, str], str]
+    put: Callable[[str | None, Here], str]
     take: Callable[[str, str], str | None]
     holds: Callable[[str | None], bool]
     executable: bool = False
@@ -66,19 +77,24 @@ def _json(agent: str, path: str, groups: Callable[[str], Mapping[str, list[Any]]
     mark = mark_of(agent)
     return Edit(
         path,
-        lambda text, executable: with_hooks(text, groups(command_for(agent, executable)), mark, base, path),
+        lambda text, here: with_hooks(text, groups(command_for(agent, here.python)), mark, base, path),
         lambda text, _: without_hooks(text, mark, base, path),
         lambda text: bool(our_events(text, mark)),
     )
 
 
 def _grouped(
-    command: str, events: Mapping[str, str | None], *, second: int = 1, name: str = ""
+    command: str,
+    events: Mapping[str, str | None],
+    *,
+    limits: Mapping[str, int] = _SECONDS,
+    second: int = 1,
+    name: str = "",
 ) -> dict[str, list[Any]]:
     """Returns one group per event, as Claude Code, Codex and Gemini CLI want them; `second` is the client's second."""
     found: dict[str, list[Any]] = {}
     for event, matcher in events.items():
-        seconds = SESSION_SECONDS if event == "SessionStart" else TOOL_SECONDS
+        seconds = limits.get(event, TOOL_SECONDS)
         handler = {"type": "command", **({"name": name} if name else {}), "command": command}
         group = {**({"matcher": matcher} if matcher else {}), "hooks": [{**handler, "timeout": seconds * second}]}
         found[event] = [group]
@@ -118,7 +134,7 @@ def _claude(path: str) -> Edit:
 
 
 def _codex(path: str) -> Edit:
-    return _json("codex", path, lambda command: _grouped(command, _CODEX_EVENTS))
+    return _json("codex", path, lambda command: _grouped(command, _CODEX_EVENTS, limits=_CODEX_SECONDS))
 
 
 def _gemini(path: str) -> Edit:
@@ -137,16 +153,19 @@ def _cursor(path: str) -> Edit:
 # -- a marked block in a text ---------------------------------------------------------------------
 
 _BEGIN, _END = "# >>> mulligan >>>", "# <<< mulligan <<<"
+_SHELL = re.compile(r"[/ ](?:ba|da|k|z|a|mk)?sh\b")
 _BLOCK = re.compile(rf"\n?{re.escape(_BEGIN)}\n.*?{re.escape(_END)}\n", re.DOTALL)
 
 
-def _block(path: str, lines: Callable[[str], str], *, head: str = "", executable: bool = False) -> Edit:
-    def put(text: str | None, python: str) -> str:
-        block = f"{_BEGIN}\n{lines(python)}{_END}\n"
+def _block(path: str, lines: Callable[[Here], str], *, head: str = "", executable: bool = False) -> Edit:
+    def put(text: str | None, here: Here) -> str:
+        block = f"{_BEGIN}\n{lines(here)}{_END}\n"
         if text is None:
             return head + block
         if _BLOCK.search(text):
             return _BLOCK.sub(lambda found: ("\n" if found[0].startswith("\n") else "") + block, text, count=1)
+        if executable:
+            return _before_the_rest(text, block, path)
         return (text if text.endswith("\n") or not text else text + "\n") + "\n" + block
 
     def take(text: str, _: str) -> str | None:
@@ -156,31 +175,58 @@ def _block(path: str, lines: Callable[[str], str], *, head: str = "", executable
     return Edit(path, put, take, lambda text: bool(text and _BLOCK.search(text)), executable)
 
 
+def _before_the_rest(script: str, block: str, path: str) -> str:
+    """Returns a script with a block behind its first line: at its end many a script has left already, by `exit` or `exec`."""
+    first, rest = script.split("\n", 1) if script.startswith("#!") and "\n" in script else ("", script)
+    if first and not _SHELL.search(first):
+        raise UserError(
+            f"{path} is not a script of a shell ({first[:80]}). It was left alone, and nothing was written.",
+            hint=f"Let it run this: {block.splitlines()[1]}",
+        )
+    return (f"{first}\n\n" if first else "") + block + rest
+
+
 def _git_hook(name: str) -> Edit:
-    def lines(python: str) -> str:
+    def lines(here: Here) -> str:
         # A hook of git must not fail, nor wait: whatever happens, the commit goes on.
-        return f"{shlex.quote(python)} -P -m mulligan hook git after {name} </dev/null >&2 || true\n"
+        return f"{shlex.quote(here.python)} -P -m mulligan hook git after {name} </dev/null >&2 || true\n"
 
     return _block(f".git/hooks/{name}", lines, head="#!/bin/sh\n", executable=True)
 
 
-def _aider(path: str) -> Edit:
-    def lines(python: str) -> str:
-        command = f"{shlex.quote(python)} -P -m mulligan hook aider stop </dev/null"
-        return f"notifications: true\nnotifications-command: {json.dumps(command)}\n"
+def _aider(*, everywhere: bool) -> tuple[Edit, Edit]:
+    """Returns the two files of aider: its settings, and the commands that they make it run when it starts."""
+    start = ".aider.mulligan"
 
-    return _block(path, lines)
+    def hook(here: Here, event: str) -> str:
+        # Outside of a repository aider starts commands where the files of the chat are, which may be below the project.
+        there = "" if everywhere else f"cd {shlex.quote(here.folder)} && "
+        return f"{there}{shlex.quote(here.python)} -P -m mulligan hook aider {event} </dev/null"
+
+    def settings(here: Here) -> str:
+        load, command = os.path.join(here.folder, start), hook(here, "stop")
+        return f"load: {json.dumps(load)}\nnotifications: true\nnotifications-command: {json.dumps(command)}\n"
+
+    def commands(here: Here) -> str:
+        # Not `/run`, which asks each time whether the model shall see what was printed; `/test` shows it failures alone.
+        return f"/test {hook(here, 'session')} || true\n"
+
+    return _block(".aider.conf.yml", settings), _block(start, commands)
 
 
 # -- a file of our own ----------------------------------------------------------------------------
 
 
 def _plugin(path: str) -> Edit:
-    def put(_: str | None, python: str) -> str:
+    def put(text: str | None, here: Here) -> str:
         from mulligan.safefs.userfile import read_user_file
 
+        if text and not ours(text):
+            raise UserError(
+                f"{path} is somebody else's. It was left alone, and nothing was written.", hint="Move it away."
+            )
         source = read_user_file(os.path.join(_PACKAGE, "install", "opencode.js"), limit=1 << 20) or b""
-        return source.decode().replace("__PYTHON__", json.dumps(python))
+        return source.decode().replace("__PYTHON__", json.dumps(here.python))
 
     def ours(text: str | None) -> bool:
         return bool(text and text.startswith("// Written by mulligan install opencode"))
@@ -226,9 +272,9 @@ AGENTS: dict[str, Agent] = {
         ),
         Agent(
             "aider",
-            "aider: a checkpoint whenever it waits for you",
-            (_aider(".aider.conf.yml"),),
-            (_aider(".aider.conf.yml"),),
+            "aider: a checkpoint when it starts and whenever it waits for you",
+            _aider(everywhere=False),
+            _aider(everywhere=True),
         ),
         Agent(
             "git",

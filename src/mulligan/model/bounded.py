@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from typing import Any
+
+from mulligan.model.typed import Any
 
 # Python's size of an empty list, an empty dictionary, and a place in one with a small value.
 _LIST, _DICT, _PLACE = 64, 232, 40

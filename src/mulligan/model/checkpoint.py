@@ -12,10 +12,10 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, NamedTuple
 
 from mulligan.errors import StoreDamaged
 from mulligan.model.bounded import read_json, unpack
+from mulligan.model.typed import Any, NamedTuple
 
 KINDS = ("manual", "feature", "session", "automatic", "step", "safety")
 

@@ -7,9 +7,9 @@ Every client has its own names for its events; these are the ones that all of th
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, NamedTuple
 
 from mulligan.model.checkpoint import Checkpoint, moment
+from mulligan.model.typed import Any, NamedTuple
 
 SESSION, PROMPT, BEFORE, AFTER, FAILED, STOP, END = "session", "prompt", "before", "after", "failed", "stop", "end"
 SUBAGENT, COMPACT = "subagent", "compact"
@@ -19,6 +19,8 @@ ENDED = (AFTER, FAILED)
 MEANWHILE = (SUBAGENT, COMPACT)
 #: After these a turn goes on.
 GOING_ON = (PROMPT, BEFORE, *ENDED, *MEANWHILE)
+#: Tools that last as long as a subagent works, and change nothing themselves.
+DELEGATING = ("Agent", "Task", "task")
 #: In a checkpoint's metadata: why it was made.
 CAUSE = "agent"
 

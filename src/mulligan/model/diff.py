@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, NamedTuple
+
+from mulligan.model.typed import Any, NamedTuple
 
 ADDED, MODIFIED, DELETED, RENAMED = "added", "modified", "deleted", "renamed"
 

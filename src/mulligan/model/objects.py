@@ -7,12 +7,12 @@ store cannot smuggle `..` or `.git` past this module. An object id here is alway
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from mulligan.errors import StoreDamaged, UnsafePath
+from mulligan.model.digests import sha1
 from mulligan.model.paths import check_name
+from mulligan.model.typed import NamedTuple
 
 BLOB, TREE, COMMIT = b"blob", b"tree", b"commit"
 _LONGEST = 255
@@ -22,7 +22,7 @@ MODE_EXEC = 0o100755
 MODE_LINK = 0o120000
 MODE_DIR = 0o040000
 _MODES = {b"100644": MODE_FILE, b"100755": MODE_EXEC, b"120000": MODE_LINK, b"40000": MODE_DIR}
-_MODE_TEXT = {mode: text for text, mode in _MODES.items()}
+MODE_TEXT = {mode: text for text, mode in _MODES.items()}
 
 
 class TreeEntry(NamedTuple):
@@ -35,7 +35,7 @@ class TreeEntry(NamedTuple):
 
 def object_id(kind: bytes, data: bytes) -> bytes:
     """Returns the id git gives these bytes."""
-    return hashlib.sha1(b"%s %d\0" % (kind, len(data)) + data, usedforsecurity=False).digest()
+    return sha1(b"%s %d\0" % (kind, len(data)) + data, of=len(data)).digest()
 
 
 EMPTY_TREE = object_id(TREE, b"")
@@ -45,7 +45,7 @@ EMPTY_BLOB = object_id(BLOB, b"")
 def encode_tree(entries: Iterable[TreeEntry]) -> bytes:
     """Returns the bytes of a tree, its entries in git's order (a directory sorts as if it ended in `/`)."""
     ordered = sorted(entries, key=lambda e: e.name + b"/" if e.mode == MODE_DIR else e.name)
-    return b"".join([b"%s %s\0%s" % (_MODE_TEXT[e.mode], e.name, e.oid) for e in ordered])
+    return b"".join([b"%s %s\0%s" % (MODE_TEXT[e.mode], e.name, e.oid) for e in ordered])
 
 
 # What the names that need a closer look begin with: `.`, `..`, every spelling of `.git`. One set look-up for all others.

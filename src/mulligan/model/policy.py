@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from mulligan.model.typed import NamedTuple
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -35,7 +36,7 @@ DEFAULT_EXCLUDED_DIRECTORIES = (
 )
 
 
-_SPECIAL = re.compile(r"([\\*?\[\]!# ])")
+_SPECIAL = r"([\\*?\[\]!# ])"
 
 
 class CapturePolicy(NamedTuple):
@@ -70,7 +71,7 @@ class CapturePolicy(NamedTuple):
 def as_pattern(path: str) -> str:
     """Returns the pattern, in gitignore syntax, that matches one path of a workspace."""
     # A pattern cannot hold a line break; any character in its place will do.
-    return "/" + _SPECIAL.sub(r"\\\1", path).replace("\n", "?")
+    return "/" + re.sub(_SPECIAL, r"\\\1", path).replace("\n", "?")
 
 
 class Retention(NamedTuple):
@@ -103,9 +104,13 @@ class HookPolicy(NamedTuple):
 
 
 class WatchPolicy(NamedTuple):
-    """Whether commands start a watcher by themselves."""
+    """Who starts a watcher where there is none: nobody (`never`), the hooks of agents, or commands too (`always`)."""
 
-    auto: bool = False
+    auto: str = "hooks"
+
+    def is_started_by(self, command: str) -> bool:
+        """Returns whether a command starts one for those to come."""
+        return self.auto == "always" or (self.auto == "hooks" and command == "hook")
 
 
 class Settings(NamedTuple):
@@ -123,4 +128,5 @@ class Settings(NamedTuple):
     wait: float = 2.0
     warnings: tuple[str, ...] = ()
     watch: WatchPolicy = WatchPolicy()
+    compiled: str = ""  # the directory of the compiled part, empty for none
     append_only: bool = False  # for somebody who may add to history and never take from it: a model

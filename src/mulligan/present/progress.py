@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+
+from mulligan.model.typed import Protocol
 
 DELAY = 0.4
 INTERVAL = 0.1

@@ -13,7 +13,7 @@ import unicodedata
 
 # Controls (C0, DEL, C1), lone surrogates, line and paragraph separators, direction marks, invisible spaces and tags.
 # The joiners U+200C and U+200D stay: scripts and emoji need them, and they act on nothing but their neighbours.
-_ACTS = re.compile(
+_ACTS = (
     "[\x00-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e007f]"
 )
@@ -30,7 +30,7 @@ def visible(text: str, *, keep: str = "") -> str:
     def written(found: re.Match[str]) -> str:
         return found[0] if found[0] in keep else _escape(found[0])
 
-    return _ACTS.sub(written, text)
+    return re.sub(_ACTS, written, text)
 
 
 def _escape(character: str) -> str:

@@ -15,10 +15,10 @@ import errno
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from mulligan.model.paths import join, parent_of, to_text
 from mulligan.model.plan import Action, Keep
+from mulligan.model.typed import Protocol
 from mulligan.restore.layout import Layout, temporary_name
 from mulligan.restore.place import Handles, is_absence, is_shared, reads_back, stands, sync_names
 from mulligan.restore.staging import Stage
@@ -233,12 +233,13 @@ class Executor:
             stage.rename_new(temporary, _name(action), to=parent)
             self._keep(action.path, _CHANGED)
         except FileExistsError:
-            self._set_aside(number, action, parent, stage)
+            self._set_aside(number, action, stage, parent, parent_of(action.path))
 
-    def _set_aside(self, number: int, action: Action, parent: Directory, stage: Directory) -> None:
+    def _set_aside(self, number: int, action: Action, stage: Directory, to: Directory, where: bytes) -> None:
+        """Puts a temporary in sight, in a directory with its path, and says where."""
         aside = b"%s.kept-%s-%d" % (_name(action)[:200], self._token.encode(), number)
-        stage.rename_new(temporary_name(self._token, number), aside, to=parent)
-        self._keep(action.path, _CHANGED, f"the unplanned bytes are in {to_text(aside)}")
+        stage.rename_new(temporary_name(self._token, number), aside, to=to)
+        self._keep(action.path, _CHANGED, f"the unplanned bytes are in {to_text(join(where, aside))}")
 
     def _drop_displaced(self, number: int, action: Action, stage: Directory, temporary: bytes) -> None:
         """Removes a temporary whose bytes are held elsewhere: old or new as planned; any other is kept in sight."""
@@ -247,7 +248,7 @@ class Executor:
         if any(node is not None and stands(stage, temporary, node) for node in (action.before, action.after)):
             stage.unlink(temporary)
         else:
-            self._set_aside(number, action, stage, stage)
+            self._set_aside(number, action, stage, stage, self._layout.stage_of(action.path))
 
     def _rmdir(self, _: int, action: Action) -> None:
         if self._went_with_its_directory(action):
@@ -373,7 +374,7 @@ class Executor:
             stage.unlink(temporary)
             self._keep(action.path, _CHANGED)
         else:
-            self._set_aside(number, action, parent, stage)
+            self._set_aside(number, action, stage, parent, parent_of(action.path))
 
     def _verify(self, number: int, action: Action, parent: Directory) -> None:
         """Reads back what was put in place."""

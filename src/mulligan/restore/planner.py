@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
 
 from mulligan.diff.compare import compare_trees
 from mulligan.errors import UnknownPath
@@ -19,6 +18,7 @@ from mulligan.model.objects import MODE_DIR, MODE_LINK, TreeEntry
 from mulligan.model.paths import ancestors, covers, parent_of, to_text
 from mulligan.model.plan import Action, Keep, Node
 from mulligan.model.policy import CapturePolicy
+from mulligan.model.typed import Any, NamedTuple
 from mulligan.scan.result import Cover, Defaults, Scan, cover_of
 from mulligan.scan.scope import database_family
 from mulligan.timeline.sources import Permissions, Source

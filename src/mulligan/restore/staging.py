@@ -13,12 +13,12 @@ import stat
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple, Protocol
 
 from mulligan.errors import NoRoom, PlanStale, StoreDamaged, UserError
 from mulligan.model.objects import BLOB
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action
+from mulligan.model.typed import NamedTuple, Protocol
 from mulligan.restore.layout import Layout, temporary_name
 from mulligan.restore.place import Handles, is_absence, sync_names
 from mulligan.restore.unlocking import touched_directories

@@ -231,13 +231,14 @@ class Directory:
             self.rmdir(name)
 
 
-def read_all(fd: int, limit: int | None = None) -> bytes:
-    """Returns what an open file holds from here on, at most `limit` bytes."""
+def read_all(fd: int, limit: int | None = None, *, expect: int = 0) -> bytes:
+    """Returns what an open file holds from here on, at most `limit` bytes; where `expect` is right, without a copy."""
     parts: list[bytes] = []
+    chunk = max(CHUNK, expect + 1)
     left = limit if limit is not None else -1
     read = seam.calls.read
     while left != 0:
-        part = read(fd, CHUNK if left < 0 else min(left, CHUNK))
+        part = read(fd, chunk if left < 0 else min(left, chunk))
         if not part:
             break
         parts.append(part)

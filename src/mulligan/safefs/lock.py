@@ -2,7 +2,8 @@
 One writer at a time.
 
 The lock is an flock on a file that is never removed: it dies with its process, needs no clean-up and cannot be stale.
-The file names the holder only for the message of the one who waits.
+The file names the holder, for the message of the one who waits, and carries the mark of the last one: whoever finds his own
+there knows that nobody wrote since.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from mulligan.safefs.directory import Directory
 
 NAME = b"lock"
 DEFAULT_WAIT = 2.0
+_NOTE = 64
 # One who asks rarely loses to those who come and go: at 50 ms, of six processes at work one waited for 20 s and got nothing.
 _LONGEST_PAUSE = 0.01
 _held: set[int] = set()
@@ -27,18 +29,25 @@ _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL)
 
 
 @contextmanager
-def exclusive(directory: Directory, *, wait: float = DEFAULT_WAIT, purpose: str = "write") -> Iterator[None]:
-    """Holds the directory's lock; raises Busy, naming the holder, when it cannot be had within `wait` seconds."""
+def exclusive(
+    directory: Directory, *, wait: float = DEFAULT_WAIT, purpose: str = "write", mark: str = ""
+) -> Iterator[str]:
+    """
+    Holds the directory's lock; raises Busy, naming the holder, when it cannot be had within `wait` seconds.
+
+    Leaves a mark of at most 24 letters there and yields the one that it found.
+    """
     fd = seam.calls.open(NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory.fd)
     try:
         if not _acquire(fd, wait):
             raise _busy(fd, wait)
         _held.add(fd)
-        note = f"{os.getpid()} {purpose}\n".encode()
-        # Only a courtesy to whoever waits: a full disk must not stop the work for it.
+        before = os.pread(fd, _NOTE, 0).partition(b"\n")[2].strip().decode("ascii", "replace")
+        note = f"{os.getpid()} {purpose}\n{mark}".encode()
+        # Only a courtesy: a full disk must not stop the work for it.
         with suppress(OSError):
-            os.pwrite(fd, note.ljust(64), 0)
-        yield
+            os.pwrite(fd, note.ljust(_NOTE), 0)
+        yield before
     finally:
         _held.discard(fd)
         seam.calls.close(fd)
@@ -83,7 +92,7 @@ def _acquire(fd: int, wait: float) -> bool:
 
 
 def _busy(fd: int, wait: float) -> Busy:
-    holder = os.pread(fd, 64, 0).split()
+    holder = os.pread(fd, _NOTE, 0).partition(b"\n")[0].split()
     said = b" ".join(holder[1:]).decode("ascii", "replace")
     who = f"process {holder[0].decode('ascii', 'replace')} ({said})" if len(holder) > 1 else "another process"
     return Busy(

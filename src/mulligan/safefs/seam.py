@@ -13,7 +13,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+
+from mulligan.model.typed import Any
 
 RENAME_NOREPLACE = 1
 RENAME_EXCHANGE = 2

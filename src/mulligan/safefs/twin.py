@@ -10,7 +10,6 @@ shows as no answer, and the caller does that part of the work itself.
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -53,7 +52,9 @@ class Twin:
     def __exit__(self, *_: object) -> None:
         if self.pid:
             with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+                from signal import SIGKILL
+
+                os.kill(self.pid, SIGKILL)
             self._wait()
         os.close(self._tasks)
         os.close(self._answer)

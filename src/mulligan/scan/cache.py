@@ -9,12 +9,13 @@ only while a checkpoint holds that tree.
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
 from collections.abc import Iterable
 
 from mulligan.safefs import seam
-from mulligan.safefs.directory import Directory, append_at, write_all
+from mulligan.safefs.directory import Directory, append_at, read_all, write_all
 from mulligan.scan.record import Head, Record, decode, doubted, head_in, tree_in
 
 NAME = b"cache"
@@ -53,6 +54,15 @@ class Cache:
         except (ValueError, struct.error, UnicodeDecodeError):
             return None  # a format of another version: read the directory again
         return doubted(record, self._doubted_since) if path in self._doubted else record
+
+    def packed(self, path: bytes) -> bytes:
+        """Returns the record of a directory as it is written; raises KeyError if it was never seen."""
+        return self._packed[path]
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether some records may not be taken by their word."""
+        return bool(self._doubted)
 
     def tree_of(self, path: bytes) -> bytes | None:
         """Returns the tree that a directory had, None if it was never seen."""
@@ -101,19 +111,26 @@ class Cache:
     def load(self, store: Directory) -> None:
         """Reads the log as far as it is whole."""
         try:
-            data = store.read(NAME)
+            with store.reading(NAME) as fd:
+                data = read_all(fd, expect=os.fstat(fd).st_size)
         except OSError:
             return  # no cache yet, or not readable: everything is read again
         if not data.startswith(_MAGIC):
             return
-        at, end = len(_MAGIC), len(data)
-        while at + _FRAME.size <= end:
-            path_size, size, check, _ = _FRAME.unpack_from(data, at)
-            start = at + _FRAME.size
-            stop = start + path_size + size
-            if stop > end or zlib.crc32(data[start:stop]) != check:
+        # Spelled out, without a call or a copy to spare: every fresh process does this for every directory.
+        at, end, view = len(_MAGIC), len(data), memoryview(data)
+        unpack, head, crc32, records = _FRAME.unpack_from, _FRAME.size, zlib.crc32, self._packed
+        while at + head <= end:
+            path_size, size, check, _ = unpack(data, at)
+            start = at + head
+            middle = start + path_size
+            stop = middle + size
+            if stop > end or crc32(view[start:stop]) != check:
                 break
-            self._take(data[start : start + path_size], data[start + path_size : stop])
+            if size > len(_GONE) and data[start] != _ROOT_PATH[0]:
+                records[data[start:middle]] = data[middle:stop]
+            else:
+                self._take(data[start:middle], data[middle:stop])
             at = stop
         self._log_bytes = at
         self._log_inode = store.stat(NAME).st_ino
@@ -122,12 +139,12 @@ class Cache:
         """Appends to the log, or writes it anew when more than half of it is history."""
         packed = b"".join([_frame(path, data) for path, data in frames])
         live = sum(map(len, self._packed.values()))
-        if self._is_ours(store) and self._log_bytes + len(packed) <= 2 * live + _SLACK:
+        if self.is_current(store) and self._log_bytes + len(packed) <= 2 * live + _SLACK:
             self._append(store, packed)
         else:
             self.rewrite(store)
 
-    def _is_ours(self, store: Directory) -> bool:
+    def is_current(self, store: Directory) -> bool:
         """Whether the log is as this object left it, and not one that another process wrote meanwhile."""
         try:
             now = store.stat(NAME)

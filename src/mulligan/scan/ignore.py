@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from hashlib import blake2b
-from typing import NamedTuple
 
+from mulligan.model.digests import blake2b
+from mulligan.model.typed import NamedTuple
 from mulligan.scan.wildmatch import STAR, Glob, component_regex, parse, segments, spellings
 
 MAX_FILE = 4 << 20
@@ -30,7 +30,7 @@ MAX_TRIED_BYTES = 256 << 10
 # Part of every key: a change of meaning here must not leave decisions of an older release standing.
 _EDITION = b"mulligan ignore rules 1"
 _BOM = b"\xef\xbb\xbf"
-_WILD = re.compile(rb"[*?\[\\]")
+_WILD = rb"[*?\[\\]"
 _REMEMBERED = 4096
 
 
@@ -192,7 +192,7 @@ def _read_line(line: bytes, order: int) -> _Pattern | None:
         line = line[:-1]
     whole = b"/" in line
     text = line.removeprefix(b"/")
-    if not _WILD.search(text):
+    if not re.search(_WILD, text):
         return _Pattern(order, only_dirs, whole, text, None) if text else None
     glob = parse(text, whole=whole)
     if glob is None:

@@ -9,24 +9,27 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from mulligan.errors import UserError
 from mulligan.model.checkpoint import GitState
 from mulligan.model.objects import MODE_DIR
-from mulligan.model.paths import ancestors, join
+from mulligan.model.paths import ancestors
 from mulligan.model.policy import CapturePolicy, Settings
+from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.boot import boot_id
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
+from mulligan.scan.glance import Glancing, begin
 from mulligan.scan.ignore import Rules
 from mulligan.scan.reading import HashOnly, Sink, Unreadable
-from mulligan.scan.result import Defaults, Scan, entries
+from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import IGNORE_FILE, Scope, Tracked, nothing_tracked
 from mulligan.scan.walk import IGNORES_LIMIT, Options, Progress, Scanner
 
 if TYPE_CHECKING:
+    from mulligan.scan.early import Early
     from mulligan.scan.git.index_format import IndexEntry
     from mulligan.scan.git.repository import Repository
     from mulligan.scan.image import Warm
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 # Linux writes edits to the disk after half a minute, later when it is busy. What was younger than this at the last
 # checkpoint is read again after the machine was started: a power cut leaves new times on old bytes (tests/power).
 _UNWRITTEN = 3_600_000_000_000
+_NONE: Mapping[bytes, bytes] = MappingProxyType({})
 
 
 class Observer:
@@ -48,6 +52,11 @@ class Observer:
         self._cache: Cache | None = None
         self._epoch = -1
         self._warm: Warm | None = None
+        self._early: Early | None = None
+
+    def expect(self, early: Early | None) -> None:
+        """Takes over a look that was begun before there was anybody to look; None for one that must not count any more."""
+        self._early = early
 
     # -- the watcher ------------------------------------------------------------------------------
 
@@ -82,7 +91,10 @@ class Observer:
         if self._cache is None or epoch != self._epoch:
             self._cache, self._epoch = Cache(), epoch
             if store is not None:
-                self._cache.load(store)
+                if self._early is not None and self._early.is_fresh(store):
+                    self._cache = self._early.cache
+                else:
+                    self._cache.load(store)
                 self._doubt_unwritten(self._cache)
                 if not self._cache.root_tree or not is_held(self._cache.root_tree):
                     # The usual permission bits stay those of earlier checkpoints: otherwise nothing would equal them.
@@ -99,7 +111,8 @@ class Observer:
     def remember(self, store: Directory, scan: Scan, git: dict[str, Any]) -> None:
         """Keeps what an acknowledged checkpoint saw."""
         note = {"defaults": list(scan.defaults), "boot": self._boot(), "at": self._now_ns(), **git}
-        cache = scan.cache
+        cache, held = scan.cache, self._cache
+        self._cache = None  # whoever interrupts this leaves half of it: the next scan reads more
         scan.forget_trees()
         frames = cache.update(scan.records.items(), scan.gone, scan.tree, json.dumps(note).encode("ascii"))
         if self._warm is not None:
@@ -107,7 +120,15 @@ class Observer:
         try:
             cache.save(store, frames)
         except OSError:
-            self._cache = None  # disposable: the next scan reads more
+            return  # disposable
+        self._cache = held
+
+    def confirm(self, store: Directory, scan: Scan, git: dict[str, Any]) -> None:
+        """Keeps what was seen of a workspace that a checkpoint holds already; where that is nothing new, nothing is written."""
+        if scan.records or scan.gone:
+            self.remember(store, scan, git)
+        elif self._warm is not None:
+            self._warm.remember(scan)
 
     def forget(self) -> None:
         """Drops the cache from memory."""
@@ -158,18 +179,34 @@ class Observer:
     ) -> Scanner:
         # What is looked at by name on top is another scope, for one look: what is watched knows nothing of it.
         if self._warm is None or not self._warm.watcher.usable or guests:
-            return Scanner(root, scope, cache, defaults, self._now_ns, options)
+            return Scanner(root, scope, cache, defaults, self._now_ns, options._replace(glance=self._begin_for(cache)))
         from mulligan.scan.warm import WarmScanner
 
         return WarmScanner(root, scope, cache, defaults, self._now_ns, options, self._warm)
 
-    def hidden(self, paths: Iterable[tuple[bytes, bool]]) -> list[bytes]:
-        """Returns those of some paths, each with whether it is a directory, that would not be captured if they were there."""
+    def _begin_for(self, cache: Cache) -> Callable[[int], Glancing | None]:
+        def begin_glance(root: int) -> Glancing | None:
+            early, self._early = self._early, None
+            begun = early.taken(root, cache) if early is not None else None
+            return begun if begun is not None else begin(root, cache, self._settings.compiled)
+
+        return begin_glance
+
+    def hidden(self, paths: Iterable[tuple[bytes, bool]], coming: Mapping[bytes, bytes] = _NONE) -> list[bytes]:
+        """
+        Returns those of some paths, each with whether it is a directory, that would not be captured if they were there.
+
+        `coming`, by directory, are ignore files that are thought to stand there too, instead of those that do.
+        """
         with _open_root(self._settings.workspace) as root:
             repo = self._repository()
             try:
-                scope = self._scope(repo, self._settings.capture)
-                return [path for path, is_dir in paths if _is_out(root, scope, path, is_dir=is_dir)]
+                scope, seen, inside = self._scope(repo, self._settings.capture), dict[bytes, Rules](), set[bytes]()
+                return [
+                    path
+                    for path, is_dir in paths
+                    if _is_out(_levels(root, scope, path, seen, coming), scope, path, inside, is_dir=is_dir)
+                ]
             finally:
                 if repo is not None:
                     repo.close()
@@ -226,8 +263,8 @@ class Observer:
             )
 
         if note.get("git_key") == key and scan.cache.root_tree:
-            known = note.get("dirty", ())
-            dirty = update_dirty(repo, known, _changed(scan), clean_by_stat=clean, is_ignored=is_ignored)
+            known, changed = note.get("dirty", ()), {path: after for path, _, after in scan.changes()}
+            dirty = update_dirty(repo, known, changed, clean_by_stat=clean, is_ignored=is_ignored)
         else:
             hidden = lambda path: cover.over(path) is not None  # noqa: E731 - one use
             dirty = dirty_files(repo, scan.captured(), not_captured=hidden, clean_by_stat=clean, is_ignored=is_ignored)
@@ -236,32 +273,48 @@ class Observer:
 
 def _hidden_from_git(root: Directory, scope: Scope) -> Callable[[bytes], bool]:
     """Returns who tells whether git ignores a path that is captured all the same, because it was asked for."""
+    seen: dict[bytes, Rules] = {}
 
     def is_ignored(path: bytes) -> bool:
         if not scope.included(path):
             return False
-        return any(rules.verdict(below, below != path) for below, rules in _levels(root, scope, path))
+        return any(rules.verdict(below, below != path) for below, rules in _levels(root, scope, path, seen))
 
     return is_ignored
 
 
-def _levels(root: Directory, scope: Scope, path: bytes) -> Iterator[tuple[bytes, Rules]]:
-    """Yields each directory above a path, and the path, with the rules that decide over it."""
+def _levels(
+    root: Directory, scope: Scope, path: bytes, seen: dict[bytes, Rules], coming: Mapping[bytes, bytes] = _NONE
+) -> Iterator[tuple[bytes, Rules]]:
+    """Yields each directory above a path, and the path, with the rules that decide over it; `seen` remembers them."""
     rules, levels = scope.rules, [*ancestors(path), path]
     for directory, below in zip((b"", *levels), levels, strict=False):
-        try:
-            with root.descend(directory) as opened:
-                rules = rules.enter(directory, opened.read(IGNORE_FILE, limit=IGNORES_LIMIT))
-        except OSError:
-            pass  # none there, or one that git does not read either
+        if directory not in seen:
+            said = coming.get(directory)
+            try:
+                if said is None:
+                    with root.descend(directory) as opened:
+                        said = opened.read(IGNORE_FILE, limit=IGNORES_LIMIT)
+                rules = rules.enter(directory, said)
+            except OSError:
+                pass  # none there, or one that git does not read either
+            seen[directory] = rules
+        rules = seen[directory]
         yield below, rules
 
 
-def _is_out(root: Directory, scope: Scope, path: bytes, *, is_dir: bool) -> bool:
-    for below, rules in _levels(root, scope, path):
-        name, folder = os.path.basename(below), is_dir or below != path
-        if scope.decide(below, name, rules, is_dir=folder)[0]:
+def _is_out(
+    levels: Iterable[tuple[bytes, Rules]], scope: Scope, path: bytes, inside: set[bytes], *, is_dir: bool
+) -> bool:
+    """Returns whether a path is not captured; `inside` remembers the directories that are."""
+    for below, rules in levels:
+        if below in inside:
+            continue
+        folder = is_dir or below != path
+        if scope.decide(below, os.path.basename(below), rules, is_dir=folder)[0]:
             return not scope.wanted_inside(path, is_dir=is_dir)
+        if below != path:
+            inside.add(below)
     return False
 
 
@@ -299,19 +352,3 @@ def _usual(root: Directory) -> Defaults:
             for (kind, count), usual in zip(seen.items(), Defaults(), strict=True)
         }
     )
-
-
-def _changed(scan: Scan) -> dict[bytes, tuple[int, bytes] | None]:
-    """Returns what differs from the cached state, by comparing the records of the directories that changed."""
-    changed: dict[bytes, tuple[int, bytes] | None] = {}
-    for directory, record in scan.records.items():
-        old = scan.cache.get(directory)
-        before = {name: (mode, oid) for name, mode, oid in entries(old)} if old else {}
-        for name, mode, oid in entries(record):
-            if before.pop(name, None) != (mode, oid):
-                changed[join(directory, name)] = (mode, oid)
-        changed.update({join(directory, name): None for name in before})
-    for directory in scan.gone:
-        old = scan.cache.get(directory)
-        changed.update({join(directory, name): None for name in (old.names if old else ())})
-    return changed

@@ -12,14 +12,14 @@ LIMIT: a live writable mmap changes bytes without touching the stat fields until
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
 
 from mulligan.model.checkpoint import MOVING, SECRET, UNREADABLE
+from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB, object_id
+from mulligan.model.typed import Any, Protocol
 from mulligan.safefs import seam
 from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, read_all
 from mulligan.safefs.stillness import let_writes_end, pass_time, stamping_clock
@@ -66,7 +66,7 @@ class HashOnly:
 
     def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
         """Returns the id alone."""
-        digest, seen = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False), 0
+        digest, seen = sha1(b"blob %d\0" % size, of=size), 0
         for chunk in chunks:
             digest.update(chunk)
             seen += len(chunk)

@@ -12,13 +12,15 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Collection
-from typing import NamedTuple
 
 from mulligan.model.objects import MODE_EXEC, MODE_FILE, MODE_LINK
+from mulligan.model.typed import NamedTuple
 
 STAT = struct.Struct("<Q4q")
-_HEAD = struct.Struct("<Q2q16s20s20sHBIIIII")
+HEAD = struct.Struct("<Q2q16s20s20sHBIIIII")
+HEAD_SIZE = HEAD.size
 _TREE_AT = 40
+_MODE_AT = 8
 _PERM = struct.Struct("<H")
 NO_DIRECTORY = (0, -1, -1)
 _FARTHEST = 1 << 63
@@ -122,10 +124,17 @@ class Record:
 
     def copy(self) -> Record:
         """Returns a record that can be changed without changing this one."""
-        other = Record()
-        for name in Record.__slots__:
-            value = getattr(self, name)
-            setattr(other, name, list(value) if isinstance(value, list) else value)
+        other = Record(has_ignores=self.has_ignores)
+        other.stat, other.key, other.tree, other.modes, other.perm = (
+            self.stat,
+            self.key,
+            self.tree,
+            self.modes,
+            self.perm,
+        )
+        other.trusted, other.grouped, other.leans = self.trusted, self.grouped, self.leans
+        other.stats, other.oids = self.stats, self.oids
+        other.names, other.dirs, other.missed = self.names.copy(), self.dirs.copy(), self.missed.copy()
         return other
 
     def find(self, name: bytes) -> int:
@@ -148,11 +157,32 @@ class Record:
             [b"\0".join((m.name, m.reason.encode(), m.detail.encode("utf-8", "surrogateescape"))) for m in self.missed]
         )
         flags = self.trusted | self.grouped << 1 | self.has_ignores << 2 | self.leans << 3
-        head = _HEAD.pack(
+        head = HEAD.pack(
             *self.stat, self.key, self.tree, self.modes, self.perm, flags,
             len(names), len(dirs), len(missed), len(self.names), len(self.dirs),
         )  # fmt: skip
         return b"".join((head, names, dirs, missed, self.stats, self.oids))
+
+
+def differing(old: Record, new: Record) -> list[int] | None:
+    """Returns where two records that hold the same names hold other objects or modes; None when the names differ."""
+    if old.names != new.names:
+        return None
+    if old.oids == new.oids and _modes_of(old) == _modes_of(new):
+        return []
+    size, before, after = STAT.size, old.stats, new.stats
+    return [
+        at
+        for at in range(len(new.names))
+        if old.oids[at * 20 : at * 20 + 20] != new.oids[at * 20 : at * 20 + 20]
+        or before[at * size + _MODE_AT : at * size + _MODE_AT + 2]
+        != after[at * size + _MODE_AT : at * size + _MODE_AT + 2]
+    ]
+
+
+def _modes_of(record: Record) -> tuple[bytes, bytes]:
+    # A mode has sixteen bits, packed with the lowest first.
+    return record.stats[_MODE_AT :: STAT.size], record.stats[_MODE_AT + 1 :: STAT.size]
 
 
 def doubted(record: Record, since_ns: int) -> Record:
@@ -176,10 +206,10 @@ def without_proof(record: Record, names: Collection[bytes]) -> Record:
 
 def decode(data: bytes) -> Record:
     """Returns the record that `encode` wrote; raises ValueError or struct.error on anything else."""
-    ino, mtime, ctime, key, tree, modes, perm, flags, n_names, n_dirs, n_missed, count, dir_count = _HEAD.unpack_from(
+    ino, mtime, ctime, key, tree, modes, perm, flags, n_names, n_dirs, n_missed, count, dir_count = HEAD.unpack_from(
         data
     )
-    at = _HEAD.size
+    at = HEAD_SIZE
     names = data[at : at + n_names].split(b"\0") if count else []
     at += n_names
     dirs = data[at : at + n_dirs].split(b"\0") if dir_count else []

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from mulligan.model.checkpoint import INCOMPLETE, MOVING, NotCaptured
 from mulligan.model.objects import MODE_DIR, TREE, TreeEntry, encode_tree, object_id
 from mulligan.model.paths import ancestors, join, parent_of, to_text
+from mulligan.model.typed import NamedTuple
 from mulligan.scan.cache import Cache
-from mulligan.scan.record import STAT, Missed, Record, Stat, git_mode
+from mulligan.scan.record import STAT, Missed, Record, Stat, differing, git_mode
+
+Entry = tuple[int, bytes]  # git mode and object id
 
 
 class Defaults(NamedTuple):
@@ -78,6 +80,28 @@ def entries(record: Record) -> Iterator[tuple[bytes, int, bytes]]:
         at += 20
 
 
+def _changes(directory: bytes, old: Record, new: Record) -> Iterator[tuple[bytes, Entry | None, Entry | None]]:
+    above = directory + b"/" if directory else b""
+    places = differing(old, new)
+    if places is not None:
+        for at in places:
+            before, after = _entry(old, at), _entry(new, at)
+            if before != after:  # else bits that git's modes do not say
+                yield above + new.names[at], before, after
+        return
+    there = {name: (mode, oid) for name, mode, oid in entries(old)}
+    for name, mode, oid in entries(new):
+        then = there.pop(name, None)
+        if then != (mode, oid):
+            yield above + name, then, (mode, oid)
+    for name, entry in there.items():
+        yield above + name, entry, None
+
+
+def _entry(record: Record, at: int) -> Entry:
+    return git_mode(record.stat_at(at).mode), record.oid_at(at)
+
+
 class Scan:
     """One look at the workspace."""
 
@@ -133,6 +157,20 @@ class Scan:
             above = directory + b"/" if directory else b""
             for name, mode, oid in entries(record) if record is not None else ():
                 yield above + name, mode, oid
+
+    def changes(self) -> Iterator[tuple[bytes, Entry | None, Entry | None]]:
+        """Yields path, before and after of every file and link that is not what the cache remembers, in no promised order."""
+        for directory, record in self.records.items():
+            yield from _changes(directory, self._remembered(directory), record)
+        for directory in self.gone:
+            yield from _changes(directory, self._remembered(directory), Record())
+
+    def _remembered(self, directory: bytes) -> Record:
+        tree = self.cache.tree_of(directory)
+        known = self._seen_trees.get(tree) if tree is not None else None
+        if known is not None and known[0] == directory:
+            return known[1]
+        return self.cache.get(directory) or Record()
 
     # -- trees without reading them: what a directory held is known, before and now ---------------------
 

@@ -11,9 +11,9 @@ import os
 import re
 from collections.abc import Callable, Collection
 from functools import cached_property
-from hashlib import blake2b
 
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET
+from mulligan.model.digests import blake2b
 from mulligan.model.paths import ancestors, is_dot_git
 from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES, CapturePolicy
 from mulligan.scan.ignore import Patterns, Rules
@@ -24,7 +24,7 @@ _DATABASE_SIBLINGS = (b"-wal", b"-shm", b"-journal")
 
 # Where the checkpoint-manager skill keeps its notes about checkpoints: going back must not take them along.
 RECORDS = b".claude/checkpoints"
-_TEMPORARY = re.compile(rb"\.mulligan-[0-9a-f]{12}b?-\d+")
+_TEMPORARY = rb"\.mulligan-[0-9a-f]{12}b?-\d+"
 
 CAPTURE = ("", "")
 TRACKED = ("", "only because the git index tracks it")
@@ -88,7 +88,7 @@ class Scope:
             return EXCLUDED, "mulligan's own store"
         if path == RECORDS and is_dir:
             return EXCLUDED, "records of checkpoints, which outlive every restore"
-        if name.startswith(b".mulligan-") and _TEMPORARY.fullmatch(name):
+        if name.startswith(b".mulligan-") and re.fullmatch(_TEMPORARY, name):
             return EXCLUDED, "a temporary of a restore"
         if self._include and self._include.match(path, is_dir=is_dir):
             return CAPTURE

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
+from mulligan.model.typed import Any, NamedTuple
 from mulligan.scan.record import Missed, Record, Stat, decode
 from mulligan.scan.result import Scan
 

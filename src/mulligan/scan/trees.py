@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from mulligan.model.objects import (
     BLOB,
     MODE_DIR,
     MODE_FILE,
+    MODE_TEXT,
     TREE,
     TreeEntry,
     encode_tree,
     object_id,
 )
+from mulligan.model.typed import NamedTuple
 from mulligan.scan.record import Head, Record, git_mode
 from mulligan.scan.result import Defaults
 
@@ -39,12 +40,17 @@ class Sealed(NamedTuple):
 def seal(done: Sealed, defaults: Defaults, objects: Objects) -> None:
     """Gives a record its trees, adding the new objects."""
     record, oids = done.record, done.record.oids
-    entries = [
-        TreeEntry(name, git_mode(mode), oids[at * 20 : at * 20 + 20])
+    # Names are sorted, and without directories among them that is git's order.
+    lines = [
+        MODE_TEXT[git_mode(mode)] + b" " + name + b"\0" + oids[at * 20 : at * 20 + 20]
         for at, (name, mode) in enumerate(zip(record.names, done.modes, strict=True))
     ]
-    entries += [TreeEntry(name, MODE_DIR, child.tree) for name, child in done.children]
-    record.tree = _add(TREE, encode_tree(entries), objects)
+    if done.children:
+        keyed = [*zip(record.names, lines, strict=True)]
+        keyed += [(name + b"/", b"40000 " + name + b"\0" + child.tree) for name, child in done.children]
+        keyed.sort()
+        lines = [line for _, line in keyed]
+    record.tree = _add(TREE, b"".join(lines), objects)
     record.modes = _modes(done, defaults, objects)
 
 

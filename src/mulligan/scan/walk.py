@@ -13,7 +13,6 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from mulligan.model.checkpoint import (
     EXCLUDED,
@@ -25,11 +24,13 @@ from mulligan.model.checkpoint import (
     UNREADABLE,
 )
 from mulligan.model.paths import join
+from mulligan.model.typed import NamedTuple
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.stillness import stamping_clock
 from mulligan.safefs.twin import MOST_TASKS, Twin, can_twin
 from mulligan.scan.cache import Cache
 from mulligan.scan.frame import Frame, attach
+from mulligan.scan.glance import Glance, Glancing, restless
 from mulligan.scan.listing import Listing, same_names
 from mulligan.scan.reading import FATAL, Sink, Unreadable, capture, fields, names_in
 from mulligan.scan.record import NO_DIRECTORY, STAT, Missed, Record, Stat, can_be_remembered, unproven
@@ -64,6 +65,8 @@ class Options(NamedTuple):
     settle: bool = True
     index_changed: bool = False
     progress: Progress | None = None
+    # Begins one glance at everything; not where each directory must be opened, as for a watcher.
+    glance: Callable[[int], Glancing | None] | None = None
 
 
 class Scanner:
@@ -103,25 +106,28 @@ class Scanner:
         self._started, self._clock = self._now_ns(), stamping_clock()
         self._scan = Scan(self._defaults, self._cache)
         self._seen: dict[bytes, tuple[int, int, int]] = {}
-        self._read = 0
+        self._read = self._entered = 0
+        self._glance: Glance | None = None
         self._alone_until = (_SHARE_READ, _SHARE_DIRECTORIES)
 
     def _walk(self) -> Scan:
         self._begin()
-        rules, scope = self._scope.rules, self._scope
+        rules, scope, options = self._scope.rules, self._scope, self._options
+        begun = options.glance(self._root.fd) if options.glance is not None and not self._earlier else None
+        self._glance = Glance(begun, index_changed=options.index_changed) if begun is not None else None
         root = Frame(b"", Directory(os.dup(self._root.fd)), rules, scope.key(rules, only_tracked=False), only=False)
         stack = [root]
         try:
             self._look_at(root)
             while stack:
                 self._step(stack)
-                if self._read >= self._alone_until[0] or len(self._seen) >= self._alone_until[1]:
+                if self._read >= self._alone_until[0] or self._entered >= self._alone_until[1]:
                     self._share(stack)
         finally:
             for frame in stack:
                 frame.directory.close()
         self._scan.tree, self._scan.modes = root.record.tree, root.record.modes
-        self._scan.is_wanted = lambda path: self._scope.wanted_inside(path, is_dir=False)
+        self._scan.is_wanted = lambda path: scope.wanted_inside(path, is_dir=False)
         self._conclude(self._scan)
         return self._scan
 
@@ -271,8 +277,11 @@ class Scanner:
 
     def _look_at(self, frame: Frame) -> None:
         """Learns what is in a directory, and which of the directories in it are to be entered."""
+        self._entered += 1
         self._fill(frame)
         frame.todo = frame.record.dirs
+        if self._glance is not None and not frame.only:
+            self._glance.pass_over(frame, self._scan, self._seen)
 
     def _fill(self, frame: Frame) -> None:
         st = os.fstat(frame.directory.fd)
@@ -488,13 +497,4 @@ class Scanner:
 
     def _restless(self) -> list[bytes]:
         """Returns the directories that changed while the walk went on."""
-        restless = []
-        for path, seen in self._seen.items():
-            try:
-                st = os.stat(path or b".", dir_fd=self._root.fd, follow_symlinks=False)
-            except OSError:
-                # Too deep for one path, or gone: its parent tells.
-                continue
-            if (st.st_ino, st.st_mtime_ns, st.st_ctime_ns) != seen:
-                restless.append(path)
-        return restless
+        return (self._glance.restless if self._glance else restless)(self._root.fd, self._seen)

@@ -22,6 +22,7 @@ from mulligan.scan.record import NO_DIRECTORY, STAT, Record, without_proof
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import Scope
 from mulligan.scan.walk import Options, Scanner
+from mulligan.watch.watcher import Touched
 
 
 class WarmScanner(Scanner):
@@ -57,7 +58,7 @@ class WarmScanner(Scanner):
     def _begin(self) -> None:
         super()._begin()
         # After the clock was read: what happens from here on is too young to be remembered.
-        touched, image = self._watcher.sync(self._root), self._warm.image
+        touched, image = self._noticed()
         key = self._scope.key(self._scope.rules, only_tracked=False)
         self._bases: dict[bytes, Record | None] = {}
         self._flags: dict[bytes, Flags] = {}
@@ -72,7 +73,6 @@ class WarmScanner(Scanner):
             self._alone_until = (1 << 60, 1 << 60) if self._everything else self._alone_until
             return
         self._image, self._alone_until = image, (1 << 60, 1 << 60)
-        image.add(touched)
         self._scan.files, self._scan.missed = image.files, dict(image.missed)
         self._scan.observed_before = image.observed
         self._wanted: dict[bytes, Names] = image.wanted(index_changed=self._options.index_changed)
@@ -82,6 +82,16 @@ class WarmScanner(Scanner):
             if flags.only:
                 self._only.setdefault(parent_of(path), set()).add(path.rpartition(b"/")[2])
         self._ways = _ways(self._wanted)
+
+    def _noticed(self) -> tuple[Touched | None, Image | None]:
+        """Returns where something happened, marked, and the image; without one, everything is looked at."""
+        # Whoever interrupts this takes notices along: until all are marked, nothing is known.
+        image, self._warm.image = self._warm.image, None
+        touched = self._watcher.sync(self._root)
+        if touched is not None and image is not None:
+            image.add(touched)
+            self._warm.image = image
+        return touched, image
 
     def _conclude(self, scan: Scan) -> None:
         image, number = self._image, self._image.number
@@ -97,11 +107,9 @@ class WarmScanner(Scanner):
         self._warm.image = image if self._watcher.usable else None
 
     def _restless(self) -> list[bytes]:
-        touched = self._watcher.sync(self._root)
+        touched, _ = self._noticed()
         if touched is None:
-            self._warm.image = None
             return super()._restless()
-        self._image.add(touched)
         return sorted(touched.whole)
 
     def _share(self, stack: list[Frame]) -> None:
@@ -164,7 +172,7 @@ class WarmScanner(Scanner):
         return todo
 
     def _before(self, path: bytes) -> Record | None:
-        record = super()._before(path)
+        record = self._earlier.get(path) or (self._bases[path] if path in self._bases else self._cache.get(path))
         written = frozenset() if record is None or self._full else self._image.written(path)
         return record if record is None or not written else without_proof(record, written)
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from itertools import product
 from math import prod
-from typing import NamedTuple
+
+from mulligan.model.typed import NamedTuple
 
 # One place of a component is the bytes it admits, of which one is taken; STAR stands for any run of bytes.
 Component = tuple[bytes, ...]

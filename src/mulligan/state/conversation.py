@@ -50,7 +50,7 @@ def conversation_of(source: Any, session_id: str | None = None) -> Conversation:
         return Transcript(os.fspath(source))
     if isinstance(source, tuple) and len(source) == 2 and all(callable(part) for part in source):
         return GetAndSet(*source)
-    if isinstance(source, Provider):
+    if callable(getattr(source, "capture", None)) and callable(getattr(source, "stage", None)):
         return Counted(source)
     if session_id and any(callable(getattr(source, name, None)) for name in _READ):
         return SessionMessages(source, session_id)

@@ -8,7 +8,8 @@ list under `features`. Nothing in such a file can make reading fail: what cannot
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+
+from mulligan.model.typed import Any, NamedTuple
 
 FEATURE_LIST_FILE = "feature_list.json"
 _DONE = frozenset({"completed", "complete", "done", "passed", "passing"})

@@ -8,10 +8,10 @@ that a value that cannot be taken is refused before anything changed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+
+from mulligan.model.typed import Any, Protocol
 
 
-@runtime_checkable
 class Provider(Protocol):
     """Something whose state belongs into a checkpoint."""
 

@@ -19,7 +19,7 @@ _INSERT_MOST = 127
 # A copy takes up to eight bytes: a shorter run is cheaper as it stands.
 _SHORTEST_RUN = 16
 _WINDOW = 1 << 16
-_TREE_ENTRY = re.compile(rb"[0-7]{5,6} [^\0]+\0.{20}", re.DOTALL)
+_TREE_ENTRY = rb"(?s)[0-7]{5,6} [^\0]+\0.{20}"
 
 
 # -- encoding -----------------------------------------------------------------------------------
@@ -78,7 +78,9 @@ def _split(span: _Span, *, tree: bool) -> tuple[list[int], list[bytes]]:
     """Returns where the units of a span start, and the units."""
     data, begin, end = span
     if tree:
-        found = [(m.start(), m.group()) for m in _TREE_ENTRY.finditer(data) if begin <= m.start() and m.end() <= end]
+        found = [
+            (m.start(), m.group()) for m in re.finditer(_TREE_ENTRY, data) if begin <= m.start() and m.end() <= end
+        ]
         return [start for start, _ in found], [unit for _, unit in found]
     units = data[begin:end].splitlines(keepends=True)
     return list(accumulate(map(len, units[:-1]), initial=begin)), units

@@ -3,29 +3,33 @@ Objects by their id.
 
 Promise: what `read` returns hashes to the id that was asked for; an object that is missing or damaged raises StoreDamaged
 and names it, and a damaged copy is passed over when another pack holds a good one.
-Another process may add or remove packs at any time: whoever misses an object looks at the directory again, once.
+Another process may add or remove packs at any time: whoever misses an object looks at the directory again, once. Between
+`hold` and `let_go` nobody else may, and the list of packs is kept up to date without looking.
 A store object belongs to one thread and does not own the directory it was given.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
-from typing import TypeVar
 
 from mulligan.errors import StoreDamaged
+from mulligan.model.digests import sha1
 from mulligan.model.objects import TREE, TreeEntry, parse_tree
+from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.directory import Directory
 from mulligan.store.pack_index import ROW_SIZE
 from mulligan.store.pack_reader import Pack
 from mulligan.store.pack_writer import PackWriter
 from mulligan.store.packfile import KIND_OF_TYPE, Damaged, RecordHeader, damaged, hash_of
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 # Packs of up to so many objects are looked up in one dictionary, larger ones in their own index.
 _SMALL = 512
@@ -51,6 +55,10 @@ class ObjectStore:
         self._open: OrderedDict[bytes, Pack] = OrderedDict()
         self._trees: OrderedDict[bytes, list[TreeEntry]] = OrderedDict()
         self._listed: tuple[int, ...] | None = None
+        # Whether the lists above are what the directory holds, and what it was when the store's lock was let go.
+        self._complete = self._held = False
+        self._left: tuple[int, ...] | None = None
+        self._disk_bytes: int | None = None
         self._writer: PackWriter | None = None
 
     def close(self) -> None:
@@ -61,7 +69,7 @@ class ObjectStore:
         self._packs.clear()
         self._small.clear()
         self._large.clear()
-        self._listed = None
+        self._outdate()
         if self._packs_directory is not None:
             self._packs_directory.close()
             self._packs_directory = None
@@ -136,11 +144,14 @@ class ObjectStore:
 
     def disk_bytes(self) -> int:
         """Returns what all packs and indexes take on the disk."""
+        if self._held and self._complete and self._disk_bytes is not None:
+            return self._disk_bytes
         total, directory = 0, self.packs_directory()
         for name in directory.names():
             # Another process may have removed it since the listing.
             with suppress(FileNotFoundError):
                 total += directory.stat(name).st_size
+        self._disk_bytes = total
         return total
 
     # -- writing --------------------------------------------------------------------------------
@@ -148,16 +159,46 @@ class ObjectStore:
     def writer(self, *, anew: Container[bytes] = ()) -> PackWriter:
         """Returns a writer; objects in `anew` are written even if the store seems to hold them (it is damaged)."""
         self._refresh_if_changed()
-        self._writer = PackWriter(self.directory, knows=self._knows, finished=self._outdate, anew=anew)
+        self._writer = PackWriter(self.directory, knows=self._knows, finished=self._adopt, anew=anew)
         return self._writer
 
     def relied_on(self) -> set[bytes]:
         """Returns what the newest writer left out because it is here; whoever collects before it is done must keep that."""
         return self._writer.relied if self._writer is not None else set()
 
+    def _adopt(self, names: list[bytes]) -> None:
+        """Takes in packs that were just put in place; one that cannot be read now is for the next look at the directory."""
+        directory, used = self.packs_directory(), self._disk_bytes
+        self._outdate()
+        try:
+            fresh = [Pack.load(directory, name) for name in names if name not in self._packs]
+        except (OSError, Damaged):
+            return  # what is durable must not fail for want of a listing
+        self._packs.update((pack.name, pack) for pack in fresh)
+        self._enter(fresh)
+        self._complete = self._held
+        if used is not None:
+            self._disk_bytes = used + sum(pack.size + pack.index.size for pack in fresh)
+
     def _outdate(self) -> None:
-        """Makes the next miss look again: what is durable must not fail for want of a listing."""
-        self._listed = None
+        """Makes the next miss look again."""
+        self._listed = self._left = self._disk_bytes = None
+        self._complete = False
+
+    # -- while nobody else may write ------------------------------------------------------------
+
+    def is_as_left(self) -> bool:
+        """Whether the directory of packs is as it was when it was let go; a change within one tick of the clock does not show."""
+        return self._left is not None and self._left == self._stamp()
+
+    def hold(self) -> None:
+        """Says that nobody else changes the packs from now on, and that those known are all there are."""
+        self._held = True
+
+    def let_go(self) -> None:
+        """Says that others may change the packs again."""
+        self._held = False
+        self._left = self._stamp() if self._complete else None
 
     # -- the packs ------------------------------------------------------------------------------
 
@@ -207,7 +248,7 @@ class ObjectStore:
                 fresh.append(Pack.load(directory, name))
         self._packs.update((pack.name, pack) for pack in fresh)
         self._enter(fresh)
-        self._listed = state
+        self._listed, self._complete, self._disk_bytes = state, True, None
 
     def _enter(self, packs: Iterable[Pack]) -> None:
         for pack in packs:
@@ -218,6 +259,10 @@ class ObjectStore:
 
     def _state(self) -> tuple[int, ...] | None:
         """Returns what changes when the directory does, None when it is too young to tell."""
+        stamp = self._stamp()
+        return stamp if stamp is not None and abs(time.time_ns() - stamp[1]) >= _SETTLED_NS else None
+
+    def _stamp(self) -> tuple[int, ...] | None:
         try:
             status = os.stat(b"objects/pack", dir_fd=self.directory.fd, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
@@ -227,11 +272,11 @@ class ObjectStore:
                 self._packs_directory.close()
                 self._packs_directory = None
             return None
-        if abs(time.time_ns() - status.st_mtime_ns) < _SETTLED_NS:
-            return None
         return (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
 
     def _refresh_if_changed(self) -> bool:
+        if self._held and self._complete:
+            return False
         if self._listed is not None and self._listed == self._state():
             return False
         self.refresh()
@@ -242,7 +287,10 @@ class ObjectStore:
     def _knows(self, oid: bytes) -> bool:
         if oid in self._small:
             return True
-        return any(pack.index.find(oid) >= 0 for pack in self._large)
+        for pack in self._large:  # noqa: SIM110 - asked of every object that is saved: a generator takes as long again
+            if pack.index.find(oid) >= 0:
+                return True
+        return False
 
     def locations(self, oid: bytes) -> list[Pack]:
         """Returns every pack that holds an object."""
@@ -312,7 +360,7 @@ def _verified(pack: Pack, offset: int, oid: bytes) -> tuple[bytes, bytes]:
 
 
 def _hashed(pack: Pack, offset: int, header: RecordHeader, oid: bytes) -> Iterator[bytes]:
-    digest = hashlib.sha1(b"%b %d\0" % (KIND_OF_TYPE[header.type], header.size), usedforsecurity=False)
+    digest = sha1(b"%b %d\0" % (KIND_OF_TYPE[header.type], header.size), of=header.size)
     for chunk in pack.stream_at(offset, header):
         digest.update(chunk)
         yield chunk

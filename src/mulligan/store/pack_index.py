@@ -7,22 +7,25 @@ Opening checks the shape only (every object is verified by its hash when it is r
 
 from __future__ import annotations
 
-import hashlib
 import struct
 import sys
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
+from mulligan.model.digests import sha1
+from mulligan.model.typed import NamedTuple
 from mulligan.store.packfile import HEADER_SIZE, TRAILER_SIZE, Damaged
 
 MAGIC = b"\377tOc\0\0\0\2"
 _FANOUT = struct.Struct(">256L")
-_NAMES_AT = len(MAGIC) + _FANOUT.size
+_NAMES_AT = HEAD_SIZE = len(MAGIC) + _FANOUT.size
+# More than the smallest objects that fit into the largest pack that is written need.
+_LARGEST = 160 << 20
 _LARGE = 0x80000000
 ROW_SIZE = 28
+_FEW = 32
 
 
 class IndexRow(NamedTuple):
@@ -62,7 +65,7 @@ def encode_index(rows: Iterable[tuple[bytes, int, int]], pack_checksum: bytes) -
             pack_checksum,
         )
     )
-    return body + hashlib.sha1(body, usedforsecurity=False).digest()
+    return body + sha1(body, of=len(body)).digest()
 
 
 def _big_endian(code: str, numbers: Sequence[int]) -> bytes:
@@ -111,22 +114,37 @@ class PackIndex:
         self._offsets: array[int] | None = None
         self._sorted: list[int] | None = None
 
+    @staticmethod
+    def most_bytes(head: bytes) -> int:
+        """Returns how many bytes an index may have that begins so; raises Damaged where none does."""
+        if len(head) < HEAD_SIZE or not head.startswith(MAGIC):
+            raise Damaged("the index is not one of version 2")
+        return min(HEAD_SIZE + 36 * int(_FANOUT.unpack_from(head, len(MAGIC))[255]) + 2 * TRAILER_SIZE, _LARGEST)
+
+    @property
+    def size(self) -> int:
+        """How many bytes its file has."""
+        return len(self._data)
+
     def find(self, oid: bytes) -> int:
         """Returns the position of an id, -1 when it is not here."""
         first = oid[0]
         data = self._data
         low: int = self._fanout[first]
         high: int = self._fanout[first + 1]
-        while low < high:
+        while high - low > _FEW:
             middle = (low + high) >> 1
             at = _NAMES_AT + 20 * middle
-            name = data[at : at + 20]
-            if name < oid:
-                low = middle + 1
-            elif name == oid:
-                return middle
+            if data[at : at + 20] <= oid:
+                low = middle
             else:
                 high = middle
+        # Among the few that are left, the search for bytes is quicker than any loop; across two ids it may find a false one.
+        at, end = _NAMES_AT + 20 * low, _NAMES_AT + 20 * high
+        while (at := data.find(oid, at, end)) >= 0:
+            if not (at - _NAMES_AT) % 20:
+                return (at - _NAMES_AT) // 20
+            at += 1
         return -1
 
     def oid(self, position: int) -> bytes:
@@ -182,7 +200,7 @@ class PackIndex:
     def strict_findings(self, pack_size: int) -> list[str]:
         """Returns what is wrong with this index beyond its shape, in words."""
         findings = []
-        if hashlib.sha1(self._data[:-20], usedforsecurity=False).digest() != self._data[-20:]:
+        if sha1(self._data[:-20], of=len(self._data)).digest() != self._data[-20:]:
             findings.append("its checksum is wrong")
         names = self.oids()
         if any(a >= b for a, b in pairwise(names)):

@@ -14,15 +14,15 @@ import os
 from collections import OrderedDict
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from isal import isal_zlib
 
 from mulligan.model.objects import BLOB
+from mulligan.model.typed import Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.store.delta import apply_delta, delta_sizes
-from mulligan.store.pack_index import PackIndex
+from mulligan.store.pack_index import HEAD_SIZE, PackIndex
 from mulligan.store.packfile import (
     CHAIN_LIMIT,
     DELTA_LIMIT,
@@ -48,6 +48,8 @@ _CHUNK = 256 << 10
 _CHAIN_BYTES = 4 << 30
 _BULKY = (TYPE_OF_KIND[BLOB], OFS_DELTA, REF_DELTA)
 _CACHE_BYTES = 8 << 20
+# An index up to this size is read at once, whatever it says of itself.
+_PLAIN_INDEX = 8 << 20
 
 
 @contextmanager
@@ -61,6 +63,14 @@ def _plain_files() -> Iterator[None]:
         if error.errno == errno.ELOOP:
             raise Damaged("a link stands in the place of its file") from None
         raise
+
+
+def read_index(directory: Directory, name: bytes, size: int) -> PackIndex:
+    """Returns the index of a pack; raises Damaged, before it is read, for a file that has more bytes than an index of its kind."""
+    with _plain_files():
+        if size > _PLAIN_INDEX and size > PackIndex.most_bytes(directory.read(name + b".idx", limit=HEAD_SIZE)):
+            raise Damaged("the index does not have the size it says")
+        return PackIndex(directory.read(name + b".idx"))
 
 
 class Pack:
@@ -82,9 +92,7 @@ class Pack:
         """Reads the index of a pack; raises Damaged or OSError."""
         stamp = cls.stamp_of(directory, name)
         size = directory.stat(name + b".pack").st_size
-        with _plain_files():
-            data = directory.read(name + b".idx")
-        return cls(name, PackIndex(data), size, stamp)
+        return cls(name, read_index(directory, name, stamp[1]), size, stamp)
 
     @staticmethod
     def stamp_of(directory: Directory, name: bytes) -> tuple[int, ...]:

@@ -9,16 +9,16 @@ A writer belongs to one thread, and to the process that holds the store's lock.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from itertools import count
-from typing import Any
 
 from isal import isal_zlib
 
+from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB
+from mulligan.model.typed import Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import sync, write_synced
@@ -43,7 +43,6 @@ _STREAM_LEAST = 1 << 20
 # What one process hands to another: packs in tmp/ with the names they will have, their bytes, and what they lean on.
 Share = tuple[list[tuple[bytes, bytes]], int, list[bytes]]
 _serial = count()
-_sha1 = hashlib.sha1
 _headers: dict[tuple[bytes, int], bytes] = {}
 
 
@@ -87,10 +86,10 @@ class PlacedPacks:
         self.written: list[tuple[bytes, bytes]] = []
         self.bytes = 0
 
-    def write(self, rows: Iterable[tuple[bytes, int, int]], chunks: Iterable[bytes]) -> bytes:
-        """Writes a pack and its index to tmp/, durably, and returns the name it will have."""
+    def write(self, rows: Iterable[tuple[bytes, int, int]], chunks: Iterable[bytes], *, size: int = _CHUNK) -> bytes:
+        """Writes a pack of about that size and its index to tmp/, durably, and returns the name it will have."""
         stem = _temporary_stem()
-        digest = _sha1(usedforsecurity=False)
+        digest = sha1(of=size)
         with self.root.child(b"tmp") as tmp:
             written = 0
 
@@ -180,13 +179,13 @@ class _Streamed:
     def __init__(self, fd: int, size: int) -> None:
         self._fd = fd
         self._size = size
-        self._pack = _sha1(usedforsecurity=False)
+        self._pack = sha1()
         self.crc = 0
         self.written = 0
         self.checksum = b""
 
     def run(self, chunks: Iterable[bytes]) -> bytes:
-        digest = _sha1(b"blob %d\0" % self._size, usedforsecurity=False)
+        digest = sha1(b"blob %d\0" % self._size)
         deflater: Any = isal_zlib.compressobj(LEVEL)
         self._write(SIGNATURE + (1).to_bytes(4, "big"))
         self.crc = 0
@@ -222,7 +221,7 @@ class PackWriter:
         root: Directory,
         *,
         knows: Callable[[bytes], bool],
-        finished: Callable[[], None],
+        finished: Callable[[list[bytes]], None],
         anew: Container[bytes] = (),
     ) -> None:
         self.relied: set[bytes] = set()
@@ -249,9 +248,9 @@ class PackWriter:
     def add(self, kind: bytes, data: bytes) -> bytes:
         """Adds an object, unless it is there already, and returns its id."""
         if len(data) < 65536:
-            oid = _sha1(b"%b %d\0%b" % (kind, len(data), data), usedforsecurity=False).digest()
+            oid = sha1(b"%b %d\0%b" % (kind, len(data), data), of=len(data)).digest()
         else:
-            digest = _sha1(b"%b %d\0" % (kind, len(data)), usedforsecurity=False)
+            digest = sha1(b"%b %d\0" % (kind, len(data)), of=len(data))
             digest.update(data)
             oid = digest.digest()
         self.add_hashed(oid, kind, data)
@@ -291,7 +290,7 @@ class PackWriter:
             return []
         names = self._placed.place()
         self._flushed.clear()
-        self._finished()
+        self._finished(names)
         return names
 
     def part(self) -> None:
@@ -341,7 +340,7 @@ class PackWriter:
 
     def _flush(self) -> None:
         if self._buffer.rows:
-            self._placed.write(self._buffer.rows, self._buffer.chunks())
+            self._placed.write(self._buffer.rows, self._buffer.chunks(), size=self._buffer.size)
             self._flushed.update(self._offsets)
             self._reset()
 

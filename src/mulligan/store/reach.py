@@ -16,7 +16,7 @@ from mulligan.store.objects import ObjectStore
 from mulligan.store.packfile import damaged
 
 # Names are not judged here as `parse_tree` judges them: a restore refuses an unsafe one, a collection keeps its object.
-_ENTRY = re.compile(rb"(?:(4)0000|100644|100755|120000) [^\0/]+\0(.{20})", re.DOTALL)
+_ENTRY = rb"(?s)(?:(4)0000|100644|100755|120000) [^\0/]+\0(.{20})"
 
 
 def reachable(store: ObjectStore, roots: Iterable[bytes]) -> set[bytes]:
@@ -58,7 +58,7 @@ def _children(store: ObjectStore, tree: bytes) -> tuple[list[bytes], list[bytes]
     trees: list[bytes] = []
     blobs: list[bytes] = []
     at = 0
-    for found in _ENTRY.finditer(data):
+    for found in re.finditer(_ENTRY, data):
         if found.start() != at:
             break
         at = found.end()

@@ -17,10 +17,11 @@ from mulligan.safefs.durable import sync, write_durably
 _HOME = b"refs/checkpoints"
 _PACKED = b"packed-refs"
 _HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"
-_NAME = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z_-]|\.(?=[0-9A-Za-z_-]))*")
-_VALUE, _LOOSE = re.compile(rb"[0-9a-f]{40}"), re.compile(rb"[0-9a-f]{40}\n")
+# Patterns as text: `re` compiles each when it is first needed, and a save needs one of them.
+_NAME = r"[0-9A-Za-z](?:[0-9A-Za-z_-]|\.(?=[0-9A-Za-z_-]))*"
+_VALUE, _LOOSE = rb"[0-9a-f]{40}", rb"[0-9a-f]{40}\n"
 _SPACES = rb"checkpoints|heads|tags|notes|remotes|replace"
-_LINE = re.compile(rb"[0-9a-f]{40} refs/(?:(?:%b)/[^\x00-\x20\x7f~^:?*\\\[]+|stash)|\^[0-9a-f]{40}" % _SPACES)
+_LINE = rb"[0-9a-f]{40} refs/(?:(?:%b)/[^\x00-\x20\x7f~^:?*\\\[]+|stash)|\^[0-9a-f]{40}" % _SPACES
 _LIMIT = 64
 
 
@@ -72,7 +73,7 @@ def odd_lines(directory: Directory) -> list[str]:
     wrong = [] if first + b"\n" == _HEADER else ["it does not begin as it must"]
     if lines and lines[-1]:
         wrong.append("it is cut short")
-    odd = [line for line in lines[:-1] if not _LINE.fullmatch(line) or _is_misnamed(line[41:])]
+    odd = [line for line in lines[:-1] if not re.fullmatch(_LINE, line) or _is_misnamed(line[41:])]
     return wrong + ([f"{len(odd)} of its lines are no refs"] if odd else [])
 
 
@@ -81,7 +82,11 @@ def rewrite_packed(directory: Directory) -> None:
     packed = _read_packed(directory).items()
     _write_packed(
         directory,
-        {ref: oid for ref, oid in packed if _LINE.fullmatch(oid.hex().encode() + b" " + ref) and not _is_misnamed(ref)},
+        {
+            ref: oid
+            for ref, oid in packed
+            if re.fullmatch(_LINE, oid.hex().encode() + b" " + ref) and not _is_misnamed(ref)
+        },
     )
 
 
@@ -99,7 +104,7 @@ def pack_refs(directory: Directory) -> None:
 
 
 def _check(name: str) -> bytes:
-    if not _NAME.fullmatch(name) or len(name) > 200 or name.endswith(".lock"):
+    if not re.fullmatch(_NAME, name) or len(name) > 200 or name.endswith(".lock"):
         raise ValueError(f"{name!r} cannot be the name of a ref")
     return name.encode("ascii")
 
@@ -110,7 +115,7 @@ def _is_misnamed(ref: bytes) -> bool:
 
 def _is_ours(ref: bytes) -> bool:
     name = ref[len(_HOME) + 1 :].decode("ascii", "replace")
-    return ref.startswith(_HOME + b"/") and bool(_NAME.fullmatch(name))
+    return ref.startswith(_HOME + b"/") and bool(re.fullmatch(_NAME, name))
 
 
 def _read_loose(directory: Directory) -> tuple[dict[bytes, bytes], list[bytes]]:
@@ -128,7 +133,7 @@ def _read_loose(directory: Directory) -> tuple[dict[bytes, bytes], list[bytes]]:
                 continue  # removed or packed since the listing
             except (NotRegular, IsADirectoryError):
                 value = b""
-            if _LOOSE.fullmatch(value) and _NAME.fullmatch(name.decode("utf-8", "replace")):
+            if re.fullmatch(_LOOSE, value) and re.fullmatch(_NAME, name.decode("utf-8", "replace")):
                 found[name] = bytes.fromhex(value[:40].decode())
             else:
                 bad.append(name)
@@ -144,7 +149,7 @@ def _read_packed(directory: Directory) -> dict[bytes, bytes]:
     found: dict[bytes, bytes] = {}
     for line in lines:
         value, _, ref = line.partition(b" ")
-        if ref.startswith(b"refs/") and _VALUE.fullmatch(value):
+        if ref.startswith(b"refs/") and re.fullmatch(_VALUE, value):
             found[ref] = bytes.fromhex(value.decode())
     return found
 

@@ -9,9 +9,9 @@ pack is given another base or stored whole.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from mulligan.model.objects import TREE
+from mulligan.model.typed import NamedTuple
 from mulligan.store.delta import encode_delta
 from mulligan.store.objects import ObjectStore, check_copy
 from mulligan.store.pack_index import IndexRow

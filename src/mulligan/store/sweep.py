@@ -12,8 +12,8 @@ from contextlib import suppress
 from mulligan.safefs.directory import Directory
 
 
-def sweep_temporaries(directory: Directory, sparing: Container[bytes] = ()) -> None:
-    """Empties tmp/ of a store but for some names, and completes packs that a crash left without their index."""
+def sweep_temporaries(directory: Directory, sparing: Container[bytes] = (), *, halves: bool = True) -> None:
+    """Empties tmp/ of a store but for some names; with `halves`, completes packs that a crash left without their index."""
     try:
         tmp = directory.child(b"tmp")
     except FileNotFoundError:
@@ -26,9 +26,10 @@ def sweep_temporaries(directory: Directory, sparing: Container[bytes] = ()) -> N
                 tmp.unlink(name, missing_ok=True)
             except (IsADirectoryError, PermissionError):
                 tmp.remove_tree(name)
-    # A store that has lost this directory is for the doctor.
-    with suppress(FileNotFoundError, NotADirectoryError):
-        settle_halves(directory)
+    if halves:
+        # A store that has lost this directory is for the doctor.
+        with suppress(FileNotFoundError, NotADirectoryError):
+            settle_halves(directory)
 
 
 def settle_halves(directory: Directory) -> None:

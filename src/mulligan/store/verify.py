@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
+from mulligan.model.typed import NamedTuple
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import write_durably
 from mulligan.store.objects import ObjectStore
 from mulligan.store.pack_index import IndexRow, PackIndex, encode_index
-from mulligan.store.pack_reader import Pack
+from mulligan.store.pack_reader import Pack, read_index
 from mulligan.store.pack_scan import EMPTY_INDEX, checksums, measure, object_count, record_crc, scan
 from mulligan.store.packfile import TRAILER_SIZE, Damaged, hash_of
 
@@ -105,7 +105,7 @@ def _verify_one(directory: Directory, stem: bytes, present: set[bytes]) -> list[
 
 
 def _index(directory: Directory, stem: bytes) -> PackIndex:
-    return PackIndex(directory.read(stem + b".idx"))
+    return read_index(directory, stem, directory.stat(stem + b".idx").st_size)
 
 
 def _verify_pair(pack: Pack, index: PackIndex, subject: str) -> list[Problem]:

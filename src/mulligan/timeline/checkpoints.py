@@ -12,11 +12,11 @@ import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from mulligan.errors import AmbiguousCheckpoint, NothingSaved, StoreDamaged, UnknownCheckpoint
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, GitState, moment
+from mulligan.model.typed import Any
 from mulligan.timeline.commits import HELD, Entry
 from mulligan.timeline.database import Database, as_column, from_column, is_whole
 from mulligan.timeline.retention import Aged
@@ -24,7 +24,7 @@ from mulligan.timeline.seals import COLUMNS
 
 POSITION = "position"
 _INLINE_STATE = 16 << 10
-_LATEST = re.compile(r"latest(?:~(\d{1,9}))?\Z")
+_LATEST = r"latest(?:~(\d{1,9}))?\Z"
 _COLUMNS = COLUMNS["checkpoint"]
 _BYTES = ("files_tree", "modes_tree", "changes", "not_captured")
 _TEXT = ("id", "kind", "parent", "commit_id", "defaults", "git", "context", "state", "metadata")
@@ -109,8 +109,16 @@ class Checkpoints:
 
     def by_id(self, checkpoint_id: str) -> Entry | None:
         """Returns a checkpoint by its exact id."""
-        found = self._select("WHERE id=?", as_column(checkpoint_id)) if checkpoint_id else []
-        return found[0] if found else None
+        kept = self._db.kept()
+        row = kept.get(checkpoint_id)
+        if row is not None:
+            return self._read(row)
+        found = self._rows("WHERE id=?", as_column(checkpoint_id)) if checkpoint_id else []
+        if not found:
+            return None
+        entry = self._entry(found[0])
+        kept[checkpoint_id] = found[0]
+        return entry
 
     def resolve(self, ref: str | Checkpoint) -> Entry:
         """Returns the checkpoint a reference means: an id, a reserved word, a name, a unique prefix, in that order."""
@@ -131,7 +139,7 @@ class Checkpoints:
             return self.current()
         if text.startswith("@"):
             return self._at_deed(text)
-        match = _LATEST.match(text)
+        match = re.match(_LATEST, text)
         if not match:
             return None
         found = self._select("WHERE kind<>'safety' ORDER BY seq DESC LIMIT 1 OFFSET ?", int(match[1] or 0))
@@ -217,8 +225,10 @@ class Checkpoints:
         return {row[0] for row in self._db.rows("SELECT DISTINCT files_tree FROM checkpoint")}
 
     def _select(self, tail: str, *values: Any) -> list[Entry]:
-        rows = self._db.rows(f"SELECT {', '.join(_COLUMNS)}, seal FROM checkpoint {tail}", *values)
-        return [self._entry(row) for row in rows]
+        return [self._entry(row) for row in self._rows(tail, *values)]
+
+    def _rows(self, tail: str, *values: Any) -> list[sqlite3.Row]:
+        return self._db.rows(f"SELECT {', '.join(_COLUMNS)}, seal FROM checkpoint {tail}", *values)
 
     def _entry(self, row: sqlite3.Row) -> Entry:
         if not is_whole(row):
@@ -248,8 +258,19 @@ class Checkpoints:
             created_at=moment(row["created_ns"]), parent=row["parent"], complete=bool(row["complete"]), commit=row["commit_id"],
             git=GitState(git["commit_hash"], git["branch"], tuple(git["dirty_files"])) if git else None,
             context=read_json(row["context"]), metadata=read_json(row["metadata"]),
-            state_source=(lambda: self._read_state(commit)) if inline is None else (lambda: read_json(inline)),
+            state_source=(lambda: self._read_state(commit)) if inline is None else (lambda: _inline(row["id"], inline)),
             packed_changes=row["changes"], packed_not_captured=row["not_captured"],
         )  # fmt: skip
         defaults = read_json(row["defaults"])
         return Entry(checkpoint, row["created_ns"], row["files_tree"], row["modes_tree"], tuple(defaults), row["seq"])
+
+
+def _inline(name: str, text: str) -> Any:
+    """Returns the state that stands in a record; raises StoreDamaged for one that somebody sealed and is none."""
+    try:
+        return read_json(text)
+    except ValueError as error:
+        raise StoreDamaged(
+            f"The state of checkpoint {name!r} in the timeline is none ({error}). Its files are untouched.",
+            hint="Mend it from the repository: mulligan doctor",
+        ) from None

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
 
 from mulligan.errors import StoreDamaged
 from mulligan.model.bounded import read_json
@@ -28,6 +27,7 @@ from mulligan.model.objects import (
     parse_commit,
 )
 from mulligan.model.paths import is_dot_git, to_text
+from mulligan.model.typed import Any, NamedTuple, Protocol
 from mulligan.scan.result import Defaults
 from mulligan.timeline.sources import Reader, State
 

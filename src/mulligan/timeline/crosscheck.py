@@ -8,9 +8,8 @@ refs.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from mulligan.errors import MulliganError, StoreDamaged
+from mulligan.model.typed import Any, NamedTuple
 from mulligan.store import refs
 from mulligan.timeline.commits import Entry, read_commit
 from mulligan.timeline.journal import read_journal
@@ -91,10 +90,13 @@ def _names(vault: Vault, rows: list[Entry]) -> list[Breach]:
 def _against_commit(vault: Vault, entry: Entry) -> list[Breach]:
     """Where a row and its commit say different things; ancestry, and what follows from it, is the timeline's alone."""
     try:
-        written = read_commit(vault.objects, entry.commit_id)
-        mine, theirs = _facts(entry), _facts(written)
+        theirs = _facts(read_commit(vault.objects, entry.commit_id))
     except MulliganError:
         return []  # the objects of a checkpoint are looked at on their own
+    try:
+        mine = _facts(entry)
+    except MulliganError as error:
+        return [Breach(error.message, (entry.id,))]
     return [
         Breach(f"{what} of {entry.id} is not what its commit says", (entry.id,))
         for what in mine

@@ -8,16 +8,16 @@ instant. SQLite's files are SQLite's: nothing else in the process opens or close
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import count, islice
-from typing import Any
 
 from mulligan.errors import Busy, DurabilityLost, MulliganError, NoRoom, StoreDamaged, StoreError
+from mulligan.model.typed import Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
+from mulligan.timeline.schema import STATEMENTS, TABLES
 from mulligan.timeline.seals import COLUMNS, seal, sealing
 
 NAME = "timeline.db"
@@ -28,71 +28,15 @@ _REFUSED = frozenset({sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLI
 _CRAMPED = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_CANTOPEN}
 )
-_SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE checkpoint (
-  seq INTEGER PRIMARY KEY AUTOINCREMENT,
-  id TEXT NOT NULL UNIQUE,
-  name TEXT NOT NULL,
-  description TEXT NOT NULL,
-  kind TEXT NOT NULL,
-  created_ns INTEGER NOT NULL,
-  parent TEXT,
-  commit_id TEXT NOT NULL,
-  files_tree BLOB NOT NULL,
-  modes_tree BLOB NOT NULL,
-  defaults TEXT NOT NULL,
-  complete INTEGER NOT NULL,
-  changes BLOB NOT NULL,
-  not_captured BLOB NOT NULL,
-  git TEXT NOT NULL,
-  context TEXT NOT NULL,
-  state TEXT,
-  metadata TEXT NOT NULL,
-  seal BLOB NOT NULL
-);
-CREATE INDEX checkpoint_name ON checkpoint (name);
-CREATE INDEX checkpoint_kind ON checkpoint (kind);
-CREATE INDEX checkpoint_parent ON checkpoint (parent);
-CREATE TABLE move (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, what TEXT NOT NULL, seal BLOB NOT NULL);
-CREATE INDEX move_id ON move (id);
-CREATE TABLE redo (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, what TEXT NOT NULL, seal BLOB NOT NULL);
-CREATE TABLE journal (one INTEGER PRIMARY KEY CHECK (one = 1), phase TEXT NOT NULL, plan BLOB NOT NULL, seal BLOB NOT NULL);
-CREATE TABLE fresh_ref (id TEXT PRIMARY KEY, commit_id TEXT NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE dead_ref (id TEXT PRIMARY KEY, seal BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE pin (id TEXT NOT NULL, pid INTEGER NOT NULL, seal BLOB NOT NULL);
-CREATE TABLE deed (
-  seq INTEGER PRIMARY KEY AUTOINCREMENT,
-  created_ns INTEGER NOT NULL,
-  session TEXT NOT NULL,
-  kind TEXT NOT NULL,
-  prompt INTEGER NOT NULL,
-  number INTEGER NOT NULL,
-  call TEXT NOT NULL,
-  open INTEGER NOT NULL,
-  about TEXT NOT NULL,
-  checkpoint TEXT NOT NULL,
-  saved INTEGER NOT NULL,
-  seal BLOB NOT NULL
-);
-CREATE INDEX deed_session ON deed (session, seq);
-CREATE INDEX deed_open ON deed (open);
-"""
-_CREATED = re.compile(r"\ACREATE (TABLE|INDEX) (\w+)(?: ON (\w+))?")
-_STATEMENTS = tuple(_SCHEMA.strip().removesuffix(";").split(";\n"))
-# What SQLite's own table of tables must say: a view, a trigger or another table does what its maker wants.
-_TABLES = frozenset(
-    [
-        *((kind.lower(), name, on or name, text) for text in _STATEMENTS for kind, name, on in _CREATED.findall(text)),
-        ("index", "sqlite_autoindex_checkpoint_1", "checkpoint", None),
-        ("table", "sqlite_sequence", "sqlite_sequence", "CREATE TABLE sqlite_sequence(name,seq)"),
-    ]
-)
 # A row takes more bytes than this in the file: a query that returns more rows than that goes in circles.
 _SMALLEST_ROW = 8
 _MANY_ROWS = 4096
 _MOST_ROWS = 4_000_000
 _MOST_NUMBERS = 1 << 62
+# The longest value, far beyond what a restore of a million files notes: a longer one is refused before it is read.
+_LONGEST = 256 << 20
+_MOST_KEPT = 4
+_CHANGING = ("UPDATE checkpoint ", "DELETE FROM checkpoint ", "INSERT OR REPLACE INTO checkpoint ")
 # How much work a statement may be before somebody asks whether so small a file can need it.
 _STEPS = 1 << 20
 _STEPS_PER_PAGE = 20_000
@@ -126,6 +70,9 @@ class Database:
                 self._open()
 
     def _open(self) -> None:
+        # Rows of checkpoints that were read and found whole, while nobody changes any: one may hold a list of all files.
+        self._kept: dict[str, sqlite3.Row] = {}
+        self._version = -1
         self._connection = _connect_to_read(self._path) if self.read_only else _connect(self._path)
         try:
             self._be_careful()
@@ -138,6 +85,7 @@ class Database:
         """Treats the file as what it may be: damaged, or made by somebody who means harm."""
         self._steps = 0
         self._connection.create_function("seal", -1, seal, deterministic=True)
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
         # A broken page may lead SQLite in circles that have no end within a lifetime.
         self._connection.set_progress_handler(self._too_much_work, _STEPS)
         self._connection.execute("PRAGMA trusted_schema=OFF")
@@ -165,17 +113,17 @@ class Database:
                 run("PRAGMA journal_mode=WAL")
                 with self.transaction():
                     if not run("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                        for statement in _STATEMENTS:
+                        for statement in STATEMENTS:
                             run(statement)
                     run(f"PRAGMA user_version={FORMAT}")
-        self._refuse_other_schema()
+        self._refuse_other_schema(version)
 
-    def _refuse_other_schema(self) -> None:
-        """Raises StoreDamaged unless the tables are exactly ours."""
+    def _refuse_other_schema(self, version: int) -> None:
+        """Raises StoreDamaged unless the tables are exactly ours, and their format one that there was."""
         found = self._connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchmany(
-            2 * len(_TABLES)
+            2 * len(TABLES)
         )
-        if set(map(tuple, found)) != _TABLES:
+        if version < 0 or set(map(tuple, found)) != TABLES:
             raise StoreDamaged(
                 "The timeline (timeline.db) does not have the tables of a timeline. The checkpoints are untouched.",
                 hint="Rebuild it from the repository: mulligan doctor",
@@ -214,6 +162,7 @@ class Database:
             try:
                 yield
             except BaseException:
+                self._kept.clear()
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
@@ -248,8 +197,18 @@ class Database:
 
     def run(self, sql: str, *values: Any) -> None:
         """Runs one statement."""
+        if sql.startswith(_CHANGING):
+            self._kept.clear()
         with translated():
             self._execute(sql, values)
+
+    def kept(self) -> dict[str, sqlite3.Row]:
+        """Returns the rows of checkpoints that were put here and are as they were, by id."""
+        version = self.rows("PRAGMA data_version")[0][0]  # another number when another connection wrote
+        if version != self._version or len(self._kept) > _MOST_KEPT:
+            self._version = version
+            self._kept.clear()
+        return self._kept
 
     # -- rows under seal --------------------------------------------------------------------------
 
@@ -259,7 +218,8 @@ class Database:
         verb = "INSERT OR REPLACE" if over else "INSERT"
         if values[0] is None:
             self.run(f"{verb} INTO {table} ({names}, seal) VALUES ({holes}, x'')", *values)
-            self.reseal(table, "seq=last_insert_rowid()")
+            with translated():
+                self._execute(f"UPDATE {table} SET seal={sealing(table)} WHERE seq=last_insert_rowid()")
         else:
             self.run(f"{verb} INTO {table} ({names}, seal) VALUES ({holes}, ?)", *values, seal(*values))
 
@@ -365,6 +325,7 @@ def whole_rows(path: str) -> dict[str, list[dict[str, Any]]]:
     work, most = count(1), 64 + os.stat(path).st_size * _STEPS_PER_PAGE // (512 * _STEPS)
     with closing(connection):
         connection.text_factory = _exactly
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
         connection.set_progress_handler(lambda: next(work) > most, _STEPS)
         tables = _plain_tables(connection)
         for table, columns in COLUMNS.items():

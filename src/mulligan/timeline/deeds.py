@@ -11,15 +11,28 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from typing import NamedTuple
 
 from mulligan.errors import UnknownCheckpoint
-from mulligan.model.deed import BEFORE, CAUSE, ENDED, GOING_ON, MEANWHILE, PROMPT, STOP, Deed, Recorded, Turn
+from mulligan.model.deed import (
+    BEFORE,
+    CAUSE,
+    DELEGATING,
+    ENDED,
+    GOING_ON,
+    MEANWHILE,
+    PROMPT,
+    STOP,
+    Deed,
+    Recorded,
+    Turn,
+)
+from mulligan.model.typed import NamedTuple
 from mulligan.timeline.database import Database, as_column, from_column
 
 MOST = 10_000
 _SESSIONS = 8
-_REF = re.compile(r"@(?:([^/\s]+)/)?(after-)?(prompt|tool)-(\d{1,9})\Z")
+_SAVED = 20
+_REF = r"@(?:([^/\s]+)/)?(after-)?(prompt|tool)-(\d{1,9})\Z"
 _BEFORE = "@before:"
 _KEPT = ("agent", "tool", "text", "paths", "subagent", "transcript", "at", "pending", "person")
 
@@ -81,10 +94,11 @@ class Deeds:
 
     def _attributed(self, deed: Deed, prompt: int, number: int, *, again: bool) -> Place:
         """Decides whose the changes are that are found now: of the tool that ended, else of the one other that runs."""
-        others = [each for each in self.running() if each.deed.session != deed.session]
+        running = self.running()
+        others = [each for each in running if each.deed.session != deed.session]
         beside = tuple(dict.fromkeys(each.deed.session for each in others))
         claimed = tuple((path, each.deed.session) for each in others for path in each.deed.paths)
-        if deed.kind in (*ENDED, *MEANWHILE, STOP):
+        if deed.kind in (*ENDED, *MEANWHILE, STOP) or (deed.kind == BEFORE and _is_busy(deed, running)):
             return Place(prompt, number, deed.session, _turn(deed.session, prompt), beside, claimed, again)
         left = self._left_running(deed.session)
         if left is not None:
@@ -156,10 +170,10 @@ class Deeds:
         found = self._select(f"{where}ORDER BY seq DESC LIMIT 1", *values)
         return found[0] if found else None
 
-    def saved_at(self, session: str) -> int:
-        """Returns where the transcript of a session stood at its last checkpoint."""
-        found = self._select("WHERE session=? AND saved=1 ORDER BY seq DESC LIMIT 1", as_column(session))
-        return found[0].deed.at if found else 0
+    def saved_at(self, deed: Deed) -> int:
+        """Returns where a transcript stood at the last checkpoint of its session; a subagent may have one of its own."""
+        found = self._select(f"WHERE session=? AND saved=1 ORDER BY seq DESC LIMIT {_SAVED}", as_column(deed.session))
+        return next((each.deed.at for each in found if each.deed.transcript == deed.transcript), 0)
 
     def is_open(self, turn: Turn) -> bool:
         """Returns whether a turn was never seen to end: its agent is at work, or was cut off."""
@@ -204,7 +218,7 @@ class Deeds:
         """Returns the deed that `@prompt-2`, `@after-tool-17`, `@SESSION/tool-3` or `@before:some words` means, None for other text."""
         if ref.startswith(_BEFORE):
             return self._mentioning(ref.removeprefix(_BEFORE))
-        match = _REF.match(ref)
+        match = re.match(_REF, ref)
         if match is None:
             return None
         whose, after, what, number = match[1], bool(match[2]), match[3], int(match[4])
@@ -248,6 +262,14 @@ class Deeds:
 
     def _select(self, tail: str, *values: object) -> list[Recorded]:
         return [_read(row) for row in self._db.sealed("deed", tail, *values)]
+
+
+def _is_busy(deed: Deed, running: list[Recorded]) -> bool:
+    """Returns whether another agent of the same session is at work: a subagent, or the one that started it."""
+    return any(
+        each.deed.session == deed.session and each.deed.subagent != deed.subagent and each.deed.tool not in DELEGATING
+        for each in running
+    )
 
 
 def _turn(session: str, prompt: int) -> Turn | None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from mulligan.errors import Busy, MulliganError, StoreDamaged, StoreError
 from mulligan.model.objects import object_id
+from mulligan.model.typed import Any
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.lock import exclusive
 from mulligan.safefs.trouble import FULL, typed
@@ -172,19 +172,31 @@ def _mend(vault: Vault, directory: Directory) -> list[str]:
         done.append(f"Put the damaged timeline aside as {salvage.put_aside(directory)}.")
     if not directory.exists(NAME.encode()):
         done.append(salvage.rebuild(vault, directory))
-    if strange := repository.strange_parts(directory):
-        repository.write_anew(directory, store_id=_store_id(vault, directory), parts=[part for part, _ in strange])
-        done.append(f"Wrote anew: {', '.join(part for part, _ in strange)}.")
+    name, strange = _store_id(vault, directory), [part for part, _ in repository.strange_parts(directory)]
+    if name != repository.store_id(directory) and "config" not in strange:
+        strange.append("config")
+    if strange:
+        repository.write_anew(directory, store_id=name, parts=strange)
+        done.append(f"Wrote anew: {', '.join(strange)}.")
     cache.discard(directory)
     return done
 
 
 def _store_id(vault: Vault, directory: Directory) -> str:
-    """Returns the store's id, as the repository says, or else the timeline."""
+    """
+    Returns the store's id: as the repository says, unless the timeline says another and is this repository's all the same.
+
+    A timeline that was copied here has checkpoints of which this repository knows nothing; one damaged bit in the id of
+    the repository's configuration changes none of them.
+    """
     known = repository.store_id(directory)
-    if known is None and directory.exists(NAME.encode()):
+    if directory.exists(NAME.encode()):
         with suppress(MulliganError), closing(Database(vault.path, create=False, directory=directory)) as database:
-            known = database.meta("store_id")
+            here = {(name, commit.hex()) for name, commit in refs.read_refs(directory).items()}
+            there = {(row[0], row[1]) for row in database.rows("SELECT id, commit_id FROM checkpoint")}
+            recorded = database.meta("store_id")
+            if recorded and (known is None or there & here or not (there or here)):
+                return recorded
     return known or random_name(16)
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import StoreDamaged, UserError
 from mulligan.model.bounded import unpack
 from mulligan.model.paths import parse_path, to_text
 from mulligan.model.plan import Action, Node
+from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.timeline.database import Database
 
 if TYPE_CHECKING:

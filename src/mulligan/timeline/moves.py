@@ -9,8 +9,8 @@ differs from the workspace; what it leaves behind goes onto the redo stack, whic
 from __future__ import annotations
 
 import sqlite3
-from typing import NamedTuple
 
+from mulligan.model.typed import NamedTuple
 from mulligan.timeline.database import Database
 
 

@@ -8,11 +8,12 @@ which parent a checkpoint has since its own was deleted. What cannot be read is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import count
-from typing import Any, NamedTuple
 
 from mulligan.errors import MulliganError, StoreDamaged
+from mulligan.model.checkpoint import pack_list
+from mulligan.model.typed import Any, NamedTuple
 from mulligan.safefs.directory import Directory
 from mulligan.store import refs
 from mulligan.store.objects import ObjectStore
@@ -72,7 +73,16 @@ def rebuild(vault: Vault, directory: Directory) -> str:
 def _newest_aside(vault: Vault, directory: Directory) -> Rows:
     """Returns what can be believed of the timeline that was put aside last; nothing where there is none."""
     number = next(number for number in count(1) if not directory.exists(_ASIDE % number)) - 1
-    return whole_rows(f"{vault.path}/{(_ASIDE % number).decode()}") if number else {}
+    if not number:
+        return {}
+    aside = _ASIDE % number
+    try:
+        return whole_rows(f"{vault.path}/{aside.decode()}")
+    finally:
+        # A disk without room keeps SQLite from using the log that it had just begun, and from removing it.
+        if directory.exists(aside + b"-wal") and not directory.stat(aside + b"-wal").st_size:
+            for ending in (b"-shm", b"-wal"):
+                directory.unlink(aside + ending, missing_ok=True)
 
 
 def _carry_over(vault: Vault, entries: list[Entry], old: Rows) -> None:
@@ -165,12 +175,20 @@ def link(
             checkpoint = entry.checkpoint.replace(parent=fact.parent, packed_changes=fact.packed_changes)
         else:
             parent = there.get(entry.checkpoint.parent or "", last) if entry.checkpoint.parent else None
-            packed = pack_changes(Source(store), parent, entry)
+            packed = _changes(store, parent, entry)
             checkpoint = entry.checkpoint.replace(parent=parent.id if parent else None, packed_changes=packed)
         there[entry.id] = entry._replace(checkpoint=checkpoint)
         linked.append(there[entry.id])
         last = last if entry.checkpoint.kind == "safety" else entry
     return linked
+
+
+def _changes(store: ObjectStore, parent: Entry | None, entry: Entry) -> bytes:
+    """Returns what a checkpoint changed against its parent; where that cannot be read any more, what it holds, or nothing."""
+    for against in (parent, None):
+        with suppress(StoreDamaged):
+            return pack_changes(Source(store), against, entry)
+    return pack_list(())
 
 
 def in_order(entries: list[Entry]) -> list[Entry]:

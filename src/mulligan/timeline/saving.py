@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.diff.compare import Change, compare_trees
 from mulligan.model.checkpoint import IGNORED, NEWLY_IGNORED, UNREADABLE, Checkpoint, GitState, moment, pack_list
 from mulligan.model.objects import EMPTY_TREE, TreeEntry
 from mulligan.model.paths import covers, to_text
+from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 from mulligan.scan.result import Scan, cover_of
 from mulligan.timeline.commits import Entry, write_commit
 from mulligan.timeline.moves import Move
@@ -49,11 +49,12 @@ def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change
     Paths that were captured before and are hidden by an ignore rule now get the reason that makes a checkpoint partial.
     """
     if base is None:
-        everything = (
-            Change(path, None, TreeEntry(path.rpartition(b"/")[2], mode, oid)) for path, mode, oid in scan.captured()
-        )
+        everything = (Change(path, None, _entry(path, (mode, oid))) for path, mode, oid in scan.captured())
         return sorted(everything, key=lambda change: change.path)
-    found = compare_trees(source.read_tree, base.files_tree, scan.tree)
+    if scan.cache.root_tree == base.files_tree:
+        found = [Change(path, _entry(path, old), _entry(path, new)) for path, old, new in scan.changes()]
+    else:
+        found = compare_trees(source.read_tree, base.files_tree, scan.tree)
     cover, shown = scan.cover(), []
     for change in found:
         hidden = cover.over(change.path) if change.new is None else None
@@ -68,11 +69,20 @@ def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change
     return shown
 
 
+def _entry(path: bytes, found: tuple[int, bytes] | None) -> TreeEntry | None:
+    return None if found is None else TreeEntry(path.rpartition(b"/")[2], *found)
+
+
 def could_not_see(entry: Entry, actions: Iterable[Action]) -> bool:
     """Whether something is to be made where a checkpoint could not see what stood: its undo would not know that it went."""
     cover, absent = cover_of(entry.checkpoint.not_captured), {*entry.absent}
     made = [action.path for action in actions if action.before is None]
     return any(cover.over(path) is not None and to_text(path) not in absent for path in made)
+
+
+def lists_hidden(entry: Entry, scan: Scan) -> bool:
+    """Whether a checkpoint lists as not captured all that a scan did not."""
+    return {row.path for row in scan.not_captured()} <= {row.path for row in entry.checkpoint.not_captured}
 
 
 def same_state(entry: Entry | None, scan: Scan) -> bool:

@@ -7,13 +7,13 @@ Permission bits are resolved here too: a checkpoint writes down only those that 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
 
 from mulligan.diff.compare import Change
 from mulligan.diff.extent import Extent
 from mulligan.errors import UserError
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, MODE_FILE, TREE, TreeEntry, object_id, parse_tree
 from mulligan.model.paths import join
+from mulligan.model.typed import NamedTuple, Protocol
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.trees import NONE, parse_odd
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import Any
 
 from mulligan.errors import MulliganError, Unprotectable, UserError
 from mulligan.model.policy import Settings
+from mulligan.model.typed import Any
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import make_private, sync
 from mulligan.safefs.lock import exclusive

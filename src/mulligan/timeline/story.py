@@ -7,9 +7,9 @@ Pure: from deeds, and from what each checkpoint changed. Chapters come newest fi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
 
 from mulligan.model.deed import BEFORE, ENDED, FAILED, GOING_ON, PROMPT, Recorded
+from mulligan.model.typed import Any, NamedTuple
 
 Changed = Callable[[str], tuple[str, ...]]
 #: Whose changes were found before a tool ran, and not made by one.

@@ -12,11 +12,11 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from mulligan.errors import StoreDamaged, Unprotectable, UserError
 from mulligan.model.paths import to_text
 from mulligan.model.policy import Settings
+from mulligan.model.typed import Any
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.durable import make_private
 from mulligan.safefs.lock import exclusive
@@ -59,6 +59,7 @@ class Vault:
         self._held = False
         self._process = os.getpid()
         self._trash = Trash()
+        self._mark = ""  # what this process left in the lock when it last wrote, and ended well
 
     # -- parts ----------------------------------------------------------------------------------
 
@@ -112,16 +113,20 @@ class Vault:
     def close(self) -> None:
         """Closes everything; the next use opens it again."""
         self._trash.empty()
+        self._release()
+
+    def _release(self) -> None:
         for part in (self._database, self._objects, self._directory):
             if part is not None:
                 part.close()
         self._database = self._objects = self._directory = None
 
     def __del__(self) -> None:
-        # A workspace that was dropped without `close` gives its descriptors back all the same.
+        # A workspace that was dropped without `close` gives its descriptors back all the same. It changes nothing on the
+        # disk, at whatever moment this is: what waits there to be removed is for the next writer.
         with suppress(Exception):
             self._leave_to_parent()
-            self.close()
+            self._release()
 
     def _leave_to_parent(self) -> None:
         """In a forked process: SQLite's connection belongs to the parent; it is neither used nor closed here."""
@@ -129,7 +134,7 @@ class Vault:
             return
         _PARENTS.append((self._database, self._objects, self._directory))
         self._database = self._objects = self._directory = None
-        self._held, self._process = False, os.getpid()
+        self._held, self._process, self._mark = False, os.getpid(), ""
 
     # -- opening --------------------------------------------------------------------------------
 
@@ -224,8 +229,9 @@ class Vault:
 
     def record_workspace(self) -> None:
         """Notes which directory this history belongs to (inside a transaction)."""
-        self.database.set_meta(_WORKSPACE, self.settings.workspace)
-        self.database.set_meta(_INODE, str(self._workspace_inode()))
+        for key, value in ((_WORKSPACE, self.settings.workspace), (_INODE, str(self._workspace_inode()))):
+            if self.database.meta(key) != value:
+                self.database.set_meta(key, value)
 
     def _workspace_inode(self) -> int:
         try:
@@ -244,7 +250,7 @@ class Vault:
         if recorded and here and recorded != here:
             raise StoreDamaged(
                 f"The timeline in {self.path} belongs to another store; it was copied there. Nothing was changed.",
-                hint="Put the right timeline.db back, or move it away and run: mulligan doctor",
+                hint="Mend it if it is this one's after all: mulligan doctor. If not, move timeline.db away first.",
             )
         if not recorded and refs.read_refs(self.directory):
             raise StoreDamaged(
@@ -289,15 +295,31 @@ class Vault:
         if create:
             self._refuse_foreign()
         self._refuse_without_room(purpose)
-        with exclusive(self._directory, wait=self.settings.wait, purpose=purpose), self._holding():
+        mark = random_name(8)
+        with exclusive(self._directory, wait=self.settings.wait, purpose=purpose, mark=mark) as found, self._holding():
+            as_left, self._mark = bool(found) and found == self._mark and self.objects.is_as_left(), ""
             if create:
                 self.create()
             if purpose not in _QUICK:
                 self._trash.empty()
-            sweep_temporaries(self.directory, sparing=self._trash.names)
-            self.objects.refresh()
-            self._heal_refs()
+            # What the last writer ended well, and that was this one, needs no second look.
+            sweep_temporaries(self.directory, sparing=self._trash.names, halves=not as_left)
+            with self._holding_packs(as_left=as_left):
+                if not as_left:
+                    self._heal_refs()
+                yield
+            self._mark = mark
+
+    @contextmanager
+    def _holding_packs(self, *, as_left: bool) -> Iterator[None]:
+        objects = self.objects
+        if not as_left:
+            objects.refresh()
+        objects.hold()
+        try:
             yield
+        finally:
+            objects.let_go()
 
     def _refuse_without_room(self, purpose: str) -> None:
         """

@@ -14,9 +14,9 @@ import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from mulligan.errors import GitFailed, GitMissing
+from mulligan.model.typed import NamedTuple
 from mulligan.scan.git.repository import Repository
 from mulligan.settings import Tools, tools
 from mulligan.usergit.harmless import SWITCHED_OFF, Setting, filters, overrides, parse_settings

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import NamedTuple
+
+from mulligan.model.typed import NamedTuple
 
 PREFIX = "architect:checkpoint"
 _SUBJECT = re.compile(rf"{re.escape(PREFIX)}(?::(?P<label>.*?))?(?: -- (?P<message>.*))?", re.DOTALL)

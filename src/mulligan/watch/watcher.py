@@ -15,9 +15,9 @@ from __future__ import annotations
 import errno
 import os
 import time
-from typing import NamedTuple
 
 from mulligan.model.paths import join, parent_of
+from mulligan.model.typed import NamedTuple
 from mulligan.safefs import inotify
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.inotify import Inotify, Mounts, notices, unwatchable
@@ -186,10 +186,15 @@ class Watcher:
 
     def drain(self) -> None:
         """Empties the queue, so that it does not run over before anybody asks."""
-        if self.usable and self._queue is not None:
+        if not self.usable or self._queue is None:
+            return
+        try:
             while data := self._queue.read(0):
                 for notice in notices(data):
                     self._take(notice, self._touched)
+        except BaseException:
+            self._lost = True  # whoever interrupted this took notices along
+            raise
 
     def _collect(self, queue: Inotify, waiting: int) -> bool:
         """Reads what was waiting when the cookie was opened, and until the cookie came; returns whether it did."""

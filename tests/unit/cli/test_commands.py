@@ -244,6 +244,11 @@ def test_gc_frees_what_was_deleted(saved):
     assert cli("gc", cwd=saved).stdout.endswith("were freed\n")
 
 
+@pytest.mark.parametrize("more", [["--kind", "manual"], ["--", "a.txt"]])
+def test_the_story_says_what_it_cannot_be_limited_to(saved, more):
+    assert cli("log", "--story", *more, cwd=saved).returncode == 2
+
+
 def test_forget_removes_a_path_from_history(saved):
     done = cli("forget", "app.py", cwd=saved / "src")
     assert done.returncode == 0 and "forgot src/app.py" in done.stdout and (saved / "src/app.py").exists()

@@ -46,6 +46,7 @@ def test_a_save_loads_no_restore_no_diff_and_none_of_the_slow_modules(project, w
     assert (
         modules & {"dataclasses", "inspect", "logging", "tempfile", "random", "secrets", "traceback", "urllib"} == set()
     )
+    assert modules & {"typing", "threading", "signal"} == set()
     unneeded = (
         "mulligan.restore",
         "mulligan.diff.patch",
@@ -54,6 +55,11 @@ def test_a_save_loads_no_restore_no_diff_and_none_of_the_slow_modules(project, w
         "mulligan.store.collect",
     )
     assert [name for name in modules if name.startswith(unneeded)] == []
+
+
+def test_a_small_save_does_not_wait_for_openssl(project):
+    (project / "a").write_text("1")
+    assert "_hashlib" not in loaded(project, "save", "x")
 
 
 def test_help_loads_no_command_and_no_engine(project):

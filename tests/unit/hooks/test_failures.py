@@ -19,7 +19,7 @@ from mulligan.hooks.clients import CLIENTS, understand
 from mulligan.hooks.handling import handle
 from mulligan.safefs import seam
 from told import hook, write
-from tools import cli, cli_json, plain_environment
+from tools import cli, cli_json, mulligan_argv, plain_environment
 
 
 def event(project, name="PreToolUse", **more):
@@ -47,6 +47,23 @@ def test_a_store_that_cannot_be_used_stops_nobody_and_is_seen_in_status(project,
     assert cli("doctor", cwd=project).returncode == 0
     write(project, {"b.txt": "2\n"})
     assert hook("claude-code", event(project), project).stdout == ""
+
+
+@pytest.mark.parametrize("sent", ["no JSON", "[" * 100_000])
+def test_an_event_that_cannot_be_read_is_seen_in_status(project, saved, sent):
+    done = subprocess.run(
+        mulligan_argv("hook", "claude-code"), cwd=project, env=plain_environment(), input=sent, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert "mulligan status" in told(done)
+    assert cli_json("status", cwd=project)["failures"]["count"] == 1
+
+
+@pytest.mark.parametrize("before", [[], ["-C", "."]])
+def test_no_mistake_in_the_words_of_a_hook_stops_a_tool(project, before):
+    """Exit code 2 would."""
+    assert cli(*before, "hook", "claude-code", "--nonsense", cwd=project).returncode == 1
+    assert cli(*before, "save", "hook", "--nonsense", cwd=project).returncode == 2
 
 
 def test_failures_are_counted_shown_and_begun_anew_by_doctor(project, saved):

@@ -105,6 +105,26 @@ def test_a_person_s_edit_in_the_middle_of_a_turn_is_kept(project, both):
     assert (found["a.txt"], found["mine.txt"], found["poem.txt"]) == ("a\n", "mine\n", edited(l20="MINE"))
 
 
+def test_subagents_whose_calls_overlap_belong_to_one_turn(project, both):
+    """What one subagent has changed when the call of another begins is the session's work, and nobody else's."""
+    first, _ = both
+    before = files(project)
+    first.prompt("divide it")
+    first.tell("PreToolUse", tool_name="Agent", tool_use_id="agent", tool_input={"prompt": "both halves"})
+    write(project, {"mine.txt": "typed while they think\n"})
+    calls = [{"tool_name": "Bash", "tool_use_id": who, "agent_id": who, "tool_input": {"command": who}} for who in "xy"]
+    first.tell("PreToolUse", **calls[0])
+    write(project, {"x.txt": "half done\n"})
+    first.tell("PreToolUse", **calls[1])
+    write(project, {"x.txt": "done\n", "y.txt": "done\n"})
+    for call in calls:
+        first.tell("PostToolUse", **call)
+    first.tell("PostToolUse", tool_name="Agent", tool_use_id="agent", tool_input={"prompt": "both halves"})
+    first.stop()
+    undo(project)
+    assert files(project) == before | {"mine.txt": "typed while they think\n"}
+
+
 def test_overlapping_calls_are_told_apart_by_the_files_they_name(project, both):
     """A tool that ends while another runs may find the other's work too: the file that the other named is the other's."""
     one, two = both

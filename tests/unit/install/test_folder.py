@@ -11,7 +11,7 @@ import pytest
 from faults import Killed, KilledAt
 from mulligan.errors import MulliganError, UserError
 from mulligan.install.folder import NOTE, Folder
-from mulligan.install.targets import TARGETS, Destination, Target, destination
+from mulligan.install.targets import TARGETS, Destination, Home, Target, destination
 from mulligan.safefs import seam
 
 OLD = {"A.md": b"old", "scripts/run.py": b"print(1)\n", "gone.md": b"gone"}
@@ -158,11 +158,11 @@ def test_below_a_home_a_link_is_followed(tmp_path):
     dotfiles.mkdir()
     (home / ".claude").symlink_to(dotfiles)
     target = Target("x", "", "", ".claude/skills/x")
-    to = destination(target, "user", project="/nowhere", home=str(home))
+    to = destination(target, "user", project="/nowhere", home=Home(str(home)))
     assert to.directory == str(dotfiles / "skills" / "x")
     Folder(to).install(NEW)
     assert (dotfiles / "skills" / "x" / "A.md").read_bytes() == b"new"
-    again = destination(target, "user", project="/nowhere", home=str(home))
+    again = destination(target, "user", project="/nowhere", home=Home(str(home)))
     assert again.directory == to.directory
     assert set(actions(Folder(again).plan(NEW)).values()) == {"unchanged"}
 

@@ -7,12 +7,15 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import yaml
 
 from mulligan.install.checkup import codex_untrusted
 from mulligan.install.hook_files import with_hooks, without_hooks
-from mulligan.install.wiring import AGENTS
+from mulligan.install.targets import Home
+from mulligan.install.wiring import AGENTS, Here
 from tools import cli, cli_json, git, plain_environment
 
 JSON_AGENTS = {
@@ -38,12 +41,12 @@ def entries(project):
 
 @pytest.mark.parametrize("agent", PLACES)
 def test_install_twice_then_uninstall_leaves_nothing(project, agent):
-    assert [step["action"] for step in install(project, agent, "--dry-run")["steps"]] == ["create"]
+    assert {step["action"] for step in install(project, agent, "--dry-run")["steps"]} == {"create"}
     assert entries(project) == []
-    assert [step["action"] for step in install(project, agent)["steps"]] == ["create"]
+    assert {step["action"] for step in install(project, agent)["steps"]} == {"create"}
     text = (project / PLACES[agent]).read_text()
     assert "mulligan" in text and sys.executable in text
-    assert [step["action"] for step in install(project, agent)["steps"]] == ["unchanged"]
+    assert {step["action"] for step in install(project, agent)["steps"]} == {"unchanged"}
     assert (project / PLACES[agent]).read_text() == text
     install(project, agent, "--uninstall")
     assert entries(project) == []
@@ -113,6 +116,45 @@ def test_a_link_below_a_project_is_not_followed_and_one_below_home_is(project, p
     assert os.listdir(elsewhere) == ["settings.json"]
 
 
+@pytest.mark.parametrize(
+    ("agent", "variable", "file"),
+    [
+        ("claude-code", "CLAUDE_CONFIG_DIR", "settings.json"),
+        ("codex", "CODEX_HOME", "hooks.json"),
+        ("opencode", "XDG_CONFIG_HOME", "opencode/plugin/mulligan.js"),
+        ("claude-skill", "CLAUDE_CONFIG_DIR", "skills/checkpoint-manager/SKILL.md"),
+    ],
+)
+def test_an_agent_that_lives_elsewhere_is_wired_up_there(project, tmp_path, monkeypatch, agent, variable, file):
+    """Hooks in a directory that its agent does not read protect nobody."""
+    elsewhere = tmp_path / "else where"
+    elsewhere.mkdir()
+    monkeypatch.setenv(variable, str(elsewhere))
+    install(project, agent, "--scope", "user")
+    assert (elsewhere / file).is_file()
+    if agent != "claude-skill":
+        assert cli_json("doctor", cwd=project)["agents"][0]["files"] == [str(elsewhere / file)]
+    install(project, agent, "--scope", "user", "--uninstall")
+    assert not (elsewhere / file).exists()
+
+
+@pytest.mark.parametrize("value", ["", "not/a/whole/path"])
+def test_a_variable_that_names_no_directory_counts_for_nothing(project, private_home, monkeypatch, value):
+    monkeypatch.setenv("CODEX_HOME", value)
+    install(project, "codex", "--scope", "user")
+    assert (private_home / ".codex/hooks.json").is_file()
+
+
+def test_aider_is_told_where_its_first_commands_are_wherever_it_is_started(project, private_home):
+    for root, words in ((project, ()), (private_home, ("--scope", "user"))):
+        install(project, "aider", *words)
+        settings = yaml.safe_load((root / ".aider.conf.yml").read_text())
+        commands = Path(settings["load"]).read_text()
+        assert "/test" in commands and commands.count("hook aider session") == 1
+        assert "hook aider stop" in settings["notifications-command"] and settings["notifications"] is True
+        assert (f"cd {project} &&" in commands) == (root == project)
+
+
 def test_an_older_installation_is_brought_up_to_date(project):
     file = project / JSON_AGENTS["claude-code"]
     file.parent.mkdir()
@@ -145,17 +187,18 @@ def test_the_command_works_wherever_the_agent_stands_and_imports_nothing_from_th
 
 
 def test_a_vanished_python_is_said_in_the_agents_channel_and_stops_nobody(project, tmp_path):
-    command = AGENTS["claude-code"].project[0].put(None, str(tmp_path / "gone" / "python"))
+    command = AGENTS["claude-code"].project[0].put(None, Here(str(tmp_path / "gone" / "python")))
     line = json.loads(command)["hooks"]["Stop"][0]["hooks"][0]["command"]
     done = subprocess.run(line, shell=True, cwd=project, input="{}", capture_output=True, text=True, check=True)
     assert "not protected" in json.loads(done.stdout)["systemMessage"]
 
 
-def test_git_hooks_run_after_what_was_there_and_never_fail_a_commit(project):
+@pytest.mark.parametrize("end", ["", "exit 0\n", "exec true\n"])
+def test_git_hooks_run_beside_what_was_there_and_never_fail_a_commit(project, end):
     git("init", "-q", cwd=project)
     hook = project / ".git/hooks/post-commit"
     hook.parent.mkdir(exist_ok=True)
-    hook.write_text('#!/bin/sh\necho mine >> "$(git rev-parse --git-dir)/seen"\n')
+    hook.write_text(f'#!/bin/sh\necho mine >> "$(git rev-parse --git-dir)/seen"\n{end}')
     hook.chmod(0o755)
     install(project, "git")
     (project / "a").write_text("1\n")
@@ -171,10 +214,29 @@ def test_git_hooks_run_after_what_was_there_and_never_fail_a_commit(project):
     )
     assert (project / ".git/seen").read_text() == "mine\n"
     newest = cli_json("log", cwd=project)["checkpoints"][0]
-    assert newest["metadata"]["agent"]["agent"] == "git"
+    assert newest["metadata"]["agent"]["agent"] == "git" and newest["description"] == "post-commit"
     install(project, "git", "--uninstall")
-    assert hook.read_text() == '#!/bin/sh\necho mine >> "$(git rev-parse --git-dir)/seen"\n'
+    assert hook.read_text() == f'#!/bin/sh\necho mine >> "$(git rev-parse --git-dir)/seen"\n{end}'
     assert sorted(path.name for path in hook.parent.iterdir() if not path.name.endswith(".sample")) == ["post-commit"]
+
+
+@pytest.mark.parametrize("script", ["#!/usr/bin/env python3\nprint(1)\n", "#!/usr/bin/perl\nprint 1;\n"])
+def test_a_hook_in_another_language_is_left_alone(project, script):
+    git("init", "-q", cwd=project)
+    hook = project / ".git/hooks/post-merge"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(script)
+    done = cli("install", "git", cwd=project)
+    assert done.returncode == 1 and "nothing was written" in done.stderr
+    assert hook.read_text() == script and not (project / ".git/hooks/post-commit").exists()
+
+
+def test_a_plugin_of_somebody_else_is_left_alone(project):
+    plugin = project / ".opencode/plugin/mulligan.js"
+    plugin.parent.mkdir(parents=True)
+    plugin.write_text("// mine\n")
+    assert cli("install", "opencode", cwd=project).returncode == 1
+    assert plugin.read_text() == "// mine\n"
 
 
 def test_git_cannot_be_wired_up_for_everything(project):
@@ -192,7 +254,7 @@ def test_doctor_says_that_codex_does_not_trust_hooks_that_nobody_approved(projec
         for event in ("session_start", "user_prompt_submit", "pre_tool_use", "post_tool_use", "stop")
     ]
     (private_home / ".codex/config.toml").write_text("\n".join(states))
-    assert codex_untrusted(str(path), str(private_home)) == ["SessionEnd"]
+    assert codex_untrusted(str(path), Home(str(private_home))) == ["SessionEnd"]
 
 
 def test_doctor_says_when_the_python_of_the_hooks_is_gone(project):

@@ -98,3 +98,22 @@ def test_order_is_that_of_saving_whatever_the_clock_says(project, store):
     assert [cp.created_at.second for cp in ws.log()] == [3, 20, 5, 5, 1, 9]
     ws.undo()
     assert (project / "f").read_text() == str(20 * 10**9)
+
+
+def test_what_was_read_of_a_checkpoint_is_not_kept_when_another_process_changes_it(line, project, store):
+    ws, saved = line
+    assert ws.get(saved["b"].id).parent == saved["a"].id
+    with mulligan.open(project, store=store) as other:
+        other.delete(saved["a"])
+        assert ws.get(saved["b"].id).parent is None
+        other.delete(saved["b"])
+    with pytest.raises(mulligan.UnknownCheckpoint):
+        ws.get(saved["b"].id)
+    assert ws.get(saved["c"].id).parent is None
+
+
+def test_a_value_that_its_reader_changed_is_not_what_the_next_one_gets(ws, project):
+    put(project, "f", "1")
+    cp = ws.save("one", context={"a": [1]})
+    ws.get(cp.id).context["a"].append(2)
+    assert ws.get(cp.id).context == {"a": [1]}

@@ -79,3 +79,12 @@ def test_each_failure_is_what_it_is(text, code, expected):
 def test_any_text_goes_into_a_column_and_comes_back(database, text):
     (value,) = database.row("SELECT ?", as_column(text))
     assert from_column(value) == text
+
+
+def test_a_timeline_that_lost_the_number_of_its_format_gets_it_back_and_keeps_its_records(database, place, tmp_path):
+    database.set_meta("k", "v")
+    database.run("PRAGMA user_version=0")
+    database.close()
+    again = Database(str(tmp_path), create=False, directory=place)
+    assert (again.meta("k"), again.row("PRAGMA user_version")[0]) == ("v", 1)
+    again.close()

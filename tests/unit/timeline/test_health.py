@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import pytest
 
@@ -201,3 +202,62 @@ def test_a_check_sees_the_timeline_at_one_moment_whoever_saves_meanwhile(ws, pro
     assert vault.exists()
     assert crosscheck.read(vault).breaches == []
     assert [cp.name for cp in ws.log()] == ["two", "one"]
+
+
+@pytest.mark.parametrize("spoil", ["bit", "cut"])
+def test_a_damaged_id_of_the_store_is_mended_by_the_timeline_that_belongs_to_it(history, project, store, spoil):
+    """One bit of it, and every command said that the timeline was another store's; the doctor said so too."""
+    history.close()
+    config = store / "config"
+    text = config.read_text()
+    at = text.index("storeid = ") + len("storeid = ")
+    whose = text[at : at + 32]
+    config.write_text(text[: at + 7] if spoil == "cut" else text.replace(whose, whose[:-1] + "g"))
+    before = mulligan.open(project, store=store)
+    with pytest.raises(mulligan.StoreDamaged, match="another store"):
+        before.log()
+    before.close()
+    with mulligan.open(project, store=store) as ws:
+        report = ws.doctor()
+        assert report.ok and any("config" in line for line in report.repaired)
+        assert ws.log() and config.read_text() == text
+    assert judge(store) == []
+
+
+def test_a_format_that_there_never_was_is_found_and_mended(history, project, store):
+    """The highest bit of the format's number: every command went on as if nothing were."""
+    wanted = [cp.id for cp in history.log()]
+    history.close()
+    content = bytearray((store / "timeline.db").read_bytes())
+    content[60] ^= 0x80
+    (store / "timeline.db").write_bytes(content)
+    with mulligan.open(project, store=store) as ws:
+        with pytest.raises(mulligan.StoreDamaged):
+            ws.check()
+        assert ws.doctor().ok and [cp.id for cp in ws.log()] == wanted
+    assert judge(store) == []
+
+
+def test_a_checkpoint_that_only_the_repository_knows_is_taken_in_although_its_parent_is_lost(project, store, tmp_path):
+    """A store that was copied while it was used: an old timeline, the newest pack, and none of those between."""
+    packs = store / "objects/pack"
+    with mulligan.open(project, store=store) as ws:
+        put(project, "a", "0")
+        ws.save("zero")
+        before = {*packs.iterdir()}
+        put(project, "f", "1")
+        one = ws.save("one")
+        between = {*packs.iterdir()} - before
+    shutil.copy(store / "timeline.db", tmp_path / "old")
+    with mulligan.open(project, store=store) as ws:
+        put(project, "a", "2")
+        put(project, "f", "2")
+        two = ws.save("two")
+    shutil.copy(tmp_path / "old", store / "timeline.db")
+    for path in between | {store / "refs/checkpoints" / one.id}:
+        path.unlink()
+    with mulligan.open(project, store=store) as ws:
+        report = ws.doctor()
+        assert {name for problem in report.problems for name in problem.checkpoints} == {one.id}
+        assert [cp.name for cp in ws.log()] == ["two", "one", "zero"]
+        assert ws.cat(two.id, "f") == b"2" and ws.cat("zero", "a") == b"0"

@@ -92,8 +92,10 @@ def test_the_timeline_of_another_store_is_refused(tmp_path, project):
         ws.save(name)
         ws.close()
     shutil.copy(tmp_path / "b" / "timeline.db", tmp_path / "a" / "timeline.db")
-    with pytest.raises(mulligan.StoreDamaged, match="belongs to another store"):
-        mulligan.open(project, store=tmp_path / "a").log()
+    for verb in ("log", "doctor", "save"):
+        refused = pytest.raises(mulligan.StoreDamaged, match="belongs to another store")
+        with mulligan.open(project, store=tmp_path / "a") as ws, refused:
+            getattr(ws, verb)()
 
 
 def test_a_copied_store_is_a_store(ws, tmp_path, project, store):

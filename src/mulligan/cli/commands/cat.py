@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import base64
-from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
 from mulligan.errors import UnknownCheckpoint
 from mulligan.model.checkpoint import Checkpoint
+from mulligan.model.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mulligan.engine import Workspace

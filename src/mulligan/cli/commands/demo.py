@@ -8,10 +8,10 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
+from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.diff import render_stat
 from mulligan.present.text import Style, count
 from mulligan.present.timeline import log_lines, report_lines, saved_lines

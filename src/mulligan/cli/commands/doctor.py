@@ -9,6 +9,7 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.findings import problem_lines
 from mulligan.install.checkup import Wired, check
+from mulligan.install.targets import Home
 from mulligan.present.text import count
 from mulligan.present.visible import visible
 from mulligan.settings import places
@@ -50,7 +51,8 @@ def _agents(context: Context) -> list[Wired]:
         each["agent"]: datetime.fromisoformat(each["at"]).timestamp()
         for each in context.workspace.protection()["agents"]
     }
-    return check(project=context.settings.workspace, home=places(context.environ).home, heard=heard)
+    found = places(context.environ)
+    return check(project=context.settings.workspace, home=Home(found.home, found.moved), heard=heard)
 
 
 def render(context: Context, result: Result) -> None:

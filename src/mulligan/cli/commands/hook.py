@@ -6,7 +6,6 @@ import argparse
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
@@ -15,6 +14,7 @@ from mulligan.hooks.events import NOTHING, Event, Reply
 from mulligan.hooks.handling import OutOfTime, failed, handle
 from mulligan.hooks.replies import rendered
 from mulligan.model.deed import SESSION, Deed
+from mulligan.model.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mulligan.engine import Workspace
@@ -116,7 +116,7 @@ def _out_of_time(number: int, _frame: object) -> None:
 def _unforeseen(context: Context, agent: str, event: Event, error: BaseException) -> Reply:
     why = f"{type(error).__name__}: {error}"
     try:
-        opened = context.workspace.settings if event.deed is not None else None
+        opened = context.workspace.settings
     except Exception:  # noqa: BLE001 - see above; the person is told all the same
         opened = None
     deed = event.deed or Deed(agent, "", "unknown")

@@ -10,7 +10,7 @@ from mulligan.cli.context import Context
 from mulligan.errors import UserError
 from mulligan.install.editing import Wiring, carry_out
 from mulligan.install.folder import KEEP, NOTE, REPLACE, UNCHANGED, Folder, Installed, Step
-from mulligan.install.targets import PROJECT, SCOPES, TARGETS, destination
+from mulligan.install.targets import PROJECT, SCOPES, TARGETS, Home, destination
 from mulligan.install.wiring import AGENTS
 from mulligan.present.text import count
 from mulligan.present.visible import visible
@@ -79,22 +79,26 @@ def run(context: Context, args: argparse.Namespace) -> Result:
 
 def _wire(context: Context, args: argparse.Namespace) -> tuple[str, Installed]:
     """Edits the settings of an agent."""
-    project, home = context.settings.workspace, places(context.environ).home
+    project, home = context.settings.workspace, _home(context)
     wiring = Wiring(AGENTS[args.agent], args.scope, project=project, home=home)
     planned = wiring.plan_removal(sys.executable) if args.uninstall else wiring.plan(sys.executable)
     steps = [each.step for each in planned]
-    directory = project if args.scope == PROJECT else home
+    directory = project if args.scope == PROJECT else home.path
     if not args.dry_run:
         _confirm(context, args, steps, directory)
         carry_out(planned)
     return directory, Installed(steps, [])
 
 
+def _home(context: Context) -> Home:
+    found = places(context.environ)
+    return Home(found.home, found.moved)
+
+
 def _copy(context: Context, args: argparse.Namespace) -> tuple[str, Installed]:
     """Puts a folder of ours where an agent looks."""
     target = TARGETS[args.agent]
-    home = places(context.environ).home
-    to = destination(target, args.scope, project=context.settings.workspace, home=home)
+    to = destination(target, args.scope, project=context.settings.workspace, home=_home(context))
     folder = Folder(to)
     steps = folder.plan_removal() if args.uninstall else folder.plan(target.files())
     done = Installed(steps, [])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NamedTuple
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
+from mulligan.cli.usage import UsageError
 from mulligan.model.checkpoint import KINDS
+from mulligan.model.typed import Any, NamedTuple
 from mulligan.present.timeline import log_lines
 
-USAGE = "log [-n N] [--kind K] [--story] [-- PATH]"
+USAGE = "log [-n N] [--kind K] [-- PATH] | log [-n N] --story"
 DESCRIPTION = """\
 Show the timeline, newest first.
 
@@ -55,6 +56,10 @@ _positive.__name__ = "number above 0"
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Reads the timeline."""
+    if args.story and (args.kind or args.paths):
+        raise UsageError(
+            "--story tells all that agents did; it takes no --kind and no path.", hint="mulligan log --story"
+        )
     if args.story:
         chapters = context.workspace.story(limit=args.limit)
         return Result(Story(chapters), lambda: {"story": [chapter.to_dict() for chapter in chapters]})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import BinaryIO
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
+from mulligan.model.typed import BinaryIO
 
 USAGE = "mcp"
 DESCRIPTION = """\

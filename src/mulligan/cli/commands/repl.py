@@ -6,11 +6,11 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
+from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:

@@ -76,10 +76,14 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         return _restored(context, args)
     there, make_current = resume(place, str(uuid4()))
     result = _restored(context, args)
-    make_current()
-    workspace.state_owed(forgive=True)
-    document = {"file": there.file or None, "type": there.type}
-    return Result((*result.value, there.type), lambda: {**result.json(), NAME: document}, result.exit_code)
+    code, document = result.exit_code, {"file": there.file or None, "type": there.type}
+    try:
+        make_current()
+        workspace.state_owed(forgive=True)
+    except OSError as error:
+        context.note(f"partial: the files are back, the conversation is not ({error.strerror})")
+        code, document = 3, {"file": None, "type": ""}
+    return Result((*result.value, document["type"]), lambda: {**result.json(), NAME: document}, code)
 
 
 def _restored(context: Context, args: argparse.Namespace) -> Result:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
 from mulligan.model.sizes import format_size
+from mulligan.model.typed import Any
 from mulligan.present.text import columns, count
 from mulligan.present.visible import visible
 

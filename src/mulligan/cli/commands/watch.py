@@ -7,13 +7,13 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import Any
 
 from mulligan.cli import serving
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.interruption import interrupted_by_signals
 from mulligan.errors import UserError
+from mulligan.model.typed import Any
 from mulligan.present.text import count
 from mulligan.present.visible import visible
 
@@ -28,7 +28,7 @@ more. There is one per workspace and store. Only you can reach it.
 EXAMPLES = (
     ("mulligan watch --background", "start one and go on"),
     ("mulligan watch", "stay here until Ctrl-C"),
-    ("mulligan watch --status", "whether there is one, and whether it notices changes"),
+    ("mulligan watch --status", "whether there is one; mulligan status says whether it notices changes"),
     ("mulligan watch --stop", "end it"),
 )
 EXIT_CODES = (0, 1, 10)
@@ -90,8 +90,8 @@ def _stop(place: serving.Place) -> bool:
     return True
 
 
-def start(context: Context, *, idle: float) -> subprocess.Popen[str]:
-    """Starts a watcher that outlives this command."""
+def start(context: Context, *, idle: float, told: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
+    """Starts a watcher that outlives this command; what it says goes to `told`, which must stay open until it is ready."""
     root, store = context.settings.workspace, context.settings.store
     return subprocess.Popen(  # noqa: S603 - this very program
         [sys.executable, "-m", "mulligan", "-C", root, "--store", store, "watch", "--idle", str(idle)],
@@ -99,7 +99,7 @@ def start(context: Context, *, idle: float) -> subprocess.Popen[str]:
         env=dict(context.environ),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        stderr=told,
         text=True,
         start_new_session=True,
     )
@@ -108,7 +108,7 @@ def start(context: Context, *, idle: float) -> subprocess.Popen[str]:
 def _begin(context: Context, args: argparse.Namespace, place: serving.Place) -> int:
     """Starts a watcher and waits until clients can come; returns its process."""
     context.close()
-    child = start(context, idle=args.idle)
+    child = start(context, idle=args.idle, told=subprocess.PIPE)
     said = child.stderr.readline() if child.stderr is not None else ""
     process = serving.running(place)
     if not process:

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Finds the program: on the path, else in the Python that is there. Hooks and the MCP server of this plugin start here.
 if command -v mulligan >/dev/null 2>&1; then exec mulligan "$@"; fi
+# -P: not from the project, or whoever wrote that would decide what runs here.
 for python in python3 python; do
-  if "$python" -c 'import mulligan' >/dev/null 2>&1; then exec "$python" -m mulligan "$@"; fi
+  if "$python" -P -c 'import mulligan' >/dev/null 2>&1; then exec "$python" -P -m mulligan "$@"; fi
 done
 missing="mulligan is not installed, so nothing is being saved. Install it: pip install 'mulligan[mcp]'"
 if [ "$1" = hook ]; then

@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+
+from mulligan.model.typed import NamedTuple
 
 PAIRS_LIMIT = 10_000
 BLOB_LIMIT = 1 << 20

@@ -1,0 +1,167 @@
+"""
+The optional compiled part: where it may lie, when it is believed, how it is called.
+
+It answers one question in two threads, which Python cannot (`glance.c` says which; `scan/glance.py` asks it). It is code
+that runs as the user, so it is loaded only from a directory and a file that are the user's own and that nobody else may
+write to, under a name that holds the hash of the source that this version came with; it is opened once, and what was
+looked at is what is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from mulligan.model.digests import blake2b
+from mulligan.model.typed import TYPE_CHECKING, Any
+from mulligan.safefs import seam
+from mulligan.safefs.directory import Directory
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# What everything that is built begins with, finished or not.
+PREFIX = b"glance-"
+_LARGEST_SOURCE = 1 << 20
+_loaded: dict[tuple[int, int, int], Library] = {}
+
+
+def source() -> bytes:
+    """Returns its source, which is part of the package."""
+    with Directory.open(os.path.dirname(os.path.abspath(__file__))) as package:
+        return package.read(b"glance.c", limit=_LARGEST_SOURCE)
+
+
+def library_name() -> bytes:
+    """Returns the name that a library built from this version's source has on this kind of machine."""
+    made_of = b"%b\0%b\0%b" % (source(), os.uname().machine.encode(), os.uname().sysname.encode())
+    return b"%b%b.so" % (PREFIX, blake2b(made_of, digest_size=16).hexdigest().encode())
+
+
+class Untrusted(OSError):
+    """The place, or the file, is not the user's alone."""
+
+
+def _belongs_to_user(found: os.stat_result) -> bool:
+    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def load(place: str) -> Library | None:
+    """Returns the library in a directory; None where there is none, or it is not the user's alone."""
+    if not place or type(seam.calls) is not seam.Calls:
+        return None  # a test that lies about the disk must not be passed by
+    try:
+        with Directory.open(place) as directory:
+            return _load(directory, library_name())
+    except OSError:
+        return None  # it is optional: none there, not the user's alone, or not to be loaded on this machine
+
+
+def _load(directory: Directory, name: bytes) -> Library:
+    if not _belongs_to_user(os.fstat(directory.fd)):
+        raise Untrusted(name)
+    fd = directory.open_file(name)
+    try:
+        found = os.fstat(fd)
+        if not _belongs_to_user(found):
+            raise Untrusted(name)
+        key = (found.st_dev, found.st_ino, found.st_ctime_ns)
+        if key not in _loaded:
+            import ctypes
+
+            # By a copy that stays open: a loader that meets the same name again takes what it has loaded under it.
+            held = os.dup(fd)
+            os.set_inheritable(held, False)
+            try:
+                _loaded[key] = Library(ctypes.CDLL(f"/proc/self/fd/{held}"))
+            except BaseException:
+                seam.calls.close(held)
+                raise
+        return _loaded[key]
+    finally:
+        seam.calls.close(fd)
+
+
+def keep(place: str, made: str) -> str:
+    """Puts a library that a compiler made in the directory into its place there, for its owner alone; returns its path."""
+    name = library_name()
+    with Directory.open(place) as directory:
+        if not _belongs_to_user(os.fstat(directory.fd)):
+            raise Untrusted(place)
+        with directory.reading(os.fsencode(made)) as fd:
+            seam.calls.fchmod(fd, 0o500)
+        directory.rename(os.fsencode(made), name, to=directory)
+        _sweep(directory, keep=name)
+    return os.path.join(place, name.decode())
+
+
+def remove(place: str) -> bool:
+    """Removes what was built, by whatever version; returns whether there was anything."""
+    try:
+        with Directory.open(place) as directory:
+            return _sweep(directory, keep=b"")
+    except FileNotFoundError:
+        return False
+
+
+def _sweep(directory: Directory, *, keep: bytes) -> bool:
+    # Ours alone: what somebody else put there is none of our business.
+    old = [name for name in directory.names() if name.startswith(PREFIX) and name != keep]
+    for name in old:
+        directory.unlink(name, missing_ok=True)
+    return bool(old)
+
+
+class Looking:
+    """Many directories that are being looked at."""
+
+    def __init__(self, library: Library, root: int, paths: Sequence[bytes], records: Sequence[bytes]) -> None:
+        import ctypes
+
+        count = len(paths)
+        self._calls = library.calls
+        self._root = root
+        self._count = count
+        # These hold on to what the threads read, until `answer` has waited for them.
+        self._paths = (ctypes.c_char_p * count)(*paths)
+        self._records = (ctypes.c_char_p * count)(*records)
+        self._sizes = (ctypes.c_uint32 * count)(*map(len, records))
+        self._same = ctypes.create_string_buffer(max(count, 1))
+        self._job: int | None = None
+
+    def begin(self, *, again: bool = False) -> Looking:
+        """Begins to look, in the background: at everything, or only whether the directories are still the same."""
+        spare = min(len(os.sched_getaffinity(0)) - 1, 1)
+        given = (self._paths, self._records, self._sizes, self._same)
+        self._job = self._calls.mulligan_begin(self._root, self._count, *given, int(again), spare)
+        return self
+
+    def answer(self) -> bytes:
+        """Helps with what is left, waits, and returns 1 or 0 for each; what could not be begun is 0."""
+        job, self._job = self._job, None
+        if not job:
+            return bytes(self._count)
+        self._calls.mulligan_end(job)
+        return self._same.raw[: self._count]
+
+    def __del__(self) -> None:
+        self.answer()  # its threads read what is about to be freed
+
+
+class Library:
+    """The compiled part, loaded."""
+
+    def __init__(self, calls: Any) -> None:
+        import ctypes
+
+        self.calls = calls
+        pointer = ctypes.c_void_p
+        calls.mulligan_begin.argtypes = (
+            ctypes.c_int, ctypes.c_uint32, pointer, pointer, pointer, pointer, ctypes.c_int, ctypes.c_int,
+        )  # fmt: skip
+        calls.mulligan_begin.restype = pointer
+        calls.mulligan_end.argtypes, calls.mulligan_end.restype = (pointer,), None
+
+    def look(self, root: int, paths: Sequence[bytes], records: Sequence[bytes]) -> Looking:
+        """Begins to look at directories beneath an open one; each has a record of what should be there."""
+        return Looking(self, root, paths, records).begin()

@@ -1,0 +1,114 @@
+"""A look that begins before the engine is there counts only while nothing can have come between."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import mulligan
+from mulligan.scan import early, observer
+from mulligan.scan.early import look_early
+from scans import later, settings_for
+
+DIRECTORIES = 170  # enough for a second process
+
+
+@pytest.fixture
+def settings(project):
+    for at in range(DIRECTORIES):
+        (project / f"d{at}").mkdir()
+        (project / f"d{at}/file").write_text("1")
+    found = settings_for(project)
+    with mulligan.Workspace(found, now_ns=later) as ws:
+        ws.save("first")
+    return found
+
+
+def edit(settings, name: str, text: str) -> None:
+    with open(os.path.join(settings.workspace, name), "w") as out:
+        out.write(text)
+
+
+def saved(settings, begun) -> tuple[str, ...]:
+    with mulligan.Workspace(settings, now_ns=later) as ws:
+        ws.expect(begun)
+        return ws.save().files_changed
+
+
+@pytest.fixture
+def looks(monkeypatch) -> list[int]:
+    """One number for each look that begins after the engine is there."""
+    begun, begin = [], observer.begin
+    monkeypatch.setattr(observer, "begin", lambda *given: begun.append(1) or begin(*given))
+    return begun
+
+
+def test_what_changed_before_an_early_look_is_saved_and_nobody_looks_twice(settings, monkeypatch):
+    edit(settings, "d3/file", "22")
+    begun = look_early(settings)
+    monkeypatch.setattr(observer, "begin", lambda *_: pytest.fail("it was looked at again"))
+    assert saved(settings, begun) == ("d3/file",)
+    begun.close()
+
+
+def test_another_save_in_between_makes_an_early_look_void(settings):
+    begun = look_early(settings)
+    edit(settings, "d3/file", "22")
+    assert saved(settings, None) == ("d3/file",)
+    edit(settings, "d4/file", "333")
+    assert saved(settings, begun) == ("d4/file",)
+    begun.close()
+
+
+def test_a_look_that_is_too_old_does_not_count(settings, monkeypatch, looks):
+    begun = look_early(settings)
+    edit(settings, "d3/file", "22")
+    monkeypatch.setattr(early, "_RECENT", 0)
+    assert saved(settings, begun) == ("d3/file",)
+    assert len(looks) == 1
+    begun.close()
+
+
+def test_a_recovery_makes_an_early_look_void(settings, monkeypatch, looks):
+    begun = look_early(settings)
+    edit(settings, "d3/file", "22")
+    with mulligan.Workspace(settings, now_ns=later) as ws:
+        ws.expect(begun)
+        monkeypatch.setattr(ws._bench, "recover", lambda: "A restore was finished.")
+        assert ws.save().files_changed == ("d3/file",)
+    assert len(looks) == 1
+    begun.close()
+
+
+def test_a_look_at_another_directory_does_not_count(settings, project):
+    begun = look_early(settings)
+    aside = project.with_name("aside")
+    project.rename(aside)
+    project.mkdir()
+    (project / "new").write_text("1")
+    fd = os.open(project, os.O_RDONLY)
+    try:
+        assert begun.taken(fd, begun.cache) is None
+    finally:
+        os.close(fd)
+    begun.close()
+
+
+def children() -> set[str]:
+    """Returns the children of this process, those that other tests started included."""
+    return {child for task in Path("/proc/self/task").iterdir() for child in (task / "children").read_text().split()}
+
+
+def test_a_look_that_nobody_asked_for_leaves_nothing_behind(settings):
+    open_before, children_before = len(os.listdir("/proc/self/fd")), children()
+    begun = look_early(settings)
+    begun.close()
+    begun.close()
+    assert len(os.listdir("/proc/self/fd")) == open_before
+    assert children() <= children_before
+
+
+def test_without_a_store_nothing_is_begun(project):
+    assert look_early(settings_for(project)) is None

@@ -1,0 +1,266 @@
+"""A glance at everything that is remembered finds what a walk finds, whatever happened in between."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from mulligan.safefs import compiled
+from mulligan.safefs.directory import Directory
+from mulligan.scan import glance as glancing
+from mulligan.scan.cache import Cache
+from mulligan.scan.reading import HashOnly
+from mulligan.scan.result import Defaults, Scan
+from mulligan.scan.walk import Options, Scanner
+from scans import Looking, later
+
+NAMES = ["a", "b", "a-b", "a.py", "c d", "ä", "long" * 20, "z"]
+
+
+ALONE, SHARED, COMPILED = "one process", "two processes", "compiled"
+
+
+@pytest.fixture(params=[ALONE, SHARED, COMPILED])
+def way(request, monkeypatch) -> str:
+    """One of the ways to glance; the answer is where the compiled part lies, empty for none."""
+    monkeypatch.setattr(glancing, "_HELP_DIRECTORIES", 0)
+    monkeypatch.setattr(glancing, "_SHARE_DIRECTORIES", 0 if request.param == SHARED else 1 << 30)
+    monkeypatch.setattr(glancing, "_TASK", 2)
+    return request.getfixturevalue("library") if request.param == COMPILED else ""
+
+
+def scanned(project: Path, cache: Cache, *, at_once: bool, way: str = "") -> Scan:
+    """One look with what is remembered, by a glance first or by the walk alone."""
+    looking = Looking(project)
+    with Directory.open(project) as root:
+        scope = looking.observer._scope(looking.observer._repository(), looking.observer._settings.capture)
+        begin = (lambda fd: glancing.begin(fd, cache, way)) if at_once else None
+        return Scanner(root, scope, cache, Defaults(), later, Options(HashOnly(), glance=begin)).run()
+
+
+def story(scan: Scan) -> dict[str, object]:
+    """All that a scan says, to be compared."""
+    return {
+        "tree": scan.tree,
+        "modes": scan.modes,
+        "files": scan.files,
+        "missed": scan.missed,
+        "gone": sorted(scan.gone),
+        "seen": dict(scan.visited),
+        "records": {path: record.encode() for path, record in scan.records.items()},
+        "objects": scan.objects,
+        "observed": scan.observed,
+    }
+
+
+def plant(rng: random.Random, root: Path) -> None:
+    """Makes a tree of some depth."""
+    directories = [root]
+    for _ in range(rng.randrange(2, 14)):
+        below = rng.choice(directories) / rng.choice(NAMES)
+        if not below.exists():
+            below.mkdir()
+            directories.append(below)
+    for _ in range(rng.randrange(5, 40)):
+        edit(rng, rng.choice(directories))
+    for path, text in ((root / ".gitignore", "*.log\nz/\n"), (directories[-1] / ".gitignore", "b\n!a.py\n")):
+        if rng.random() < 0.5 and path.parent.is_dir() and not path.exists():
+            path.write_text(text)
+
+
+def edit(rng: random.Random, directory: Path) -> None:
+    """Does one of the things that people and programs do, and some that nobody does."""
+    if not directory.is_dir():
+        return  # an earlier edit moved it
+    path = directory / rng.choice(NAMES)
+    other = directory / rng.choice(NAMES)
+    is_file = path.is_file() and not path.is_symlink()
+    what = rng.randrange(14)
+    if what <= 2 and (is_file or not os.path.lexists(path)):
+        path.write_bytes(rng.randbytes(rng.randrange(9)))
+    elif what == 3 and is_file:
+        before = path.stat()
+        path.write_bytes(rng.randbytes(before.st_size))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    elif what == 4 and is_file:
+        before = path.stat()
+        fresh = directory / "fresh"
+        fresh.write_bytes(rng.randbytes(before.st_size))
+        os.utime(fresh, ns=(before.st_atime_ns, before.st_mtime_ns))
+        fresh.rename(path)
+    elif what == 5 and is_file:
+        path.chmod(path.stat().st_mode ^ stat.S_IXUSR)
+    elif what == 6 and is_file:
+        path.unlink()
+    elif what == 7 and not os.path.lexists(path):
+        path.symlink_to(rng.choice(["a", "../b", ".", "/"]))
+    elif what == 8 and path.is_symlink():
+        path.unlink()
+        path.symlink_to("elsewhere")
+    elif what == 9 and path.is_dir() and not path.is_symlink():
+        beside = directory / f"beside{rng.randrange(1 << 30)}"
+        path.rename(beside)
+        if rng.random() < 0.5:
+            shutil.copytree(beside, path, symlinks=True)
+            shutil.rmtree(beside)
+        elif rng.random() < 0.5:
+            path.symlink_to(beside.name)
+    elif what == 10 and path.is_dir() and not path.is_symlink():
+        path.chmod(0o700 if path.stat().st_mode & 0o077 else 0o755)
+    elif what == 11 and is_file and other.is_file() and path != other and not other.is_symlink():
+        third = directory / "third"
+        path.rename(third)
+        other.rename(path)
+        third.rename(other)
+    elif what == 12 and is_file and not os.path.lexists(other):
+        os.link(path, other)
+    elif what == 13:
+        rules = directory / ".gitignore"
+        rules.write_text(rng.choice(["a\n", "", "*.py\n"]))
+
+
+def directories(root: Path) -> list[Path]:
+    return [Path(where) for where, _, _ in os.walk(root)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_glance_and_the_walk_say_the_same_whatever_happened(project, seed, way):
+    rng = random.Random(seed)
+    plant(rng, project)
+    looking = Looking(project)
+    looking.look()
+    for _ in range(4):
+        for _ in range(rng.choice([0, 1, 1, 2, 5])):
+            edit(rng, rng.choice(directories(project)))
+        glanced, walked = (scanned(project, looking.cache, at_once=once, way=way) for once in (True, False))
+        assert story(glanced) == story(walked)
+        assert glanced.tree == scanned(project, Cache(), at_once=False).tree
+        looking.look()
+
+
+def test_what_did_not_change_is_not_entered_by_the_walk(project, monkeypatch):
+    for at in range(9):
+        (project / "some" / str(at)).mkdir(parents=True)
+        (project / "some" / str(at) / "file").write_text("1")
+    looking = Looking(project)
+    looking.look()
+    entered = []
+    monkeypatch.setattr(Scanner, "_enter", lambda *args: entered.append(args))
+    looking.look()
+    assert entered == []
+
+
+def test_a_directory_deeper_than_any_glance_is_walked(project):
+    deep = project.joinpath(*["d"] * 60)
+    deep.mkdir(parents=True)
+    (deep / "file").write_text("1")
+    looking = Looking(project)
+    before = looking.look()
+    (deep / "file").write_text("2")
+    assert looking.look().tree != before.tree
+
+
+def same(root: Directory, packed: list[bytes], paths: list[bytes], way: str) -> bytes:
+    """What a way of looking says of some records."""
+    if way:
+        return compiled.load(way).look(root.fd, paths, packed).answer()
+    cache = Cache()
+    cache._packed = dict(zip(paths, packed, strict=True))
+    return glancing.begin(root.fd, cache).answer()
+
+
+def test_each_stat_field_counts_of_files_and_directories(project, way):
+    (project / "file").write_text("1")
+    looking = Looking(project)
+    looking.look()
+    packed = looking.cache.packed(b"")
+    with Directory.open(project) as root:
+        assert same(root, [packed], [b""], way) == b"\1"
+        first = len(packed) - 20 - glancing.STAT.size
+        for at in (*range(first, first + glancing.STAT.size), *range(24), 80, 81):
+            other = bytearray(packed)
+            other[at] ^= 1
+            assert same(root, [bytes(other)], [b""], way) == b"\0", at
+
+
+def test_a_record_that_lies_about_its_lengths_is_not_as_remembered_and_harms_nobody(project, library):
+    for at in range(5):
+        (project / f"file{at}").write_text("1")
+    looking = Looking(project)
+    looking.look()
+    packed, rng = looking.cache.packed(b""), random.Random(5)
+    bad = [packed[:size] for size in range(len(packed))]
+    for _ in range(3000):
+        other = bytearray(packed)
+        for _ in range(rng.randrange(1, 4)):
+            other[rng.choice([*range(83, 99), *range(glancing.HEAD_SIZE, glancing.HEAD_SIZE + 29)])] = rng.choice(
+                [0, 1, 47, 255, rng.randrange(256)]
+            )
+        if other[:24] == packed[:24] and bytes(other) != packed:
+            bad.append(bytes(other))
+    with Directory.open(project) as root:
+        assert not any(same(root, bad, [b""] * len(bad), library))
+
+
+def test_a_directory_behind_a_link_is_not_as_remembered(project, tmp_path, way):
+    """Also where everything in it is: it is not there any more."""
+    (project / "above/below").mkdir(parents=True)
+    (project / "above/below/file").write_text("1")
+    looking = Looking(project)
+    looking.look()
+    paths = [b"above/below"]
+    packed = [looking.cache.packed(path) for path in paths]
+    with Directory.open(project) as root:
+        assert same(root, packed, paths, way) == b"\1"
+        (project / "above").rename(tmp_path / "elsewhere")
+        (project / "above").symlink_to(tmp_path / "elsewhere")
+        assert same(root, packed, paths, way) == b"\0"
+
+
+def test_the_second_look_notices_what_moved_meanwhile(project, way):
+    for at in range(9):
+        (project / "some" / str(at)).mkdir(parents=True)
+    looking = Looking(project)
+    looking.look()
+    with Directory.open(project) as root:
+        found = glancing.Glance(glancing.begin(root.fd, looking.cache, way), index_changed=False)
+        seen = dict(zip(found._order, found._own, strict=True))
+        assert found.restless(root.fd, seen) == []
+        (project / "some/3/new").write_text("1")
+        (project / "some/5").rmdir()
+        (project / "some/7").rename(project / "some/8/7")
+        assert sorted(found.restless(root.fd, seen)) == [b"some", b"some/3", b"some/8"]
+
+
+@pytest.mark.parametrize(
+    "loose", ["directory for all", "directory for the group", "file for all", "link", "other name"]
+)
+def test_a_library_that_others_could_have_put_there_is_not_loaded(library, tmp_path, loose):
+    place = tmp_path / "place"
+    shutil.copytree(library, place)
+    place.chmod(0o700)
+    name = compiled.library_name().decode()
+    assert compiled.load(str(place)) is not None
+    if loose.startswith("directory"):
+        place.chmod(0o707 if loose == "directory for all" else 0o770)
+    elif loose == "file for all":
+        (place / name).chmod(0o722)
+    elif loose == "link":
+        (place / name).rename(tmp_path / "real")
+        (place / name).symlink_to(tmp_path / "real")
+    else:
+        (place / name).rename(place / "glance-0.so")
+    assert compiled.load(str(place)) is None
+
+
+def test_what_cannot_be_loaded_is_done_without(library, tmp_path, project):
+    place = tmp_path / "place"
+    place.mkdir(mode=0o700)
+    (place / compiled.library_name().decode()).write_bytes(b"no library")
+    assert compiled.load(str(place)) is None
+    assert compiled.load("") is None and compiled.load(str(tmp_path / "nowhere")) is None
