@@ -59,6 +59,7 @@ __all__ = [
     "view_of",
 ]
 PACK_FILES = re.compile(r"^pack-[0-9a-f]{40}\.(pack|idx|rev|keep|mtimes|bitmap)$")
+REF = re.compile(rb"[0-9a-f]{40}\n")
 #: Everything that a store has at its top; a timeline that could not be read is kept beside the new one.
 TOP = re.compile(
     r"HEAD|config|objects|refs|packed-refs|tmp|lock|cache|timeline\.db(-wal|-shm)?"
@@ -76,24 +77,26 @@ def judge(
     *,
     with_fsck: bool = True,
     at_rest: bool = True,
+    cut: bool = False,
     view: View | None = None,
 ) -> list[str]:
     """
     Every violation found in a store that no process is using, and in its workspace; empty when all is well.
 
     Without `git fsck`, which is most of the time, every object is still read by git, hashed here and reached from its ref.
-    Not `at_rest` is right after a crash: what the next writing command ends or sweeps away may be there, and no more.
+    Not `at_rest` is right after a crash: what the next writing command ends or sweeps away may be there, and no more. After a
+    power `cut`, refs that it writes again may be missing too.
     A caller that has read the store itself gives its `view`.
     """
     place = Path(store)
     found: list[str] = []
     if place.exists():
-        found += modes(place) + half_packs(place, at_rest=at_rest) + unknown(place, at_rest=at_rest)
+        found += modes(place) + half_packs(place, at_rest=at_rest) + half_refs(place) + unknown(place, at_rest=at_rest)
         found += (leftovers(place) + empty_files(place) + held_lock(place)) if at_rest else []
         if is_whole(place):
             view = view or view_of(place)
             found += (fsck(place) if with_fsck else []) + hashes(view.objects) + packs(place)
-            found += timeline_and_refs(place, view, at_rest=at_rest)
+            found += timeline_and_refs(place, view, at_rest=at_rest, cut=cut)
     if workspace is not None and at_rest:
         found += strangers(Path(workspace))
     return found
@@ -190,6 +193,12 @@ def unknown(store: Path, *, at_rest: bool) -> list[str]:
     found = [f"unknown: {name}" for name in names if not (passing and PASSING.fullmatch(name))]
     loose = [path for path in (store / "objects").glob("??/*") if path.is_file()]
     return found + [f"a loose object: {path.relative_to(store)}" for path in loose]
+
+
+def half_refs(store: Path) -> list[str]:
+    """References that hold no id: whole or not at all, at any instant, is what git needs of them."""
+    found = sorted((store / "refs" / "checkpoints").glob("*"))
+    return [f"half a ref: {path.name}" for path in found if not REF.fullmatch(path.read_bytes())]
 
 
 def half_packs(store: Path, *, at_rest: bool) -> list[str]:

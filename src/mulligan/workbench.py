@@ -240,7 +240,7 @@ class Workbench:
         pinned = self._pinned() | {sparing}
         gone = self._within_budget(writer.pending_bytes, pinned, scan)
         with naming_need("This checkpoint", writer.pending_bytes, vault.directory):
-            writer.finish()
+            saving.finish(entry, writer)
         gone += saving.record(vault, entry, now_ns=self.now_ns(), pinned=pinned, as_position=as_position, also=also)
         return entry, gone
 

@@ -106,13 +106,14 @@ def timeline_first() -> Iterator[None]:
     """The timeline names a checkpoint whose objects are not yet there."""
     finish, settle, waiting = PackWriter.finish, Vault.settle, []
 
-    def wait(self: Any) -> None:
-        waiting.append(self)
+    def wait(self: Any, **beside: Any) -> None:
+        waiting.append((self, beside))
 
-    def later(self: Any) -> None:
-        settle(self)
+    def later(self: Any, *fresh: str) -> None:
         while waiting:
-            finish(waiting.pop())
+            writer, beside = waiting.pop()
+            finish(writer, **beside)
+        settle(self, *fresh)
 
     with replaced(PackWriter, finish=wait), replaced(Vault, settle=later):
         yield
@@ -121,20 +122,16 @@ def timeline_first() -> Iterator[None]:
 @contextmanager
 def ref_not_owed() -> Iterator[None]:
     """Nothing says that a ref is still to be written."""
-    add, settle = Checkpoints.add, Vault.settle
+    settle = Vault.settle
 
-    def forgetful(self: Any, entry: Any) -> None:
-        add(self, entry)
-        self._db.run("DELETE FROM fresh_ref")
-
-    def write_all_refs(self: Any) -> None:
-        settle(self)
+    def write_all_refs(self: Any, *fresh: str) -> None:
+        settle(self, *fresh)
         have = refs.read_refs(self.directory)
         for name, commit in self.checkpoints.roots().items():
             if have.get(name) != commit:
                 refs.write_ref(self.directory, name, commit)
 
-    with replaced(Checkpoints, add=forgetful), replaced(Vault, settle=write_all_refs):
+    with replaced(Checkpoints, owe_ref=lambda *_: None), replaced(Vault, settle=write_all_refs):
         yield
 
 

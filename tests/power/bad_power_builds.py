@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from mulligan.restore import executor, staging
-from mulligan.safefs import seam
-from mulligan.store import refs
+from mulligan.safefs import durable, seam
 from mulligan.timeline import saving
+from mulligan.timeline.checkpoints import Checkpoints
 from mulligan.timeline.database import Database
 from mulligan.timeline.vault import Vault
 
@@ -45,15 +45,19 @@ def no_directory_fsync() -> None:
 
 def refs_unsynced() -> None:
     """A ref is renamed into place with its bytes still in memory."""
+    real = durable.sync
 
-    def write(directory: Any, name: bytes, parts: Any, *, temporary: bytes, what: str, via: Any = None) -> None:
-        fd = (via or directory).create(temporary)
-        for part in parts:
-            os.write(fd, part)
-        seam.calls.close(fd)
-        (via or directory).rename(temporary, name, to=directory)
+    def sync(fd: int, what: str) -> None:
+        if what != "a ref":
+            real(fd, what)
 
-    refs.write_durably = write
+    durable.sync = sync
+    durable._start = lambda _: None
+
+
+def refs_not_owed() -> None:
+    """Nothing says that a ref is still to be confirmed."""
+    Checkpoints.owe_ref = lambda *_: None  # type: ignore[method-assign]
 
 
 def timeline_unsynced() -> None:
@@ -104,6 +108,7 @@ BUILDS: dict[str, Callable[[], None]] = {
     "no-fsync": no_fsync,
     "no-directory-fsync": no_directory_fsync,
     "refs-unsynced": refs_unsynced,
+    "refs-not-owed": refs_not_owed,
     "timeline-unsynced": timeline_unsynced,
     "acknowledges-early": acknowledges_early,
     "restores-unsynced": restores_unsynced,

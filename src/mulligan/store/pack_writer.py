@@ -2,7 +2,7 @@
 New packs.
 
 Promise: when `finish` returns, every object that was added survives a power cut; before that, nothing of it can be seen;
-after `abort` nothing of it remains. The order is always: bytes of pack and index, fsync of each, rename of the pack,
+after `abort` nothing of it remains. The order is always: bytes of pack and index, fsync of both, rename of the pack,
 rename of its index, one fsync of the directory.
 A writer belongs to one thread, and to the process that holds the store's lock.
 """
@@ -21,7 +21,7 @@ from mulligan.model.objects import BLOB
 from mulligan.model.typed import Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all
-from mulligan.safefs.durable import sync, write_synced
+from mulligan.safefs.durable import NewFile, sync, write_all_synced
 from mulligan.store.pack_index import ROW_SIZE, encode_index
 from mulligan.store.packfile import (
     HEADER_SIZE,
@@ -86,36 +86,43 @@ class PlacedPacks:
         self.written: list[tuple[bytes, bytes]] = []
         self.bytes = 0
 
-    def write(self, rows: Iterable[tuple[bytes, int, int]], chunks: Iterable[bytes], *, size: int = _CHUNK) -> bytes:
-        """Writes a pack of about that size and its index to tmp/, durably, and returns the name it will have."""
+    def write(
+        self,
+        rows: Iterable[tuple[bytes, int, int]],
+        chunks: Iterable[bytes],
+        *,
+        size: int = _CHUNK,
+        beside: Iterable[NewFile] = (),
+    ) -> bytes:
+        """Writes a pack of about that size, its index and what is to be `beside` them to tmp/, durably; returns the pack's name to be."""
         stem = _temporary_stem()
         digest = sha1(of=size)
+        written = 0
+
+        def hashed() -> Iterator[bytes]:
+            nonlocal written
+            for chunk in chunks:
+                digest.update(chunk)
+                written += len(chunk)
+                yield chunk
+            yield digest.digest()
+            written += TRAILER_SIZE
+
+        def indexed() -> Iterator[bytes]:
+            nonlocal written
+            index = encode_index(rows, digest.digest())
+            yield index
+            written += len(index)
+
         with self.root.child(b"tmp") as tmp:
-            written = 0
+            files = [(stem + b".pack", hashed(), "a pack"), (stem + b".idx", indexed(), "the index of a pack"), *beside]
+            write_all_synced(tmp, files)
+        return self._register(stem, digest.digest(), written)
 
-            def hashed() -> Iterator[bytes]:
-                nonlocal written
-                for chunk in chunks:
-                    digest.update(chunk)
-                    written += len(chunk)
-                    yield chunk
-                yield digest.digest()
-
-            write_synced(tmp, stem + b".pack", hashed(), "a pack")
-            return self._register(tmp, stem, rows, digest.digest(), written + TRAILER_SIZE)
-
-    def _register(
-        self, tmp: Directory, stem: bytes, rows: Iterable[tuple[bytes, int, int]], checksum: bytes, size: int
-    ) -> bytes:
-        index = encode_index(rows, checksum)
-        try:
-            write_synced(tmp, stem + b".idx", [index], "the index of a pack")
-        except BaseException:
-            tmp.unlink(stem + b".pack", missing_ok=True)
-            raise
+    def _register(self, stem: bytes, checksum: bytes, size: int) -> bytes:
         name = b"pack-" + checksum.hex().encode()
         self.written.append((stem, name))
-        self.bytes += size + len(index)
+        self.bytes += size
         return name
 
     def write_streamed(self, size: int, chunks: Iterable[bytes], known: Callable[[bytes], bool]) -> bytes:
@@ -134,8 +141,9 @@ class PlacedPacks:
                 if known(oid):
                     tmp.unlink(stem + b".pack")
                 else:
-                    rows = [(oid, streamed.crc, HEADER_SIZE)]
-                    self._register(tmp, stem, rows, streamed.checksum, streamed.written)
+                    index = encode_index([(oid, streamed.crc, HEADER_SIZE)], streamed.checksum)
+                    write_all_synced(tmp, [(stem + b".idx", [index], "the index of a pack")])
+                    self._register(stem, streamed.checksum, streamed.written + len(index))
             except BaseException:
                 tmp.unlink(stem + b".pack", missing_ok=True)
                 raise
@@ -283,9 +291,13 @@ class PackWriter:
             raise ValueError(f"{size} bytes were announced, and {len(data)} or more came")
         return self.add(BLOB, bytes(data))
 
-    def finish(self) -> list[bytes]:
-        """Makes everything durable and visible and returns the names of the new packs."""
-        self._flush()
+    def finish(self, *, beside: Iterable[NewFile] = ()) -> list[bytes]:
+        """Makes everything durable and visible and returns the names of the new packs; `beside` them, files in tmp/ become durable."""
+        if self._buffer.rows:
+            self._flush(beside)
+        elif beside:
+            with self._placed.root.child(b"tmp") as tmp:
+                write_all_synced(tmp, beside)
         if not self._placed.bytes:
             return []
         names = self._placed.place()
@@ -338,9 +350,9 @@ class PackWriter:
             self._flush()
         self._buffer.append(oid, record)
 
-    def _flush(self) -> None:
+    def _flush(self, beside: Iterable[NewFile] = ()) -> None:
         if self._buffer.rows:
-            self._placed.write(self._buffer.rows, self._buffer.chunks(), size=self._buffer.size)
+            self._placed.write(self._buffer.rows, self._buffer.chunks(), size=self._buffer.size, beside=beside)
             self._flushed.update(self._offsets)
             self._reset()
 

@@ -1,9 +1,10 @@
 """
 The refs of a store: refs/checkpoints/<name>, loose or in packed-refs, as git keeps them.
 
-Promise: a ref is written whole or not at all and survives a power cut (unsynced refs came back as zero bytes); a removed
-one does not come back, because packed-refs loses it before the loose file does. Temporaries live in tmp/, where git
-does not look for refs. Only the holder of the writer's lock may call what changes anything.
+Promise: a ref is written whole or not at all (unsynced refs came back as zero bytes), and what `write_ref` wrote survives a
+power cut; one that `place_ref` put in place does once `sync_refs` returned, and until then may be missing after one. A
+removed ref does not come back, because packed-refs loses it before the loose file does. Temporaries live in tmp/, where
+git does not look for refs. Only the holder of the writer's lock may call what changes anything.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from collections.abc import Iterable
 
 from mulligan.safefs.directory import Directory, NotRegular
-from mulligan.safefs.durable import sync, write_durably
+from mulligan.safefs.durable import NewFile, sync, write_durably
 
 _HOME = b"refs/checkpoints"
 _PACKED = b"packed-refs"
@@ -27,11 +28,28 @@ _LIMIT = 64
 
 def write_ref(directory: Directory, name: str, oid: bytes) -> None:
     """Points a ref at a commit, durably."""
+    temporary, parts, what = staged_ref(name, oid)
+    with directory.child(b"tmp") as tmp, directory.descend(_HOME) as refs:
+        tmp.unlink(temporary, missing_ok=True)  # a crash may have left it
+        write_durably(refs, _check(name), parts, temporary=temporary, what=what, via=tmp)
+
+
+def staged_ref(name: str, oid: bytes) -> NewFile:
+    """Returns the file that must be in tmp/, its bytes durable, before `place_ref` makes it a ref."""
+    return b"ref-" + _check(name), (oid.hex().encode() + b"\n",), "a ref"
+
+
+def place_ref(directory: Directory, name: str) -> None:
+    """Puts a staged ref in place, whole or not at all, and not yet durably; FileNotFoundError when it is not there."""
     raw = _check(name)
     with directory.child(b"tmp") as tmp, directory.descend(_HOME) as refs:
-        tmp.unlink(b"ref-" + raw, missing_ok=True)  # a crash may have left it
-        line = oid.hex().encode() + b"\n"
-        write_durably(refs, raw, [line], temporary=b"ref-" + raw, what="a ref", via=tmp)
+        tmp.rename(b"ref-" + raw, raw, to=refs)
+
+
+def sync_refs(directory: Directory) -> None:
+    """Makes every ref that was put in place durable."""
+    with directory.descend(_HOME) as refs:
+        sync(refs.fd, "the directory of refs")
 
 
 def remove_refs(directory: Directory, names: Iterable[str]) -> None:
@@ -55,6 +73,23 @@ def read_refs(directory: Directory) -> dict[str, bytes]:
     loose, _ = _read_loose(directory)
     packed = {ref[len(_HOME) + 1 :]: value for ref, value in _read_packed(directory).items() if _is_ours(ref)}
     return {name.decode("ascii"): oid for name, oid in (packed | loose).items()}
+
+
+def read_loose(directory: Directory, names: Iterable[str]) -> dict[str, bytes]:
+    """Returns those of some refs that are loose files, as they are: the commit of each, nothing for one that holds no id."""
+    found: dict[str, bytes] = {}
+    try:
+        home = directory.descend(_HOME)
+    except OSError:
+        return {}
+    with home:
+        for name in names:
+            try:
+                value = home.read(_check(name), limit=_LIMIT)
+            except OSError:
+                continue  # not there, or not to be read: then it is not a ref
+            found[name] = bytes.fromhex(value[:40].decode()) if re.fullmatch(_LOOSE, value) else b""
+    return found
 
 
 def bad_refs(directory: Directory) -> list[str]:

@@ -47,6 +47,8 @@ def prune(
     freed = collect(vault.objects, live, chains=version_chains(vault.objects.read_tree, trees), progress=progress)
     if vault.checkpoints.count() > _MANY_REFS:
         pack_refs(vault.directory)
+        with vault.database.transaction():
+            vault.database.empty("fresh_ref")  # all of them are durable now, and under another name
     vault.database.compact()
     return freed
 

@@ -51,9 +51,11 @@ class Checkpoints:
             cp.packed_changes, cp.packed_not_captured, json.dumps(cp.git.to_dict() if cp.git else None),
             json.dumps(cp.context), state if len(state) <= _INLINE_STATE else None, json.dumps(cp.metadata),
         )  # fmt: skip
-        self._db.run("DELETE FROM fresh_ref")
-        self._db.run("DELETE FROM dead_ref")
-        self._db.insert("fresh_ref", cp.id, cp.commit)
+
+    def owe_ref(self, entry: Entry) -> None:
+        """Says that a checkpoint's ref is to be written; what earlier transactions removed is gone by now."""
+        self._db.empty("dead_ref")
+        self._db.insert("fresh_ref", entry.id, entry.checkpoint.commit, over=True)
 
     def remove(self, entry: Entry) -> list[Entry]:
         """Deletes a checkpoint and returns its children, which now belong to its parent."""

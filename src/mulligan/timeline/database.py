@@ -202,6 +202,11 @@ class Database:
         with translated():
             self._execute(sql, values)
 
+    def empty(self, table: str) -> None:
+        """Removes every row of a table."""
+        # Without a condition SQLite would write the table's page anew even if there is nothing on it.
+        self.run(f"DELETE FROM {table} WHERE true")
+
     def kept(self) -> dict[str, sqlite3.Row]:
         """Returns the rows of checkpoints that were put here and are as they were, by id."""
         version = self.rows("PRAGMA data_version")[0][0]  # another number when another connection wrote

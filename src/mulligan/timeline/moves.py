@@ -53,7 +53,7 @@ class Moves:
             if top != move:
                 self._db.insert("move", None, move.id, move.column)
         if not keep_redo:
-            self._db.run("DELETE FROM redo")
+            self._db.empty("redo")
 
     def replace_top(self, move: Move) -> None:
         """Puts another state in place of the newest: what a restore left, where that is not quite its target."""

@@ -1,8 +1,9 @@
 """
 From a scan to a checkpoint.
 
-The order is the promise: packs durable, then one transaction, then the ref, then the acknowledgement. Retention is part of
-that same transaction; a kill between any two steps leaves either no checkpoint or a whole one.
+The order is the promise: packs and the bytes of the ref durable, then one transaction, which owes the ref, then the ref's
+name, then the acknowledgement. Retention is part of that same transaction; a kill between any two steps leaves either no
+checkpoint or a whole one. The ref's name may go with the power: the timeline is what counts, and the next writer puts it back.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from mulligan.model.objects import EMPTY_TREE, TreeEntry
 from mulligan.model.paths import covers, to_text
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 from mulligan.scan.result import Scan, cover_of
+from mulligan.store.refs import staged_ref
 from mulligan.timeline.commits import Entry, write_commit
 from mulligan.timeline.moves import Move
 from mulligan.timeline.retention import expired
@@ -127,6 +129,11 @@ def write_objects(entry: Entry, scan: Scan, writer: Any, git: GitRecord | None =
     return write_commit(entry, writer, write_record(git, writer))
 
 
+def finish(entry: Entry, writer: Any) -> None:
+    """Makes the objects of a checkpoint durable, and the bytes of its ref with them: one wait for all."""
+    writer.finish(beside=[staged_ref(entry.id, entry.commit_id)])
+
+
 def record(
     vault: Vault,
     entry: Entry,
@@ -139,8 +146,12 @@ def record(
     """Makes a written checkpoint part of the timeline, durably, `also` in the same transaction; returns what retention let go."""
     checkpoints, database = vault.checkpoints, vault.database
     gone: list[Entry] = []
+    forget = vault.may_forget_refs()
     with database.transaction():
+        if forget:
+            database.empty("fresh_ref")
         checkpoints.add(entry)
+        checkpoints.owe_ref(entry)
         if as_position:
             checkpoints.set_position(entry.id)
             vault.moves.push(Move(entry.id))
@@ -154,7 +165,7 @@ def record(
             if old is not None:
                 remove(vault, old)
                 gone.append(old)
-    vault.settle()
+    vault.settle(entry.id)
     return gone
 
 

@@ -43,6 +43,8 @@ _QUICK = frozenset({"save", "restore", "undo", "redo"})
 # Below this nothing is begun, except what may free some.
 _LEAST_ROOM = 256 << 10
 _FREEING = frozenset({"delete", "trim", "gc", "forget", "doctor", "settle"})
+# So many refs may be in place that the disk was not asked to confirm: after a power cut each is looked for by name.
+_MOST_OWED = 32
 # What a forked process inherited, kept from being closed by it.
 _PARENTS: list[tuple[Database | None, ObjectStore | None, Directory | None]] = []
 
@@ -341,33 +343,47 @@ class Vault:
             self._held = False
 
     def _heal_refs(self) -> None:
-        """Ends what a process began that died between its transaction and its refs."""
-        database = self.database
-        dead = [row["id"] for row in database.sealed("dead_ref")]
-        fresh = database.sealed("fresh_ref")
-        known = refs.read_refs(self.directory) if len(fresh) > 1 else {}
-        for row in fresh:
-            commit = bytes.fromhex(row["commit_id"])
-            if known.get(row["id"]) != commit and not self._has_ref(row["id"], commit):
-                refs.write_ref(self.directory, row["id"], commit)
-        if any(self._has_ref(name, None) for name in dead[:1]) or len(dead) > 1:
+        """Ends what a process began that died between its transaction and its refs, or lost when the power went."""
+        dead = [row["id"] for row in self.database.sealed("dead_ref")]
+        self._write_owed()
+        if len(dead) > 1 or (dead and refs.read_loose(self.directory, dead)):
             refs.remove_refs(self.directory, dead)
 
-    def _has_ref(self, name: str, commit: bytes | None) -> bool:
-        try:
-            with self.directory.descend(b"refs/checkpoints") as home:
-                value = home.read(name.encode(), limit=64)
-        except OSError:
-            return False
-        return commit is None or value.strip() == commit.hex().encode()
+    def _write_owed(self) -> None:
+        """Writes the refs that the timeline owes and that are not there."""
+        owed = {row["id"]: bytes.fromhex(row["commit_id"]) for row in self.database.sealed("fresh_ref")}
+        there = refs.read_loose(self.directory, owed)
+        lacking = [name for name in owed if there.get(name) != owed[name]]
+        packed = refs.read_refs(self.directory) if len(lacking) > 1 else {}
+        for name in lacking:
+            if packed.get(name) != owed[name]:
+                refs.write_ref(self.directory, name, owed[name])
 
-    def settle(self) -> None:
-        """Writes and removes refs as the last transaction decided; durable when it returns."""
-        for row in self.database.sealed("fresh_ref"):
-            refs.write_ref(self.directory, row["id"], bytes.fromhex(row["commit_id"]))
+    def settle(self, fresh: str = "") -> None:
+        """
+        Writes and removes refs as the last transaction decided.
+
+        Durable when it returns, but for that of a `fresh` checkpoint, whose staged ref is only put in place: the timeline
+        owes it until `may_forget_refs` says otherwise, and whoever writes next after a power cut writes what is owed.
+        """
+        try:
+            if not fresh:
+                self._write_owed()
+            else:
+                refs.place_ref(self.directory, fresh)
+        except FileNotFoundError:
+            self._write_owed()
         dead = [row["id"] for row in self.database.sealed("dead_ref")]
         if dead:
             refs.remove_refs(self.directory, dead)
+
+    def may_forget_refs(self) -> bool:
+        """Returns whether the timeline need not owe its refs any more; where it owes many, they are made durable for it."""
+        row = self.database.row("SELECT count(*) FROM fresh_ref")
+        if row is None or row[0] < _MOST_OWED:
+            return False
+        refs.sync_refs(self.directory)
+        return True
 
     # -- the epoch: when objects may have gone ----------------------------------------------------
 

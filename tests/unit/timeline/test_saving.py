@@ -6,6 +6,8 @@ import pytest
 
 import mulligan
 from checker import judge, refs
+from faults import Counting
+from mulligan.safefs.seam import using
 from mulligan.scan import walk
 from mulligan.timeline.vault import Vault
 from tree import put
@@ -57,7 +59,7 @@ def test_a_process_that_dies_before_its_ref_is_completed_by_the_next(ws, project
     put(project, "f", "1")
     ws.save("one")
 
-    def die(_vault):
+    def die(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Vault, "settle", die)
@@ -71,6 +73,53 @@ def test_a_process_that_dies_before_its_ref_is_completed_by_the_next(ws, project
     other.save("three")
     other.close()
     assert len(refs(store)) == 3 and judge(store, project) == []
+
+
+def test_refs_that_went_with_the_power_are_no_damage_and_the_next_writer_puts_them_back(ws, project, store):
+    for number in range(5):
+        put(project, "f", str(number))
+        ws.save(f"number {number}")
+    ws.close()
+    before = refs(store)
+    for name in list(before)[1:]:
+        (store / "refs/checkpoints" / name).unlink()
+    with mulligan.open(project, store=store) as other:
+        assert len(other.log()) == 5 and other.check().ok and len(refs(store)) == 1
+        other.prune()
+        assert refs(store) == before and judge(store, project) == []
+        for name in before:
+            (store / "refs/checkpoints" / name).unlink()
+        assert other.doctor().ok
+    assert refs(store) == before and judge(store, project) == []
+
+
+def test_a_checkpoint_whose_ref_went_with_the_power_can_be_deleted_and_does_not_come_back(ws, project, store):
+    put(project, "f", "1")
+    ws.save("one")
+    put(project, "f", "2")
+    gone = ws.save("two")
+    (store / "refs/checkpoints" / gone.id).unlink()
+    ws.delete(gone)
+    ws.close()
+    with mulligan.open(project, store=store) as other:
+        other.save("three")
+        assert [cp.name for cp in other.log()] == ["three", "one"]
+    assert len(refs(store)) == 2 and judge(store, project) == []
+
+
+def test_what_the_timeline_owes_stays_little_and_each_ref_is_durable_before_it_is_forgotten(ws, project, store):
+    ws.save()
+    before, forgotten = 1, 0
+    for number in range(40):
+        put(project, "f", str(number))
+        with using(Counting()) as calls:
+            ws.save()
+        owed = len(ws._bench.vault.database.rows("SELECT 1 FROM fresh_ref"))
+        # Pack, index and the bytes of the ref, then the names of the packs; SQLite waits on its own.
+        assert owed <= 32 and calls.seen.count("fsync") == 4 + (owed < before)
+        before, forgotten = owed, forgotten + (owed < before)
+    ws.close()
+    assert forgotten and len(refs(store)) == 41 and judge(store, project) == []
 
 
 def test_nothing_changed_where_the_cache_was_lost_although_other_permissions_became_usual(ws, project):
