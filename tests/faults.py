@@ -130,3 +130,17 @@ class ActsAt(Counting):
         super().meet(name)
         if name == self.name and self.seen.count(name) == self.number:
             self.act()
+
+
+class ActsWhenStaged(Counting):
+    """Somebody else acts when the first temporary of a restore has been written."""
+
+    def __init__(self, act: Any) -> None:
+        super().__init__()
+        self.act = act
+
+    def close(self, fd: int) -> None:
+        if self.act is not None and ".mulligan-" in os.readlink(f"/proc/self/fd/{fd}"):
+            act, self.act = self.act, None
+            act()
+        super().close(fd)

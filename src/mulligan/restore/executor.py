@@ -12,7 +12,6 @@ RACE: a program that holds the old file open may still write to it after it was 
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -77,6 +76,7 @@ class Executor:
         self._stage = Stage({}, {}, {})
         self._outcome = Outcome()
         self._touched: set[bytes] = set()
+        self._glances: dict[bytes, Stat | None] = {}
 
     # -- before ---------------------------------------------------------------------------------
 
@@ -105,7 +105,13 @@ class Executor:
             and stands(directory, _name(action), action.after)
         ):
             return True  # a directory that was not worth capturing is there already
-        return stands(directory, _name(action), action.before, self._seen.glance(action.path))
+        return stands(directory, _name(action), action.before, self._glance(action.path))
+
+    def _glance(self, path: bytes) -> Stat | None:
+        """Asked several times of each path: before anything changes, right before it changes, and when it has."""
+        if path not in self._glances:
+            self._glances[path] = self._seen.glance(path)
+        return self._glances[path]
 
     def tidy(self) -> set[int]:
         """After a crash: removes each temporary whose bytes are held elsewhere, else puts it in sight; returns those that stay."""
@@ -177,7 +183,8 @@ class Executor:
     def _places_of(self, number: int, action: Action) -> tuple[Directory, bytes, Directory, bytes]:
         """Returns the directory and name of a path, and those of its temporary."""
         stage_path, parent_path = self._layout.stage_of(action.path), parent_of(action.path)
-        self._touched |= {stage_path, parent_path}
+        self._touched.add(stage_path)
+        self._touched.add(parent_path)
         stage = self._handles.get(stage_path)
         return self._handles.get(parent_path), _name(action), stage, temporary_name(self._token, number)
 
@@ -186,7 +193,7 @@ class Executor:
             self._done(action)
             return
         parent, name, stage, temporary = self._places_of(number, action)
-        if not stands(parent, name, action.before, self._seen.glance(action.path)):
+        if not stands(parent, name, action.before, self._glance(action.path)):
             if parent.exists(name) and not self._is_succeeded(parent, action):
                 self._keep(action.path, _CHANGED)
             else:
@@ -202,7 +209,7 @@ class Executor:
 
     def _throw_away(self, action: Action, stage: Directory, temporary: bytes) -> None:
         """Removes a displaced file that is what the plan expected."""
-        seen = self._seen.glance(action.path)
+        seen = self._glance(action.path)
         if self._discard is None or seen is None:
             stage.unlink(temporary)
         else:
@@ -316,7 +323,7 @@ class Executor:
 
     def _place(self, number: int, action: Action) -> None:
         parent, name, stage, _ = self._places_of(number, action)
-        if not stands(parent, name, action.before, self._seen.glance(action.path)):
+        if not stands(parent, name, action.before, self._glance(action.path)):
             self._already(number, action, parent, stage)
         elif number not in self._stage.inodes:
             self._keep(action.path, self._stage.skipped.get(number, _CHANGED))
@@ -405,4 +412,4 @@ def _reason(error: OSError) -> tuple[str, str]:
 
 
 def _name(action: Action) -> bytes:
-    return os.path.basename(action.path)
+    return action.path.rpartition(b"/")[2]

@@ -38,6 +38,7 @@ class Layout:
     `vanishing` are the directories that go; `successors` say what is made at a path where nothing stands, or nothing will
     once a removal of the same plan is done. `shared` are those of `chmods` whose file has other names too, as the disk
     says: whoever applies the plan fills it, and they are put in place anew, so that the other names keep their bits.
+    `writable` are the directories that were found to be so, and need not be asked again.
     """
 
     def __init__(self, actions: Sequence[Action]) -> None:
@@ -53,6 +54,7 @@ class Layout:
             a.path for group in (self._made(numbered), [a for _, a in gone]) for a in for_themselves(group) if a.path
         }
         self.shared: list[tuple[int, Action]] = []
+        self.writable: set[bytes] = set()
         self.vanishing = {a.path for _, a in self.rmdirs}
         self.successors = {a.path: a.after for _, a in (*self.mkdirs, *self.places) if a.before is None}
         self._unsteady = self.vanishing | {a.path for _, a in self.mkdirs}

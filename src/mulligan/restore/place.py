@@ -14,17 +14,18 @@ import stat
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from contextlib import suppress
+from stat import S_IFREG
 
 from mulligan.model.objects import BLOB, object_id
 from mulligan.model.paths import parent_of
 from mulligan.model.plan import Action, Node
 from mulligan.safefs import seam
-from mulligan.safefs.directory import CHUNK, Directory, NotRegular
+from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular
 from mulligan.safefs.durable import sync, sync_filesystem
 from mulligan.scan.record import Stat
 
-# A process may be allowed as few as 64 descriptors in all.
-_OPEN = 16
+# A process may be allowed as few as 64 descriptors in all; where it may have many, no directory is opened twice.
+_OPEN_FEWEST, _OPEN_MOST, _OPEN_SHARE = 16, 1024, 8
 _SYNC_EACH = 16
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
@@ -35,12 +36,14 @@ class Handles:
     def __init__(self, root: Directory) -> None:
         self._root = root
         self._open: OrderedDict[bytes, Directory] = OrderedDict()
+        self._most = max(_OPEN_FEWEST, min(_OPEN_MOST, os.sysconf("SC_OPEN_MAX") // _OPEN_SHARE))
 
     def get(self, path: bytes) -> Directory:
         """Returns an open directory; valid until many others were asked for."""
-        if path in self._open:
+        found = self._open.get(path)
+        if found is not None:
             self._open.move_to_end(path)
-            return self._open[path]
+            return found
         above = parent_of(path)
         if path and above in self._open:
             # The usual case of a sorted plan: a sibling of the last one.
@@ -53,7 +56,7 @@ class Handles:
 
     def _add(self, path: bytes, directory: Directory) -> Directory:
         self._open[path] = directory
-        if len(self._open) > _OPEN:
+        if len(self._open) > self._most:
             self._open.popitem(last=False)[1].close()
         return directory
 
@@ -100,15 +103,13 @@ def stands(
     """
     try:
         st = directory.stat(name)
-    except FileNotFoundError:
-        return node is None
-    except NotADirectoryError:
+    except (FileNotFoundError, NotADirectoryError):
         return node is None
     if node is None:
         return False
     if node.is_dir or node.is_link:
         return _kind_stands(directory, name, node, st)
-    if not stat.S_ISREG(st.st_mode) or st.st_mode & 0o7777 != node.perm:
+    if st.st_mode != S_IFREG | node.perm:
         return False
     if seen is not None and _same(st, seen, moved=moved):
         return True
@@ -120,17 +121,18 @@ def reads_back(directory: Directory, name: bytes, node: Node | None, inode: int)
     if node is None or node.is_dir or node.is_link:
         return directory.stat(name).st_ino == inode and stands(directory, name, node)
     try:
-        with directory.reading(name) as fd:
-            st = os.fstat(fd)
-            if st.st_ino != inode or st.st_mode & 0o7777 != node.perm:
-                return False
-            return _hashed(fd, st.st_size) == node.oid
-    except (NotRegular, PermissionError):
+        fd = seam.calls.open(name, READ_FLAGS, dir_fd=directory.fd)
+    except PermissionError:
         return False
     except OSError as error:
         if not is_absence(error):
             raise
         return False
+    try:
+        st = os.fstat(fd)
+        return st.st_ino == inode and st.st_mode == S_IFREG | node.perm and _hashed(fd, st.st_size) == node.oid
+    finally:
+        seam.calls.close(fd)
 
 
 def _hashed(fd: int, size: int) -> bytes:

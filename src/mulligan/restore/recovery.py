@@ -21,7 +21,7 @@ from mulligan.restore.executor import Executor, Outcome
 from mulligan.restore.layout import Layout
 from mulligan.restore.place import Handles, find_shared, is_absence, stands
 from mulligan.restore.staging import BlobSource, Stager
-from mulligan.restore.unlocking import lock_again, unlock
+from mulligan.restore.unlocking import is_writable, lock_again, unlock
 from mulligan.safefs.directory import Directory
 from mulligan.timeline.journal import APPLYING, RESUMING, STAGING, Journal
 
@@ -122,7 +122,7 @@ def _awaits(handles: Handles, layout: Layout, action: Action) -> bool:
     """Whether a file is still to be put in place, and can be staged: its directories are there and may be written."""
     try:
         stage = handles.get(layout.stage_of(action.path))
-        if not os.access(".", os.W_OK | os.X_OK, dir_fd=stage.fd, effective_ids=True):
+        if not is_writable(stage.fd):
             return False
         directory, name = handles.get(parent_of(action.path)), os.path.basename(action.path)
         return (

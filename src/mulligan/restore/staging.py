@@ -10,27 +10,29 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
 from mulligan.errors import NoRoom, PlanStale, StoreDamaged, UserError
-from mulligan.model.objects import BLOB
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action
 from mulligan.model.typed import NamedTuple, Protocol
 from mulligan.restore.layout import Layout, temporary_name
 from mulligan.restore.place import Handles, is_absence, sync_names
-from mulligan.restore.unlocking import touched_directories
+from mulligan.restore.unlocking import is_writable, touched_directories
 from mulligan.safefs import seam
-from mulligan.safefs.attributes import attribute_names, copy_attribute, copy_owner, same_owner
+from mulligan.safefs.attributes import attribute_names, copy_attribute, copy_owner, owner_of, plain_owner
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import sync, sync_filesystem
 from mulligan.safefs.room import free_bytes
 from mulligan.safefs.trouble import FULL
 
 _SYNC_EACH = 16
+# Larger files are written piece by piece; so many bytes are held from the check of the room until they are staged.
 _AT_ONCE = 1 << 20
+_HELD = 16 << 20
+_PRIVATE = 0o600
 
 Progress = Callable[[int, int], None]
 Places = Sequence[tuple[int, Action]]
@@ -42,11 +44,11 @@ class BlobSource(Protocol):
     def read(self, oid: bytes, kind: bytes) -> bytes:
         """Returns an object's bytes, verified."""
 
+    def read_up_to(self, oid: bytes, most: int) -> bytes | int:
+        """Returns a blob's bytes, verified, or how many it has where they are more than `most`."""
+
     def stream(self, oid: bytes) -> Iterator[bytes]:
         """Yields a blob piece by piece, verified at the end."""
-
-    def kind_and_size(self, oid: bytes) -> tuple[bytes, int]:
-        """Returns an object's kind and size."""
 
 
 class Stage(NamedTuple):
@@ -67,7 +69,7 @@ class Stager:
         self._token = token
         self._layout = layout
         self._notes: dict[bytes, str] = {}
-        self._small: set[bytes] = set()
+        self._held: dict[bytes, bytes] = {}
 
     def run(self, progress: Progress | None = None) -> Stage:
         """Stages every file, once it is sure that every directory may be written; raises with the workspace unchanged."""
@@ -93,6 +95,7 @@ class Stager:
                     self._unlink(number, action)
                 if progress is not None and not done & 127:
                     progress(done, len(places))
+            self._held.clear()
             if places and not each:
                 sync_filesystem(self._root, "the restored files")
         except OSError as error:
@@ -121,16 +124,24 @@ class Stager:
         stage.unlink(temporary_name(self._token, number), missing_ok=True)
 
     def _check_room(self, places: Places, *, skip_damaged: bool) -> None:
-        block, need = os.fstatvfs(self._root.fd).f_frsize, 0
+        block, need, held = os.fstatvfs(self._root.fd).f_frsize, 0, 0
         for _, action in places:
+            if action.after is None:
+                continue
+            oid = action.after.oid
             try:
-                size = self._store.kind_and_size(action.after.oid)[1] if action.after else 0
-                need += block + size
-                if action.after is not None and size <= _AT_ONCE:
-                    self._small.add(action.after.oid)
+                found = self._store.read_up_to(oid, min(_AT_ONCE, _HELD - held))
             except StoreDamaged:
                 if not skip_damaged:
                     raise
+                continue
+            need += block
+            if isinstance(found, int):
+                need += found
+            else:
+                need += len(found)
+                held += len(found)
+                self._held[oid] = found
         have = free_bytes(self._root)
         if have is not None and need > have:
             raise NoRoom(
@@ -139,9 +150,8 @@ class Stager:
             )
 
     def _check_access(self) -> None:
-        for path in sorted(touched_directories(self._layout)):
-            directory = self._reach(path)
-            if not os.access(".", os.W_OK | os.X_OK, dir_fd=directory.fd, effective_ids=True):
+        for path in sorted(touched_directories(self._layout) - self._layout.writable):
+            if not is_writable(self._reach(path).fd):
                 raise UserError(
                     f"The directory {to_text(path) or '.'!r} may not be written. Nothing was changed.",
                     hint=f"chmod u+wx {to_text(path) or '.'}",
@@ -165,27 +175,48 @@ class Stager:
         name = temporary_name(self._token, number)
         if node.is_link:
             directory.unlink(name, missing_ok=True)
-            directory.symlink(self._store.read(node.oid, BLOB), name)
+            directory.symlink(b"".join(self._content(node.oid)), name)
             return directory.stat(name).st_ino
+        replaces = action.before is not None and not action.before.is_link
+        owner = self._plain_owner(action.path) if replaces else None
+        # What takes nothing over has its permission bits from the start, which saves a call; all else is its owner's alone.
+        bare = node.perm > 0o777 or (replaces and owner is None)
+        fd = self._create(directory, name, _PRIVATE if bare else node.perm)
         try:
-            fd = directory.create(name)
-        except FileExistsError:  # an earlier attempt of this very restore
-            directory.unlink(name)
-            fd = directory.create(name)
-        try:
-            if node.oid in self._small:
-                write_all(fd, self._store.read(node.oid, BLOB))
-            else:
-                for chunk in self._store.stream(node.oid):
-                    write_all(fd, chunk)
-            if action.before is not None and not action.before.is_link:
-                self._take_over(action.path, fd)
-            seam.calls.fchmod(fd, node.perm)
+            if owner is not None and owner != owner_of(fd) and not bare:
+                bare = True
+                seam.calls.fchmod(fd, _PRIVATE)
+            for chunk in self._content(node.oid):
+                write_all(fd, chunk)
+            if bare:
+                if replaces:
+                    self._take_over(action.path, fd)
+                seam.calls.fchmod(fd, node.perm)
             if durable:
                 sync(fd, to_text(action.path))
             return os.fstat(fd).st_ino
         finally:
             seam.calls.close(fd)
+
+    @staticmethod
+    def _create(directory: Directory, name: bytes, mode: int) -> int:
+        try:
+            return directory.create(name, mode)
+        except FileExistsError:  # an earlier attempt of this very restore
+            directory.unlink(name)
+            return directory.create(name, mode)
+
+    def _plain_owner(self, path: bytes) -> tuple[int, int] | None:
+        """Returns the owner of a file that has nothing else to hand over."""
+        above, _, name = path.rpartition(b"/")
+        return plain_owner(self._reach(above), name)
+
+    def _content(self, oid: bytes) -> Iterable[bytes]:
+        held = self._held.get(oid)
+        if held is None:
+            found = self._store.read_up_to(oid, _AT_ONCE)
+            return self._store.stream(oid) if isinstance(found, int) else (found,)
+        return (held,)
 
     def _take_over(self, path: bytes, fd: int) -> None:
         """Gives the new file the owner and extended attributes of the one it replaces."""
@@ -193,7 +224,7 @@ class Stager:
         with suppress(FileNotFoundError), directory.looking_at(name) as old:
             if not stat.S_ISREG(os.fstat(old).st_mode):
                 return
-            if not same_owner(old, fd):
+            if owner_of(old) != owner_of(fd):
                 self._noting(path, "its owner", lambda: copy_owner(old, fd))
             names: list[str] = []
             self._noting(path, "its attributes", lambda: names.extend(attribute_names(old)))

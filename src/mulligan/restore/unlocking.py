@@ -28,6 +28,11 @@ def touched_directories(layout: Layout) -> set[bytes]:
     return touched
 
 
+def is_writable(fd: int) -> bool:
+    """Returns whether names in an open directory may be changed."""
+    return os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True)
+
+
 def find_locked(handles: Handles, layout: Layout) -> Locked:
     """Returns the directories that must be opened, with their permission bits: ours, and not writable for us."""
     found = []
@@ -35,6 +40,9 @@ def find_locked(handles: Handles, layout: Layout) -> Locked:
         # What cannot be reached is for the checks of the restore itself to complain about.
         with suppress(OSError):
             fd = handles.get(path).fd
+            if is_writable(fd):
+                layout.writable.add(path)
+                continue
             status = os.fstat(fd)
             if status.st_uid == os.geteuid() and not os.access(".", os.W_OK, dir_fd=fd, effective_ids=True):
                 found.append((path, status.st_mode & 0o7777))

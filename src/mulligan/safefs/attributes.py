@@ -1,7 +1,7 @@
 """
 Owner and extended attributes (ACLs among them), from one file to another.
 
-Works on descriptors alone. The original may be open only to be looked at (`Directory.looking_at`), so a file that cannot be
+Copies from descriptors alone. The original may be open only to be looked at (`Directory.looking_at`), so a file that cannot be
 read has its attributes copied all the same.
 """
 
@@ -11,18 +11,30 @@ import errno
 import os
 
 from mulligan.safefs import seam
+from mulligan.safefs.directory import Directory
 
 
-def same_owner(original: int, copy: int) -> bool:
-    """Returns whether two open files belong to the same user and group."""
-    one, other = os.fstat(original), os.fstat(copy)
-    return (one.st_uid, one.st_gid) == (other.st_uid, other.st_gid)
+def owner_of(fd: int) -> tuple[int, int]:
+    """Returns user and group of an open file."""
+    status = os.fstat(fd)
+    return status.st_uid, status.st_gid
+
+
+def plain_owner(directory: Directory, name: bytes) -> tuple[int, int] | None:
+    """Returns user and group of a name that has no extended attributes, in two calls; None where it has, or nobody can say."""
+    try:
+        status = directory.stat(name)
+        if os.listxattr(b"/proc/self/fd/%d/%b" % (directory.fd, name), follow_symlinks=False):
+            return None
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            return None
+    return status.st_uid, status.st_gid
 
 
 def copy_owner(original: int, copy: int) -> None:
     """Gives an open file the user and group of another."""
-    status = os.fstat(original)
-    seam.calls.fchown(copy, status.st_uid, status.st_gid)
+    seam.calls.fchown(copy, *owner_of(original))
 
 
 def attribute_names(original: int) -> list[str]:

@@ -132,7 +132,8 @@ class Directory:
         """Creates a new file with exactly this mode, whatever the umask, and returns its descriptor."""
         fd = seam.calls.open(name, CREATE_FLAGS, mode, dir_fd=self.fd)
         try:
-            seam.calls.fchmod(fd, mode)
+            if stat.S_IMODE(os.fstat(fd).st_mode) != mode:  # to set what is set already would be another write
+                seam.calls.fchmod(fd, mode)
         except BaseException:
             seam.calls.close(fd)
             self.unlink(name, missing_ok=True)

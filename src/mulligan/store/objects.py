@@ -18,13 +18,13 @@ from contextlib import suppress
 
 from mulligan.errors import StoreDamaged
 from mulligan.model.digests import sha1
-from mulligan.model.objects import TREE, TreeEntry, parse_tree
+from mulligan.model.objects import BLOB, TREE, TreeEntry, parse_tree
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.directory import Directory
 from mulligan.store.pack_index import ROW_SIZE
 from mulligan.store.pack_reader import Pack
 from mulligan.store.pack_writer import PackWriter
-from mulligan.store.packfile import KIND_OF_TYPE, Damaged, RecordHeader, damaged, hash_of
+from mulligan.store.packfile import KIND_OF_TYPE, Damaged, RecordHeader, damaged, hash_of, parse_header
 
 if TYPE_CHECKING:
     from typing import TypeVar
@@ -86,6 +86,19 @@ class ObjectStore:
         if found != kind:
             raise damaged(oid, f"it is a {found.decode()}, not a {kind.decode()}")
         return data
+
+    def read_up_to(self, oid: bytes, most: int) -> bytes | int:
+        """Returns the bytes of a blob as `read` does, or how many it has where they are more than `most`."""
+
+        def use(pack: Pack, offset: int) -> tuple[bytes, bytes | int]:
+            beginning = pack.first_bytes(offset)
+            size = pack.kind_and_size(offset, beginning)
+            return size if size[1] > most else _verified(pack, offset, oid, beginning)
+
+        kind, found = self._each(oid, use)
+        if kind != BLOB:
+            raise damaged(oid, f"it is a {kind.decode()}, not a blob")
+        return found
 
     def read_tree(self, oid: bytes) -> list[TreeEntry]:
         """Returns the entries of a tree; the list is shared, so look and do not change."""
@@ -350,10 +363,12 @@ def check_copy(pack: Pack, offset: int, oid: bytes, *, streamed: bool = False) -
         pass
 
 
-def _verified(pack: Pack, offset: int, oid: bytes) -> tuple[bytes, bytes]:
-    if pack.header(offset).size > _LARGE:
+def _verified(pack: Pack, offset: int, oid: bytes, beginning: bytes | None = None) -> tuple[bytes, bytes]:
+    if beginning is None:
+        beginning = pack.first_bytes(offset)
+    if parse_header(beginning).size > _LARGE:
         check_copy(pack, offset, oid, streamed=True)  # a bomb under a false name is never held in memory
-    found, data = pack.load_at(offset)
+    found, data = pack.load_at(offset, beginning)
     if hash_of(found, data) != oid:
         raise Damaged("its bytes do not hash to its id")
     return found, data

@@ -133,6 +133,10 @@ class Pack:
         """Returns the header of the record at an offset."""
         return parse_header(self.pread(LONGEST_HEADER, self._inside(offset)))
 
+    def first_bytes(self, offset: int) -> bytes:
+        """Returns the first bytes of the record at an offset: its header and, for most objects, all of the rest."""
+        return self.pread(_FIRST_READ, self._inside(offset))
+
     def record(self, offset: int) -> bytes:
         """Returns a record as it stands, header and deflated bytes."""
         return self.pread(self.length_of(offset), offset)
@@ -146,9 +150,11 @@ class Pack:
             raise Damaged("its place lies outside the pack")
         return offset
 
-    def content(self, offset: int, limit: int = WHOLE_LIMIT) -> tuple[RecordHeader, bytes, int]:
+    def content(
+        self, offset: int, limit: int = WHOLE_LIMIT, beginning: bytes | None = None
+    ) -> tuple[RecordHeader, bytes, int]:
         """Returns header, inflated bytes and length of the record at an offset, a delta not applied."""
-        data = self.pread(_FIRST_READ, self._inside(offset))
+        data = beginning if beginning is not None else self.first_bytes(offset)
         header = parse_header(data)
         available = self.size - TRAILER_SIZE - offset - header.length
         check_size(header.size, available, limit if header.type in _BULKY else TREE_LIMIT)
@@ -192,8 +198,8 @@ class Pack:
             raise Damaged("the base of its delta is not in its pack")
         return self._inside(self.index.offset(position))
 
-    def load_at(self, offset: int) -> tuple[bytes, bytes]:
-        """Returns kind and bytes of the object at an offset, its deltas applied."""
+    def load_at(self, offset: int, beginning: bytes | None = None) -> tuple[bytes, bytes]:
+        """Returns kind and bytes of the object at an offset, its deltas applied; its `beginning` may have been read before."""
         chain: list[tuple[int, bytes]] = []
         seen: set[int] = set()
         produced = 0
@@ -204,7 +210,7 @@ class Pack:
             if offset in seen or len(chain) > CHAIN_LIMIT:
                 raise Damaged("its chain of deltas is too long or runs in a circle")
             seen.add(offset)
-            header, data, _ = self.content(offset)
+            header, data, _ = self.content(offset, beginning=beginning if not chain else None)
             if header.type in KIND_OF_TYPE:
                 kind = KIND_OF_TYPE[header.type]
                 break
@@ -229,9 +235,9 @@ class Pack:
             _, (_, dropped) = self._cache.popitem(last=False)
             self._cached -= len(dropped)
 
-    def kind_and_size(self, offset: int) -> tuple[bytes, int]:
+    def kind_and_size(self, offset: int, beginning: bytes | None = None) -> tuple[bytes, int]:
         """Returns what an object is and how many bytes it has, without reading all of it."""
-        header = self.header(offset)
+        header = parse_header(beginning) if beginning is not None else self.header(offset)
         size = header.size
         if header.type not in KIND_OF_TYPE:
             size = delta_sizes(self._beginning(offset, header))[1]

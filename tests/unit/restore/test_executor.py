@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import mulligan
-from faults import ActsAt, Counting, FailsAt
+from faults import ActsAt, ActsWhenStaged, Counting, FailsAt
 from mulligan.safefs import seam
 from scenes import NEW, OLD, Scene, file, left_lying, state_of
 from tree import put, snapshot
@@ -106,7 +106,7 @@ def test_a_directory_that_leaves_while_files_are_staged_makes_the_plan_stale(ws,
     ws.save("one")
     put(project, "d/f", "2")
     put(project, "d/g", "2")
-    with pytest.raises(mulligan.PlanStale), seam.using(ActsAt("fchmod", 4, lambda: act(project))):
+    with pytest.raises(mulligan.PlanStale), seam.using(ActsWhenStaged(lambda: act(project))):
         ws.restore("one")
     assert not [path for path in left_lying(project) if not path.startswith("moved")]
 
