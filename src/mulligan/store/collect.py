@@ -22,7 +22,6 @@ from mulligan.store.pack_writer import PlacedPacks, remove_pack
 from mulligan.store.packfile import (
     HEADER_SIZE,
     KIND_OF_TYPE,
-    LEVEL,
     PACK_LIMIT,
     SIGNATURE,
     TRAILER_SIZE,
@@ -30,7 +29,7 @@ from mulligan.store.packfile import (
     compress,
 )
 from mulligan.store.repository import PERMANENT
-from mulligan.store.rewrite import DELTA_MOST, Rewriter, Source, Unreadable
+from mulligan.store.rewrite import DELTA_MOST, PACKED_LEVEL, Rewriter, Source, Unreadable
 from mulligan.store.sweep import settle_halves
 
 _SETTLED_SIZE = 32 << 20
@@ -175,7 +174,7 @@ def _gain(store: ObjectStore, source: Source, order: _Chains) -> float:
 def _saving(pack: Pack, newer: int, older: int) -> int:
     if max(pack.header(newer).size, pack.header(older).size) > DELTA_MOST:
         return 0
-    delta = compress(encode_delta(pack.load_at(newer)[1], pack.load_at(older)[1]), LEVEL)
+    delta = compress(encode_delta(pack.load_at(newer)[1], pack.load_at(older)[1]), PACKED_LEVEL)
     return max(0, pack.length_of(older) - len(delta))
 
 

@@ -40,11 +40,12 @@ def prune(
         cache.discard(vault.directory)
     else:
         cache.compact(vault.directory)
-    roots = vault.checkpoints.roots().values()
+    roots = [*vault.checkpoints.roots().values()]
     live = reachable(vault.objects, [*roots, *extra]).union(PERMANENT, relied)
-    # Of everything that a checkpoint holds, versions follow each other: of files, and of what is said about them.
+    # Of everything that a checkpoint holds, versions follow each other: of files, of what is said about them, of commits.
     trees = [parse_commit(vault.objects.read(commit, COMMIT)).tree for commit in roots]
-    freed = collect(vault.objects, live, chains=version_chains(vault.objects.read_tree, trees), progress=progress)
+    chains = [roots, *version_chains(vault.objects.read_tree, trees)]
+    freed = collect(vault.objects, live, chains=chains, progress=progress)
     if vault.checkpoints.count() > _MANY_REFS:
         pack_refs(vault.directory)
         with vault.database.transaction():

@@ -13,6 +13,7 @@ from mulligan.safefs import seam
 from mulligan.store import collect as collecting
 from mulligan.store import pack_writer, rewrite
 from mulligan.store.collect import collect, merge_small
+from mulligan.store.packfile import compress
 from mulligan.store.repository import PERMANENT
 from mulligan.store.verify import verify_packs
 from stores import add_all, edited, opened, pack_files, text
@@ -132,6 +133,25 @@ def test_trees_are_deltas_too(tmp_path):
         collect(store, set(chain), chains=[chain])
         assert trees == [store.read(oid, TREE) for oid in chain]
         assert store.disk_bytes() < 3 * len(trees[0])
+
+
+def test_what_a_save_deflated_in_a_hurry_is_deflated_well_once(tmp_path, monkeypatch):
+    """And what was packed before is copied as it stands."""
+    chance, packed = random.Random(5), []
+    monkeypatch.setattr(rewrite, "compress", lambda data, level: packed.append(data) or compress(data, level))
+    files = [text(120, chance) for _ in range(4)]
+    with opened(tmp_path / "store") as store:
+        oids = [oid for data in files[:2] for oid in add_all(store, [data])]
+        hurried = store.disk_bytes()
+        collect(store, set(oids))
+        assert store.disk_bytes() < 0.95 * hurried
+        assert set(files[:2]) <= set(packed)
+        packed.clear()
+        oids += add_all(store, files[2:])
+        collect(store, set(oids))
+        assert set(files[2:]) == set(packed)
+        assert files == [store.read(oid, BLOB) for oid in oids]
+    git("fsck", "--strict", "--full", cwd=tmp_path / "store")
 
 
 def test_chains_may_be_nonsense(tmp_path):

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from mulligan.model.objects import MODE_FILE, TreeEntry, encode_tree
+from mulligan.model.objects import MODE_FILE, Commit, TreeEntry, encode_commit, encode_tree
 from mulligan.store.delta import apply_delta, delta_sizes, encode_delta
 from mulligan.store.packfile import Damaged
 from stores import edited, text
@@ -63,6 +63,24 @@ def test_trees_are_compared_entry_by_entry():
     delta = encode_delta(base, target, tree=True)
     assert target == apply_delta(base, delta)
     assert len(delta) < 5 * 60
+
+
+def test_lines_that_were_edited_in_their_place_cost_what_differs():
+    """Two commits differ in each of their first three lines: by the id of a tree, and by a moment."""
+    chance = random.Random(3)
+    one, other = (
+        encode_commit(Commit(chance.randbytes(20), "checkpoint", moment)) for moment in (1794824065, 1794829107)
+    )
+    delta = encode_delta(one, other)
+    assert other == apply_delta(one, delta)
+    assert len(delta) < 40 + 2 * 5 + 25
+
+
+def test_a_tree_of_one_entry_costs_its_id():
+    one, other = (encode_tree([TreeEntry(b"src", MODE_FILE, random.Random(n).randbytes(20))]) for n in (1, 2))
+    delta = encode_delta(one, other, tree=True)
+    assert other == apply_delta(one, delta)
+    assert len(delta) == 2 + 2 + 1 + 20
 
 
 @pytest.mark.parametrize(
