@@ -84,9 +84,11 @@ class Context:
         json: bool,
         environ: Mapping[str, str],
         lend: Lender | None = None,
+        last: bool = False,
     ) -> None:
         self.json = json
         self._lend = lend
+        self._last = last
         self.environ = environ
         self.out = Screen(sys.stdout, environ)
         self.err = Screen(sys.stderr, environ)
@@ -116,6 +118,7 @@ class Context:
         if self._directory:
             root = self.base
         elif store:
+            self._end_with_process()
             owner = _owner(store)
             root = owner if owner and _within(self.base, owner) else self.base
         else:
@@ -241,9 +244,16 @@ class Context:
         if self._early is not None:
             self._early.close()
         if self._opened is not None and self._lend is None:
+            self._end_with_process()
             self._opened.close()
         elif self._opened is not None:
             self._opened.progress = None
+
+    def _end_with_process(self) -> None:
+        if self._last:
+            from mulligan.timeline.database import end_with_process
+
+            end_with_process()
 
 
 def _owner(store: str) -> str | None:

@@ -28,23 +28,24 @@ _REFUSALS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, err
 
 
 class Circumstances(NamedTuple):
-    """What a command finds around it: the user's environment, and an open workspace, if somebody lends one."""
+    """What a command finds around it: the user's environment, an open workspace, if somebody lends one, and whether it is the process's last deed."""
 
     environ: Mapping[str, str]
     lend: Lender | None
+    last: bool
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code."""
+def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
+    """Runs one command and returns its exit code; `last` says that the process ends with it."""
     _steady_streams()
-    return run(list(sys.argv[1:] if argv is None else argv), os.environ)
+    return run(list(sys.argv[1:] if argv is None else argv), os.environ, last=last)
 
 
-def run(words: list[str], environ: Mapping[str, str], lend: Lender | None = None) -> int:
+def run(words: list[str], environ: Mapping[str, str], lend: Lender | None = None, *, last: bool = False) -> int:
     """Runs one command with what a user's environment says, in a workspace that somebody lends, if anybody does."""
     as_json = wants(words, "--json")
     try:
-        return _dispatch(words, Circumstances(environ, lend), as_json=as_json)
+        return _dispatch(words, Circumstances(environ, lend, last), as_json=as_json)
     except BrokenPipeError:
         _abandon_stdout()  # whoever read our output has read enough
         return 0
@@ -116,6 +117,7 @@ def _run(name: str, command: Command, words: list[str], around: Circumstances) -
         json=args.json,
         environ=around.environ,
         lend=around.lend,
+        last=around.last,
     )
     try:
         result = command.run(context, args)
@@ -165,8 +167,7 @@ def _remark(context: Context) -> None:
 def _print_json(document: Any) -> None:
     import json
 
-    json.dump(document, sys.stdout, indent=2 if sys.stdout.isatty() else None)
-    sys.stdout.write("\n")
+    sys.stdout.write(json.dumps(document, indent=2 if sys.stdout.isatty() else None) + "\n")
 
 
 # -- errors -------------------------------------------------------------------------------------

@@ -39,8 +39,8 @@ DONE, DECLINED = b"done", b"declined"
 Environ = "os._Environ[str] | dict[str, str]"
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Runs one command and returns its exit code."""
+def main(argv: list[str] | None = None, *, last: bool = False) -> int:
+    """Runs one command and returns its exit code; `last` says that the process ends with it."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         answered = _ask(words) if argv is None else None
@@ -52,15 +52,16 @@ def main(argv: list[str] | None = None) -> int:
         return answered
     from mulligan.cli.entry import main as run
 
-    return run(words)
+    return run(words, last=last)
 
 
 def process() -> int:
     """Runs the command of this process and ends it; returns the exit code where Python itself should end it."""
-    code = main()
-    if _understand(sys.argv[1:])[0] not in HANDED_ON or sys.flags.dev_mode or sys.gettrace() is not None:
+    last = _understand(sys.argv[1:])[0] in HANDED_ON and not sys.flags.dev_mode and sys.gettrace() is None
+    code = main(last=last)
+    if not last:
         return code
-    # Everything is written and closed, and to take an interpreter apart costs 5 ms.
+    # Everything is written, and to take an interpreter apart costs 5 ms.
     try:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
