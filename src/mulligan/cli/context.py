@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import cached_property
 
 from mulligan.errors import MulliganError, NothingSaved, UnsafePath, UserError
+from mulligan.model.light import UTC, datetime
 from mulligan.model.typed import TYPE_CHECKING, Any, TextIO
 from mulligan.present.text import Style
 
@@ -85,6 +85,7 @@ class Context:
         environ: Mapping[str, str],
         lend: Lender | None = None,
         last: bool = False,
+        early: Early | None = None,
     ) -> None:
         self.json = json
         self._lend = lend
@@ -97,7 +98,7 @@ class Context:
         self._wait = wait
         self._opened: Workspace | None = None
         self._progress: ProgressLine | None = None
-        self._early: Early | None = None
+        self._early = early
 
     # -- the workspace --------------------------------------------------------------------------
 
@@ -147,7 +148,7 @@ class Context:
         if self._lend is None and self._opened is None and self._early is None:
             from mulligan.scan.early import look_early
 
-            self._early = look_early(self.settings)
+            self._early = look_early(self.settings.workspace, self.settings.store, self.settings.compiled)
 
     def wants_watcher(self, command: str) -> bool:
         """Returns whether the workspace that a command opened is to be watched from now on."""

@@ -8,10 +8,10 @@ runs that start at a common line (for a tree: at a common entry) and reach as fa
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from itertools import accumulate
 
+from mulligan.model.light import re
 from mulligan.store.packfile import DELTA_LIMIT, Damaged
 
 _COPY_MOST = 0x10000

@@ -8,17 +8,24 @@ instant. SQLite's files are SQLite's: nothing else in the process opens or close
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import count, islice
 
 from mulligan.errors import Busy, DurabilityLost, MulliganError, NoRoom, StoreDamaged, StoreError
-from mulligan.model.typed import Any
+from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
 from mulligan.timeline.schema import STATEMENTS, TABLES
 from mulligan.timeline.seals import COLUMNS, seal, sealing
+
+if TYPE_CHECKING:
+    import sqlite3
+else:
+    try:
+        import _sqlite3 as sqlite3  # all that is used here; the rest is about dates, and loads what knows them
+    except ImportError:
+        import sqlite3
 
 NAME = "timeline.db"
 FORMAT = 1
