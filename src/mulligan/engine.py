@@ -6,7 +6,6 @@ Small on purpose: each verb opens the store (`opened`), asks the layer that owns
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,6 +13,7 @@ from contextlib import contextmanager, suppress
 from mulligan.errors import MulliganError, NothingToRedo, NothingToUndo, UnknownPath, UserError
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import KINDS, Checkpoint, NotCaptured, as_json_object
+from mulligan.model.light import json
 from mulligan.model.objects import BLOB, MODE_DIR
 from mulligan.model.paths import parse_path, to_text
 from mulligan.model.typed import TYPE_CHECKING, Any

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from mulligan.errors import ConfigError, MulliganError
-from mulligan.model.digests import sha256
 from mulligan.model.gitconfig import parse_git_config
 from mulligan.model.policy import CapturePolicy, HookPolicy, LoopPolicy, Retention, Settings, WatchPolicy
 from mulligan.model.sizes import parse_size
 from mulligan.model.typed import Any, NamedTuple
+from mulligan.places import Environ, Places, spot
+from mulligan.places import find_workspace as nearest_workspace
+from mulligan.places import places as where_things_are
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.userfile import read_user_file
 
@@ -30,9 +32,7 @@ DOTS_LIMIT = 100
 EXCLUDES_LIMIT = 1 << 20
 PATTERNS_LIMIT = 1000
 INCLUDE_DEPTH = 5
-_MOVED = {".claude": "CLAUDE_CONFIG_DIR", ".codex": "CODEX_HOME", ".config": "XDG_CONFIG_HOME"}
 
-Environ = Mapping[str, str]
 Values = dict[str, Any]
 Complain = Callable[[str, str], None]
 
@@ -40,49 +40,14 @@ Complain = Callable[[str, str], None]
 # -- where things are ---------------------------------------------------------------------------
 
 
-class Places(NamedTuple):
-    """Where this user's things are; `moved` are the directories of agents that are not in the home."""
-
-    home: str
-    config: str
-    state: str
-    moved: Mapping[str, str]
-
-    @property
-    def stores(self) -> str:
-        """The directory that holds one store per workspace."""
-        return os.path.join(self.state, "mulligan", "stores")
-
-    @property
-    def reports(self) -> str:
-        """The directory for reports of unexpected errors."""
-        return os.path.join(self.state, "mulligan", "reports")
-
-    @property
-    def environments(self) -> str:
-        """The directory that holds one record per container environment."""
-        return os.path.join(self.state, "mulligan", "environments")
-
-    @property
-    def user_config(self) -> str:
-        """The user's own configuration file."""
-        return os.path.join(self.config, "mulligan", "config.toml")
-
-
 def places(environ: Environ | None = None) -> Places:
     """Returns the user's directories; a variable that is empty or not absolute counts as unset, as XDG demands."""
-    env = os.environ if environ is None else environ
-    home = env.get("HOME", "")
-    if not os.path.isabs(home):
-        home = _home_from_passwd()
-    config, state = env.get("XDG_CONFIG_HOME", ""), env.get("XDG_STATE_HOME", "")
-    named = {name: env.get(variable, "") for name, variable in _MOVED.items()}
-    return Places(
-        home,
-        config if os.path.isabs(config) else os.path.join(home, ".config"),
-        state if os.path.isabs(state) else os.path.join(home, ".local", "state"),
-        {name: value for name, value in named.items() if os.path.isabs(value)},
-    )
+    return where_things_are(os.environ if environ is None else environ)
+
+
+def find_workspace(start: str, environ: Environ | None = None) -> str:
+    """Returns the nearest directory, from `start` upward, that has a store of its own; `start` itself if none has."""
+    return nearest_workspace(start, os.environ if environ is None else environ)
 
 
 class Tools(NamedTuple):
@@ -128,15 +93,6 @@ def praisonai_choices(environ: Environ | None = None) -> PraisonaiChoices:
     )
 
 
-def _home_from_passwd() -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:
-        return "/"
-
-
 def container_engines(environ: Environ | None = None) -> tuple[str, ...]:
     """Returns where a container engine may answer: what `DOCKER_HOST` says, else Docker's and podman's own sockets."""
     env = os.environ if environ is None else environ
@@ -145,32 +101,6 @@ def container_engines(environ: Environ | None = None) -> tuple[str, ...]:
     own = env.get("XDG_RUNTIME_DIR", "")
     mine = (f"unix://{own}/docker.sock", f"unix://{own}/podman/podman.sock") if os.path.isabs(own) else ()
     return ("unix:///var/run/docker.sock", *mine, "unix:///run/podman/podman.sock")
-
-
-def _named_store(chosen: str) -> str:
-    """Returns the real path of a store that was named; the last name is kept, so that a link in its place is seen as one."""
-    above, name = os.path.split(chosen.rstrip("/"))
-    return os.path.realpath(chosen) if name in ("", ".", "..") else os.path.join(os.path.realpath(above), name)
-
-
-def store_for(workspace: str, where: Places) -> str:
-    """Returns the default store of a workspace (given by its real path)."""
-    digest = sha256(os.fsencode(workspace)).hexdigest()[:16]
-    name = "".join(c if c.isalnum() or c in "-_." else "_" for c in os.path.basename(workspace))
-    return os.path.join(where.stores, f"{name.lstrip('.-')[:40] or 'root'}-{digest}")
-
-
-def find_workspace(start: str, environ: Environ | None = None) -> str:
-    """Returns the nearest directory, from `start` upward, that has a store of its own; `start` itself if none has."""
-    where, here = places(environ), os.path.realpath(start)
-    candidate = here
-    while True:
-        if os.path.isdir(store_for(candidate, where)):
-            return candidate
-        above = os.path.dirname(candidate)
-        if above == candidate:
-            return here
-        candidate = above
 
 
 def resolve(
@@ -183,14 +113,14 @@ def resolve(
     """Returns everything `open` needs to know; raises ConfigError when the user's own configuration is wrong."""
     env = os.environ if environ is None else environ
     where = places(env)
-    root = os.path.realpath(os.fsdecode(os.fspath(workspace)))
-    chosen = os.fsdecode(os.fspath(store)) if store is not None else env.get("MULLIGAN_STORE", "")
+    named = os.fsdecode(os.fspath(store)) if store is not None else None
+    found = spot(os.fsdecode(os.fspath(workspace)), named, env, where)
     warnings: list[str] = []
     user = _user_values(where.user_config)
-    project = _workspace_values(root, warnings)
+    project = _workspace_values(found.workspace, warnings)
     return Settings(
-        workspace=root,
-        store=_named_store(chosen) if chosen else store_for(root, where),
+        workspace=found.workspace,
+        store=found.store,
         stores=where.stores,
         home=where.home,
         capture=_capture(user, project, _global_excludes(where)),
@@ -201,7 +131,7 @@ def resolve(
         wait=DEFAULT_WAIT if wait is None else wait,
         warnings=tuple(warnings),
         watch=WatchPolicy(**_section(user, "watch")),
-        compiled="" if env.get("MULLIGAN_COMPILED") == "0" else os.path.join(where.state, "mulligan", "compiled"),
+        compiled=found.compiled,
     )
 
 

@@ -39,7 +39,8 @@ ALLOWED = {
     "scan": _DISK | {"watch"},
     "store": _DISK,
     "diff": _DISK,
-    "settings": _DISK,
+    "places": {"model"},
+    "settings": _DISK | {"places"},
     "present": _WORDS | {"diff"},
     "timeline": _DISK | {"scan", "store", "diff"},
     "restore": _HISTORY | {"usergit"},
@@ -61,7 +62,7 @@ ALLOWED = {
     "plugin": {"dialects", "errors"},
     "__init__": _ALL,
     "__main__": {"cli"},
-    "cli": _ALL | {"loop", "hooks", "install", "dialects", "environments", "mcp"},
+    "cli": _ALL | {"places", "loop", "hooks", "install", "dialects", "environments", "mcp"},
 }
 # Doors: they print, exit and read the environment. Everything else is the core.
 DOORS = {"cli", "__main__", "plugin"}

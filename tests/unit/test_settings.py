@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from mulligan import settings
+from mulligan import places, settings
 from mulligan.errors import ConfigError
 from mulligan.model.policy import CapturePolicy
 
@@ -74,7 +74,7 @@ def test_without_home_the_password_database_is_asked(machine):
 
 @pytest.mark.parametrize("name", ["a" * 250, "new\nline", "-dash", ".dot", "ü\u202e", "\udcff", "…"])
 def test_an_odd_directory_name_gives_a_plain_store_name(machine, name):
-    store = os.path.basename(settings.store_for("/work/" + name, settings.places(machine.environ)))
+    store = os.path.basename(places.store_for("/work/" + name, settings.places(machine.environ)))
     assert len(os.fsencode(store)) <= 255 and store.isprintable() and store[0] not in ".-"
 
 
@@ -84,7 +84,7 @@ def test_a_subdirectory_belongs_to_the_nearest_directory_with_a_store(machine):
     assert settings.find_workspace(str(deep), machine.environ) == str(deep)
     os.makedirs(machine.resolve().store)
     assert settings.find_workspace(str(deep), machine.environ) == str(machine.workspace)
-    os.makedirs(settings.store_for(str(deep), settings.places(machine.environ)))
+    os.makedirs(places.store_for(str(deep), settings.places(machine.environ)))
     assert settings.find_workspace(str(deep), machine.environ) == str(deep)
 
 

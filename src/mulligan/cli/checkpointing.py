@@ -6,8 +6,6 @@ The words are PraisonAI's; the checkpoints are the workspace's own. A reference 
 
 from __future__ import annotations
 
-import argparse
-
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
@@ -18,6 +16,8 @@ from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
+    import argparse
+
     from mulligan.dialects.praisonai.types import Checkpoint, CheckpointDiff
     from mulligan.model.checkpoint import Checkpoint as Saved
 

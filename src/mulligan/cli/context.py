@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import cached_property
 
 from mulligan.errors import MulliganError, NothingSaved, UnsafePath, UserError
+from mulligan.model.light import UTC, datetime
 from mulligan.model.typed import TYPE_CHECKING, Any, TextIO
 from mulligan.present.text import Style
 
@@ -84,9 +84,12 @@ class Context:
         json: bool,
         environ: Mapping[str, str],
         lend: Lender | None = None,
+        last: bool = False,
+        early: Early | None = None,
     ) -> None:
         self.json = json
         self._lend = lend
+        self._last = last
         self.environ = environ
         self.out = Screen(sys.stdout, environ)
         self.err = Screen(sys.stderr, environ)
@@ -95,7 +98,7 @@ class Context:
         self._wait = wait
         self._opened: Workspace | None = None
         self._progress: ProgressLine | None = None
-        self._early: Early | None = None
+        self._early = early
 
     # -- the workspace --------------------------------------------------------------------------
 
@@ -116,6 +119,7 @@ class Context:
         if self._directory:
             root = self.base
         elif store:
+            self._end_with_process()
             owner = _owner(store)
             root = owner if owner and _within(self.base, owner) else self.base
         else:
@@ -144,7 +148,7 @@ class Context:
         if self._lend is None and self._opened is None and self._early is None:
             from mulligan.scan.early import look_early
 
-            self._early = look_early(self.settings)
+            self._early = look_early(self.settings.workspace, self.settings.store, self.settings.compiled)
 
     def wants_watcher(self, command: str) -> bool:
         """Returns whether the workspace that a command opened is to be watched from now on."""
@@ -241,9 +245,16 @@ class Context:
         if self._early is not None:
             self._early.close()
         if self._opened is not None and self._lend is None:
+            self._end_with_process()
             self._opened.close()
         elif self._opened is not None:
             self._opened.progress = None
+
+    def _end_with_process(self) -> None:
+        if self._last:
+            from mulligan.timeline.database import end_with_process
+
+            end_with_process()
 
 
 def _owner(store: str) -> str | None:

@@ -15,10 +15,13 @@ from collections.abc import Mapping, Sequence
 from mulligan.cli.command import Command, Result
 from mulligan.cli.context import Context, Lender
 from mulligan.cli.thin import HANDED_ON, NO_START
-from mulligan.cli.usage import UsageError, build_parser, load, parse, split_command, wants
+from mulligan.cli.usage import UsageError, load, parse, split_command, wants
 from mulligan.errors import MulliganError
-from mulligan.model.typed import Any, NamedTuple, TextIO
+from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple, TextIO
 from mulligan.present.visible import visible
+
+if TYPE_CHECKING:
+    from mulligan.scan.early import Early
 
 INTERRUPTED = 130
 UNEXPECTED = 70
@@ -28,28 +31,34 @@ _REFUSALS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, err
 
 
 class Circumstances(NamedTuple):
-    """What a command finds around it: the user's environment, and an open workspace, if somebody lends one."""
+    """What a command finds: environment, a workspace that is lent, if the process ends with it, a look that was begun."""
 
     environ: Mapping[str, str]
     lend: Lender | None
+    last: bool = False
+    early: Early | None = None
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code."""
+def main(argv: Sequence[str] | None = None, *, last: bool = False, early: Early | None = None) -> int:
+    """Runs one command and returns its exit code; `last`: the process ends with it; `early`: a look that was begun."""
     _steady_streams()
-    return run(list(sys.argv[1:] if argv is None else argv), os.environ)
+    return _run_in(list(sys.argv[1:] if argv is None else argv), Circumstances(os.environ, None, last, early))
 
 
 def run(words: list[str], environ: Mapping[str, str], lend: Lender | None = None) -> int:
     """Runs one command with what a user's environment says, in a workspace that somebody lends, if anybody does."""
+    return _run_in(words, Circumstances(environ, lend))
+
+
+def _run_in(words: list[str], around: Circumstances) -> int:
     as_json = wants(words, "--json")
     try:
-        return _dispatch(words, Circumstances(environ, lend), as_json=as_json)
+        return _dispatch(words, around, as_json=as_json)
     except BrokenPipeError:
         _abandon_stdout()  # whoever read our output has read enough
         return 0
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one boundary of this door
-        code = _explain(error, words, environ, as_json=as_json)
+        code = _explain(error, words, around.environ, as_json=as_json)
         # Agents take exit code 2 of a hook for the order to stop the tool.
         return 1 if code == 2 and _is_hook(words) else code
 
@@ -76,6 +85,8 @@ def _dispatch(words: list[str], around: Circumstances, *, as_json: bool) -> int:
         return _without_command(rest, as_json=as_json)
     command = load(name)
     if wants(rest, "-h", "--help"):
+        from mulligan.cli.parsers import build_parser
+
         return _say(build_parser(name, command, width=_reading_width()).format_help(), "help", as_json=as_json)
     return _run(name, command, rest, around)
 
@@ -116,6 +127,8 @@ def _run(name: str, command: Command, words: list[str], around: Circumstances) -
         json=args.json,
         environ=around.environ,
         lend=around.lend,
+        last=around.last,
+        early=around.early,
     )
     try:
         result = command.run(context, args)
@@ -163,10 +176,9 @@ def _remark(context: Context) -> None:
 
 
 def _print_json(document: Any) -> None:
-    import json
+    from mulligan.model.light import json
 
-    json.dump(document, sys.stdout, indent=2 if sys.stdout.isatty() else None)
-    sys.stdout.write("\n")
+    sys.stdout.write(json.dumps(document, indent=2 if sys.stdout.isatty() else None) + "\n")
 
 
 # -- errors -------------------------------------------------------------------------------------

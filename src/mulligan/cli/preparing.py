@@ -6,7 +6,6 @@ Whatever cannot work is refused here, while nothing has been run and nothing sav
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 import shutil
@@ -20,6 +19,8 @@ from mulligan.present.text import count
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
+    import argparse
+
     from mulligan.loop.agents import Agents
     from mulligan.loop.pipeline import PipelineRunner
     from mulligan.loop.steps import PipelineConfig

@@ -17,8 +17,12 @@ TYPE_CHECKING = False  # not from `typing`, which costs more than all the rest h
 if TYPE_CHECKING:
     from _socket import socket
 
+    from mulligan.scan.early import Early
+
 # A command that is not here, and a word that is not understood here, go the long way.
 HANDED_ON = frozenset({"save", "log", "show", "diff", "restore", "cat", "undo", "redo", "status", "hook"})
+# Those that look at everything in the workspace.
+_LOOKING = frozenset({"save", "diff", "restore", "undo", "redo", "status"})
 # What may be done once more by oneself when a watcher dies over it.
 REPEATABLE = HANDED_ON - {"undo", "redo", "hook"}
 _WITH_VALUE = ("-C", "--store", "--wait")
@@ -39,8 +43,8 @@ DONE, DECLINED = b"done", b"declined"
 Environ = "os._Environ[str] | dict[str, str]"
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Runs one command and returns its exit code."""
+def main(argv: list[str] | None = None, *, last: bool = False) -> int:
+    """Runs one command and returns its exit code; `last` says that the process ends with it."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         answered = _ask(words) if argv is None else None
@@ -50,17 +54,27 @@ def main(argv: list[str] | None = None) -> int:
         )
     if answered is not None:
         return answered
-    from mulligan.cli.entry import main as run
+    early = _look_early(words) if last else None
+    try:
+        from mulligan.cli.entry import main as run
 
-    return run(words)
+        return run(words, last=last, early=early)
+    finally:
+        if early is not None:
+            early.close()
 
 
 def process() -> int:
     """Runs the command of this process and ends it; returns the exit code where Python itself should end it."""
-    code = main()
-    if _understand(sys.argv[1:])[0] not in HANDED_ON or sys.flags.dev_mode or sys.gettrace() is not None:
+    last = _understand(sys.argv[1:]).command in HANDED_ON and not sys.flags.dev_mode and sys.gettrace() is None
+    if last:
+        import gc
+
+        gc.disable()  # it looks for garbage among what was just loaded, and the process ends before there is any
+    code = main(last=last)
+    if not last:
         return code
-    # Everything is written and closed, and to take an interpreter apart costs 5 ms.
+    # Everything is written, and to take an interpreter apart costs 5 ms.
     try:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
@@ -68,6 +82,22 @@ def process() -> int:
     except (OSError, ValueError):
         return code  # Python says in its own way what is wrong with a stream
     os._exit(code)
+
+
+def _look_early(words: list[str]) -> Early | None:
+    """Begins to look at the workspace that a command is probably about, while everything else is being loaded."""
+    said = _understand(words)
+    named = said.store or os.environ.get("MULLIGAN_STORE")
+    if said.command not in _LOOKING or (named and not said.directory):
+        return None  # whose store it is says the store itself
+    from mulligan.places import find_workspace, places, spot
+    from mulligan.scan.early import look_early
+
+    try:
+        root = os.path.realpath(said.directory) if said.directory else find_workspace(".", os.environ)
+        return look_early(*spot(root, said.store, os.environ, places(os.environ)))
+    except (OSError, ValueError):
+        return None  # the command itself tells what is wrong
 
 
 # -- where a watcher listens --------------------------------------------------------------------
@@ -129,7 +159,8 @@ def unpack(body: bytes) -> list[bytes]:
 def _ask(words: list[str]) -> int | None:
     """Returns the exit code of a command that a watcher ran; None when it has to be run here."""
     environ = dict(os.environ)
-    command, directory = _understand(words)
+    said = _understand(words)
+    command, directory = said.command, said.directory
     if command not in HANDED_ON or environ.get("MULLIGAN_WATCH") == ALONE or sys.flags.dev_mode:
         return None
     try:
@@ -143,23 +174,30 @@ def _ask(words: list[str]) -> int | None:
         return None  # whatever stands in the way, the long way is open: nothing was begun
 
 
-def _understand(words: list[str]) -> tuple[str, str]:
-    """Returns the command and the directory of `-C`, empty where there are none."""
-    directory, at = "", 0
+class _Said:
+    """What the words say, as far as it matters here; each is empty, and the store None, where they do not say it."""
+
+    def __init__(self, command: str = "", directory: str = "", store: str | None = None) -> None:
+        self.command, self.directory, self.store = command, directory, store
+
+
+def _understand(words: list[str]) -> _Said:
+    """Returns the command, the directory of `-C` and the store of `--store`."""
+    said, at = {"-C": "", "--store": ""}, 0
     while at < len(words) and words[at].startswith("-"):
         if words[at] in _WITH_VALUE:
-            if words[at] == "-C" and at + 1 < len(words):
-                directory = words[at + 1]
+            said[words[at]] = words[at + 1] if at + 1 < len(words) else ""
             at += 1
         elif words[at] != "--json":
-            return "", ""
+            return _Said()
         at += 1
     if at >= len(words) or "-h" in words or "--help" in words or "--wait" in words:
-        return "", ""
+        return _Said()
     rest = words[at + 1 :]
-    if "-C" in rest:
-        directory = rest[rest.index("-C") + 1] if rest.index("-C") + 1 < len(rest) else ""
-    return words[at], directory
+    for option in ("-C", "--store"):
+        if option in rest:
+            said[option] = rest[rest.index(option) + 1] if rest.index(option) + 1 < len(rest) else ""
+    return _Said(words[at], said["-C"], said["--store"] or None)
 
 
 def _needs_a_person(command: str, words: list[str]) -> bool:

@@ -1,20 +1,24 @@
 """
 From words on the command line to one parsed request.
 
-The command's name is found first, without a parser; then the parser of that one command reads everything else, so the
-global options work before and after the name. A mistake is a UsageError (exit 2), never a SystemExit from the depths.
+The command's name is found first, without a parser; then everything else is read with that command's own arguments, so the
+global options work before and after the name: plain words by a table of them (`plainly`), all others by argparse (`parsers`).
+A mistake is a UsageError (exit 2), never a SystemExit from the depths.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
 from collections.abc import Sequence
 
 from mulligan.cli.command import Command
-from mulligan.cli.registry import COMMANDS, EXIT_CODES, module_of
+from mulligan.cli.plainly import Table
+from mulligan.cli.registry import COMMANDS, module_of
 from mulligan.errors import UserError
-from mulligan.model.typed import NamedTuple, NoReturn, cast
+from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple, cast
+
+if TYPE_CHECKING:
+    import argparse
 
 WITH_VALUE = ("-C", "--store", "--wait")
 FLAGS = ("--json", "-h", "--help", "--version")
@@ -69,52 +73,6 @@ def load(command: str) -> Command:
     return cast("Command", importlib.import_module(module))
 
 
-class Parser(argparse.ArgumentParser):
-    """An argument parser that raises instead of leaving the process."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raises UsageError."""
-        raise UsageError(message[:1].upper() + message[1:].rstrip(".") + ".", hint=f"See: {self.prog} -h")
-
-
-# argparse has its few words translated, and nobody ships translations of them: the first one costs a search of the disk and
-# the import of `locale`.
-argparse._ = str  # type: ignore[attr-defined]
-
-
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Wraps paragraphs to the terminal and leaves indented lists alone."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        import textwrap
-
-        paragraphs = text.strip("\n").split("\n\n")
-        return "\n\n".join(p if "\n  " in p else textwrap.fill(p, width, initial_indent=indent) for p in paragraphs)
-
-
-def build_parser(name: str, command: Command, *, width: int = 80) -> Parser:
-    """Returns the parser of one command, with everything its help teaches."""
-    parser = Parser(
-        prog=f"mulligan {name}",
-        usage=f"mulligan {command.USAGE}",
-        description=command.DESCRIPTION,
-        epilog=_epilog(command),
-        # argparse makes a formatter for each argument; one that is told its width asks no terminal for it.
-        formatter_class=lambda prog: _Formatter(prog, max_help_position=28, width=width),
-        add_help=False,
-        allow_abbrev=False,
-    )
-    command.add_arguments(parser)
-    add_global_options(parser)
-    return parser
-
-
-def _epilog(command: Command) -> str:
-    examples = [f"  {words}\n      {meaning}" for words, meaning in command.EXAMPLES]
-    codes = [f"  {code:<4} {EXIT_CODES[code]}" for code in command.EXIT_CODES]
-    return "\n".join(["examples:", *examples, "", "exit codes:", *codes])
-
-
 def add_global_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that every command understands."""
     group = parser.add_argument_group("options of every command")
@@ -150,10 +108,23 @@ def parse(name: str, command: Command, words: Sequence[str]) -> argparse.Namespa
     if command.PATHS and "--" in own:
         at = own.index("--")
         own, paths = own[:at], own[at + 1 :]
-    parser = build_parser(name, command)
-    # Intermixed parsing loses what `--` says about the words after it.
-    args = parser.parse_args(own) if "--" in own else parser.parse_intermixed_args(own)
+    args = _plainly(command, own) or _thoroughly(name, command, own)
     if command.PATHS == "one" and len(paths) > 1:
         raise UsageError("Only one path can follow `--` here.", hint=f"See: mulligan {name} -h")
     args.paths = paths
     return args
+
+
+def _plainly(command: Command, words: list[str]) -> argparse.Namespace | None:
+    table: Any = Table()
+    command.add_arguments(table)
+    add_global_options(table)
+    return cast("argparse.Namespace | None", table.read(words))
+
+
+def _thoroughly(name: str, command: Command, words: list[str]) -> argparse.Namespace:
+    from mulligan.cli.parsers import build_parser
+
+    parser = build_parser(name, command)
+    # Intermixed parsing loses what `--` says about the words after it.
+    return parser.parse_args(words) if "--" in words else parser.parse_intermixed_args(words)

@@ -11,12 +11,12 @@ compression before every request to its model; Codex names the files of a patch 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 
 from mulligan.hooks.events import NOTHING, Event
 from mulligan.hooks.summary import summary
 from mulligan.model.deed import AFTER, BEFORE, COMPACT, END, FAILED, PROMPT, SESSION, STOP, SUBAGENT, Deed
+from mulligan.model.light import re
 from mulligan.model.typed import Any, NamedTuple
 
 Payload = Mapping[str, Any]
@@ -82,7 +82,7 @@ _READING = {
     "cursor": _words("Read Grep Glob LS WebSearch WebFetch TodoWrite read_file list_dir codebase_search"),
 }
 _NOT_A_PERSON = ("<task-notification>", "<local-command", "<system-reminder>")
-_PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$", re.MULTILINE)
+_PATCHED = r"(?m)^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$"
 _PATH_KEYS = ("file_path", "filePath", "path", "notebook_path", "absolute_path")
 _MOST_PATHS = 200
 
@@ -177,7 +177,7 @@ def _named_paths(arguments: Any, directory: str) -> Iterator[str]:
     named = [value for key in _PATH_KEYS if isinstance(value := arguments.get(key), str)]
     patch = arguments.get("command", arguments.get("input"))
     if isinstance(patch, str) and "*** Begin Patch" in patch:
-        named += _PATCHED.findall(patch)
+        named += re.findall(_PATCHED, patch)
     for path in named[:_MOST_PATHS]:
         found = os.path.relpath(os.path.join(directory, path), directory) if "\0" not in path else ".."
         if found != "." and not found.startswith(".."):

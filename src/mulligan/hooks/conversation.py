@@ -10,15 +10,14 @@ its id, allow that; for the others it is said what to type.
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 
 from mulligan.errors import UserError
 from mulligan.hooks.clients import CLIENTS
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.deed import Deed
+from mulligan.model.light import json, re
 from mulligan.model.typed import Any, NamedTuple
 from mulligan.safefs.userfile import read_user_part, write_private_file
 from mulligan.scan.redaction import LEFT_OUT, redact
@@ -34,7 +33,7 @@ _CALLS = frozenset({"tool_use", "function_call", "custom_tool_call", "local_shel
 _OF_CALL = ("call_id", "tool_use_id")
 _GIVEN = ("input", "arguments", "args", "action")
 _ANSWERS = frozenset({"result", "output", "resultDisplay"})
-_PATH = re.compile(r"[^\s\"'`;|&<>()=]+")
+_PATH = r"[^\s\"'`;|&<>()=]+"
 _RESUME = {"claude-code": "claude --resume {}", "codex": "codex resume {}"}
 _OTHERWISE = {
     "gemini": "start gemini and type /resume, then /rewind to the prompt",
@@ -140,7 +139,7 @@ class _Calls:
 
 def _names_a_secret(given: Any) -> bool:
     text = given if isinstance(given, str) else json.dumps(given) if given else ""
-    return any(_is_secret(word.strip("\\,:")) for word in _PATH.findall(text[:LARGEST]))
+    return any(_is_secret(word.strip("\\,:")) for word in re.findall(_PATH, text[:LARGEST]))
 
 
 def _is_secret(path: str) -> bool:

@@ -7,9 +7,9 @@ brackets become as many lists. What is written passes the same bounds, so that i
 
 from __future__ import annotations
 
-import json
 import zlib
 
+from mulligan.model.light import json
 from mulligan.model.typed import Any
 
 # Python's size of an empty list, an empty dictionary, and a place in one with a small value.

@@ -7,14 +7,13 @@ a timeline of a thousand checkpoints is read without unpacking a hundred thousan
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
 from functools import cached_property
 
 from mulligan.errors import StoreDamaged
 from mulligan.model.bounded import read_json, unpack
+from mulligan.model.light import UTC, datetime, json
 from mulligan.model.typed import Any, NamedTuple
 
 KINDS = ("manual", "feature", "session", "automatic", "step", "safety")

@@ -6,9 +6,8 @@ Every client has its own names for its events; these are the ones that all of th
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from mulligan.model.checkpoint import Checkpoint, moment
+from mulligan.model.light import datetime
 from mulligan.model.typed import Any, NamedTuple
 
 SESSION, PROMPT, BEFORE, AFTER, FAILED, STOP, END = "session", "prompt", "before", "after", "failed", "stop", "end"

@@ -6,9 +6,9 @@ Resolved once by `mulligan.settings` from configuration, environment and options
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from mulligan.model.light import re
 from mulligan.model.typed import NamedTuple
 
 MIB = 1 << 20

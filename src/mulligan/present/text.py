@@ -7,8 +7,8 @@ Pure functions: the present moment, the width and whether colour is wanted are p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 
+from mulligan.model.light import datetime
 from mulligan.present.visible import columns as measure
 
 Paint = Callable[[int, int, str], str]

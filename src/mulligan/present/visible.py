@@ -8,8 +8,9 @@ written out as an escape.
 
 from __future__ import annotations
 
-import re
 import unicodedata
+
+from mulligan.model.light import re
 
 # Controls (C0, DEL, C1), lone surrogates, line and paragraph separators, direction marks, invisible spaces and tags.
 # The joiners U+200C and U+200D stay: scripts and emoji need them, and they act on nothing but their neighbours.
@@ -26,6 +27,8 @@ def visible(text: str, *, keep: str = "") -> str:
 
     Newlines and tabs are written out too, as suits a name; `keep="\n\t"` leaves them, as suits a text.
     """
+    if text.isascii() and text.isprintable():
+        return text  # nearly always, and then nobody waits for `re`
 
     def written(found: re.Match[str]) -> str:
         return found[0] if found[0] in keep else _escape(found[0])

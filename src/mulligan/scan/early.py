@@ -2,9 +2,9 @@
 A look at the workspace that begins before the engine is there.
 
 A command that will look at everything spends its first third on loading modules, in one thread. What is remembered can be
-read, and a glance begun in the background, as soon as it is known where the store is. The lock is not held yet, so it is a
-guess: it counts only if, under the lock, it is recent, the memory is still the same, and so is the directory. Everything
-that is different goes the way of any other look.
+read, and a glance begun in the background, as soon as it is known where the store is. The lock is not held yet, and not
+even the command's words were read with care, so it is a guess: it counts only if, under the lock, it is recent, the store
+and its memory are the same, and so is the directory. Everything that is different goes the way of any other look.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import time
 
-from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.glance import Glancing, begin
@@ -24,20 +23,22 @@ _RECENT = 1.0
 class Early:
     """A glance that was begun early, and what it may count for."""
 
-    def __init__(self, root: Directory, cache: Cache, begun: Glancing) -> None:
+    def __init__(self, root: Directory, store: tuple[int, int], cache: Cache, begun: Glancing) -> None:
         self.cache = cache
+        self._store = store
         self._root = root
         self._begun = begun
         self._at = time.monotonic()
 
     def is_fresh(self, store: Directory) -> bool:
         """Whether its memory is that of the store, and nobody had time for much since."""
-        return time.monotonic() - self._at < _RECENT and self.cache.is_current(store)
+        recent = time.monotonic() - self._at < _RECENT
+        return recent and _identity(store) == self._store and self.cache.is_current(store)
 
     def taken(self, root: int, cache: Cache) -> Glancing | None:
         """Returns the glance, if it was one at this directory with this memory."""
-        mine, other = os.fstat(self._root.fd), os.fstat(root)
-        same = (mine.st_dev, mine.st_ino) == (other.st_dev, other.st_ino)
+        found = os.fstat(root)
+        same = (found.st_dev, found.st_ino) == _identity(self._root)
         return self._begun if same and cache is self.cache and not cache.is_doubted else None
 
     def close(self) -> None:
@@ -46,19 +47,25 @@ class Early:
         self._root.close()
 
 
-def look_early(settings: Settings) -> Early | None:
+def _identity(directory: Directory) -> tuple[int, int]:
+    found = os.fstat(directory.fd)
+    return found.st_dev, found.st_ino
+
+
+def look_early(workspace: str, store: str, compiled: str) -> Early | None:
     """Begins to look; None where nothing is remembered, or anything stands in the way: the engine will tell."""
     cache = Cache()
     try:
-        with Directory.open(settings.store) as store:
-            cache.load(store)
-        root = Directory.open(settings.workspace)
+        with Directory.open(store) as directory:
+            cache.load(directory)
+            home = _identity(directory)
+        root = Directory.open(workspace)
     except OSError:
         return None
     begun = None
     try:
-        begun = begin(root.fd, cache, settings.compiled)
+        begun = begin(root.fd, cache, compiled)
     finally:
         if begun is None:
             root.close()
-    return Early(root, cache, begun) if begun is not None else None
+    return Early(root, home, cache, begun) if begun is not None else None

@@ -13,10 +13,10 @@ rules beyond them, those that hide as well as those that take back; `unread` nam
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from mulligan.model.digests import blake2b
+from mulligan.model.light import re
 from mulligan.model.typed import NamedTuple
 from mulligan.scan.wildmatch import STAR, Glob, component_regex, parse, segments, spellings
 

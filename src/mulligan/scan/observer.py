@@ -6,7 +6,6 @@ Owns the stat cache of one open workspace. The git repository is read as data; n
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,6 +13,7 @@ from types import MappingProxyType
 
 from mulligan.errors import UserError
 from mulligan.model.checkpoint import GitState
+from mulligan.model.light import json
 from mulligan.model.objects import MODE_DIR
 from mulligan.model.paths import ancestors
 from mulligan.model.policy import CapturePolicy, Settings

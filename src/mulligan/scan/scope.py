@@ -8,12 +8,12 @@ built-in and configured exclusions, and the ignore rules, which give way to what
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection
 from functools import cached_property
 
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET
 from mulligan.model.digests import blake2b
+from mulligan.model.light import re
 from mulligan.model.paths import ancestors, is_dot_git
 from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES, CapturePolicy
 from mulligan.scan.ignore import Patterns, Rules

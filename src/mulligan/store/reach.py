@@ -8,9 +8,9 @@ Nothing here recurses, so a tree of any depth is walked.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from mulligan.model.light import re
 from mulligan.model.objects import COMMIT, TREE, parse_commit
 from mulligan.store.objects import ObjectStore
 from mulligan.store.packfile import damaged

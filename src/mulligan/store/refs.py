@@ -9,17 +9,17 @@ git does not look for refs. Only the holder of the writer's lock may call what c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from mulligan.model.light import re
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.durable import NewFile, sync, write_durably
 
 _HOME = b"refs/checkpoints"
 _PACKED = b"packed-refs"
 _HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"
-# Patterns as text: `re` compiles each when it is first needed, and a save needs one of them.
-_NAME = r"[0-9A-Za-z](?:[0-9A-Za-z_-]|\.(?=[0-9A-Za-z_-]))*"
+LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+# Patterns as text: `re` compiles each when it is first needed, and a save needs none of them.
 _VALUE, _LOOSE = rb"[0-9a-f]{40}", rb"[0-9a-f]{40}\n"
 _SPACES = rb"checkpoints|heads|tags|notes|remotes|replace"
 _LINE = rb"[0-9a-f]{40} refs/(?:(?:%b)/[^\x00-\x20\x7f~^:?*\\\[]+|stash)|\^[0-9a-f]{40}" % _SPACES
@@ -138,8 +138,14 @@ def pack_refs(directory: Directory) -> None:
         sync(refs.fd, "the directory of refs")
 
 
+def _is_name(name: str) -> bool:
+    """Returns whether letters, digits, `_`, `-` and single dots inside make a name that git takes, too."""
+    plain = bool(name) and name[0] in LETTERS and not name.strip(LETTERS + "_.-")
+    return plain and ".." not in name and not name.endswith(".")
+
+
 def _check(name: str) -> bytes:
-    if not re.fullmatch(_NAME, name) or len(name) > 200 or name.endswith(".lock"):
+    if not _is_name(name) or len(name) > 200 or name.endswith(".lock"):
         raise ValueError(f"{name!r} cannot be the name of a ref")
     return name.encode("ascii")
 
@@ -150,7 +156,7 @@ def _is_misnamed(ref: bytes) -> bool:
 
 def _is_ours(ref: bytes) -> bool:
     name = ref[len(_HOME) + 1 :].decode("ascii", "replace")
-    return ref.startswith(_HOME + b"/") and bool(re.fullmatch(_NAME, name))
+    return ref.startswith(_HOME + b"/") and _is_name(name)
 
 
 def _read_loose(directory: Directory) -> tuple[dict[bytes, bytes], list[bytes]]:
@@ -168,7 +174,7 @@ def _read_loose(directory: Directory) -> tuple[dict[bytes, bytes], list[bytes]]:
                 continue  # removed or packed since the listing
             except (NotRegular, IsADirectoryError):
                 value = b""
-            if re.fullmatch(_LOOSE, value) and re.fullmatch(_NAME, name.decode("utf-8", "replace")):
+            if re.fullmatch(_LOOSE, value) and _is_name(name.decode("utf-8", "replace")):
                 found[name] = bytes.fromhex(value[:40].decode())
             else:
                 bad.append(name)

@@ -7,20 +7,21 @@ given to its own parent, so nothing else disappears.
 
 from __future__ import annotations
 
-import json
-import re
-import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
 
 from mulligan.errors import AmbiguousCheckpoint, NothingSaved, StoreDamaged, UnknownCheckpoint
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, GitState, moment
-from mulligan.model.typed import Any
+from mulligan.model.light import json, re
+from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.timeline.commits import HELD, Entry
 from mulligan.timeline.database import Database, as_column, from_column, is_whole
 from mulligan.timeline.retention import Aged
 from mulligan.timeline.seals import COLUMNS
+
+if TYPE_CHECKING:
+    import sqlite3
 
 POSITION = "position"
 _INLINE_STATE = 16 << 10

@@ -8,12 +8,12 @@ the timeline from the repository alone, and for a person with plain git to find 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 
 from mulligan.errors import StoreDamaged
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, GitState, NotCaptured, moment, pack_list
+from mulligan.model.light import json
 from mulligan.model.objects import (
     BLOB,
     COMMIT,

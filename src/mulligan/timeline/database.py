@@ -8,17 +8,24 @@ instant. SQLite's files are SQLite's: nothing else in the process opens or close
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import count, islice
 
 from mulligan.errors import Busy, DurabilityLost, MulliganError, NoRoom, StoreDamaged, StoreError
-from mulligan.model.typed import Any
+from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
 from mulligan.timeline.schema import STATEMENTS, TABLES
 from mulligan.timeline.seals import COLUMNS, seal, sealing
+
+if TYPE_CHECKING:
+    import sqlite3
+else:
+    try:
+        import _sqlite3 as sqlite3  # all that is used here; the rest is about dates, and loads what knows them
+    except ImportError:
+        import sqlite3
 
 NAME = "timeline.db"
 FORMAT = 1
@@ -40,6 +47,10 @@ _CHANGING = ("UPDATE checkpoint ", "DELETE FROM checkpoint ", "INSERT OR REPLACE
 # How much work a statement may be before somebody asks whether so small a file can need it.
 _STEPS = 1 << 20
 _STEPS_PER_PAGE = 20_000
+# A log that is longer than this is written back when its process ends: whoever opens the timeline next reads all of it.
+_LONG_LOG = 512 << 10
+# Connections that end with the process, where it said so.
+_left: list[tuple[Database, sqlite3.Connection]] | None = None
 
 
 class Database:
@@ -135,8 +146,12 @@ class Database:
             self._connection.close()
 
     def close(self) -> None:
-        """Closes the connection."""
-        self._connection.close()
+        """Closes the connection; in a process that ends at once, leaves that to its end, unless SQLite's log is long."""
+        ending = [] if _left is None else _left
+        ending.append((self, self._connection))
+        if _left is None or self.read_only or _size_of(self._path + "-wal") > _LONG_LOG:
+            for _, connection in ending:  # SQLite writes it back when the last one is closed
+                connection.close()
 
     @contextmanager
     def at_one_moment(self) -> Iterator[None]:
@@ -310,6 +325,17 @@ class Database:
         """Gives freed pages back to the disk, the log's too."""
         self.run("VACUUM")
         self.run("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def end_with_process() -> None:
+    """
+    Says that this process ends without taking itself apart as soon as everything is closed.
+
+    To close the last connection, SQLite writes its log back, syncs twice and removes it, and the next process makes a new
+    one and syncs twice. Nothing that was acknowledged needs any of that: it is what a process that is killed leaves behind.
+    """
+    global _left  # noqa: PLW0603 - how a process ends concerns all of it
+    _left = _left or []
 
 
 def broken_row(table: str) -> StoreDamaged:

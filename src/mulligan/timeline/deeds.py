@@ -8,10 +8,6 @@ What is remembered is bounded; the checkpoints themselves carry their cause, and
 
 from __future__ import annotations
 
-import json
-import re
-import sqlite3
-
 from mulligan.errors import UnknownCheckpoint
 from mulligan.model.deed import (
     BEFORE,
@@ -26,8 +22,12 @@ from mulligan.model.deed import (
     Recorded,
     Turn,
 )
-from mulligan.model.typed import NamedTuple
+from mulligan.model.light import json, re
+from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.timeline.database import Database, as_column, from_column
+
+if TYPE_CHECKING:
+    import sqlite3
 
 MOST = 10_000
 _SESSIONS = 8

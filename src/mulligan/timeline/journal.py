@@ -7,12 +7,12 @@ phase. While a journal stands, the next writing command finishes the restore or 
 
 from __future__ import annotations
 
-import json
 import zlib
 from dataclasses import dataclass, field
 
 from mulligan.errors import StoreDamaged, UserError
 from mulligan.model.bounded import unpack
+from mulligan.model.light import json
 from mulligan.model.paths import parse_path, to_text
 from mulligan.model.plan import Action, Node
 from mulligan.model.typed import TYPE_CHECKING, Any

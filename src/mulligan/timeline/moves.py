@@ -8,10 +8,11 @@ differs from the workspace; what it leaves behind goes onto the redo stack, whic
 
 from __future__ import annotations
 
-import sqlite3
-
-from mulligan.model.typed import NamedTuple
+from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.timeline.database import Database
+
+if TYPE_CHECKING:
+    import sqlite3
 
 
 class Move(NamedTuple):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mulligan.cli.parsers import build_parser
 from mulligan.cli.registry import COMMANDS, EXIT_CODES, FIRST_FIVE, GROUPS
-from mulligan.cli.usage import UsageError, build_parser, load, parse, split_command, wants
+from mulligan.cli.usage import UsageError, load, parse, split_command, wants
 
 
 @pytest.mark.parametrize(

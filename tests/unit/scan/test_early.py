@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 import mulligan
+from mulligan.safefs.directory import Directory
 from mulligan.scan import early, observer
 from mulligan.scan.early import look_early
 from scans import later, settings_for
+from tools import cli
 
 DIRECTORIES = 170  # enough for a second process
 
@@ -47,14 +49,14 @@ def looks(monkeypatch) -> list[int]:
 
 def test_what_changed_before_an_early_look_is_saved_and_nobody_looks_twice(settings, monkeypatch):
     edit(settings, "d3/file", "22")
-    begun = look_early(settings)
+    begun = look_early(settings.workspace, settings.store, settings.compiled)
     monkeypatch.setattr(observer, "begin", lambda *_: pytest.fail("it was looked at again"))
     assert saved(settings, begun) == ("d3/file",)
     begun.close()
 
 
 def test_another_save_in_between_makes_an_early_look_void(settings):
-    begun = look_early(settings)
+    begun = look_early(settings.workspace, settings.store, settings.compiled)
     edit(settings, "d3/file", "22")
     assert saved(settings, None) == ("d3/file",)
     edit(settings, "d4/file", "333")
@@ -63,7 +65,7 @@ def test_another_save_in_between_makes_an_early_look_void(settings):
 
 
 def test_a_look_that_is_too_old_does_not_count(settings, monkeypatch, looks):
-    begun = look_early(settings)
+    begun = look_early(settings.workspace, settings.store, settings.compiled)
     edit(settings, "d3/file", "22")
     monkeypatch.setattr(early, "_RECENT", 0)
     assert saved(settings, begun) == ("d3/file",)
@@ -72,7 +74,7 @@ def test_a_look_that_is_too_old_does_not_count(settings, monkeypatch, looks):
 
 
 def test_a_recovery_makes_an_early_look_void(settings, monkeypatch, looks):
-    begun = look_early(settings)
+    begun = look_early(settings.workspace, settings.store, settings.compiled)
     edit(settings, "d3/file", "22")
     with mulligan.Workspace(settings, now_ns=later) as ws:
         ws.expect(begun)
@@ -83,7 +85,7 @@ def test_a_recovery_makes_an_early_look_void(settings, monkeypatch, looks):
 
 
 def test_a_look_at_another_directory_does_not_count(settings, project):
-    begun = look_early(settings)
+    begun = look_early(settings.workspace, settings.store, settings.compiled)
     aside = project.with_name("aside")
     project.rename(aside)
     project.mkdir()
@@ -96,6 +98,33 @@ def test_a_look_at_another_directory_does_not_count(settings, project):
     begun.close()
 
 
+def test_a_look_with_the_memory_of_another_store_does_not_count(settings, tmp_path):
+    begun = look_early(settings.workspace, settings.store, settings.compiled)
+    (tmp_path / "other").mkdir()
+    os.link(Path(settings.store, "cache"), tmp_path / "other" / "cache")
+    with Directory.open(settings.store) as store, Directory.open(str(tmp_path / "other")) as other:
+        assert begun.is_fresh(store) and not begun.is_fresh(other)
+    begun.close()
+
+
+@pytest.mark.parametrize(
+    "words", [["save", "--kind", "wrong"], ["save", "--if-changed"], ["status"], ["undo"], ["diff"]]
+)
+def test_a_command_that_began_to_look_leaves_no_process_behind(settings, words, tmp_path):
+    """Also one whose words turn out to be wrong."""
+    mark = f"MULLIGAN_TEST_MARK={os.getpid()} {words}"
+    name, _, value = mark.partition("=")
+    cli("-C", settings.workspace, "--store", settings.store, *words, cwd=tmp_path, MULLIGAN_WATCH="0", **{name: value})
+    assert not [process for process in Path("/proc").glob("[0-9]*") if mark.encode() in environ_of(process)]
+
+
+def environ_of(process: Path) -> bytes:
+    try:
+        return (process / "environ").read_bytes()
+    except OSError:
+        return b""  # it ended, or is somebody else's
+
+
 def children() -> set[str]:
     """Returns the children of this process, those that other tests started included."""
     return {child for task in Path("/proc/self/task").iterdir() for child in (task / "children").read_text().split()}
@@ -103,7 +132,7 @@ def children() -> set[str]:
 
 def test_a_look_that_nobody_asked_for_leaves_nothing_behind(settings):
     open_before, children_before = len(os.listdir("/proc/self/fd")), children()
-    begun = look_early(settings)
+    begun = look_early(settings.workspace, settings.store, settings.compiled)
     begun.close()
     begun.close()
     assert len(os.listdir("/proc/self/fd")) == open_before
@@ -111,4 +140,5 @@ def test_a_look_that_nobody_asked_for_leaves_nothing_behind(settings):
 
 
 def test_without_a_store_nothing_is_begun(project):
-    assert look_early(settings_for(project)) is None
+    settings = settings_for(project)
+    assert look_early(settings.workspace, settings.store, settings.compiled) is None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
+from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.text import count
 from mulligan.present.visible import visible
+
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = "adopt DIR"
 DESCRIPTION = """\

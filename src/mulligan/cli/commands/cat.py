@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import base64
 
 from mulligan.cli.command import Result
@@ -13,6 +12,8 @@ from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import argparse
+
     from mulligan.engine import Workspace
 
 USAGE = "cat REF:PATH"

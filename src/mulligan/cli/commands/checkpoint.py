@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
-
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
+from mulligan.model.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = "checkpoint (save MESSAGE | list | restore ID | rewind [N] | diff [FROM] [TO] | delete [ID]) [OPTIONS]"
 DESCRIPTION = """\

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
+from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs import compiled
 from mulligan.settings import places
+
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = "compile [--status | --remove]"
 DESCRIPTION = """\

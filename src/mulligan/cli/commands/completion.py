@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
-
 from mulligan.cli.command import Result
 from mulligan.cli.completions import script
 from mulligan.cli.context import Context
+from mulligan.model.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = "completion {bash,zsh,fish}"
 DESCRIPTION = """\

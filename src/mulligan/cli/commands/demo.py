@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import tempfile
@@ -18,6 +17,8 @@ from mulligan.present.timeline import log_lines, report_lines, saved_lines
 from mulligan.settings import resolve
 
 if TYPE_CHECKING:
+    import argparse
+
     from mulligan.engine import Workspace
 
 USAGE = "demo"

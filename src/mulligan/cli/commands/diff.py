@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
+from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.diff import render as render_diff
 from mulligan.present.diff import render_stat
+
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = "diff [A] [B] [--stat] [-- PATH…]"
 DESCRIPTION = """\

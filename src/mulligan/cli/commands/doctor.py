@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from datetime import datetime
 
 from mulligan.cli.command import Result
@@ -10,10 +9,14 @@ from mulligan.cli.context import Context
 from mulligan.cli.findings import problem_lines
 from mulligan.install.checkup import Wired, check
 from mulligan.install.targets import Home
+from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.text import count
 from mulligan.present.visible import visible
 from mulligan.settings import places
 from mulligan.timeline.failures import forget
+
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = "doctor"
 DESCRIPTION = """\

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.loop.commits import CommitCheckpoints, Listed
+from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.text import columns
 from mulligan.present.visible import visible
+
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = "history"
 DESCRIPTION = """\

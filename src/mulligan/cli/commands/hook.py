@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
@@ -17,6 +16,8 @@ from mulligan.model.deed import SESSION, Deed
 from mulligan.model.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import argparse
+
     from mulligan.engine import Workspace
 
 USAGE = "hook AGENT [EVENT]"
@@ -76,7 +77,7 @@ def render(context: Context, result: Result) -> None:
 
 def _payload(words: list[str]) -> dict[str, Any]:
     """Returns what came on stdin; for a caller that can send nothing, what the words say."""
-    import json
+    from mulligan.model.light import json
 
     if len(words) > 1:
         return {"event": words[1], "session_id": words[0], "cwd": os.getcwd(), "tool_name": " ".join(words[2:])}

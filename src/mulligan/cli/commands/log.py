@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
 from mulligan.model.checkpoint import KINDS
-from mulligan.model.typed import Any, NamedTuple
+from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 from mulligan.present.timeline import log_lines
+
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = "log [-n N] [--kind K] [-- PATH] | log [-n N] --story"
 DESCRIPTION = """\

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
-from mulligan.model.typed import BinaryIO
+from mulligan.model.typed import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = "mcp"
 DESCRIPTION = """\

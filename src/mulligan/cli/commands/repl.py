@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,6 +13,8 @@ from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
+    import argparse
+
     from mulligan.dialects.slash import SlashCommands
     from mulligan.environments.local import LocalEnvironment
 

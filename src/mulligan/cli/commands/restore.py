@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from uuid import uuid4
 
 from mulligan.cli.command import Result
@@ -12,8 +11,12 @@ from mulligan.cli.usage import UsageError
 from mulligan.errors import UserError
 from mulligan.hooks.conversation import NAME, place_of, resume
 from mulligan.model.plan import RestorePlan
+from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.timeline import plan_lines
 from mulligan.present.visible import visible
+
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = "restore REF | --before WORDS [-y] [--dry-run] [--git] [--state | --all] [-- PATH…]"
 DESCRIPTION = """\

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
+from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.text import count
 from mulligan.present.timeline import log_lines
+
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = "rm REF… [-y]"
 DESCRIPTION = """\

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
-
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.restoring import finished, render_report
 from mulligan.cli.usage import UsageError
 from mulligan.errors import MulliganError, UnknownCheckpoint
 from mulligan.loop.commits import CommitCheckpoints
+from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.visible import visible
+
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = "rollback [--to-step N] [--to-commit REV] [--to-name NAME]"
 DESCRIPTION = """\

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from contextlib import redirect_stdout
 
@@ -16,6 +15,8 @@ from mulligan.errors import UserError
 from mulligan.model.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import argparse
+
     from mulligan.loop.pipeline import PipelineRunner
 
 USAGE = "run PIPELINE.yaml [--var K=V …] [--from-step STEP] [--dry-run] [--report FORMAT [--report-file FILE]]"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
-
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
 from mulligan.model.checkpoint import INCOMPLETE, Checkpoint
+from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.text import count
 from mulligan.present.timeline import saved_lines
+
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = "save [NAME] [-m DESCRIPTION] [--kind K] [--if-changed] [--git] [--context K=V …]"
 DESCRIPTION = """\

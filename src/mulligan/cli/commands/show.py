@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
-
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.diff import Diff
+from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.diff import render as render_diff
 from mulligan.present.diff import render_stat
 from mulligan.present.text import count, some
 from mulligan.present.timeline import checkpoint_lines, not_captured_lines
 from mulligan.present.visible import visible
+
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = "show REF [-p]"
 DESCRIPTION = """\

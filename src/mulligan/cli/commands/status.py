@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
-from datetime import datetime
-
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
+from mulligan.model.light import datetime
 from mulligan.model.sizes import format_size
-from mulligan.model.typed import Any
+from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.present.text import Style, ago, bar, columns, count
 from mulligan.present.timeline import not_captured_lines
 from mulligan.present.visible import visible
+
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = "status"
 DESCRIPTION = """\

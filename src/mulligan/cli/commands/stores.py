@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
-
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
 from mulligan.model.sizes import format_size
-from mulligan.model.typed import Any
+from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.present.text import columns, count
 from mulligan.present.visible import visible
+
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = "stores [--purge [--older-than DAYS] [-y]]"
 DESCRIPTION = """\

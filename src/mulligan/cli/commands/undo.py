@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
-
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.restoring import finished, render_report
+from mulligan.model.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = "undo [--session ID]"
 DESCRIPTION = """\

@@ -1,0 +1,115 @@
+"""
+Where this user's things are: the home, the configuration, and which store belongs to a workspace.
+
+Told by an environment that is handed in; reads no file, so that a command knows where to look before it has loaded much.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from mulligan.model.digests import sha256
+from mulligan.model.typed import NamedTuple
+
+_MOVED = {".claude": "CLAUDE_CONFIG_DIR", ".codex": "CODEX_HOME", ".config": "XDG_CONFIG_HOME"}
+
+Environ = Mapping[str, str]
+
+
+class Places(NamedTuple):
+    """Where this user's things are; `moved` are the directories of agents that are not in the home."""
+
+    home: str
+    config: str
+    state: str
+    moved: Mapping[str, str]
+
+    @property
+    def stores(self) -> str:
+        """The directory that holds one store per workspace."""
+        return os.path.join(self.state, "mulligan", "stores")
+
+    @property
+    def reports(self) -> str:
+        """The directory for reports of unexpected errors."""
+        return os.path.join(self.state, "mulligan", "reports")
+
+    @property
+    def environments(self) -> str:
+        """The directory that holds one record per container environment."""
+        return os.path.join(self.state, "mulligan", "environments")
+
+    @property
+    def user_config(self) -> str:
+        """The user's own configuration file."""
+        return os.path.join(self.config, "mulligan", "config.toml")
+
+
+def places(env: Environ) -> Places:
+    """Returns the user's directories; a variable that is empty or not absolute counts as unset, as XDG demands."""
+    home = env.get("HOME", "")
+    if not os.path.isabs(home):
+        home = _home_from_passwd()
+    config, state = env.get("XDG_CONFIG_HOME", ""), env.get("XDG_STATE_HOME", "")
+    named = {name: env.get(variable, "") for name, variable in _MOVED.items()}
+    return Places(
+        home,
+        config if os.path.isabs(config) else os.path.join(home, ".config"),
+        state if os.path.isabs(state) else os.path.join(home, ".local", "state"),
+        {name: value for name, value in named.items() if os.path.isabs(value)},
+    )
+
+
+def _home_from_passwd() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return "/"
+
+
+class Spot(NamedTuple):
+    """Where a workspace, its store and the compiled part are."""
+
+    workspace: str
+    store: str
+    compiled: str
+
+
+def spot(workspace: str, store: str | None, env: Environ, where: Places) -> Spot:
+    """Returns where to look for the workspace at a path, and for its store: the one that is named, else its own."""
+    root = os.path.realpath(workspace)
+    chosen = store if store is not None else env.get("MULLIGAN_STORE", "")
+    return Spot(
+        root,
+        _named_store(chosen) if chosen else store_for(root, where),
+        "" if env.get("MULLIGAN_COMPILED") == "0" else os.path.join(where.state, "mulligan", "compiled"),
+    )
+
+
+def _named_store(chosen: str) -> str:
+    """Returns the real path of a store that was named; the last name is kept, so that a link in its place is seen as one."""
+    above, name = os.path.split(chosen.rstrip("/"))
+    return os.path.realpath(chosen) if name in ("", ".", "..") else os.path.join(os.path.realpath(above), name)
+
+
+def store_for(workspace: str, where: Places) -> str:
+    """Returns the default store of a workspace (given by its real path)."""
+    digest = sha256(os.fsencode(workspace)).hexdigest()[:16]
+    name = "".join(c if c.isalnum() or c in "-_." else "_" for c in os.path.basename(workspace))
+    return os.path.join(where.stores, f"{name.lstrip('.-')[:40] or 'root'}-{digest}")
+
+
+def find_workspace(start: str, env: Environ) -> str:
+    """Returns the nearest directory, from `start` upward, that has a store of its own; `start` itself if none has."""
+    where, here = places(env), os.path.realpath(start)
+    candidate = here
+    while True:
+        if os.path.isdir(store_for(candidate, where)):
+            return candidate
+        above = os.path.dirname(candidate)
+        if above == candidate:
+            return here
+        candidate = above
