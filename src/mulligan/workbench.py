@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int | None], None]
 
-
 # So many packs are joined by whoever watches, when he has nothing else to do, and by a save where nobody does. More than
 # the second number slow every command that begins.
 _MANY_PACKS = 48
@@ -376,26 +375,27 @@ class Workbench:
         with_state = what != "files" and bool(self.providers)
         hidden = written_in_hiding(plan, self.observer, self.vault.objects)
         look.by_name = (*look.by_name, *map(to_text, hidden))
-        safety = self._safety(entry, look, writer, verb=verb, plan=plan, with_state=with_state, git=git and git.seen)
+        safety, save = self._safety(entry, look, writer, plan, verb, with_state=with_state, git=git and git.seen)
+        if git is not None and save is not None:
+            save(None)  # what the store keeps for git is written by another writer, after this one
+            save = None
         about = f"mulligan: {verb} to {entry.checkpoint.short_id}"
         move = self.git.journalled(git, about, safety, self.now_ns() // 1_000_000_000) if git is not None else None
         position = entry.id if what != "state" and plan.paths is None else ""
         journal = Journal(random_name(6), entry.id, safety, what, position, verb, depth, actions=plan.actions, git=move)
         with Directory.open(self.settings.workspace) as root:
-            outcome = procedure.carry_out(self.vault, root, journal, seen=look.scan, progress=self.counted("restoring"))
+            tell = self.counted("restoring")
+            done = procedure.carry_out(self.vault, root, journal, seen=look.scan, progress=tell, save_first=save)
         for make_current in staged:
             make_current()
-        if staged or not state:
-            # Otherwise nobody took it: it is owed to the next program that registers a provider.
+        if staged or not state:  # otherwise nobody took it: it is owed to the next program that registers a provider
             state_given(self.vault.database)
-        kept = [*plan.keeps, *outcome.kept]
+        kept = [*plan.keeps, *done.kept]
         if position and (kept or git is not None or _moves_scope(plan)):
             # The restore is acknowledged: what fails now may cost the next undo a step, and not this one its success.
             with suppress(OSError, UserError):
                 self._remember_landing(entry, verb, look.by_name)
-        return RestoreReport(
-            entry.id, outcome.created, outcome.modified, outcome.deleted, kept, safety, state, git=move
-        )
+        return RestoreReport(entry.id, done.created, done.modified, done.deleted, kept, safety, state, git=move)
 
     def _remember_landing(self, entry: Entry, verb: str, by_name: tuple[str, ...]) -> None:
         """
@@ -436,13 +436,13 @@ class Workbench:
         entry: Entry,
         look: Look,
         writer: Any,
-        *,
-        verb: str,
         plan: RestorePlan,
+        verb: str,
+        *,
         with_state: bool,
         git: GitRecord | None = None,
-    ) -> str:
-        """Returns the id of a checkpoint that holds the workspace as it is, saving one unless the position is it."""
+    ) -> tuple[str, Callable[[Callable[[], None] | None], object] | None]:
+        """Returns the id of a checkpoint that holds the workspace as it is, and how to save it unless the position is it."""
         here = self.vault.checkpoints.current()
         same = here is not None and saving.same_state(here, look.scan) and (git is None or self.git.records(here, git))
         # What that one did not look at may be about to change: its undo must concern it.
@@ -452,12 +452,12 @@ class Workbench:
             # What is hidden now may be seen by the undo, which must not take it for something made since.
             same = same and here is not None and saving.lists_hidden(here, look.scan)
         if here is not None and not with_state and (plan.is_noop or same):
-            return here.id
+            return here.id, None
         about = f"before {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}"
         known = {ABSENT: list(plan.absent)} if plan.absent else {}
         draft = self.draft("", about, "safety", state=self.providers.capture(), metadata=known)._replace(git=git)
         # The target itself may be the next to go.
-        return self.keep(draft, look, writer, as_position=False, sparing=entry.id)[0].id
+        return draft.id, lambda also: self.keep(draft, look, writer, as_position=False, sparing=entry.id, also=also)
 
     def keep_now(self, about: str) -> str:
         """Saves what is there now, files and state, as a safety checkpoint; returns its id."""

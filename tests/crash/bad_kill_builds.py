@@ -104,34 +104,34 @@ def clean_before_validate() -> Iterator[None]:
 @contextmanager
 def timeline_first() -> Iterator[None]:
     """The timeline names a checkpoint whose objects are not yet there."""
-    finish, settle, waiting = PackWriter.finish, Vault.settle, []
+    finish, settle, waiting = PackWriter.finish, Vault.settle_saved, []
 
     def wait(self: Any, **beside: Any) -> None:
         waiting.append((self, beside))
 
-    def later(self: Any, *fresh: str) -> None:
+    def later(self: Any, *refs: Any) -> None:
         while waiting:
             writer, beside = waiting.pop()
             finish(writer, **beside)
-        settle(self, *fresh)
+        settle(self, *refs)
 
-    with replaced(PackWriter, finish=wait), replaced(Vault, settle=later):
+    with replaced(PackWriter, finish=wait), replaced(Vault, settle_saved=later):
         yield
 
 
 @contextmanager
 def ref_not_owed() -> Iterator[None]:
     """Nothing says that a ref is still to be written."""
-    settle = Vault.settle
+    settle = Vault.settle_saved
 
-    def write_all_refs(self: Any, *fresh: str) -> None:
-        settle(self, *fresh)
+    def write_all_refs(self: Any, *refs_of: Any) -> None:
+        settle(self, *refs_of)
         have = refs.read_refs(self.directory)
         for name, commit in self.checkpoints.roots().items():
             if have.get(name) != commit:
                 refs.write_ref(self.directory, name, commit)
 
-    with replaced(Checkpoints, owe_ref=lambda *_: None), replaced(Vault, settle=write_all_refs):
+    with replaced(Checkpoints, owe_ref=lambda *_: None), replaced(Vault, settle_saved=write_all_refs):
         yield
 
 

@@ -23,6 +23,8 @@ _SMALL = 8 << 20
 
 def read_json(text: str | bytes, most: int = MOST_MEMORY) -> Any:
     """Returns the value of a JSON document; raises ValueError where there is none, or it would fill the memory."""
+    if text == "{}":  # most of what a checkpoint says
+        return {}
     if weight(text) > most:
         raise ValueError("it is too large to be read")
     try:

@@ -208,6 +208,8 @@ def moment(nanoseconds: int) -> datetime:
 def as_json_object(value: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
     """Returns a plain dict that JSON can hold; raises TypeError or ValueError naming the culprit otherwise."""
     plain = dict(value or {})
+    if not plain:
+        return plain
     try:
         copied: dict[str, Any] = read_json(json.dumps(plain, allow_nan=False))
     except (TypeError, ValueError) as error:

@@ -1,8 +1,9 @@
 """
 A restore from journal to acknowledgement.
 
-The safety checkpoint is durable before this begins. Then: journal, staging, one last look at every path, the changes, one
-sync, and the transaction that closes the journal and moves the position. Whatever is cut short is ended by `end_interrupted`.
+Safety checkpoint and journal are durable before anything else, in one transaction where there is a checkpoint to make. Then:
+staging, one last look at every path, the changes, one sync, and the transaction that closes the journal and moves the
+position. Whatever is cut short is ended by `end_interrupted`.
 """
 
 from __future__ import annotations
@@ -44,15 +45,23 @@ if TYPE_CHECKING:
     from mulligan.restore.gitpart import GitPart
 
 Progress = Callable[[int, int], None]
+# Saves a checkpoint, and in its transaction does what it is given.
+SaveFirst = Callable[[Callable[[], None]], object]
 # What the last transaction writes: some pages, and those of the journal once more, which it overwrites.
 _LAST_WORDS, _PER_ACTION = 128 << 10, 128
 _SPARE_BLOCKS, _SPARE_FILES = 8, 4
 
 
 def carry_out(
-    vault: Vault, root: Directory, journal: Journal, *, seen: Seen, progress: Progress | None = None
+    vault: Vault,
+    root: Directory,
+    journal: Journal,
+    *,
+    seen: Seen,
+    progress: Progress | None = None,
+    save_first: SaveFirst | None = None,
 ) -> Outcome:
-    """Applies the journal's actions; raises PlanStale, NoRoom or StoreDamaged with nothing changed."""
+    """Applies the journal's actions, the safety checkpoint saved with it; raises PlanStale, NoRoom or StoreDamaged with nothing changed."""
     # Two sets of open directories: the last look before acting goes by name again, and notices one that was moved away.
     staged, handles = Handles(root), Handles(root)
     git = _git_part(vault, journal)
@@ -60,8 +69,7 @@ def carry_out(
         layout = Layout(journal.actions)
         layout.shared = find_shared(staged, layout.chmods)
         journal = replace(journal, locked=_to_open(vault, journal, find_locked(staged, layout)))
-        with vault.database.transaction():
-            open_journal(vault.database, journal)
+        _open(vault, journal, save_first)
         stager = Stager(root, staged, vault.objects, journal.token, layout)
         executor = Executor(
             root, handles, journal.token, layout, seen=seen, locked=journal.locked, discard=vault.throw_away
@@ -99,6 +107,23 @@ def carry_out(
     with vault.database.transaction():
         conclude(vault, journal)
     return outcome
+
+
+def _open(vault: Vault, journal: Journal, save_first: SaveFirst | None) -> None:
+    """Makes the journal durable, in one transaction with a checkpoint that is to be saved first."""
+    if save_first is None:
+        with vault.database.transaction():
+            open_journal(vault.database, journal)
+        return
+    try:
+        save_first(lambda: open_journal(vault.database, journal))
+    except DurabilityLost:
+        raise  # such a disk is not asked again; the next command finds a journal of nothing, or none
+    except BaseException:
+        if read_journal(vault.database) is not None:
+            with vault.database.transaction():
+                close_journal(vault.database)
+        raise
 
 
 def _to_open(vault: Vault, journal: Journal, locked: Locked) -> Locked:

@@ -12,7 +12,7 @@ import sys
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from mulligan.model.digests import sha1
 from mulligan.model.typed import NamedTuple
@@ -42,10 +42,6 @@ def encode_index(rows: Iterable[tuple[bytes, int, int]], pack_checksum: bytes) -
     counts = [0] * 256
     for row in ordered:
         counts[row[0][0]] += 1
-    total = 0
-    for first, count in enumerate(counts):
-        total += count
-        counts[first] = total
     offsets: list[int] = []
     large: list[int] = []
     for row in ordered:
@@ -57,7 +53,7 @@ def encode_index(rows: Iterable[tuple[bytes, int, int]], pack_checksum: bytes) -
     body = b"".join(
         (
             MAGIC,
-            _FANOUT.pack(*counts),
+            _FANOUT.pack(*accumulate(counts)),
             b"".join([row[0] for row in ordered]),
             _big_endian("I", [row[1] for row in ordered]),
             _big_endian("I", offsets),

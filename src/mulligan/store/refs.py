@@ -2,9 +2,10 @@
 The refs of a store: refs/checkpoints/<name>, loose or in packed-refs, as git keeps them.
 
 Promise: a ref is written whole or not at all (unsynced refs came back as zero bytes), and what `write_ref` wrote survives a
-power cut; one that `place_ref` put in place does once `sync_refs` returned, and until then may be missing after one. A
-removed ref does not come back, because packed-refs loses it before the loose file does. Temporaries live in tmp/, where
-git does not look for refs. Only the holder of the writer's lock may call what changes anything.
+power cut; one that `place_ref` put in place does once `sync_refs` returned, and until then may be missing after one, as one
+that was not removed durably may be back. Otherwise a removed ref does not come back, because packed-refs loses it before the
+loose file does. Temporaries live in tmp/, where git does not look for refs. Only the holder of the writer's lock may call
+what changes anything.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def sync_refs(directory: Directory) -> None:
         sync(refs.fd, "the directory of refs")
 
 
-def remove_refs(directory: Directory, names: Iterable[str]) -> None:
-    """Removes refs, durably; a name that has none is harmless."""
+def remove_refs(directory: Directory, names: Iterable[str], *, durably: bool = True) -> None:
+    """Removes refs, durably unless `sync_refs` will see to that; a name that has none is harmless."""
     gone = {_check(name) for name in names}
     if not gone:
         return
@@ -64,7 +65,20 @@ def remove_refs(directory: Directory, names: Iterable[str]) -> None:
     with directory.descend(_HOME) as refs:
         for name in gone:
             refs.unlink(name, missing_ok=True)
-        sync(refs.fd, "the directory of refs")
+        if durably:
+            sync(refs.fd, "the directory of refs")
+
+
+def any_there(directory: Directory, names: Iterable[str]) -> bool:
+    """Returns whether some of these names may have a ref, loose or packed."""
+    names = list(names)
+    if not names or read_loose(directory, names):
+        return bool(names)
+    try:
+        packed = directory.read(_PACKED)
+    except FileNotFoundError:
+        return False
+    return any(_check(name) in packed for name in names)
 
 
 def read_refs(directory: Directory) -> dict[str, bytes]:

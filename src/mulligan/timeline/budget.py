@@ -49,7 +49,7 @@ def prune(
     if vault.checkpoints.count() > _MANY_REFS:
         pack_refs(vault.directory)
         with vault.database.transaction():
-            vault.database.empty("fresh_ref")  # all of them are durable now, and under another name
+            vault.checkpoints.forget_refs()  # all that there are are durable now, and in another file
     vault.database.compact()
     return freed
 

@@ -54,9 +54,13 @@ class Checkpoints:
         )  # fmt: skip
 
     def owe_ref(self, entry: Entry) -> None:
-        """Says that a checkpoint's ref is to be written; what earlier transactions removed is gone by now."""
-        self._db.empty("dead_ref")
+        """Says that a checkpoint's ref is to be written."""
         self._db.insert("fresh_ref", entry.id, entry.checkpoint.commit, over=True)
+
+    def forget_refs(self) -> None:
+        """Says that every ref is as it must be, on the disk."""
+        self._db.empty("fresh_ref")
+        self._db.empty("dead_ref")
 
     def remove(self, entry: Entry) -> list[Entry]:
         """Deletes a checkpoint and returns its children, which now belong to its parent."""

@@ -431,16 +431,18 @@ def _size_of(path: str) -> int:
         return 0
 
 
-@contextmanager
-def translated() -> Iterator[None]:
+class translated:  # noqa: N801 - used like a function; as a generator it took as long as the statements inside
     """Turns SQLite's errors into ours."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise _translate(error) from error
-    except UnicodeDecodeError as error:
-        # What SQLite says of a damaged table may quote it, and Python stumbles over that.
-        raise _translate(sqlite3.DatabaseError("what it holds is no text")) from error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, sqlite3.Error):
+            raise _translate(error) from error
+        if isinstance(error, UnicodeDecodeError):
+            # What SQLite says of a damaged table may quote it, and Python stumbles over that.
+            raise _translate(sqlite3.DatabaseError("what it holds is no text")) from error
 
 
 def _full() -> NoRoom:

@@ -149,7 +149,7 @@ def record(
     forget = vault.may_forget_refs()
     with database.transaction():
         if forget:
-            database.empty("fresh_ref")
+            checkpoints.forget_refs()
         checkpoints.add(entry)
         checkpoints.owe_ref(entry)
         if as_position:
@@ -165,7 +165,7 @@ def record(
             if old is not None:
                 remove(vault, old)
                 gone.append(old)
-    vault.settle(entry.id)
+    vault.settle_saved(entry.id, [old.id for old in gone])
     return gone
 
 

@@ -43,7 +43,7 @@ _QUICK = frozenset({"save", "restore", "undo", "redo"})
 # Below this nothing is begun, except what may free some.
 _LEAST_ROOM = 256 << 10
 _FREEING = frozenset({"delete", "trim", "gc", "forget", "doctor", "settle"})
-# So many refs may be in place that the disk was not asked to confirm: after a power cut each is looked for by name.
+# So many refs may have come or gone without a word from the disk: whoever writes next looks for each by its name.
 _MOST_OWED = 32
 # What a forked process inherited, kept from being closed by it.
 _PARENTS: list[tuple[Database | None, ObjectStore | None, Directory | None]] = []
@@ -346,7 +346,7 @@ class Vault:
         """Ends what a process began that died between its transaction and its refs, or lost when the power went."""
         dead = [row["id"] for row in self.database.sealed("dead_ref")]
         self._write_owed()
-        if len(dead) > 1 or (dead and refs.read_loose(self.directory, dead)):
+        if refs.any_there(self.directory, dead):
             refs.remove_refs(self.directory, dead)
 
     def _write_owed(self) -> None:
@@ -359,27 +359,26 @@ class Vault:
             if packed.get(name) != owed[name]:
                 refs.write_ref(self.directory, name, owed[name])
 
-    def settle(self, fresh: str = "") -> None:
-        """
-        Writes and removes refs as the last transaction decided.
+    def settle(self) -> None:
+        """Writes and removes refs as the last transaction decided; durable when it returns."""
+        self._write_owed()
+        refs.remove_refs(self.directory, [row["id"] for row in self.database.sealed("dead_ref")])
 
-        Durable when it returns, but for that of a `fresh` checkpoint, whose staged ref is only put in place: the timeline
-        owes it until `may_forget_refs` says otherwise, and whoever writes next after a power cut writes what is owed.
+    def settle_saved(self, fresh: str, gone: list[str]) -> None:
+        """
+        Puts the staged ref of a fresh checkpoint in place, and removes those of checkpoints that went for it, not yet durably.
+
+        The timeline owes both until `may_forget_refs`, and whoever writes next after a power cut sees to what is owed.
         """
         try:
-            if not fresh:
-                self._write_owed()
-            else:
-                refs.place_ref(self.directory, fresh)
+            refs.place_ref(self.directory, fresh)
         except FileNotFoundError:
             self._write_owed()
-        dead = [row["id"] for row in self.database.sealed("dead_ref")]
-        if dead:
-            refs.remove_refs(self.directory, dead)
+        refs.remove_refs(self.directory, gone, durably=False)
 
     def may_forget_refs(self) -> bool:
         """Returns whether the timeline need not owe its refs any more; where it owes many, they are made durable for it."""
-        row = self.database.row("SELECT count(*) FROM fresh_ref")
+        row = self.database.row("SELECT (SELECT count(*) FROM fresh_ref) + (SELECT count(*) FROM dead_ref)")
         if row is None or row[0] < _MOST_OWED:
             return False
         refs.sync_refs(self.directory)

@@ -9,6 +9,7 @@ from checker import judge, refs
 from faults import Counting
 from mulligan.safefs.seam import using
 from mulligan.scan import walk
+from mulligan.settings import resolve
 from mulligan.timeline.vault import Vault
 from tree import put
 
@@ -62,7 +63,7 @@ def test_a_process_that_dies_before_its_ref_is_completed_by_the_next(ws, project
     def die(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Vault, "settle", die)
+    monkeypatch.setattr(Vault, "settle_saved", die)
     put(project, "f", "2")
     with pytest.raises(KeyboardInterrupt):
         ws.save("two", kind="step")
@@ -105,6 +106,27 @@ def test_a_checkpoint_whose_ref_went_with_the_power_can_be_deleted_and_does_not_
         other.save("three")
         assert [cp.name for cp in other.log()] == ["three", "one"]
     assert len(refs(store)) == 2 and judge(store, project) == []
+
+
+def test_refs_of_expired_checkpoints_that_are_back_after_a_power_cut_are_removed_by_the_next_writer(project, store):
+    def open_again():
+        settings = resolve(project, store=store)
+        return mulligan.Workspace(settings._replace(retention=settings.retention._replace(step=2)))
+
+    with open_again() as ws:
+        for number in range(3):
+            put(project, "f", str(number))
+            ws.save(kind="step")
+        before = {path.name: path.read_bytes() for path in (store / "refs/checkpoints").iterdir()}
+        for number in range(3):
+            put(project, "f", str(-number))
+            ws.save(kind="step")
+        kept = refs(store)
+    for name, value in before.items():
+        (store / "refs/checkpoints" / name).write_bytes(value)
+    with open_again() as ws:
+        ws.update_note("n", lambda _: 1)
+    assert len(before.keys() - kept.keys()) > 1 and refs(store) == kept and judge(store, project) == []
 
 
 def test_what_the_timeline_owes_stays_little_and_each_ref_is_durable_before_it_is_forgotten(ws, project, store):
