@@ -23,6 +23,8 @@ sys.path[0] = str(CHECKOUT)
 from bench import machine, trees  # noqa: E402
 from bench.contest import HISTORY_FILE, HISTORY_FILES, Arena, Rules  # noqa: E402
 from bench.contestants import Contestant, NotAvailable  # noqa: E402
+from bench.contestants.borg import Borg  # noqa: E402
+from bench.contestants.jujutsu import Jujutsu  # noqa: E402
 from bench.contestants.mulligan import (  # noqa: E402
     MulliganCommand,
     MulliganCompiled,
@@ -56,7 +58,9 @@ KINDS: tuple[type[Contestant], ...] = (
     FastImport,
     Stepback,
     Praisonai,
+    Jujutsu,
     Restic,
+    Borg,
 )
 TREE_ROWS = {
     "first": ("first capture", "ms"),

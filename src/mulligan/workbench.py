@@ -228,13 +228,13 @@ class Workbench:
         also: Callable[[], None] | None = None,
     ) -> tuple[Entry, list[Entry]]:
         vault, scan, base = self.vault, look.scan, self.vault.checkpoints.current()
-        changes = saving.changes_since(base, scan, look.source)
+        changed = saving.paths_since(base, scan, look.source)
         if self.settings.append_only and self.settings.retention.limit(draft.kind) is not None:
             # Restore after restore would push out the oldest, and with it what a person had not saved yet.
             draft = draft._replace(metadata={**draft.metadata, HELD: True})
         if look.by_name:
             draft = draft._replace(metadata={**draft.metadata, BY_NAME: list(look.by_name)})
-        drafted = saving.draft_entry(draft, scan, look.git, base, changes)
+        drafted = saving.draft_entry(draft, scan, look.git, base, changed)
         entry = saving.write_objects(drafted, scan, writer, draft.git)
         pinned = self._pinned() | {sparing}
         gone = self._within_budget(writer.pending_bytes, pinned, scan)

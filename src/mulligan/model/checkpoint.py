@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from itertools import islice
 
 from mulligan.errors import StoreDamaged
 from mulligan.model.bounded import read_json, unpack
@@ -23,6 +24,8 @@ IGNORED, EXCLUDED, SECRET = "ignored", "excluded", "secret"
 TOO_LARGE, SPECIAL, OTHER_FILESYSTEM = "too large", "special", "other filesystem"
 UNREADABLE, MOVING, NEWLY_IGNORED = "unreadable", "moving", "newly ignored"
 INCOMPLETE = frozenset({UNREADABLE, MOVING, NEWLY_IGNORED})
+
+_PART = 8192
 
 
 class NotCaptured(NamedTuple):
@@ -50,8 +53,14 @@ class GitState(NamedTuple):
 
 
 def pack_list(rows: Iterable[Any]) -> bytes:
-    """Returns a list as compressed JSON (ASCII, so that surrogate escapes survive)."""
-    return zlib.compress(json.dumps(list(rows), separators=(",", ":")).encode("ascii"), 1)
+    """Returns a list as compressed JSON (ASCII, so that surrogate escapes survive), packed piece by piece."""
+    rows, packer, packed = iter(rows), zlib.compressobj(1), []
+    before = b"["
+    while part := list(islice(rows, _PART)):
+        packed.append(packer.compress(before + json.dumps(part, separators=(",", ":"))[1:-1].encode("ascii")))
+        before = b","
+    packed.append(packer.compress(b"[]" if before == b"[" else b"]"))
+    return b"".join(packed) + packer.flush()
 
 
 def unpack_list(packed: bytes) -> list[Any]:

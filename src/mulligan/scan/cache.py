@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, append_at, read_all, write_all
@@ -27,6 +27,7 @@ _GONE = b"\0"
 NO_TREE = bytes(20)
 # What the log of a small project may grow by before it is written anew: every fresh process reads it.
 _SLACK = 256 << 10
+_PIECE = 4096
 
 
 class Cache:
@@ -137,10 +138,10 @@ class Cache:
 
     def save(self, store: Directory, frames: list[tuple[bytes, bytes]]) -> None:
         """Appends to the log, or writes it anew when more than half of it is history."""
-        packed = b"".join([_frame(path, data) for path, data in frames])
+        size = sum(_FRAME.size + len(path) + len(data) for path, data in frames)
         live = sum(map(len, self._packed.values()))
-        if self.is_current(store) and self._log_bytes + len(packed) <= 2 * live + _SLACK:
-            self._append(store, packed)
+        if self.is_current(store) and self._log_bytes + size <= 2 * live + _SLACK:
+            self._append(store, b"".join([_frame(path, data) for path, data in frames]))
         else:
             self.rewrite(store)
 
@@ -159,20 +160,31 @@ class Cache:
 
     def rewrite(self, store: Directory) -> None:
         """Writes the log anew."""
-        frames = [_frame(path, data) for path, data in self._packed.items()]
-        whole = b"".join((_MAGIC, _frame(_ROOT_PATH, b""), *frames, _frame(_ROOT_PATH, self.root_tree + self.note)))
+        written = 0
         with store.child(b"tmp") as tmp:
             tmp.unlink(_TEMPORARY, missing_ok=True)
             fd = tmp.create(_TEMPORARY)
             try:
-                write_all(fd, whole)
+                for piece in self._pieces():
+                    write_all(fd, piece)
+                    written += len(piece)
                 tmp.rename(_TEMPORARY, NAME, to=store)
             except BaseException:
                 tmp.unlink(_TEMPORARY, missing_ok=True)
                 raise
             finally:
                 seam.calls.close(fd)
-        self._log_bytes, self._log_inode = len(whole), store.stat(NAME).st_ino
+        self._log_bytes, self._log_inode = written, store.stat(NAME).st_ino
+
+    def _pieces(self) -> Iterator[bytes]:
+        """Yields the log in pieces: with a million files it has a hundred megabytes."""
+        frames = [_MAGIC, _frame(_ROOT_PATH, b"")]
+        for path, data in self._packed.items():
+            if len(frames) > _PIECE:
+                yield b"".join(frames)
+                frames.clear()
+            frames.append(_frame(path, data))
+        yield b"".join((*frames, _frame(_ROOT_PATH, self.root_tree + self.note)))
 
 
 def _frame(path: bytes, data: bytes) -> bytes:

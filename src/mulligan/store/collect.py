@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from mulligan.safefs.durable import sync
 from mulligan.store.delta import encode_delta
 from mulligan.store.objects import ObjectStore, check_copy
 from mulligan.store.pack_index import IndexRow
 from mulligan.store.pack_reader import Pack
-from mulligan.store.pack_writer import PlacedPacks, remove_pack
+from mulligan.store.pack_writer import MOST_ROWS, PlacedPacks, remove_pack
 from mulligan.store.packfile import (
     HEADER_SIZE,
     KIND_OF_TYPE,
@@ -33,6 +34,7 @@ from mulligan.store.rewrite import DELTA_MOST, PACKED_LEVEL, Rewriter, Source, U
 from mulligan.store.sweep import settle_halves
 
 _SETTLED_SIZE = 32 << 20
+_SETTLED_COUNT = MOST_ROWS // 2
 # A pack is rewritten for better deltas alone only if they save so much of it.
 _WORTH = 0.05
 _SAMPLES = 8
@@ -51,7 +53,8 @@ def collect(
     before = store.disk_bytes()
     settle_halves(store.directory)
     store.refresh()
-    sources, dead = _sources(store, live | PERMANENT)
+    live = live if live >= PERMANENT else live | PERMANENT  # a copy of a million ids is not made in vain
+    sources, dead = _sources(store, live)
     _remove(store, dead)
     order = _Chains(chains, live)
     groups = [group for group in _groups(sources) if _worthwhile(store, group, order)]
@@ -91,26 +94,41 @@ def _sources(store: ObjectStore, live: set[bytes]) -> tuple[list[Source], list[P
     """Returns what each pack must give to its successor, the oldest first, and the packs that hold nothing live."""
     directory = store.packs_directory()
     packs = sorted(store.packs(), key=lambda pack: (-pack.size, pack.name))
-    keeper: dict[bytes, Pack] = {}
-    for pack in packs:
-        for oid in pack.index.oids():
-            if oid not in live:
-                continue
-            other = keeper.setdefault(oid, pack)
-            if other is not pack and not _good(store, other, oid) and _good(store, pack, oid):
-                keeper[oid] = pack
+    keeper = _keepers(store, packs, live)
     sources, dead = [], []
     for pack in packs:
         try:
-            rows = [row for row in pack.index.rows() if keeper.get(row.oid) is pack]
+            source = Source(pack, partial(_stays, pack, live, keeper))
+            pack.index.offsets()
         except Damaged:
             continue  # an index that contradicts itself: the doctor makes it anew
-        if rows:
-            sources.append(Source(pack, rows))
+        if source.count:
+            sources.append(source)
         else:
             dead.append(pack)
     sources.sort(key=lambda source: (directory.stat(source.pack.name + b".pack").st_mtime_ns, source.pack.name))
     return sources, dead
+
+
+def _stays(pack: Pack, live: set[bytes], keeper: dict[bytes, Pack], oid: bytes) -> bool:
+    return oid in live and keeper.get(oid, pack) is pack
+
+
+def _keepers(store: ObjectStore, packs: Sequence[Pack], live: set[bytes]) -> dict[bytes, Pack]:
+    """Returns, of each live object that stands in several packs, the one that keeps it."""
+    unseen = live.copy()
+    several: set[bytes] = set()
+    for pack in packs:
+        oids = live.intersection(pack.index.oids())
+        several |= oids - unseen
+        unseen -= oids
+    keeper: dict[bytes, Pack] = {}
+    for pack in packs if several else ():
+        for oid in several.intersection(pack.index.oids()):
+            other = keeper.setdefault(oid, pack)
+            if other is not pack and not _good(store, other, oid) and _good(store, pack, oid):
+                keeper[oid] = pack
+    return keeper
 
 
 def _good(store: ObjectStore, pack: Pack, oid: bytes) -> bool:
@@ -124,29 +142,29 @@ def _good(store: ObjectStore, pack: Pack, oid: bytes) -> bool:
 def _groups(sources: Iterable[Source]) -> Iterator[list[Source]]:
     """Yields packs that together fill one new pack; large ones without anything dead stand alone."""
     group: list[Source] = []
-    size = 0
+    size = count = 0
     for source in sources:
-        if source.pack.size >= _SETTLED_SIZE and len(source.rows) == source.pack.index.count:
+        if source.is_whole and (source.pack.size >= _SETTLED_SIZE or source.count >= _SETTLED_COUNT):
             yield [source]
             continue
         estimate = _live_bytes(source)
-        if group and size + estimate > PACK_LIMIT:
+        if group and (size + estimate > PACK_LIMIT or count + source.count > MOST_ROWS):
             yield group
-            group, size = [], 0
+            group, size, count = [], 0, 0
         group.append(source)
-        size += estimate
+        size, count = size + estimate, count + source.count
     if group:
         yield group
 
 
 def _live_bytes(source: Source) -> int:
-    if len(source.rows) == source.pack.index.count:
+    if source.is_whole:
         return source.pack.size
-    return sum(source.pack.index.end_of(row.offset, source.pack.size) - row.offset for row in source.rows)
+    return sum(source.pack.index.end_of(row.offset, source.pack.size) - row.offset for row in source.rows())
 
 
 def _worthwhile(store: ObjectStore, group: Sequence[Source], order: _Chains) -> bool:
-    if len(group) > 1 or len(group[0].rows) != group[0].pack.index.count:
+    if len(group) > 1 or not group[0].is_whole:
         return True
     return _gain(store, group[0], order) >= _WORTH * group[0].pack.size
 
@@ -154,7 +172,7 @@ def _worthwhile(store: ObjectStore, group: Sequence[Source], order: _Chains) -> 
 def _gain(store: ObjectStore, source: Source, order: _Chains) -> float:
     """Returns about how many bytes deltas would save, judged by trying a few of the pairs that are both whole."""
     pack = store.opened(source.pack)
-    offsets = {row.oid: row.offset for row in source.rows}
+    offsets = {row.oid: row.offset for row in source.rows()}
     pairs: list[tuple[int, int]] = []
     try:
         for chain in order.among(offsets):
@@ -186,13 +204,13 @@ def _rewrite(store: ObjectStore, group: list[Source], order: _Chains) -> None:
     while group:
         placed = PlacedPacks(store.directory)
         try:
-            chains = order.among(row.oid for source in group for row in source.rows)
+            chains = order.among(row.oid for source in group for row in source.rows())
             names = Rewriter(store, placed, group).run(chains)
             placed.place()
         except Unreadable as trouble:
             placed.discard()
             group = [source for source in group if source.pack is not trouble.pack]
-            if len(group) == 1 and len(group[0].rows) == group[0].pack.index.count:
+            if len(group) == 1 and group[0].is_whole:
                 return
             continue
         except BaseException:

@@ -40,6 +40,8 @@ _CHUNK = 1 << 20
 _FRAME = 1072 + HEADER_SIZE + TRAILER_SIZE
 # A streamed object below this size joins the others: a pack of its own would cost more than it saves.
 _STREAM_LEAST = 1 << 20
+# And no pack has more objects: tiny ones would take a kilobyte of memory each until their pack is full.
+MOST_ROWS = 1 << 16
 # What one process hands to another: packs in tmp/ with the names they will have, their bytes, and what they lean on.
 Share = tuple[list[tuple[bytes, bytes]], int, list[bytes]]
 _serial = count()
@@ -346,7 +348,8 @@ class PackWriter:
         return True
 
     def _append(self, oid: bytes, record: bytes) -> None:
-        if self._buffer.size + len(record) > PACK_LIMIT - TRAILER_SIZE:
+        buffer = self._buffer
+        if buffer.size + len(record) > PACK_LIMIT - TRAILER_SIZE or len(buffer.rows) >= MOST_ROWS:
             self._flush()
         self._buffer.append(oid, record)
 

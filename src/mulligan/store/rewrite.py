@@ -9,7 +9,7 @@ new pack is given another base or stored whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from mulligan.model.objects import TREE
 from mulligan.model.typed import NamedTuple
@@ -55,11 +55,25 @@ class Unreadable(Exception):
         self.pack = pack
 
 
-class Source(NamedTuple):
-    """A pack that shall go, and the rows of it that shall stay."""
+class Source:
+    """A pack that shall go, and what of it shall stay; the rows are made when they are asked for, and not kept."""
 
-    pack: Pack
-    rows: Sequence[IndexRow]
+    __slots__ = ("_stays", "count", "pack")
+
+    def __init__(self, pack: Pack, stays: Callable[[bytes], bool]) -> None:
+        self.pack = pack
+        self._stays = stays
+        self.count = sum(map(stays, pack.index.oids()))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything in it stays."""
+        return bool(self.count == self.pack.index.count)
+
+    def rows(self) -> list[IndexRow]:
+        """Returns the rows that stay, in the order of the pack."""
+        rows = self.pack.index.rows()
+        return rows if self.is_whole else [row for row in rows if self._stays(row.oid)]
 
 
 class _Place(NamedTuple):
@@ -77,8 +91,8 @@ class Rewriter:
         self._buffer = PackBuffer()
         self._depth: dict[bytes, int] = {}
         self._done: set[bytes] = set()
-        self._where = {row.oid: _Place(s.pack, row.offset, row.crc) for s in sources for row in s.rows}
-        self._names = {s.pack.name: {row.offset: row.oid for row in s.pack.index.rows()} for s in sources}
+        self._where = {row.oid: _Place(s.pack, row.offset, row.crc) for s in sources for row in s.rows()}
+        self._names: dict[bytes, dict[int, bytes]] = {}
         self._last: tuple[bytes, bytes, bytes] | None = None
 
     def run(self, chains: Sequence[Sequence[bytes]]) -> list[bytes]:
@@ -113,9 +127,15 @@ class Rewriter:
             header = self._store.opened(pack).header(offset)
             if header.type in KIND_OF_TYPE:
                 return None
-            return self._names[pack.name].get(pack.base_of(offset, header))
+            return self._name_at(pack, pack.base_of(offset, header))
         except Damaged:
             raise Unreadable(pack) from None
+
+    def _name_at(self, pack: Pack, offset: int) -> bytes | None:
+        names = self._names.get(pack.name)
+        if names is None:  # asked of deltas alone, and most packs hold none
+            names = self._names[pack.name] = {row.offset: row.oid for row in pack.index.rows()}
+        return names.get(offset)
 
     def _emit(self, oid: bytes, bases: Sequence[bytes | None]) -> list[bytes]:
         """Writes one object, as a delta if that is at hand or saves; returns the packs that were filled by it."""
@@ -210,7 +230,7 @@ class Rewriter:
         header = pack.header(offset)
         while header.type not in KIND_OF_TYPE:
             offset = pack.base_of(offset, header)
-            name = self._names[pack.name].get(offset)
+            name = self._name_at(pack, offset)
             if name is not None and name in self._depth:
                 return name
             header = pack.header(offset)

@@ -9,7 +9,7 @@ checkpoint or a whole one. The ref's name may go with the power: the timeline is
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from mulligan.diff.compare import Change, compare_trees
 from mulligan.model.checkpoint import IGNORED, NEWLY_IGNORED, UNREADABLE, Checkpoint, GitState, moment, pack_list
@@ -71,6 +71,13 @@ def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change
     return shown
 
 
+def paths_since(base: Entry | None, scan: Scan, source: Source) -> list[bytes]:
+    """Returns the paths of `changes_since`; a first checkpoint may have millions, of which nothing else is kept."""
+    if base is None:
+        return sorted(path for path, _, _ in scan.captured())
+    return [change.path for change in changes_since(base, scan, source)]
+
+
 def _entry(path: bytes, found: tuple[int, bytes] | None) -> TreeEntry | None:
     return None if found is None else TreeEntry(path.rpartition(b"/")[2], *found)
 
@@ -96,7 +103,7 @@ def same_state(entry: Entry | None, scan: Scan) -> bool:
     )
 
 
-def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | None, changes: Sequence[Change]) -> Entry:
+def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | None, changed: Iterable[bytes]) -> Entry:
     """Returns the entry of a new checkpoint, not written yet."""
     rows = [[m.path, m.reason, m.detail] for m in scan.not_captured()]
     if draft.git_problem:
@@ -105,7 +112,7 @@ def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | No
         id=draft.id, name=draft.name, description=draft.description, kind=draft.kind, created_at=moment(draft.created_ns),
         parent=base.id if base else None, complete=scan.complete and not draft.git_problem, commit="", git=git, context=draft.context,
         metadata=draft.metadata, state_source=lambda: draft.state,
-        packed_changes=pack_list(to_text(change.path) for change in changes), packed_not_captured=pack_list(rows) if rows else b"",
+        packed_changes=pack_list(map(to_text, changed)), packed_not_captured=pack_list(rows) if rows else b"",
     )  # fmt: skip
     return Entry(
         checkpoint,

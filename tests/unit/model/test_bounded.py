@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 
 import pytest
@@ -49,6 +50,11 @@ def test_a_long_text_is_no_bomb():
 def test_a_list_that_is_none_is_damage(packed):
     with pytest.raises(mulligan.StoreDamaged, match="cannot be read"):
         unpack_list(packed)
+
+
+@pytest.mark.parametrize("count", [0, 1, 8191, 8192, 8193, 16384, 16385])
+def test_a_list_is_one_json_document_however_it_was_packed(count):
+    assert zlib.decompress(pack_list(range(count))).decode() == json.dumps([*range(count)], separators=(",", ":"))
 
 
 def test_long_lists_come_back():

@@ -127,6 +127,16 @@ def test_many_objects_become_packs_of_bounded_size(tmp_path, monkeypatch):
         assert blobs == [store.read(oid, BLOB) for oid in oids]
 
 
+def test_no_pack_has_more_objects_than_its_limit(tmp_path, monkeypatch):
+    """A million tiny ones would be held in memory until they fill a pack."""
+    monkeypatch.setattr(pack_writer, "MOST_ROWS", 40)
+    with opened(tmp_path / "store") as store:
+        before = {pack.name for pack in store.packs()}
+        oids = add_all(store, [b"%d" % number for number in range(100)])
+        assert sorted(pack.index.count for pack in store.packs() if pack.name not in before) == [20, 40, 40]
+        assert [b"%d" % number for number in range(100)] == [store.read(oid, BLOB) for oid in oids]
+
+
 def test_what_is_pending_is_what_the_disk_will_take(tmp_path):
     with opened(tmp_path / "store") as store:
         before = store.disk_bytes()
