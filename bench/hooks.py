@@ -54,6 +54,13 @@ class Bench(NamedTuple):
         plain = {"PATH": os.environ["PATH"], "HOME": str(self.home), "PYTHONPATH": str(ROOT / "src")}
         return plain | {"MULLIGAN_WATCH": "found"}  # hooks would start one; here the bench decides when there is one
 
+    @property
+    def program(self) -> str:
+        """What an installed hook gives its interpreter."""
+        from mulligan.install.hook_files import PROGRAM
+
+        return PROGRAM
+
     def mulligan(self, *words: str) -> None:
         """Runs a command here."""
         argv = [sys.executable, "-m", "mulligan", *words]
@@ -110,7 +117,7 @@ def processes(bench: Bench, calls: int, how: str) -> None:
 def called(bench: Bench, tool: str) -> None:
     """Runs the hook once; without a tool, Python alone."""
     event = {"session_id": "bench", "cwd": str(bench.project), "hook_event_name": "PreToolUse", "tool_name": tool}
-    words = ["-P", "-m", "mulligan", "hook", "claude-code"] if tool else ["-c", "pass"]
+    words = ["-P", "-c", bench.program, "hook", "claude-code"] if tool else ["-c", "pass"]
     argv = [sys.executable, *words]
     subprocess.run(argv, input=json.dumps(event), cwd=bench.project, env=bench.environment, text=True, check=True)
 

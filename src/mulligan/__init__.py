@@ -15,35 +15,34 @@ from __future__ import annotations
 
 import os
 
-from mulligan.errors import (
-    AmbiguousCheckpoint,
-    Busy,
-    ConfigError,
-    DurabilityLost,
-    GitFailed,
-    GitMissing,
-    GitNotMoved,
-    MulliganError,
-    NoRoom,
-    NothingSaved,
-    NothingToRedo,
-    NothingToUndo,
-    PlanStale,
-    StoreDamaged,
-    StoreError,
-    UnknownCheckpoint,
-    UnknownPath,
-    Unprotectable,
-    UnsafePath,
-    UserError,
-    WorkspaceReplaced,
-)
-
 TYPE_CHECKING = False  # the module of that name costs a command more than everything else it imports here
 if TYPE_CHECKING:
     from typing import Any
 
     from mulligan.engine import Workspace
+    from mulligan.errors import (
+        AmbiguousCheckpoint,
+        Busy,
+        ConfigError,
+        DurabilityLost,
+        GitFailed,
+        GitMissing,
+        GitNotMoved,
+        MulliganError,
+        NoRoom,
+        NothingSaved,
+        NothingToRedo,
+        NothingToUndo,
+        PlanStale,
+        StoreDamaged,
+        StoreError,
+        UnknownCheckpoint,
+        UnknownPath,
+        Unprotectable,
+        UnsafePath,
+        UserError,
+        WorkspaceReplaced,
+    )
     from mulligan.model.checkpoint import Checkpoint, GitState, NotCaptured
     from mulligan.model.diff import Diff
     from mulligan.model.gitposition import GitMove, GitPosition
@@ -53,21 +52,42 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Loaded when first asked for: a command that only prints help pays for none of it.
+# Loaded when first asked for: a command that only prints help, or asks a watcher, pays for none of it.
 _LAZY = {
+    "AmbiguousCheckpoint": "mulligan.errors",
+    "Busy": "mulligan.errors",
     "CheckReport": "mulligan.timeline.health",
     "Checkpoint": "mulligan.model.checkpoint",
+    "ConfigError": "mulligan.errors",
     "Diff": "mulligan.model.diff",
     "DoctorReport": "mulligan.timeline.health",
+    "DurabilityLost": "mulligan.errors",
     "ForgetReport": "mulligan.timeline.forgetting",
+    "GitFailed": "mulligan.errors",
+    "GitMissing": "mulligan.errors",
     "GitMove": "mulligan.model.gitposition",
+    "GitNotMoved": "mulligan.errors",
     "GitPosition": "mulligan.model.gitposition",
     "GitState": "mulligan.model.checkpoint",
     "Keep": "mulligan.model.plan",
+    "MulliganError": "mulligan.errors",
+    "NoRoom": "mulligan.errors",
     "NotCaptured": "mulligan.model.checkpoint",
+    "NothingSaved": "mulligan.errors",
+    "NothingToRedo": "mulligan.errors",
+    "NothingToUndo": "mulligan.errors",
+    "PlanStale": "mulligan.errors",
     "RestorePlan": "mulligan.model.plan",
     "RestoreReport": "mulligan.model.plan",
+    "StoreDamaged": "mulligan.errors",
+    "StoreError": "mulligan.errors",
+    "UnknownCheckpoint": "mulligan.errors",
+    "UnknownPath": "mulligan.errors",
+    "Unprotectable": "mulligan.errors",
+    "UnsafePath": "mulligan.errors",
+    "UserError": "mulligan.errors",
     "Workspace": "mulligan.engine",
+    "WorkspaceReplaced": "mulligan.errors",
 }
 
 __all__ = [

@@ -15,7 +15,7 @@ import tomllib
 from typing import Any, NamedTuple
 
 from mulligan.install.editing import Wiring
-from mulligan.install.hook_files import HOOKS, is_ours
+from mulligan.install.hook_files import HOOKS, is_ours, plainly
 from mulligan.install.targets import SCOPES, Home
 from mulligan.install.wiring import AGENTS, mark_of
 from mulligan.safefs.userfile import read_user_file
@@ -83,7 +83,7 @@ def _read(path: str) -> str:
 
 def _missing_python(path: str) -> str:
     """Returns the interpreter that a file of hooks names, if it is not there any more."""
-    named = _EXECUTABLE.search(_read(path))
+    named = _EXECUTABLE.search(plainly(_read(path)))
     python = named[1].strip("\"'") if named else ""
     return python if os.path.isabs(python) and not os.path.exists(python) else ""
 

@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process"
 
 const PYTHON = __PYTHON__
+const PROGRAM = __PROGRAM__
 // They change nothing, so there is nothing to tell.
 const READING = new Set(["read", "list", "glob", "grep", "webfetch", "websearch", "todoread", "todowrite"])
 
@@ -11,7 +12,7 @@ function tell(payload, directory) {
     let said = ""
     let child
     try {
-      child = spawn(PYTHON, ["-P", "-m", "mulligan", "hook", "opencode"], { cwd: directory, stdio: ["pipe", "pipe", "ignore"] })
+      child = spawn(PYTHON, ["-P", "-c", PROGRAM, "hook", "opencode"], { cwd: directory, stdio: ["pipe", "pipe", "ignore"] })
     } catch (error) {
       return done({ systemMessage: `mulligan is gone (${error.message}): this session is not protected` })
     }

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from mulligan.errors import UserError
-from mulligan.install.hook_files import our_events, with_hooks, without_hooks
+from mulligan.install.hook_files import PROGRAM, hook_command, our_events, with_hooks, without_hooks
 
 TOOL_SECONDS = 30
 #: The first look at a project may take long; and Codex complains, at each start, about a last hook that may take longer than this.
@@ -62,11 +62,11 @@ class Agent(NamedTuple):
 def command_for(agent: str, executable: str, *, says: str = "systemMessage") -> str:
     """Returns the command that an agent runs; one that finds no mulligan any more says so and stops nobody."""
     gone = json.dumps({says: f"mulligan is gone: this session is not protected. Again: mulligan install {agent}"})
-    return f"{shlex.quote(executable)} -P -m mulligan hook {agent} || echo {shlex.quote(gone)}"
+    return f"{hook_command(executable, agent)} || echo {shlex.quote(gone)}"
 
 
 def mark_of(agent: str) -> str:
-    """Returns what tells our command from others."""
+    """Returns what tells our command from others, written plainly."""
     return f"-m mulligan hook {agent}"
 
 
@@ -189,7 +189,7 @@ def _before_the_rest(script: str, block: str, path: str) -> str:
 def _git_hook(name: str) -> Edit:
     def lines(here: Here) -> str:
         # A hook of git must not fail, nor wait: whatever happens, the commit goes on.
-        return f"{shlex.quote(here.python)} -P -m mulligan hook git after {name} </dev/null >&2 || true\n"
+        return f"{hook_command(here.python, f'git after {name}')} </dev/null >&2 || true\n"
 
     return _block(f".git/hooks/{name}", lines, head="#!/bin/sh\n", executable=True)
 
@@ -201,7 +201,7 @@ def _aider(*, everywhere: bool) -> tuple[Edit, Edit]:
     def hook(here: Here, event: str) -> str:
         # Outside of a repository aider starts commands where the files of the chat are, which may be below the project.
         there = "" if everywhere else f"cd {shlex.quote(here.folder)} && "
-        return f"{there}{shlex.quote(here.python)} -P -m mulligan hook aider {event} </dev/null"
+        return f"{there}{hook_command(here.python, f'aider {event}')} </dev/null"
 
     def settings(here: Here) -> str:
         load, command = os.path.join(here.folder, start), hook(here, "stop")
@@ -226,7 +226,9 @@ def _plugin(path: str) -> Edit:
                 f"{path} is somebody else's. It was left alone, and nothing was written.", hint="Move it away."
             )
         source = read_user_file(os.path.join(_PACKAGE, "install", "opencode.js"), limit=1 << 20) or b""
-        return source.decode().replace("__PYTHON__", json.dumps(here.python))
+        return (
+            source.decode().replace("__PYTHON__", json.dumps(here.python)).replace("__PROGRAM__", json.dumps(PROGRAM))
+        )
 
     def ours(text: str | None) -> bool:
         return bool(text and text.startswith("// Written by mulligan install opencode"))

@@ -21,7 +21,7 @@ _PACKED = b"packed-refs"
 _HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 # Patterns as text: `re` compiles each when it is first needed, and a save needs none of them.
-_VALUE, _LOOSE = rb"[0-9a-f]{40}", rb"[0-9a-f]{40}\n"
+_VALUE = rb"[0-9a-f]{40}"
 _SPACES = rb"checkpoints|heads|tags|notes|remotes|replace"
 _LINE = rb"[0-9a-f]{40} refs/(?:(?:%b)/[^\x00-\x20\x7f~^:?*\\\[]+|stash)|\^[0-9a-f]{40}" % _SPACES
 _LIMIT = 64
@@ -102,7 +102,7 @@ def read_loose(directory: Directory, names: Iterable[str]) -> dict[str, bytes]:
                 value = home.read(_check(name), limit=_LIMIT)
             except OSError:
                 continue  # not there, or not to be read: then it is not a ref
-            found[name] = bytes.fromhex(value[:40].decode()) if re.fullmatch(_LOOSE, value) else b""
+            found[name] = bytes.fromhex(value[:40].decode()) if _is_loose(value) else b""
     return found
 
 
@@ -158,6 +158,11 @@ def _is_name(name: str) -> bool:
     return plain and ".." not in name and not name.endswith(".")
 
 
+def _is_loose(value: bytes) -> bool:
+    """Returns whether these are the bytes of a loose ref: an id and the end of its line."""
+    return len(value) == 41 and value[40:] == b"\n" and not value[:40].strip(b"0123456789abcdef")
+
+
 def _check(name: str) -> bytes:
     if not _is_name(name) or len(name) > 200 or name.endswith(".lock"):
         raise ValueError(f"{name!r} cannot be the name of a ref")
@@ -188,7 +193,7 @@ def _read_loose(directory: Directory) -> tuple[dict[bytes, bytes], list[bytes]]:
                 continue  # removed or packed since the listing
             except (NotRegular, IsADirectoryError):
                 value = b""
-            if re.fullmatch(_LOOSE, value) and _is_name(name.decode("utf-8", "replace")):
+            if _is_loose(value) and _is_name(name.decode("utf-8", "replace")):
                 found[name] = bytes.fromhex(value[:40].decode())
             else:
                 bad.append(name)

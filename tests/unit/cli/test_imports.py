@@ -40,8 +40,10 @@ def test_everyday_commands_load_little(project, words):
 
 @pytest.mark.parametrize("words", [["save", "x"], ["save", "--if-changed"], ["log"]])
 def test_a_save_loads_no_restore_no_diff_and_none_of_the_slow_modules(project, words):
-    """Where there is no repository, no reader of repositories either."""
+    """Where there is no repository, no reader of repositories either; the second time as the first."""
     (project / "a").write_text("1")
+    loaded(project, *words)
+    (project / "a").write_text("2")
     modules = loaded(project, *words)
     assert (
         modules & {"dataclasses", "inspect", "logging", "tempfile", "random", "secrets", "traceback", "urllib"} == set()

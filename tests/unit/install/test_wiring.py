@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from mulligan.install.checkup import codex_untrusted
-from mulligan.install.hook_files import with_hooks, without_hooks
+from mulligan.install.hook_files import PROGRAM, hook_command, with_hooks, without_hooks
 from mulligan.install.targets import Home
 from mulligan.install.wiring import AGENTS, Here
 from tools import cli, cli_json, git, plain_environment
@@ -162,6 +162,17 @@ def test_an_older_installation_is_brought_up_to_date(project):
     file.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [old]}], "OldEvent": [{"hooks": [old]}]}}))
     assert [step["action"] for step in install(project, "claude-code")["steps"]] == ["update"]
     assert "/gone/python" not in file.read_text() and "OldEvent" not in file.read_text()
+
+
+def test_a_hook_loads_next_to_nothing_before_it_asks_a_watcher(project):
+    """Not even what finds out which module `-m` means."""
+    assert PROGRAM in hook_command(sys.executable, "claude-code")
+    program = f"import sys; {PROGRAM.partition(';')[0]}; print(*sys.modules)"
+    words = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(words, cwd=project, env=plain_environment(), capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert {name for name in loaded if name.startswith("mulligan")} == {"mulligan", "mulligan.cli", "mulligan.cli.thin"}
+    assert loaded & {"runpy", "json", "re", "socket", "select", "typing"} == set()
 
 
 @pytest.mark.parametrize("name", ["claude-code", "codex", "gemini", "cursor"])
