@@ -1,10 +1,10 @@
 """
 The optional compiled part: where it may lie, when it is believed, how it is called.
 
-It answers one question in two threads, which Python cannot (`glance.c` says which; `scan/glance.py` asks it). It is code
-that runs as the user, so it is loaded only from a directory and a file that are the user's own and that nobody else may
-write to, under a name that holds the hash of the source that this version came with; it is opened once, and what was
-looked at is what is loaded.
+It looks at many directories in two threads (`glance.c`; `scan/glance.py` asks it), and reads, hashes and deflates files
+(`reading.c`, with `sha1.c` and `deflate.c`; `safefs/bulk.py` asks it). It is code that runs as the user, so it is loaded
+only from a directory and a file that are the user's own and that nobody else may write to, under a name that holds the hash
+of the source that this version came with; it is opened once, and what was looked at is what is loaded.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # What everything that is built begins with, finished or not.
 PREFIX = b"glance-"
+# One after the other they are one source: a later file uses what an earlier one defines.
+SOURCES = (b"glance.c", b"sha1.c", b"deflate.c", b"reading.c")
 _LARGEST_SOURCE = 1 << 20
 _loaded: dict[tuple[int, int, int], Library] = {}
 
@@ -29,7 +31,7 @@ _loaded: dict[tuple[int, int, int], Library] = {}
 def source() -> bytes:
     """Returns its source, which is part of the package."""
     with Directory.open(os.path.dirname(os.path.abspath(__file__))) as package:
-        return package.read(b"glance.c", limit=_LARGEST_SOURCE)
+        return b"\n".join(package.read(name, limit=_LARGEST_SOURCE) for name in SOURCES)
 
 
 def library_name() -> bytes:
@@ -161,6 +163,20 @@ class Library:
         )  # fmt: skip
         calls.mulligan_begin.restype = pointer
         calls.mulligan_end.argtypes, calls.mulligan_end.restype = (pointer,), None
+        number, length, flags = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int
+        since = ctypes.c_int64
+        calls.mulligan_reader.argtypes, calls.mulligan_reader.restype = (flags,), pointer
+        calls.mulligan_reader_end.argtypes, calls.mulligan_reader_end.restype = (pointer,), None
+        calls.mulligan_read.argtypes = (
+            pointer, ctypes.c_int, number, ctypes.c_char_p, ctypes.c_char_p, pointer, pointer, length, since, flags,
+        )  # fmt: skip
+        calls.mulligan_read.restype = None
+        calls.mulligan_ahead.argtypes = (
+            ctypes.c_int, number, pointer, pointer, pointer, pointer, pointer, length, since, flags, ctypes.c_int,
+        )  # fmt: skip
+        calls.mulligan_ahead.restype = pointer
+        calls.mulligan_ahead_wait.argtypes, calls.mulligan_ahead_wait.restype = (pointer, number), None
+        calls.mulligan_ahead_end.argtypes, calls.mulligan_ahead_end.restype = (pointer,), None
 
     def look(self, root: int, paths: Sequence[bytes], records: Sequence[bytes]) -> Looking:
         """Begins to look at directories beneath an open one; each has a record of what should be there."""

@@ -105,9 +105,9 @@ static int same_names(int fd, const unsigned char *record, uint32_t size) {
 }
 
 /* Opens a directory by what is open already; -1 where that cannot be. */
-static int descend(const struct job *job, const char *path, struct open_directory *above, int *depth) {
+static int descend(int root, const char *path, struct open_directory *above, int *depth) {
     size_t known = *depth ? above[*depth - 1].length : 0;
-    int here = *depth ? above[*depth - 1].fd : job->root;
+    int here = *depth ? above[*depth - 1].fd : root;
     while (path[0] && known <= strlen(path)) {
         const char *name = path + known, *slash = strchr(name, '/');
         size_t length = slash ? (size_t)(slash - name) : strlen(name);
@@ -143,7 +143,7 @@ static void look(struct job *job, uint32_t from, uint32_t to) {
         struct stat st;
         while (depth && !is_below(path, before, above[depth - 1].length))
             close(above[--depth].fd);
-        int fd = descend(job, path, above, &depth);
+        int fd = descend(job->root, path, above, &depth);
         /* What is open now was opened by this path, whole or in part: it is what the next one is compared with. */
         before = path;
         job->same[at] = fd >= 0 && job->sizes[at] >= HEAD_SIZE && !fstat(fd, &st) && st.st_dev == job->device &&
@@ -175,6 +175,18 @@ static void *work(void *given) {
     }
 }
 
+static int start_threads(pthread_t *thread, int wanted, void *(*task)(void *), void *given) {
+    int begun = 0;
+    /* Signals are for the caller's own thread. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (begun < wanted && begun < MOST_THREADS && !pthread_create(&thread[begun], NULL, task, given))
+        begun++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return begun;
+}
+
 /* Begins to look, in as many threads beside the caller's; returns what `mulligan_end` needs, NULL when it cannot. */
 void *mulligan_begin(int root, uint32_t count, const char *const *paths, const unsigned char *const *records,
                      const uint32_t *sizes, unsigned char *same, int again, int threads) {
@@ -186,14 +198,7 @@ void *mulligan_begin(int root, uint32_t count, const char *const *paths, const u
     }
     job->root = root, job->count = count, job->paths = paths, job->records = records, job->sizes = sizes;
     job->same = same, job->device = st.st_dev, job->again = again;
-    /* Signals are for the caller's own thread. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (job->threads < threads && job->threads < MOST_THREADS &&
-           !pthread_create(&job->thread[job->threads], NULL, work, job))
-        job->threads++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    job->threads = start_threads(job->thread, threads, work, job);
     return job;
 }
 

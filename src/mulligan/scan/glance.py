@@ -119,7 +119,7 @@ class Glancing:
 
     def __init__(self, root: int, cache: Cache, compiled: str) -> None:
         self.cache = cache
-        self.order = order = sorted(cache.paths(), key=_depth_first)
+        self.order = order = sorted(cache.paths(), key=depth_first)
         self._root = root
         self._device = os.fstat(root).st_dev
         self._size = max(_TASK, len(order) // MOST_TASKS + 1)
@@ -166,7 +166,8 @@ class Glancing:
         return bytes(_each(self._root, self.cache, paths, self._device))
 
 
-def _depth_first(path: bytes) -> bytes:
+def depth_first(path: bytes) -> bytes:
+    """Returns a key by which directories are sorted as a walk meets them."""
     # No name holds a NUL, and nothing sorts before it: what is below a directory follows it, before its next sibling.
     return path.replace(b"/", b"\0")
 

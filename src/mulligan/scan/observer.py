@@ -23,10 +23,11 @@ from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.glance import Glancing, begin
 from mulligan.scan.ignore import Rules
+from mulligan.scan.intake import Progress
 from mulligan.scan.reading import HashOnly, Sink, Unreadable
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import IGNORE_FILE, Scope, Tracked, nothing_tracked
-from mulligan.scan.walk import IGNORES_LIMIT, Options, Progress, Scanner
+from mulligan.scan.walk import IGNORES_LIMIT, Options, Scanner
 
 if TYPE_CHECKING:
     from mulligan.scan.early import Early
@@ -161,7 +162,7 @@ class Observer:
                 scope, guests = self._scope(repo, policy), policy != self._settings.capture
                 options = Options(
                     sink or HashOnly(), settle=sink is not None, progress=progress,
-                    index_changed=scope.tracked.key.hex() != note.get("index", ""),
+                    index_changed=scope.tracked.key.hex() != note.get("index", ""), compiled=self._settings.compiled,
                 )  # fmt: skip
                 defaults = Defaults(*note["defaults"]) if "defaults" in note else _usual(root)
                 scan = _run(

@@ -37,10 +37,15 @@ FATAL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class Sink(Protocol):
-    """Where the bytes of captured files go."""
+    """Where the bytes of captured files go; `hash_only` where it wants ids alone."""
+
+    hash_only: bool
 
     def add_hashed(self, oid: bytes, kind: bytes, data: bytes) -> None:
         """Takes an object whose id is known."""
+
+    def add_record(self, oid: bytes, record: bytes, crc: int) -> None:
+        """Takes an object as its finished record of a pack, with the CRC-32 of that."""
 
     def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
         """Takes a large blob piece by piece and returns its id; ValueError if the pieces do not add up."""
@@ -61,8 +66,13 @@ class Sink(Protocol):
 class HashOnly:
     """A sink for looking without saving."""
 
+    hash_only = True
+
     def add_hashed(self, oid: bytes, kind: bytes, data: bytes) -> None:
         """Forgets the bytes."""
+
+    def add_record(self, oid: bytes, record: bytes, crc: int) -> None:
+        """Forgets the record."""
 
     def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
         """Returns the id alone."""

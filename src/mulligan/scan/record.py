@@ -68,6 +68,13 @@ def head_in(packed: bytes) -> Head:
     )
 
 
+def captured_in(packed: bytes, names: Collection[bytes]) -> list[bytes]:
+    """Returns those of some names that an encoded record says were captured, without decoding the rest."""
+    size = HEAD.unpack_from(packed)[8]
+    there = b"\0%b\0" % packed[HEAD_SIZE : HEAD_SIZE + size]
+    return [name for name in names if b"\0%b\0" % name in there]
+
+
 def can_be_remembered(mtime_ns: int) -> bool:
     """Returns whether a record has room for a time: a file may claim one before 1678 or after 2262."""
     return -_FARTHEST <= mtime_ns < _FARTHEST

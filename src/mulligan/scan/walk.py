@@ -24,20 +24,23 @@ from mulligan.model.checkpoint import (
     UNREADABLE,
 )
 from mulligan.model.paths import join
-from mulligan.model.typed import NamedTuple
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.stillness import stamping_clock
 from mulligan.safefs.twin import MOST_TASKS, Twin, can_twin
 from mulligan.scan.cache import Cache
 from mulligan.scan.frame import Frame, attach
-from mulligan.scan.glance import Glance, Glancing, restless
+from mulligan.scan.glance import Glance, restless
+from mulligan.scan.intake import Intake
 from mulligan.scan.listing import Listing, same_names
-from mulligan.scan.reading import FATAL, Sink, Unreadable, capture, fields, names_in
+from mulligan.scan.options import Options
+from mulligan.scan.reading import FATAL, Unreadable, fields, names_in
 from mulligan.scan.record import NO_DIRECTORY, STAT, Missed, Record, Stat, can_be_remembered, unproven
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import IGNORE_FILE, Scope, database_groups
 from mulligan.scan.sharing import Part, Subtree, encode, merge
 from mulligan.scan.trees import Sealed, seal
+
+__all__ = ["IGNORES_LIMIT", "Options", "Scanner"]
 
 # A file younger than this when it was looked at is read again next time: a second edit within the same tick of the
 # kernel's clock leaves the same stat fields. Ticks are 1 to 10 ms; whole seconds betray a file system without finer stamps.
@@ -54,19 +57,6 @@ _SHARE_LEAST = 4
 _STATIC = frozenset({IGNORED, EXCLUDED, SPECIAL})
 # Opening a directory fails so when it was removed, or swapped for something else.
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
-
-Progress = Callable[[int], None]
-
-
-class Options(NamedTuple):
-    """How a scan is made."""
-
-    sink: Sink
-    settle: bool = True
-    index_changed: bool = False
-    progress: Progress | None = None
-    # Begins one glance at everything; not where each directory must be opened, as for a watcher.
-    glance: Callable[[int], Glancing | None] | None = None
 
 
 class Scanner:
@@ -89,6 +79,7 @@ class Scanner:
         self._options = options
         self._device = os.fstat(root.fd).st_dev
         self._earlier: dict[bytes, Record] = {}
+        self._intake = Intake(options.sink, scope, options.progress, options.compiled)
 
     def run(self) -> Scan:
         """Returns the workspace as it is."""
@@ -103,27 +94,29 @@ class Scanner:
         return scan
 
     def _begin(self) -> None:
-        self._started, self._clock = self._now_ns(), stamping_clock()
+        self._started = self._now_ns()
+        self._intake.begin(stamping_clock())
         self._scan = Scan(self._defaults, self._cache)
         self._seen: dict[bytes, tuple[int, int, int]] = {}
-        self._read = self._entered = 0
+        self._entered = 0
         self._glance: Glance | None = None
         self._alone_until = (_SHARE_READ, _SHARE_DIRECTORIES)
 
     def _walk(self) -> Scan:
-        self._begin()
-        rules, scope, options = self._scope.rules, self._scope, self._options
-        begun = options.glance(self._root.fd) if options.glance is not None and not self._earlier else None
-        self._glance = Glance(begun, index_changed=options.index_changed) if begun is not None else None
-        root = Frame(b"", Directory(os.dup(self._root.fd)), rules, scope.key(rules, only_tracked=False), only=False)
-        stack = [root]
+        rules, scope, options, stack = self._scope.rules, self._scope, self._options, list[Frame]()
         try:
+            self._begin()
+            begun = options.glance(self._root.fd) if options.glance is not None and not self._earlier else None
+            self._glance = Glance(begun, index_changed=options.index_changed) if begun is not None else None
+            root = Frame(b"", Directory(os.dup(self._root.fd)), rules, scope.key(rules, only_tracked=False), only=False)
+            stack.append(root)
             self._look_at(root)
             while stack:
                 self._step(stack)
-                if self._read >= self._alone_until[0] or self._entered >= self._alone_until[1]:
+                if self._intake.read >= self._alone_until[0] or self._entered >= self._alone_until[1]:
                     self._share(stack)
         finally:
+            self._intake.end()
             for frame in stack:
                 frame.directory.close()
         self._scan.tree, self._scan.modes = root.record.tree, root.record.modes
@@ -178,7 +171,7 @@ class Scanner:
                 sink.take_over(part.share)
                 taken = True
                 self._seen.update(part.seen)
-                self._read += part.read
+                self._intake.read += part.read
                 for subtree in part.subtrees:
                     attach(*todo.pop(subtree.task), subtree)
         finally:
@@ -189,15 +182,14 @@ class Scanner:
 
     def _part(self, tasks: list[tuple[Frame, bytes]], numbers: Iterator[int]) -> bytes:
         """The twin's part: walks the tasks it gets and returns what it found."""
-        self._scan, self._seen, self._read = Scan(self._defaults, self._cache), {}, 0
-        self._options = self._options._replace(progress=None)
-        self._options.sink.part()
+        self._scan, self._seen = Scan(self._defaults, self._cache), {}
+        self._intake.part()
         done = []
         for number in numbers:
             frame = self._subtree(*tasks[number])
             if frame is not None:
                 done.append(Subtree(number, frame.record, frame.changed, frame.only))
-        return encode(Part(done, self._options.sink.hand_over(), self._seen, self._read), self._scan)
+        return encode(Part(done, self._options.sink.hand_over(), self._seen, self._intake.read), self._scan)
 
     def _take(self, parent: Frame, name: bytes) -> None:
         frame = self._subtree(parent, name)
@@ -363,11 +355,15 @@ class Scanner:
         record = old.copy()
         stats, oids = bytearray(old.stats), bytearray(old.oids)
         modes = [mode for _, mode, _, _, _ in STAT.iter_unpack(old.stats)]
+        if any(
+            not (stat.S_ISREG(st.st_mode) or stat.S_ISLNK(st.st_mode)) or st.st_size > self._scope.max_file_size
+            for _, st in changed
+        ):
+            return None
+        done = self._intake.many(frame.directory, frame.path, changed)
         for name, st in changed:
-            if not (stat.S_ISREG(st.st_mode) or stat.S_ISLNK(st.st_mode)) or st.st_size > self._scope.max_file_size:
-                return None
             try:
-                oid, seen = self._capture(frame, name, st)
+                oid, seen = (done[name], fields(st)) if name in done else self._capture(frame, name, st)
             except (Unreadable, FileNotFoundError):
                 return None
             at = old.find(name)
@@ -414,20 +410,22 @@ class Scanner:
         found: dict[bytes, tuple[bytes, Stat]] = {}
         for main, names in groups.items():
             self._read_group(frame, record, [main, *names], found)
+        todo = []
         for name in sorted(files):
             at = known.get(name, -1)
             seen = fields(files[name])
-            if name in together:
-                if name not in found:
-                    continue
-                oid, seen = found[name]
-            elif old is not None and at >= 0 and old.stat_at(at) == seen:
-                oid = old.oid_at(at)
-            else:
-                result = self._try(frame, record, name, files[name])
-                if result is None:
-                    continue
-                oid, seen = result
+            if old is not None and at >= 0 and name not in together and old.stat_at(at) == seen:
+                found[name] = (old.oid_at(at), seen)
+            elif name not in together:
+                todo.append((name, files[name]))
+        done = self._intake.many(frame.directory, frame.path, todo)
+        for name, st in todo:
+            oid = done.get(name)
+            result = (oid, fields(st)) if oid is not None else self._try(frame, record, name, st)
+            if result is not None:
+                found[name] = result
+        for name in sorted(found):
+            oid, seen = found[name]
             record.names.append(name)
             frame.modes.append(seen.mode)
             stats.append(self._remember(frame, name, seen))
@@ -463,12 +461,7 @@ class Scanner:
         record.missed += [Missed(name, MOVING, "the database was written to each time it was read") for name in names]
 
     def _capture(self, frame: Frame, name: bytes, st: os.stat_result) -> tuple[bytes, Stat]:
-        self._read += 1
-        if self._options.progress is not None and not self._read & 255:
-            self._options.progress(self._read)
-        wanted = self._scope.has_includes and self._scope.included(join(frame.path, name))
-        sink = self._options.sink
-        return capture(frame.directory, name, st, sink, check_secrets=not wanted, since=self._clock)
+        return self._intake.capture(frame.directory, frame.path, name, st)
 
     def _remember(self, frame: Frame, name: bytes, seen: Stat) -> bytes:
         if self._is_young(seen.ctime_ns) or not can_be_remembered(seen.mtime_ns):

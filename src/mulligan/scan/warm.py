@@ -16,12 +16,14 @@ from mulligan.model.paths import ancestors, join, parent_of
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.frame import Frame
+from mulligan.scan.glance import depth_first
 from mulligan.scan.image import Flags, Image, Names, Taken, Warm
+from mulligan.scan.options import Options
 from mulligan.scan.reading import fields
-from mulligan.scan.record import NO_DIRECTORY, STAT, Record, without_proof
+from mulligan.scan.record import NO_DIRECTORY, STAT, Record, captured_in, without_proof
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import Scope
-from mulligan.scan.walk import Options, Scanner
+from mulligan.scan.walk import Scanner
 from mulligan.watch.watcher import Touched
 
 
@@ -82,6 +84,16 @@ class WarmScanner(Scanner):
             if flags.only:
                 self._only.setdefault(parent_of(path), set()).add(path.rpartition(b"/")[2])
         self._ways = _ways(self._wanted)
+        if not self._earlier:
+            most = sum(len(names) for names in self._wanted.values() if names)
+            self._intake.read_ahead(self._root, most, self._written_to)
+
+    def _written_to(self) -> dict[bytes, list[bytes]]:
+        """Returns the captured files that were written to, by directory, in the order of the walk."""
+        there = [(path, names) for path, names in self._wanted.items() if names and path in self._cache]
+        there.sort(key=lambda each: depth_first(each[0]))
+        found = [(path, captured_in(self._cache.packed(path), names)) for path, names in there]
+        return {path: names for path, names in found if names}
 
     def _noticed(self) -> tuple[Touched | None, Image | None]:
         """Returns where something happened, marked, and the image; without one, everything is looked at."""

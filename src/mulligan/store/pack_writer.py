@@ -59,11 +59,11 @@ class PackBuffer:
         self.offsets: dict[bytes, int] = {}
         self.size = HEADER_SIZE
 
-    def append(self, oid: bytes, record: bytes) -> None:
+    def append(self, oid: bytes, record: bytes, crc: int | None = None) -> None:
         """Takes one record, header and deflated bytes; a delta's base must be in this buffer already."""
         offset = self.size
         self.offsets[oid] = offset
-        self.rows.append((oid, crc32(record), offset))
+        self.rows.append((oid, crc32(record) if crc is None else crc, offset))
         self._parts.append(record)
         self.size = offset + len(record)
 
@@ -226,6 +226,8 @@ class _Streamed:
 class PackWriter:
     """Adds objects to a store; use it with `with`, and call `finish`."""
 
+    hash_only = False
+
     def __init__(
         self,
         root: Directory,
@@ -277,6 +279,11 @@ class PackWriter:
             if len(_headers) < 4096:
                 _headers[key] = header
         self._append(oid, header + deflate(data))
+
+    def add_record(self, oid: bytes, record: bytes, crc: int) -> None:
+        """Adds an object as its finished record, whose CRC-32 the caller has computed, unless it is there already."""
+        if oid not in self._offsets and not self._known(oid):
+            self._append(oid, record, crc)
 
     def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
         """Adds a large blob as it comes and returns its id; ValueError, and nothing remains, if its size is not `size`."""
@@ -347,11 +354,11 @@ class PackWriter:
         self.relied.add(oid)
         return True
 
-    def _append(self, oid: bytes, record: bytes) -> None:
+    def _append(self, oid: bytes, record: bytes, crc: int | None = None) -> None:
         buffer = self._buffer
         if buffer.size + len(record) > PACK_LIMIT - TRAILER_SIZE or len(buffer.rows) >= MOST_ROWS:
             self._flush()
-        self._buffer.append(oid, record)
+        self._buffer.append(oid, record, crc)
 
     def _flush(self, beside: Iterable[NewFile] = ()) -> None:
         if self._buffer.rows:

@@ -1,0 +1,130 @@
+"""
+Reading many files with the compiled part: for each its object id and its finished record of a pack.
+
+What is read here was looked at, read and looked at again as `scan/reading.py` does it. What the compiled part leaves alone,
+for whatever reason, is not in an answer, and its caller reads it the usual way. Memory is bounded: what there is no room for
+is left alone as well.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mulligan.safefs.compiled import Library
+
+# state, CRC-32, where the record lies, its length, object id, stat fields
+_ROW = struct.Struct("<IIQI20s40s")
+_DONE = 1
+_HASH_ONLY = 1
+# So many files, of so many bytes in all, are read in one go.
+MOST_FILES = 1024
+LARGEST = 1 << 18
+_ROOM = 8 << 20
+_ROOM_AHEAD = 64 << 20
+
+
+class Taken(NamedTuple):
+    """A file that was read: its id, its record (empty where only ids were wanted) with its CRC-32, and its stat fields."""
+
+    oid: bytes
+    record: bytes
+    crc: int
+    stat: bytes
+
+
+def _memory(size: int) -> tuple[Any, memoryview]:
+    """Returns room for C to write to, as an address that keeps it and as bytes; what is never used takes no memory."""
+    import ctypes
+    from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
+
+    room = mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS)  # a twin must not write into its maker's
+    return ctypes.byref(ctypes.c_char.from_buffer(room)), memoryview(room)
+
+
+class Reader:
+    """Reads files of open directories, one directory at a time."""
+
+    def __init__(self, library: Library, *, hash_only: bool) -> None:
+        self._calls, self._reader = library.calls, None
+        self._flags = _HASH_ONLY if hash_only else 0
+        self._rows, self._seen = _memory(_ROW.size * MOST_FILES)
+        self._records, self._made = _memory(1 if hash_only else _ROOM)
+        self._reader = self._calls.mulligan_reader(self._flags)
+
+    def read(self, directory: int, names: Sequence[bytes], stats: Sequence[bytes], since: int) -> list[Taken | None]:
+        """Reads files with these stat fields, at most `MOST_FILES`; None for each that was left alone."""
+        if not self._reader:
+            return [None] * len(names)
+        self._calls.mulligan_read(
+            self._reader, directory, len(names), b"\0".join(names), b"".join(stats), self._rows, self._records,
+            len(self._made), since, self._flags,
+        )  # fmt: skip
+        made = self._made
+        return [
+            Taken(oid, made[at : at + length].tobytes(), crc, stat) if state == _DONE else None
+            for state, crc, at, length, oid, stat in _ROW.iter_unpack(self._seen[: len(names) * _ROW.size])
+        ]
+
+    def __del__(self) -> None:
+        if self._reader:
+            self._calls.mulligan_reader_end(self._reader)
+
+
+class Ahead:
+    """Files in many directories that are being read, in the background, before anybody asks for them."""
+
+    def __init__(
+        self, library: Library, root: int, wanted: Mapping[bytes, Sequence[bytes]], since: int, *, hash_only: bool
+    ) -> None:
+        """Begins to read names in directories below a root; `wanted` names them in the order in which they will be asked for."""
+        import ctypes
+
+        self._calls = library.calls
+        self._job: int | None = None
+        self._number = {path: at for at, path in enumerate(wanted)}
+        self._names = [*wanted.values()]
+        first, count = [0], 0
+        for names in self._names:
+            count += len(names)
+            first.append(count)
+        self._first = first
+        # These hold on to what the threads use, until `close` has waited for them.
+        self._paths = (ctypes.c_char_p * len(wanted))(*wanted)
+        self._joined = (ctypes.c_char_p * len(wanted))(*map(b"\0".join, self._names))
+        self._firsts = (ctypes.c_uint32 * len(first))(*first)
+        self._rows, self._seen = _memory(max(_ROW.size * count, 1))
+        self._records, self._made = _memory(1 if hash_only else min(_ROOM_AHEAD, LARGEST * count))
+        spare = min(len(os.sched_getaffinity(0)) - 1, 1)
+        self._job = self._calls.mulligan_ahead(
+            root, len(wanted), self._paths, self._joined, self._firsts, self._rows, self._records, len(self._made), since,
+            _HASH_ONLY if hash_only else 0, spare,
+        )  # fmt: skip
+
+    def take(self, path: bytes) -> dict[bytes, Taken]:
+        """Waits for the files of one directory and returns those that were read, once."""
+        number = self._number.pop(path, -1)
+        if number < 0 or not self._job:
+            return {}
+        self._calls.mulligan_ahead_wait(self._job, number)
+        start, end, made = self._first[number], self._first[number + 1], self._made
+        rows = _ROW.iter_unpack(self._seen[start * _ROW.size : end * _ROW.size])
+        return {
+            name: Taken(oid, made[at : at + length].tobytes(), crc, stat)
+            for name, (state, crc, at, length, oid, stat) in zip(self._names[number], rows, strict=True)
+            if state == _DONE
+        }
+
+    def close(self) -> None:
+        """Ends it; again is harmless."""
+        job, self._job = self._job, None
+        if job:
+            self._calls.mulligan_ahead_end(job)
+
+    def __del__(self) -> None:
+        self.close()

@@ -1,0 +1,326 @@
+/*
+ * Reading files: for each its object id and its finished record of a pack, or nothing.
+ *
+ * The same steps as `scan/reading.py` takes for a small file: look, open without following a link, wait for the end of
+ * writes that had begun, read, look again. Whatever is not as plain as that (another kind of thing, a large file, one that
+ * changed meanwhile or in the present tick of the clock, an error, bytes that might be a secret) is left to Python, which
+ * decides, reports and waits. Nothing is written anywhere but to memory.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LARGEST 262144
+#define SECRET_HEAD 4096
+#define LONGEST_WRITE INT64_C(600000000000)
+#define READ_TASK 8
+#define HASH_ONLY 1
+#define PLAIN_SHA1 2
+
+enum { NOT_YET, DONE, LEFT };
+
+/* What Python unpacks as one row. */
+struct row {
+    uint32_t state, crc;
+    uint64_t at; /* of the record, in the room for records */
+    uint32_t length;
+    unsigned char oid[20];
+    unsigned char stat[STAT_SIZE];
+};
+
+/* What one thread needs to read with. */
+struct reader {
+    int quick;
+    struct deflater deflater;
+    unsigned char input[LARGEST + 8];
+    unsigned char output[16 + DEFLATE_MOST(LARGEST)];
+};
+
+/* Where finished records go, for all threads of one job. */
+struct room {
+    unsigned char *start;
+    uint64_t size, used;
+};
+
+struct rules {
+    int64_t since;
+    int flags;
+};
+
+/* -- CRC-32 -- */
+
+static uint32_t crc_table[8][256];
+
+__attribute__((constructor)) static void make_crc_table(void) {
+    for (uint32_t at = 0; at < 256; at++) {
+        uint32_t value = at;
+        for (int bit = 0; bit < 8; bit++)
+            value = value >> 1 ^ (value & 1 ? 0xedb88320 : 0);
+        crc_table[0][at] = value;
+    }
+    for (int level = 1; level < 8; level++)
+        for (int at = 0; at < 256; at++)
+            crc_table[level][at] = crc_table[level - 1][at] >> 8 ^ crc_table[0][crc_table[level - 1][at] & 255];
+}
+
+static uint32_t crc32_of(const unsigned char *data, size_t size) {
+    uint32_t crc = 0xffffffff;
+    for (; size >= 8; size -= 8, data += 8) {
+        uint32_t low = crc ^ (uint32_t)number(data, 4), high = (uint32_t)number(data + 4, 4);
+        crc = crc_table[7][low & 255] ^ crc_table[6][low >> 8 & 255] ^ crc_table[5][low >> 16 & 255] ^
+              crc_table[4][low >> 24] ^ crc_table[3][high & 255] ^ crc_table[2][high >> 8 & 255] ^
+              crc_table[1][high >> 16 & 255] ^ crc_table[0][high >> 24];
+    }
+    while (size--)
+        crc = crc >> 8 ^ crc_table[0][(crc ^ *data++) & 255];
+    return ~crc;
+}
+
+/* -- secrets -- */
+
+/* Whether `scan/secrets.py` might find a secret here; it alone decides. May say yes too often, never no where it would. */
+static int may_be_secret(const unsigned char *data, size_t size) {
+    static const char opens_key[] = "-B#/; \t\r\n{\xef", opens_other[] = "PSA\xfe\xff\xce\x03";
+    if (size > SECRET_HEAD)
+        size = SECRET_HEAD;
+    if (!size)
+        return 0;
+    if (memchr(opens_other, data[0], sizeof opens_other - 1)) {
+        static const char *const words[] = {"PuTTY", "SSH P", "Acces", "AWSAc"};
+        int word = 0;
+        for (unsigned at = 0; at < sizeof words / sizeof *words && size >= 5; at++)
+            word |= !memcmp(data, words[at], 5);
+        if (word || data[0] < ' ' || data[0] > '~')
+            return 1;
+    }
+    if (memchr(opens_key, data[0], sizeof opens_key - 1) && memmem(data, size, "PRIVATE KEY", 11))
+        return 1;
+    if (size >= 20 && size <= 2048) { /* few lines may be nothing but a token */
+        int lines = 0;
+        const unsigned char *at = data, *end = data + size;
+        while (lines <= 6 && (at = memchr(at, '\n', (size_t)(end - at))))
+            lines++, at++;
+        return lines <= 6;
+    }
+    return 0;
+}
+
+/* -- one file -- */
+
+static void put_number(unsigned char *to, uint64_t value) {
+    for (int at = 0; at < 8; at++)
+        to[at] = (unsigned char)(value >> at * 8);
+}
+
+static int put_stat(unsigned char *to, const struct stat *st) {
+    int64_t modified, changed;
+    if (!in_ns(st->st_mtim, &modified) || !in_ns(st->st_ctim, &changed))
+        return 0;
+    put_number(to, (uint64_t)st->st_ino);
+    put_number(to + 8, (uint64_t)st->st_mode);
+    put_number(to + 16, (uint64_t)st->st_size);
+    put_number(to + 24, (uint64_t)modified);
+    put_number(to + 32, (uint64_t)changed);
+    return 1;
+}
+
+/* Reads a file that should have a size, and a byte more if there is one; returns how many there were. */
+static size_t read_whole(int fd, unsigned char *to, size_t size) {
+    size_t got = 0;
+    while (got <= size) {
+        ssize_t part = read(fd, to + got, size + 1 - got);
+        if (part < 0)
+            return SIZE_MAX;
+        got += (size_t)part;
+        if (!part || got == size) /* had it grown, the second look would tell */
+            break;
+    }
+    return got;
+}
+
+static void let_writes_end(int fd) {
+    /* `safefs/stillness.py` says why. */
+    if (lseek(fd, 0, SEEK_DATA))
+        lseek(fd, 0, SEEK_SET);
+}
+
+static int pack(struct reader *self, size_t size, struct row *row, struct room *room) {
+    unsigned char *out = self->output, *to = out;
+    size_t left = size >> 4;
+    *to = (unsigned char)(3 << 4 | (size & 15)); /* a blob, and its size */
+    while (left) {
+        *to++ |= 0x80;
+        *to = (unsigned char)(left & 0x7f);
+        left >>= 7;
+    }
+    to++;
+    row->length = (uint32_t)((size_t)(to - out) + deflate(&self->deflater, self->input, size, to));
+    row->crc = crc32_of(out, row->length);
+    row->at = __atomic_fetch_add(&room->used, row->length, __ATOMIC_RELAXED);
+    if (row->at > room->size || room->size - row->at < row->length)
+        return 0; /* Python reads it when there is room again */
+    memcpy(room->start + row->at, out, row->length);
+    return 1;
+}
+
+/* `row->stat` holds what the file should be like. */
+static int read_one(struct reader *self, int directory, const char *name, struct row *row, struct room *room,
+                    const struct rules *rules) {
+    uint64_t mode = number(row->stat + 8, 8), size = number(row->stat + 16, 8);
+    int64_t changed = (int64_t)number(row->stat + 32, 8);
+    struct stat after;
+    char header[32];
+    row->at = row->length = row->crc = 0;
+    if ((mode & S_IFMT) != S_IFREG || size > LARGEST || changed >= rules->since)
+        return 0;
+    int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return 0;
+    if (changed >= rules->since - LONGEST_WRITE)
+        let_writes_end(fd);
+    int same = read_whole(fd, self->input, (size_t)size) == (size_t)size && !fstat(fd, &after) &&
+               same_entry(&after, row->stat);
+    close(fd);
+    if (!same || may_be_secret(self->input, (size_t)size))
+        return 0;
+    int header_size = snprintf(header, sizeof header, "blob %llu", (unsigned long long)size) + 1;
+    sha1_of((const unsigned char *)header, (size_t)header_size, self->input, (size_t)size, row->oid, self->quick);
+    return rules->flags & HASH_ONLY || pack(self, (size_t)size, row, room);
+}
+
+static struct reader *new_reader(int flags) {
+    struct reader *self = malloc(sizeof *self);
+    if (self)
+        self->quick = HAS_SHA_NI && !(flags & PLAIN_SHA1) && has_sha_ni();
+    return self;
+}
+
+/* -- files of one directory that were looked at already -- */
+
+void *mulligan_reader(int flags) { return new_reader(flags); }
+
+void mulligan_reader_end(void *reader) { free(reader); }
+
+/* Reads files that should be like `wanted`, the stat fields of one after the other; `names` are ended by NULs. */
+void mulligan_read(void *reader, int directory, uint32_t count, const char *names, const unsigned char *wanted,
+                   struct row *rows, unsigned char *records, uint64_t size, int64_t since, int flags) {
+    struct room room = {records, size, 0};
+    struct rules rules = {since, flags};
+    for (uint32_t at = 0; at < count; at++, names += strlen(names) + 1) {
+        memcpy(rows[at].stat, wanted + (size_t)at * STAT_SIZE, STAT_SIZE);
+        rows[at].state = read_one(reader, directory, names, &rows[at], &room, &rules) ? DONE : LEFT;
+    }
+}
+
+/* -- files in many directories, ahead of the one who will ask for them -- */
+
+struct ahead {
+    int root;
+    dev_t device;
+    uint32_t count; /* of directories */
+    const char *const *paths, *const *names;
+    const uint32_t *first; /* the first row of each directory, and behind the last */
+    struct row *rows;
+    struct room room;
+    struct rules rules;
+    uint32_t next;
+    unsigned char *done; /* by task */
+    struct reader *own;  /* the caller's, made when it helps */
+    int threads;
+    pthread_t thread[MOST_THREADS];
+};
+
+static void read_directory(struct ahead *job, struct reader *reader, int fd, uint32_t at) {
+    struct stat st;
+    const char *name = job->names[at];
+    int known = fd >= 0 && reader && !fstat(fd, &st) && st.st_dev == job->device;
+    for (uint32_t each = job->first[at]; each < job->first[at + 1]; each++, name += strlen(name) + 1) {
+        struct row *row = &job->rows[each];
+        row->state = known && !fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) && put_stat(row->stat, &st) &&
+                             read_one(reader, fd, name, row, &job->room, &job->rules)
+                         ? DONE
+                         : LEFT;
+    }
+}
+
+/* Does one more task; returns 0 when all are taken. */
+static int step(struct ahead *job, struct reader *reader) {
+    uint32_t from = __atomic_fetch_add(&job->next, READ_TASK, __ATOMIC_RELAXED);
+    if (from >= job->count)
+        return 0;
+    uint32_t to = job->count - from < READ_TASK ? job->count : from + READ_TASK;
+    struct open_directory above[DEEPEST];
+    int depth = 0;
+    const char *before = "";
+    for (uint32_t at = from; at < to; at++) {
+        while (depth && !is_below(job->paths[at], before, above[depth - 1].length))
+            close(above[--depth].fd);
+        read_directory(job, reader, descend(job->root, job->paths[at], above, &depth), at);
+        before = job->paths[at];
+    }
+    while (depth)
+        close(above[--depth].fd);
+    __atomic_store_n(&job->done[from / READ_TASK], 1, __ATOMIC_RELEASE);
+    return 1;
+}
+
+static void *read_ahead(void *given) {
+    struct ahead *job = given;
+    struct reader *reader = new_reader(job->rules.flags);
+    while (reader && step(job, reader))
+        ;
+    free(reader);
+    return NULL;
+}
+
+/* Begins to read the named files of directories below a root; returns what the next two need, NULL when it cannot. */
+void *mulligan_ahead(int root, uint32_t count, const char *const *paths, const char *const *names,
+                     const uint32_t *first, struct row *rows, unsigned char *records, uint64_t size, int64_t since,
+                     int flags, int threads) {
+    struct stat st;
+    struct ahead *job = calloc(1, sizeof *job);
+    if (job)
+        job->done = calloc(count / READ_TASK + 1, 1);
+    if (!job || !job->done || fstat(root, &st)) {
+        if (job)
+            free(job->done);
+        free(job);
+        return NULL;
+    }
+    job->root = root, job->device = st.st_dev, job->count = count, job->paths = paths, job->names = names;
+    job->first = first, job->rows = rows, job->room = (struct room){records, size, 0};
+    job->rules = (struct rules){since, flags};
+    job->threads = start_threads(job->thread, threads, read_ahead, job);
+    return job;
+}
+
+/* Returns when the files of one directory were read, and helps meanwhile. */
+void mulligan_ahead_wait(void *given, uint32_t directory) {
+    struct ahead *job = given;
+    const struct timespec moment = {0, 20000};
+    while (!__atomic_load_n(&job->done[directory / READ_TASK], __ATOMIC_ACQUIRE)) {
+        if (!job->own)
+            job->own = new_reader(job->rules.flags);
+        if (!step(job, job->own))
+            nanosleep(&moment, NULL);
+    }
+}
+
+/* Ends it, whether everything was read or not. */
+void mulligan_ahead_end(void *given) {
+    struct ahead *job = given;
+    __atomic_store_n(&job->next, job->count, __ATOMIC_RELAXED);
+    while (job->threads)
+        pthread_join(job->thread[--job->threads], NULL);
+    free(job->own);
+    free(job->done);
+    free(job);
+}

@@ -1,0 +1,139 @@
+"""
+Where the files that a walk wants go in: read by the compiled part where it can, each by itself otherwise.
+
+The compiled part is asked for many files at once: for all of a directory that are to be read, or, in a watched workspace,
+for everything that was written to, while the walk is on its way there. What it read counts only for a file with the very
+stat fields that the walk sees; whatever it left alone is read by `scan.reading`, which decides and reports.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from mulligan.model.paths import join
+from mulligan.model.typed import TYPE_CHECKING
+from mulligan.safefs.compiled import load
+from mulligan.safefs.directory import Directory
+from mulligan.scan.reading import Sink, capture, fields
+from mulligan.scan.record import STAT, Stat, can_be_remembered
+from mulligan.scan.scope import Scope
+
+if TYPE_CHECKING:
+    from mulligan.safefs.bulk import Ahead, Reader, Taken
+
+Progress = Callable[[int], None]
+Files = Sequence[tuple[bytes, os.stat_result]]
+
+# Loading the compiled part and making room takes 2 ms, which are so many files read without it.
+_HELP_FILES = 40
+# A call for fewer files than this costs what it saves.
+_FEW = 2
+# How many files and bytes are asked for at once; the room that they get is twice as large.
+_MOST_BYTES = 4 << 20
+
+
+class Intake:
+    """Reads files into a sink, and counts them."""
+
+    def __init__(self, sink: Sink, scope: Scope, progress: Progress | None, compiled: str) -> None:
+        self.sink = sink
+        self.read = 0
+        self._scope = scope
+        self._progress = progress
+        self._compiled = compiled
+        self._clock = 0
+        self._reader: Reader | None = None
+        self._ahead: Ahead | None = None
+
+    def begin(self, clock: int) -> None:
+        """Begins a walk; the clock of stamps stands at `clock`, and nothing was looked at yet."""
+        self._clock, self.read = clock, 0
+        self.end()
+
+    def end(self) -> None:
+        """Ends what was begun in the background."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.close()
+
+    def part(self) -> None:
+        """In a forked process: goes on with a share of its own."""
+        self.read, self._progress = 0, None
+        self.sink.part()
+
+    def capture(self, directory: Directory, above: bytes, name: bytes, st: os.stat_result) -> tuple[bytes, Stat]:
+        """Reads one file or link of a directory; see `scan.reading.capture`."""
+        self._count(1)
+        wanted = self._scope.has_includes and self._scope.included(join(above, name))
+        return capture(directory, name, st, self.sink, check_secrets=not wanted, since=self._clock)
+
+    def many(self, directory: Directory, above: bytes, files: Files) -> dict[bytes, bytes]:
+        """Returns the ids of those of some files that could be read in one go; the others are to be captured each."""
+        done: dict[bytes, bytes] = {}
+        if self._ahead is not None:
+            self._add(self._ahead.take(above), files, done)
+            files = [(name, st) for name, st in files if name not in done]
+        if len(files) >= _FEW and self._has_help(len(files)):
+            for names, stats in _batches(files):
+                self._read_now(directory, names, stats, done)
+        self._count(len(done))
+        return done
+
+    def _read_now(self, directory: Directory, names: list[bytes], stats: list[bytes], done: dict[bytes, bytes]) -> None:
+        if self._reader is None:
+            return
+        for name, taken in zip(names, self._reader.read(directory.fd, names, stats, self._clock), strict=True):
+            if taken is not None:
+                self.sink.add_record(taken.oid, taken.record, taken.crc)
+                done[name] = taken.oid
+
+    def _add(self, ready: dict[bytes, Taken], files: Files, done: dict[bytes, bytes]) -> None:
+        """Takes what was read ahead, as far as the files still have the stat fields that they had."""
+        for name, st in files:
+            taken = ready.get(name)
+            if taken is not None and can_be_remembered(st.st_mtime_ns) and taken.stat == STAT.pack(*fields(st)):
+                self.sink.add_record(taken.oid, taken.record, taken.crc)
+                done[name] = taken.oid
+
+    def read_ahead(self, root: Directory, most: int, files: Callable[[], Mapping[bytes, Sequence[bytes]]]) -> None:
+        """Begins to read at most so many files, by directory in the order of the walk; asks for them where it can be done."""
+        library = load(self._compiled) if most >= _HELP_FILES else None
+        wanted = files() if library is not None else {}
+        if library is not None and wanted:
+            from mulligan.safefs.bulk import Ahead
+
+            self._ahead = Ahead(library, root.fd, wanted, self._clock, hash_only=self.sink.hash_only)
+
+    def _has_help(self, count: int) -> bool:
+        if self._reader is None and self._compiled and self.read + count >= _HELP_FILES:
+            library, self._compiled = load(self._compiled), ""  # asked once: it does not come while we look
+            if library is not None:
+                from mulligan.safefs.bulk import Reader
+
+                self._reader = Reader(library, hash_only=self.sink.hash_only)
+        return self._reader is not None
+
+    def _count(self, files: int) -> None:
+        before, self.read = self.read, self.read + files
+        if self._progress is not None and before >> 8 != self.read >> 8:
+            self._progress(self.read)
+
+
+def _batches(files: Files) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    from mulligan.safefs.bulk import LARGEST, MOST_FILES
+
+    names: list[bytes] = []
+    stats: list[bytes] = []
+    size = 0
+    for name, st in files:
+        if st.st_size > LARGEST or not can_be_remembered(st.st_mtime_ns):
+            continue
+        if len(names) == MOST_FILES or size + st.st_size > _MOST_BYTES:
+            yield names, stats
+            names, stats, size = [], [], 0
+        names.append(name)
+        stats.append(STAT.pack(*fields(st)))
+        size += st.st_size
+    if names:
+        yield names, stats

@@ -1,0 +1,22 @@
+"""How a scan is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mulligan.model.typed import NamedTuple
+from mulligan.scan.glance import Glancing
+from mulligan.scan.intake import Progress
+from mulligan.scan.reading import Sink
+
+
+class Options(NamedTuple):
+    """How a scan is made."""
+
+    sink: Sink
+    settle: bool = True
+    index_changed: bool = False
+    progress: Progress | None = None
+    compiled: str = ""  # the directory of the compiled part, empty for none
+    # Begins one glance at everything; not where each directory must be opened, as for a watcher.
+    glance: Callable[[int], Glancing | None] | None = None
