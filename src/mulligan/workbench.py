@@ -86,11 +86,11 @@ class Workbench:
 
     def watch(self) -> None:
         """Watches from the next look on, or from the first checkpoint."""
-        self._watched = True
+        self._watched = self.vault.lasting = True
 
     def unwatch(self) -> None:
         """Ends the watching."""
-        self._watched = False
+        self._watched = self.vault.lasting = False
         self.observer.unwatch()
 
     def watcher_state(self) -> dict[str, Any] | None:

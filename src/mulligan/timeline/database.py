@@ -69,7 +69,7 @@ class Database:
         self.inode = directory.stat(NAME.encode()).st_ino
         self._path = f"{store_path}/{NAME}"
         self.read_only = not create and not os.access(store_path, os.W_OK | os.X_OK, effective_ids=True)
-        self._cramped = False
+        self._cramped = self._long = False
         with translated():
             try:
                 self._open()
@@ -321,10 +321,19 @@ class Database:
                 self._connection.execute("ROLLBACK")
         return False
 
+    def lengthen_log(self, directory: Directory) -> None:
+        """Makes the log as long as it gets, once, for a process that stays."""
+        if not self._long:
+            from mulligan.timeline.longlog import lengthen
+
+            self._long = True
+            lengthen(self._connection, directory)
+
     def compact(self) -> None:
         """Gives freed pages back to the disk, the log's too."""
         self.run("VACUUM")
         self.run("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._long = False
 
 
 def end_with_process() -> None:

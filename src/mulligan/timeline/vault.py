@@ -38,7 +38,7 @@ _STORE_ID, _WORKSPACE, _INODE, _EPOCH = "store_id", "workspace", "workspace_inod
 _BEGINNINGS = frozenset({b"objects", b"refs", b"tmp", b"HEAD", b"lock"})
 
 # Who waits for these must not wait for what an earlier restore left to be removed; all others free the disk for real.
-_QUICK = frozenset({"save", "restore", "undo", "redo"})
+_QUICK = frozenset({"save", "restore", "undo", "redo", "hook"})
 
 # Below this nothing is begun, except what may free some.
 _LEAST_ROOM = 256 << 10
@@ -61,6 +61,7 @@ class Vault:
         self._held = False
         self._process = os.getpid()
         self._trash = Trash()
+        self.lasting = False  # whether this process stays, and saves again and again
         self._mark = ""  # what this process left in the lock when it last wrote, and ended well
 
     # -- parts ----------------------------------------------------------------------------------
@@ -375,6 +376,8 @@ class Vault:
         except FileNotFoundError:
             self._write_owed()
         refs.remove_refs(self.directory, gone, durably=False)
+        if self.lasting:
+            self.database.lengthen_log(self.directory)
 
     def may_forget_refs(self) -> bool:
         """Returns whether the timeline need not owe its refs any more; where it owes many, they are made durable for it."""
