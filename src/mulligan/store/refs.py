@@ -6,6 +6,7 @@ power cut; one that `place_ref` put in place does once `sync_refs` returned, and
 that was not removed durably may be back. Otherwise a removed ref does not come back, because packed-refs loses it before the
 loose file does. Temporaries live in tmp/, where git does not look for refs. Only the holder of the writer's lock may call
 what changes anything.
+LIMIT: right after a power cut plain git may not see the newest checkpoints; the next writing command shows them to it again.
 """
 
 from __future__ import annotations
