@@ -153,6 +153,7 @@ class Day:
         self.ws: Any = mulligan.open(self.mine / "workspace", store=self.mine / "store")
         self.git = None if options.alone else ShadowGit(self.theirs / "workspace", self.theirs / "store")
         self.saves: list[float] = []
+        self.busy: list[float] = []
         self.commits: list[float] = []
         self.rows: list[dict[str, Any]] = []
 
@@ -184,9 +185,10 @@ class Day:
 
     def _save(self, name: str) -> None:
         self.joins.saving = True
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), time.process_time()
         self.ws.save(name, kind="step", if_changed=True)
         self.saves.append((time.perf_counter() - start) * 1000)
+        self.busy.append((time.process_time() - busy) * 1000)
         self.joins.saving = False
 
     def _commit(self, commit: Callable[[], object]) -> None:
@@ -253,7 +255,7 @@ def main(arguments: list[str] | None = None) -> int:
         day = Day(options, work)
         day.play()
         day.ws.close()
-        told = {"save": day.saves[1:], "commit": day.commits[1:]}
+        told = {"save": day.saves[1:], "save, processor time": day.busy[1:], "commit": day.commits[1:]}
         for what, times in told.items():
             if times:
                 times.sort()

@@ -32,6 +32,8 @@ FILES_PER_DIRECTORY = 14
 DIRECTORIES_PER_DIRECTORY = 40
 LOOKS_PER_SECOND = 5
 CHUNK = 1 << 20
+PRINTED = 1 << 16
+FEW_FILES = 200
 CONFIGURATION = """
 [capture]
 max_file_size = "1000 GiB"
@@ -91,7 +93,7 @@ class Bench:
             row.seconds, row.together = time.perf_counter() - start, peak.stop()
             process.returncode = os.waitstatus_to_exitcode(status)
             out.seek(0)
-            printed = out.read(1 << 16).decode("utf-8", "replace")
+            printed = out.read(PRINTED).decode("utf-8", "replace")
         row.processor, row.largest = usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10
         row.together = max(row.together, row.largest)
         row.store = occupied(self.store)
@@ -173,32 +175,37 @@ def content_of(number: int, *, size: int) -> bytes:
     return (line * (size // len(line) + 1))[:size]
 
 
-def make_tree(root: Path, count: int, *, size: int) -> None:
-    """Writes the files, in a process of its own: what it takes in memory must not be taken for the command's."""
+def apart(work: Callable[[], None]) -> None:
+    """Does some work in a process of its own: the memory it takes must not be taken for that of a command started here."""
     child = os.fork()
     if child == 0:
         try:
-            made = ""
-            for number in range(count):
-                path = f"{root}/{path_of(number)}"
-                parent = path.rpartition("/")[0]
-                if parent != made:
-                    os.makedirs(parent, exist_ok=True)
-                    made = parent
-                with open(path, "xb", buffering=0) as out:
-                    out.write(content_of(number, size=size))
+            work()
             os._exit(0)
-        except OSError as error:
-            print(f"the tree could not be made: {error}", file=sys.stderr)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is said, and the parent ends
+            print(f"the ground could not be made: {error!r}", file=sys.stderr)
         finally:
             os._exit(1)
     if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
-        raise WorkNotDone("the tree could not be made")
+        raise WorkNotDone("the ground could not be made")
+
+
+def make_tree(root: Path, count: int, *, size: int) -> None:
+    """Writes the files."""
+    made = ""
+    for number in range(count):
+        path = f"{root}/{path_of(number)}"
+        parent = path.rpartition("/")[0]
+        if parent != made:
+            os.makedirs(parent, exist_ok=True)
+            made = parent
+        with open(path, "xb", buffering=0) as out:
+            out.write(content_of(number, size=size))
 
 
 def on_many_files(bench: Bench, count: int, size: int) -> None:
     """Measures the everyday commands on a tree of many files."""
-    make_tree(bench.workspace, count, size=size)
+    apart(lambda: make_tree(bench.workspace, count, size=size))
     os.sync()
     time.sleep(2.2)
     bench.run("save, the first", "save", "first")
@@ -275,6 +282,42 @@ def on_a_large_file(bench: Bench, size: int, *, sparse: bool) -> None:
     bench.run("check", "check")
 
 
+# -- many checkpoints ---------------------------------------------------------------------------
+
+
+def on_many_checkpoints(bench: Bench, count: int) -> None:
+    """Measures the everyday commands where history is long."""
+    for number in range(FEW_FILES):
+        path = bench.workspace / path_of(number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content_of(number, size=1000))
+    edited = bench.workspace / path_of(0)
+    apart(lambda: _make_history(bench, edited, count))
+    bench.run("save, nothing changed", "save", "--if-changed")
+    edited.write_bytes(b"edited\n")
+    bench.run("save, one file changed", "save", "last")
+    bench.run("log -n 20", "log", "-n", "20", check=lambda out: "last" in out)
+    bench.run("log", "log", check=lambda out: out.count("\n") > count // 2 or len(out) == PRINTED)
+    bench.run("status", "status")
+    bench.run("undo", "undo")
+    bench.require(edited.read_bytes() == b"value = %d\n" % count, "the edit was not taken back")
+    bench.run("redo", "redo")
+    bench.require(edited.read_bytes() == b"edited\n", "the edit did not come back")
+    bench.run("gc", "gc")
+    edited.write_bytes(b"edited again\n")
+    bench.run("save, one file changed, after gc", "save", "after gc")
+    bench.run("check", "check")
+
+
+def _make_history(bench: Bench, edited: Path, count: int) -> None:
+    import mulligan
+
+    with mulligan.open(bench.workspace, store=bench.store) as ws, ws.watch():
+        for number in range(1, count + 1):
+            edited.write_bytes(b"value = %d\n" % number)
+            ws.save(f"number {number}")
+
+
 # -- the command --------------------------------------------------------------------------------
 
 
@@ -285,7 +328,9 @@ def main(arguments: list[str] | None = None) -> int:
     here, wrong = Path.cwd(), False
     results: list[dict[str, Any]] = []
     try:
-        machine.isolate(work, source=machine.freeze_source(work, checkout=CHECKOUT))
+        source = machine.freeze_source(work, checkout=CHECKOUT)
+        sys.path.insert(0, str(source))
+        machine.isolate(work, source=source)
         os.chdir(work)
         tempfile.tempdir = None
         configuration = work / "home" / ".config" / "mulligan"
@@ -315,6 +360,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _sections(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[Bench], None]]]:
     for count in map(int, filter(None, options.files.split(","))):
         yield f"{count:,} files of {options.bytes} bytes", partial(on_many_files, count=count, size=options.bytes)
+    for count in map(int, filter(None, options.checkpoints.split(","))):
+        yield f"{count:,} checkpoints of {FEW_FILES} files", partial(on_many_checkpoints, count=count)
     for mebibytes in map(int, filter(None, options.large.split(","))):
         title = f"one file of {mebibytes:,} MiB, {'a hole' if options.sparse else 'random bytes'}"
         yield title, partial(on_a_large_file, size=mebibytes << 20, sparse=options.sparse)
@@ -328,6 +375,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--large", default="1024", metavar="MIB,MIB", help="sizes of the large file in MiB (default: 1024; '' for none)"
     )
+    add("--checkpoints", default="1000", metavar="N,N", help="lengths of a history (default: 1000; '' for none)")
     add("--sparse", action="store_true", help="the large file is all hole: needs no disk, and deflates to nothing")
     add("--json", metavar="OUT", help="also write everything as JSON")
     add("--work", type=Path, metavar="DIR", help="where the throw-away trees go; must be a real disk")
