@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int | None], None]
 
-
 # So many packs are joined by whoever watches, when he has nothing else to do, and by a save where nobody does. More than
 # the second number slow every command that begins.
 _MANY_PACKS = 48
@@ -136,7 +135,8 @@ class Workbench:
             self.observer.watch(vault.directory)
         report = self.counted("reading")
         count = None if report is None else lambda done: report(done, None)
-        scanned = self.observer.scan(cache, sink, count, by_name, with_git=with_git)
+        base = vault.checkpoints.current if exists else None
+        scanned = self.observer.scan(cache, sink, count, by_name, with_git=with_git, base=base)
         named = self.settings.capture.naming(by_name).by_name
         return Look(*scanned, vault.objects if exists else NO_STORE, named)
 
