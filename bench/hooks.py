@@ -104,25 +104,29 @@ def main() -> None:
 def processes(bench: Bench, calls: int, how: str) -> None:
     """Prints what each kind of event costs."""
     print(f"\na hook, {how} (medians)")
-    for name, tool, change in (
-        ("an interpreter that does nothing", "", None),
-        ("a tool that only reads", "Read", None),
-        ("before a command, nothing changed", "Bash", None),
-        ("after a command that changed one file", "Bash", bench.project / "dir0" / "file0.txt"),
+    before, after = partial(called, bench, "Bash", "PreToolUse"), partial(called, bench, "Bash", "PostToolUse")
+    for name, call, change, then in (
+        ("an interpreter that does nothing", partial(called, bench, "", ""), None, None),
+        ("a tool that only reads", partial(called, bench, "Read", "PreToolUse"), None, None),
+        # A command that begins also ends, or the next ones would count as run beside it.
+        ("before a command, nothing changed", before, None, after),
+        ("after a command that changed one file", after, bench.project / "dir0" / "file0.txt", before),
     ):
-        seconds, cpu = measured(calls, partial(called, bench, tool), change)
+        seconds, cpu = measured(calls, call, change, then)
         print(f"  {name:<40} {1000 * seconds:7.0f} ms   {1000 * cpu:7.0f} ms of processor time")
 
 
-def called(bench: Bench, tool: str) -> None:
+def called(bench: Bench, tool: str, name: str) -> None:
     """Runs the hook once; without a tool, Python alone."""
-    event = {"session_id": "bench", "cwd": str(bench.project), "hook_event_name": "PreToolUse", "tool_name": tool}
+    event = {"session_id": "bench", "cwd": str(bench.project), "hook_event_name": name, "tool_name": tool}
     words = ["-P", "-c", bench.program, "hook", "claude-code"] if tool else ["-c", "pass"]
     argv = [sys.executable, *words]
     subprocess.run(argv, input=json.dumps(event), cwd=bench.project, env=bench.environment, text=True, check=True)
 
 
-def measured(calls: int, call: Callable[[], None], change: Path | None) -> tuple[float, float]:
+def measured(
+    calls: int, call: Callable[[], None], change: Path | None, then: Callable[[], None] | None
+) -> tuple[float, float]:
     """Returns the median of the time and of the processor time that a call takes; a watcher's own is not in it."""
     call()
     times, used = [], []
@@ -134,6 +138,8 @@ def measured(calls: int, call: Callable[[], None], change: Path | None) -> tuple
         times.append(time.perf_counter() - begun)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        if then is not None:
+            then()
     return statistics.median(times), statistics.median(used)
 
 

@@ -135,7 +135,8 @@ class Workbench:
             self.observer.watch(vault.directory)
         report = self.counted("reading")
         count = None if report is None else lambda done: report(done, None)
-        scanned = self.observer.scan(cache, sink, count, by_name, with_git=with_git)
+        base = vault.checkpoints.current if exists else None
+        scanned = self.observer.scan(cache, sink, count, by_name, with_git=with_git, base=base)
         named = self.settings.capture.naming(by_name).by_name
         return Look(*scanned, vault.objects if exists else NO_STORE, named)
 

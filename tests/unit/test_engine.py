@@ -86,6 +86,23 @@ def test_parent_is_the_position_and_files_changed_is_against_it(ws, project):
     assert three.files_changed == ("c",)
 
 
+def test_nothing_changed_after_an_undo_whatever_became_of_the_memory(ws, project, store):
+    """What is remembered of the workspace is disposable: without it, the usual permissions are those of the position."""
+    put(project, "a", "1")
+    (project / "a").chmod(0o600)
+    ws.save("one")
+    for name in ("b", "c", "d"):
+        put(project, name, "1")
+        (project / name).chmod(0o644)
+    ws.save("two")
+    put(project, "b", "2")
+    ws.save("three")
+    ws.undo()
+    ws.close()
+    (store / "cache").unlink()
+    assert ws.save(if_changed=True, context={"saved_by": "mcp"}) is None
+
+
 def test_if_changed_saves_only_what_changed_since_the_position(ws, project):
     put(project, "a", "1")
     first = ws.save(if_changed=True)

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -123,7 +124,7 @@ def test_a_command_that_a_watcher_answers_imports_next_to_nothing(saved):
         )
     assert done.stdout.startswith(b"saved")
     loaded = set(done.stderr.decode().split("\n"))
-    assert loaded == {"__future__", "_socket", "mulligan", "mulligan.cli", "mulligan.cli.thin", "mulligan.errors"}
+    assert loaded == {"__future__", "_socket", "mulligan", "mulligan.cli", "mulligan.cli.thin"}
 
 
 def test_settings_that_change_count_from_the_next_command_on(saved, private_home):
@@ -211,6 +212,22 @@ def test_there_is_one_watcher_and_it_ends_when_told(saved):
         assert cli("watch", "--stop", cwd=saved).stdout == "The watcher ended.\n"
     assert cli("watch", "--stop", cwd=saved).stdout == "No watcher runs here.\n"
     assert cli_json("watch", "--status", cwd=saved)["watcher"]["running"] is False
+
+
+def test_a_watcher_that_cannot_notice_changes_says_so_when_it_starts(saved, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("from mulligan.safefs import inotify\ninotify._WATCHABLE = {}\n")
+    odd = {"PYTHONPATH": f"{tmp_path}:{plain_environment()['PYTHONPATH']}"}
+    started = cli("watch", "--background", cwd=saved, **odd)
+    try:
+        assert "watches this workspace from now on" in started.stdout
+        assert started.stderr.startswith("Changes cannot be noticed here, so every look is at every file: ")
+        assert "file system" in started.stderr
+    finally:
+        cli("watch", "--stop", cwd=saved)
+    try:
+        assert "file system" in cli_json("watch", "--background", cwd=saved, **odd)["watcher"]["reason"]
+    finally:
+        cli("watch", "--stop", cwd=saved)
 
 
 def test_a_workspace_without_a_checkpoint_has_nothing_to_watch(project):
@@ -380,16 +397,66 @@ def wait_until(happened: Callable[[], bool]) -> None:
 
 
 def test_who_interrupts_a_command_is_told_so(saved):
+    with watched(saved):
+        path = socket_of(saved)
+    with socket.socket(socket.AF_UNIX) as busy:  # a watcher that has no time yet
+        busy.bind(path)
+        busy.listen()
+        client = subprocess.Popen(mulligan_argv("undo"), cwd=saved, env=plain_environment(), stderr=subprocess.PIPE)
+        link, _ = busy.accept()
+        client.send_signal(signal.SIGINT)
+        said = client.communicate(timeout=60)[1]
+        link.close()
+    os.unlink(path)
+    assert (client.returncode, said[:24]) == (130, b"mulligan: Interrupted. W")
+
+
+@pytest.mark.parametrize("words", [["save", "by itself"], ["hook", "claude-code"]])
+def test_what_a_stopped_watcher_does_not_begin_is_done_without_it(saved, words):
     with watched(saved) as process:
         process.send_signal(signal.SIGSTOP)
-        client = subprocess.Popen(mulligan_argv("undo"), cwd=saved, env=plain_environment(), stderr=subprocess.PIPE)
         try:
-            wait_until(lambda: holds_a_socket(client.pid))
-            client.send_signal(signal.SIGINT)
-            said = client.communicate(timeout=60)[1]
+            done = subprocess.run(
+                mulligan_argv(*words), cwd=saved, env=plain_environment(), input=hook_event(saved), text=True,
+                capture_output=True, check=True,
+            )  # fmt: skip
         finally:
             process.send_signal(signal.SIGCONT)
-    assert (client.returncode, said[:24]) == (130, b"mulligan: Interrupted. W")
+        assert done.stderr == ""
+    newest = cli_json("log", "-n", "1", cwd=saved)["checkpoints"][0]
+    assert newest["files_changed"] == ["src/new.py"]
+
+
+class Silent:
+    """A connection to a process that does not answer."""
+
+    def __init__(self, process: int) -> None:
+        self.asked, self.process = 0, process
+
+    def settimeout(self, _: float) -> None:
+        pass
+
+    def recv(self, _: int) -> bytes:
+        self.asked += 1
+        raise TimeoutError
+
+    def getsockopt(self, *_: int) -> bytes:
+        return struct.pack("3i", self.process, os.geteuid(), 0)
+
+
+def test_a_stopped_watcher_is_found_out_at_the_first_look_and_a_busy_one_is_waited_for():
+    program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        stopped, busy = Silent(program.pid), Silent(os.getpid())
+        program.send_signal(signal.SIGSTOP)
+        wait_until(lambda: thin.is_stopped(stopped))
+        assert not thin._is_ready(stopped) and stopped.asked == 1
+        assert not thin._is_ready(busy) and busy.asked == 20
+        with pytest.raises(thin.Stopped):  # one that had begun
+            thin._receive(stopped, 4)
+    finally:
+        program.kill()
+        program.communicate()
 
 
 def hook_event(project: Path, tool: str = "Edit") -> str:

@@ -127,6 +127,11 @@ class Context:
         return settings.resolve(root, store=self._store, wait=self._wait, environ=self.environ)
 
     @property
+    def is_told_where(self) -> bool:
+        """Whether `-C` or `--store` says which workspace it is about."""
+        return bool(self._directory or self._store)
+
+    @property
     def workspace(self) -> Workspace:
         """The workspace, opened."""
         if self._opened is None:

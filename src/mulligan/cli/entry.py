@@ -146,7 +146,7 @@ def _keep_warm(context: Context, name: str) -> None:
     """Starts a watcher for the commands to come, where the user's configuration wants it; nobody waits for it."""
     try:
         if context.environ.get("MULLIGAN_WATCH") not in NO_START and context.wants_watcher(name):
-            from mulligan.cli.commands.watch import start
+            from mulligan.cli.background import start
             from mulligan.cli.serving import IDLE, keep_warm
 
             if keep_warm(context.settings, dict(context.environ)):

@@ -29,7 +29,10 @@ _WITH_VALUE = ("-C", "--store", "--wait")
 _VARIABLES = ("HOME", "XDG_", "MULLIGAN_", "NO_COLOR", "TERM", "TMPDIR", "CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR",
               "CURSOR_PROJECT_DIR")  # fmt: skip
 LARGEST_REQUEST = 1 << 20
+# A watcher that works for somebody else is waited for; one that is stopped (Ctrl-Z, SIGSTOP) is found out at each look.
 _READY_WAIT = 5.0
+_LOOK = 0.25
+_MOST_STOPPED = 8
 _INPUT_WAIT = 2_000  # milliseconds; the watcher waits a little longer for it
 _NUMBER = 4
 _SO_PEERCRED = 17
@@ -270,12 +273,38 @@ def peer_of(link: socket) -> int:
     return int.from_bytes(found[4:8], sys.byteorder)
 
 
+def is_stopped(link: socket) -> bool:
+    """Returns whether the process at the other end is stopped: it is there, and answers nobody."""
+    process = int.from_bytes(link.getsockopt(1, _SO_PEERCRED, 12)[:4], sys.byteorder)
+    try:
+        with open(f"/proc/{process}/stat", "rb") as found:
+            return found.read().rpartition(b")")[2].split()[0] in {b"T", b"t"}
+    except (OSError, IndexError):
+        return False  # it ended, or this system does not tell
+
+
+class Stopped(OSError):
+    """The watcher is stopped, and would keep whoever waits for it for ever."""
+
+
+def _is_ready(link: socket) -> bool:
+    """Waits until a watcher is ready."""
+    link.settimeout(_LOOK)
+    for _ in range(int(_READY_WAIT / _LOOK)):
+        try:
+            return link.recv(1) == READY
+        except TimeoutError:
+            if is_stopped(link):
+                return False  # nothing was begun there
+    return False
+
+
 def _order(link: socket, command: str, words: list[str], environ: dict[str, str]) -> int | None:
     request = pack(_request(words, environ))
     if len(request) > LARGEST_REQUEST:
         return None
     link.sendall(request)
-    if _receive(link, 1) != READY:
+    if not _is_ready(link):
         return None
     data, whole = _event() if command == "hook" and len(words) == 2 else (b"", True)
     if not whole:
@@ -283,11 +312,14 @@ def _order(link: socket, command: str, words: list[str], environ: dict[str, str]
         return None
     begun = False
     try:
+        link.settimeout(_READY_WAIT)
         link.sendall(GO + len(data).to_bytes(_NUMBER, "big") + data)
         begun = True
-        link.settimeout(None)
+        link.settimeout(_LOOK)
         size = int.from_bytes(_receive(link, _NUMBER), "big")
         answer = unpack(_receive(link, size))
+    except Stopped:
+        return _stopped_over_it(words)
     except (OSError, ValueError):
         return _cut_short(command, data, begun=begun)
     if answer[0] != DONE:
@@ -330,9 +362,16 @@ def _request(words: list[str], environ: dict[str, str]) -> list[bytes]:
 
 
 def _receive(link: socket, size: int) -> bytes:
-    parts, left = [], size
+    parts, left, stopped = [], size, 0
     while left:
-        part = link.recv(min(left, 1 << 20))
+        try:
+            part = link.recv(min(left, 1 << 20))
+        except TimeoutError:
+            # It works for as long as it takes. Stopped over its work, it holds the store: nobody else could do it.
+            stopped = stopped + 1 if is_stopped(link) else 0
+            if stopped >= _MOST_STOPPED:
+                raise Stopped from None
+            continue
         if not part:
             raise OSError("the watcher ended")
         parts.append(part)
@@ -351,6 +390,13 @@ def _cut_short(command: str, data: bytes, *, begun: bool) -> int | None:
         b" short.\nhint: See where you are: mulligan status; mulligan log\n",
     )
     return 1
+
+
+def _stopped_over_it(words: list[str]) -> int:
+    from mulligan.errors import Busy
+
+    said = "The watcher is stopped (Ctrl-Z, SIGSTOP) while it works on this, and ends it when it goes on."
+    return _explained(Busy(said, hint="Let it go on: fg, or kill -CONT; which process: mulligan watch --status"), words)
 
 
 def _give_back(data: bytes, rest: io.RawIOBase | None = None) -> None:

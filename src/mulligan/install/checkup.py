@@ -55,6 +55,9 @@ def _problem(agent: str, files: list[str], home: Home, heard: float | None) -> s
     gone = [path for file in files if (path := _missing_python(file))]
     if gone:
         return f"{gone[0]} is gone, so the hooks do nothing. Again: mulligan install {agent}"
+    idle = [file for file in files if agent == "git" and not os.access(file, os.X_OK)]
+    if idle:
+        return f"{idle[0]} may not be executed, so git does not run it. Again: chmod +x {idle[0]}"
     untrusted = [event for file in files for event in codex_untrusted(file, home)] if agent == "codex" else []
     if untrusted:
         return (

@@ -62,8 +62,15 @@ class Wiring:
         with _told(to):
             text = _read(to)
             wanted = edit.put(text, Here(executable, os.path.dirname(to.directory)))
-        action = CREATE if text is None else UNCHANGED if text == wanted else UPDATE
-        return Planned(to, Step(to.directory, action), wanted, edit.executable and text is None)
+            idle = edit.executable and text is not None and not os.access(to.directory, os.X_OK)
+            if idle and text is not None and edit.take(text, executable) is not None:
+                raise UserError(
+                    f"{to.directory} may not be executed, so git does not run it, and would not run our part of it."
+                    " It was left alone, and nothing was written.",
+                    hint=f"If it shall run again: chmod +x {to.directory}; if not, move it away",
+                )
+        action = CREATE if text is None else UNCHANGED if text == wanted and not idle else UPDATE
+        return Planned(to, Step(to.directory, action), wanted, edit.executable and (text is None or idle))
 
     def _taken(self, to: Destination, edit: Edit, executable: str) -> Iterator[Planned]:
         with _told(to):

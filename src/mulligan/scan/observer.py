@@ -152,8 +152,13 @@ class Observer:
         by_name: Iterable[str] = (),
         *,
         with_git: bool = True,
+        base: Callable[[], Any] | None = None,
     ) -> tuple[Scan, GitState | None, dict[str, Any]]:
-        """Returns the workspace as it is (`by_name` too), where its git repository stands, and what to remember about that."""
+        """
+        Returns the workspace as it is (`by_name` too), where its git repository stands, and what to remember about that.
+
+        `base` tells the entry whose usual permission bits count where nothing is remembered: by others, nothing would equal it.
+        """
         note = self._note(cache)
         with _open_root(self._settings.workspace) as root:
             repo = self._repository()
@@ -164,7 +169,9 @@ class Observer:
                     sink or HashOnly(), settle=sink is not None, progress=progress,
                     index_changed=scope.tracked.key.hex() != note.get("index", ""), compiled=self._settings.compiled,
                 )  # fmt: skip
-                defaults = Defaults(*note["defaults"]) if "defaults" in note else _usual(root)
+                held = base() if base is not None and "defaults" not in note else None
+                usual = note.get("defaults") or (held.defaults if held is not None else None)
+                defaults = Defaults(*usual) if usual else _usual(root)
                 scan = _run(
                     self._scanner(root, scope, cache, defaults, options, guests=guests), self._settings.workspace
                 )

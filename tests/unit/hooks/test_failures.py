@@ -172,3 +172,18 @@ def test_destructive_commands_are_saved_told_or_asked_about(project, private_hom
         assert (bool(said), bool(ask)) == {"off": (False, False), "save": (True, False), "ask": (False, True)}[policy]
         # Codex refuses to be asked: there the person is told.
         assert bool(answer("codex", command).message) == (policy != "off")
+
+
+@pytest.mark.parametrize(
+    "words", [["-C", "{project}", "hook", "claude-code"], ["hook", "-C", "{project}", "claude-code"]]
+)
+def test_a_hook_that_is_told_where_is_about_that_place_wherever_the_agent_stands(project, saved, tmp_path, words):
+    elsewhere = tmp_path / "elsewhere"
+    write(elsewhere, {"b.txt": "1\n"})
+    write(project, {"a.txt": "2\n"})
+    subprocess.run(
+        mulligan_argv(*[word.format(project=project) for word in words]), cwd=elsewhere, env=plain_environment(),
+        input=json.dumps(event(elsewhere)), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert cli_json("log", cwd=project)["checkpoints"][0]["files_changed"] == ["a.txt"]
+    assert not Path(settings.resolve(elsewhere).store).exists()

@@ -250,6 +250,31 @@ def test_a_plugin_of_somebody_else_is_left_alone(project):
     assert plugin.read_text() == "// mine\n"
 
 
+def test_a_git_hook_that_may_not_be_executed_is_left_alone_and_said(project):
+    """Git would pass over it, and our part with it; whoever took the permission away had a reason."""
+    git("init", "-q", cwd=project)
+    hook = project / ".git/hooks/post-merge"
+    hook.write_text("#!/bin/sh\nexit 0\n")
+    hook.chmod(0o644)
+    done = cli("install", "git", cwd=project)
+    assert done.returncode == 1 and "git does not run it" in done.stderr and "chmod +x" in done.stderr
+    assert hook.read_text() == "#!/bin/sh\nexit 0\n" and not (project / ".git/hooks/post-commit").exists()
+    hook.chmod(0o755)
+    install(project, "git")
+    hook.chmod(0o644)  # and afterwards, the doctor says it
+    wired = {each["agent"]: each["problem"] for each in cli_json("doctor", cwd=project, expect=0)["agents"]}
+    assert "git does not run it" in wired["git"]
+
+
+def test_a_git_hook_of_ours_alone_that_lost_its_permission_gets_it_back(project):
+    git("init", "-q", cwd=project)
+    install(project, "git")
+    hook = project / ".git/hooks/post-commit"
+    hook.chmod(0o644)
+    install(project, "git")
+    assert hook.stat().st_mode & 0o111
+
+
 def test_git_cannot_be_wired_up_for_everything(project):
     assert cli("install", "git", "--scope", "user", cwd=project).returncode == 1
     assert cli("install", "git", cwd=project).returncode == 1

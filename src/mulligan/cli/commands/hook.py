@@ -102,6 +102,8 @@ def _arm(seconds: float) -> None:
 def _open(context: Context, directory: str) -> Workspace:
     from mulligan import settings
 
+    if context.is_told_where:
+        return context.open(context.settings._replace(wait=WAIT))  # whoever wired it up knows better than the agent
     here = os.path.realpath(directory or ".")
     root = settings.find_workspace(here, context.environ)
     found = settings.resolve(root, wait=WAIT, environ=context.environ)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 import time
 from contextlib import suppress
 
 from mulligan.cli import serving
+from mulligan.cli.background import UNNOTICED, begin
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.interruption import interrupted_by_signals
@@ -72,13 +71,15 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         return _result("already", process)
     serving.prepare(place)
     if args.background:
-        return _result("started", _begin(context, args, place))
+        return _result("started", *begin(context, args.idle, place))
     return _serve(context, args, place)
 
 
-def _result(what: str, process: int) -> Result:
-    found: dict[str, Any] = {"watcher": {"running": bool(process), "process": process or None}}
-    return Result((what, process), lambda: found)
+def _result(what: str, process: int, unnoticed: str = "") -> Result:
+    found: dict[str, Any] = {"running": bool(process), "process": process or None}
+    if unnoticed:
+        found["reason"] = unnoticed
+    return Result((what, process, unnoticed), lambda: {"watcher": found})
 
 
 def _stop(place: serving.Place) -> bool:
@@ -90,35 +91,6 @@ def _stop(place: serving.Place) -> bool:
     return True
 
 
-def start(context: Context, *, idle: float, told: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
-    """Starts a watcher that outlives this command; what it says goes to `told`, which must stay open until it is ready."""
-    root, store = context.settings.workspace, context.settings.store
-    return subprocess.Popen(  # noqa: S603 - this very program
-        [sys.executable, "-m", "mulligan", "-C", root, "--store", store, "watch", "--idle", str(idle)],
-        cwd="/",
-        env=dict(context.environ),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=told,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def _begin(context: Context, args: argparse.Namespace, place: serving.Place) -> int:
-    """Starts a watcher and waits until clients can come; returns its process."""
-    context.close()
-    child = start(context, idle=args.idle, told=subprocess.PIPE)
-    said = child.stderr.readline() if child.stderr is not None else ""
-    process = serving.running(place)
-    if not process:
-        raise UserError(
-            f"The watcher ended right away ({said.strip() or 'without a word'}). Commands work without it.",
-            hint="See why: mulligan watch (stays in front)",
-        )
-    return process
-
-
 def _serve(context: Context, args: argparse.Namespace, place: serving.Place) -> Result:
     with serving.alone(place) as free:
         if not free:
@@ -126,18 +98,21 @@ def _serve(context: Context, args: argparse.Namespace, place: serving.Place) -> 
         server = serving.Server(context.workspace, place, idle=args.idle * 60)
 
         def ready() -> None:
+            watching = server.workspace.watch()
+            if not watching.active:
+                context.note(f"{UNNOTICED}{visible(watching.reason)}")
             context.note(f"Watching {visible(context.settings.workspace)}; Ctrl-C ends it.")
             context.err.stream.flush()
 
         # Ctrl-C is the usual end of a watcher in front.
         with suppress(KeyboardInterrupt), interrupted_by_signals():
             server.run(ready)
-    return Result(("ended", server.served), lambda: {"watcher": {"running": False, "process": None}})
+    return Result(("ended", server.served, ""), lambda: {"watcher": {"running": False, "process": None}})
 
 
 def render(context: Context, result: Result) -> None:
-    """Prints one line."""
-    what, number = result.value
+    """Prints one line, and why changes are not noticed where that is so."""
+    what, number, unnoticed = result.value
     lines = {
         "stopped": "The watcher ended.",
         "none": "No watcher runs here.",
@@ -147,3 +122,5 @@ def render(context: Context, result: Result) -> None:
         "ended": f"Ended after {count(number, 'command')}.",
     }
     context.out.line(lines[what])
+    if unnoticed:
+        context.note(f"{UNNOTICED}{visible(unnoticed)}")

@@ -1,0 +1,45 @@
+"""A watcher in a process of its own, started by a command that goes on, or ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from mulligan.cli import serving
+from mulligan.cli.context import Context
+from mulligan.errors import UserError
+
+#: What a watcher says where it cannot notice changes, before the reason.
+UNNOTICED = "Changes cannot be noticed here, so every look is at every file: "
+
+
+def start(context: Context, *, idle: float, told: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
+    """Starts a watcher that outlives this command; what it says goes to `told`, which must stay open until it is ready."""
+    root, store = context.settings.workspace, context.settings.store
+    return subprocess.Popen(  # noqa: S603 - this very program
+        [sys.executable, "-m", "mulligan", "-C", root, "--store", store, "watch", "--idle", str(idle)],
+        cwd="/",
+        env=dict(context.environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=told,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def begin(context: Context, idle: float, place: serving.Place) -> tuple[int, str]:
+    """Starts a watcher and waits until clients can come; returns its process, and why it notices no changes if so."""
+    context.close()
+    child = start(context, idle=idle, told=subprocess.PIPE)
+    said = child.stderr.readline() if child.stderr is not None else ""
+    unnoticed = ""
+    if said.startswith(UNNOTICED) and child.stderr is not None:
+        unnoticed, said = said.removeprefix(UNNOTICED).strip(), child.stderr.readline()
+    process = serving.running(place)
+    if not process:
+        raise UserError(
+            f"The watcher ended right away ({said.strip() or 'without a word'}). Commands work without it.",
+            hint="See why: mulligan watch (stays in front)",
+        )
+    return process, unnoticed
