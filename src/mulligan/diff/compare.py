@@ -80,10 +80,8 @@ def _tree_id(entry: TreeEntry | None) -> bytes | None:
 def _differing(
     old: list[TreeEntry], new: list[TreeEntry]
 ) -> Iterator[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
-    left = {entry.name: entry for entry in old}
-    for after in new:
-        before = left.pop(after.name, None)
-        if before != after:
-            yield after.name, before, after
-    for before in left.values():
+    gone = {entry.name: entry for entry in sorted(set(old).difference(new))}
+    for after in sorted(set(new).difference(old)):
+        yield after.name, gone.pop(after.name, None), after
+    for before in gone.values():
         yield before.name, before, None

@@ -35,11 +35,13 @@ _CHANGED = "changed during the restore"
 class Seen(Protocol):
     """What a scan remembers of a path."""
 
-    def glance(self, path: bytes) -> Stat | None:
-        """Returns the stat fields it had: enough to go on, where the displaced file is looked at afterwards."""
+    def memory_of(self, path: bytes) -> tuple[Stat | None, Stat | None]:
+        """
+        Returns the stat fields it had, and again those that prove a file unchanged.
 
-    def trusted_stat(self, path: bytes) -> Stat | None:
-        """Returns stat fields that prove a file unchanged; None for one whose bytes must be compared."""
+        The first are enough to go on, where the displaced file is looked at afterwards; the second are None for a file whose
+        bytes must be compared.
+        """
 
 
 @dataclass
@@ -76,7 +78,7 @@ class Executor:
         self._stage = Stage({}, {}, {})
         self._outcome = Outcome()
         self._touched: set[bytes] = set()
-        self._glances: dict[bytes, Stat | None] = {}
+        self._memories: dict[bytes, tuple[Stat | None, Stat | None]] = {}
 
     # -- before ---------------------------------------------------------------------------------
 
@@ -107,11 +109,18 @@ class Executor:
             return True  # a directory that was not worth capturing is there already
         return stands(directory, _name(action), action.before, self._glance(action.path))
 
-    def _glance(self, path: bytes) -> Stat | None:
+    def _memory_of(self, path: bytes) -> tuple[Stat | None, Stat | None]:
         """Asked several times of each path: before anything changes, right before it changes, and when it has."""
-        if path not in self._glances:
-            self._glances[path] = self._seen.glance(path)
-        return self._glances[path]
+        found = self._memories.get(path)
+        if found is None:
+            found = self._memories[path] = self._seen.memory_of(path)
+        return found
+
+    def _glance(self, path: bytes) -> Stat | None:
+        return self._memory_of(path)[0]
+
+    def _proof(self, path: bytes) -> Stat | None:
+        return self._memory_of(path)[1]
 
     def tidy(self) -> set[int]:
         """After a crash: removes each temporary whose bytes are held elsewhere, else puts it in sight; returns those that stay."""
@@ -201,7 +210,7 @@ class Executor:
                 self._done(action)
             return
         parent.rename_away(name, temporary, to=stage)
-        if not stands(stage, temporary, action.before, self._seen.trusted_stat(action.path), moved=True):
+        if not stands(stage, temporary, action.before, self._proof(action.path), moved=True):
             self._put_back(number, action, parent, stage)
             return
         self._throw_away(action, stage, temporary)
@@ -311,7 +320,7 @@ class Executor:
         parent, name = self._handles.get(parent_of(action.path)), _name(action)
         if action.after is None:
             return
-        if stands(parent, name, action.before, self._seen.trusted_stat(action.path)):
+        if stands(parent, name, action.before, self._proof(action.path)):
             status = parent.stat(name)
             if is_shared(status) or not parent.chmod(name, action.after.perm, inode=status.st_ino):
                 self._keep(action.path, _CHANGED)
@@ -358,7 +367,7 @@ class Executor:
         except OSError as error:
             if error.errno not in NO_FLAGS:
                 raise
-            if not stands(parent, name, action.before, self._seen.trusted_stat(action.path)):
+            if not stands(parent, name, action.before, self._proof(action.path)):
                 self._already(number, action, parent, stage)  # nobody looks at it afterwards, so a glance is not enough
                 return
             # RACE: without an exchange, bytes written between the look above and this rename are lost.
@@ -372,7 +381,7 @@ class Executor:
             )
             self._verify(number, action, parent)
             return
-        if stands(stage, temporary, action.before, self._seen.trusted_stat(action.path), moved=True):
+        if stands(stage, temporary, action.before, self._proof(action.path), moved=True):
             self._throw_away(action, stage, temporary)
             self._verify(number, action, parent)
             return

@@ -137,8 +137,6 @@ def _awaits(handles: Handles, layout: Layout, action: Action) -> bool:
 class _Unseen:
     """After a crash nothing is remembered: every path is compared by its bytes."""
 
-    def glance(self, _: bytes) -> None:
+    def memory_of(self, _: bytes) -> tuple[None, None]:
         """Knows nothing."""
-
-    def trusted_stat(self, _: bytes) -> None:
-        """Knows nothing."""
+        return None, None

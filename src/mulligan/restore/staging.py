@@ -25,6 +25,7 @@ from mulligan.safefs import seam
 from mulligan.safefs.attributes import attribute_names, copy_attribute, copy_owner, owner_of, plain_owner
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import sync, sync_filesystem
+from mulligan.safefs.flushing import Flusher
 from mulligan.safefs.room import free_bytes
 from mulligan.safefs.trouble import FULL
 
@@ -33,6 +34,9 @@ _SYNC_EACH = 16
 _AT_ONCE = 1 << 20
 _HELD = 16 << 20
 _PRIVATE = 0o600
+# After so many files progress is shown, and after so many those that are there begin to be written out.
+_SHOWN, _BATCH = 128, 256
+_FILES = "the restored files"
 
 Progress = Callable[[int, int], None]
 Places = Sequence[tuple[int, Action]]
@@ -85,19 +89,22 @@ class Stager:
         each = len(places) <= _SYNC_EACH
         try:
             self._check_room(places, skip_damaged=skip_damaged)
-            for done, (number, action) in enumerate(places):
-                try:
-                    stage.inodes[number] = self._one(number, action, durable=each)
-                except StoreDamaged:
-                    if not skip_damaged:
-                        raise
-                    stage.skipped[number] = "damaged in the store"
-                    self._unlink(number, action)
-                if progress is not None and not done & 127:
-                    progress(done, len(places))
+            with Flusher(self._root, _FILES) as flusher:
+                for done, (number, action) in enumerate(places):
+                    try:
+                        stage.inodes[number] = self._one(number, action, durable=each)
+                    except StoreDamaged:
+                        if not skip_damaged:
+                            raise
+                        stage.skipped[number] = "damaged in the store"
+                        self._unlink(number, action)
+                    if progress is not None and not done % _SHOWN:
+                        progress(done, len(places))
+                    if not (done + 1) % _BATCH:
+                        flusher.nudge()
             self._held.clear()
             if places and not each:
-                sync_filesystem(self._root, "the restored files")
+                sync_filesystem(self._root, _FILES)
         except OSError as error:
             raise _refusal(error) from error
         return stage
@@ -181,9 +188,9 @@ class Stager:
         owner = self._plain_owner(action.path) if replaces else None
         # What takes nothing over has its permission bits from the start, which saves a call; all else is its owner's alone.
         bare = node.perm > 0o777 or (replaces and owner is None)
-        fd = self._create(directory, name, _PRIVATE if bare else node.perm)
+        fd, made = self._create(directory, name, _PRIVATE if bare else node.perm)
         try:
-            if owner is not None and owner != owner_of(fd) and not bare:
+            if owner is not None and owner != (made.st_uid, made.st_gid) and not bare:
                 bare = True
                 seam.calls.fchmod(fd, _PRIVATE)
             for chunk in self._content(node.oid):
@@ -194,17 +201,17 @@ class Stager:
                 seam.calls.fchmod(fd, node.perm)
             if durable:
                 sync(fd, to_text(action.path))
-            return os.fstat(fd).st_ino
+            return made.st_ino
         finally:
             seam.calls.close(fd)
 
     @staticmethod
-    def _create(directory: Directory, name: bytes, mode: int) -> int:
+    def _create(directory: Directory, name: bytes, mode: int) -> tuple[int, os.stat_result]:
         try:
-            return directory.create(name, mode)
+            return directory.made(name, mode)
         except FileExistsError:  # an earlier attempt of this very restore
             directory.unlink(name)
-            return directory.create(name, mode)
+            return directory.made(name, mode)
 
     def _plain_owner(self, path: bytes) -> tuple[int, int] | None:
         """Returns the owner of a file that has nothing else to hand over."""

@@ -130,15 +130,20 @@ class Directory:
 
     def create(self, name: bytes, mode: int = 0o600) -> int:
         """Creates a new file with exactly this mode, whatever the umask, and returns its descriptor."""
+        return self.made(name, mode)[0]
+
+    def made(self, name: bytes, mode: int) -> tuple[int, os.stat_result]:
+        """Creates a new file as `create` does; returns its status too (but for the mode, where the umask had its say)."""
         fd = seam.calls.open(name, CREATE_FLAGS, mode, dir_fd=self.fd)
         try:
-            if stat.S_IMODE(os.fstat(fd).st_mode) != mode:  # to set what is set already would be another write
+            status = os.fstat(fd)
+            if stat.S_IMODE(status.st_mode) != mode:  # to set what is set already would be another write
                 seam.calls.fchmod(fd, mode)
         except BaseException:
             seam.calls.close(fd)
             self.unlink(name, missing_ok=True)
             raise
-        return fd
+        return fd, status
 
     def mkdir(self, name: bytes, mode: int = 0o700) -> None:
         """Makes a directory with exactly this mode, whatever the umask."""

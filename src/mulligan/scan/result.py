@@ -189,7 +189,8 @@ class Scan:
         if found is None:
             return None
         path, record, is_new = found
-        found_entries = [TreeEntry(*entry) for entry in entries(record)]
+        make = tuple.__new__  # as `TreeEntry(*entry)` does, in a third of the time
+        found_entries = [make(TreeEntry, entry) for entry in entries(record)]
         for name in record.dirs:
             below = join(path, name)
             fresh = self.records.get(below) if is_new else None
@@ -200,17 +201,14 @@ class Scan:
         # What a plan is made from must be what the checkpoint holds: a record that is not, is not used.
         return found_entries if is_new or object_id(TREE, encode_tree(found_entries)) == oid else None
 
-    def glance(self, path: bytes) -> Stat | None:
-        """Returns the stat fields that a captured file had."""
+    def memory_of(self, path: bytes) -> tuple[Stat | None, Stat | None]:
+        """Returns the stat fields that a captured file had, and again where they prove it unchanged: it was not too young for that."""
         found = self.entry(path)
-        return found[0] if found is not None else None
-
-    def trusted_stat(self, path: bytes) -> Stat | None:
-        """Returns stat fields that prove a file unchanged; None for one too young for that, whose bytes must be compared."""
-        if path in self.observed or path in self.observed_before:
-            return None
-        found = self.entry(path)
-        return found[0] if found is not None and not found[0].is_unproven else None
+        if found is None:
+            return None, None
+        stat = found[0]
+        young = stat.is_unproven or path in self.observed or path in self.observed_before
+        return stat, None if young else stat
 
     def not_captured(self) -> list[NotCaptured]:
         """Returns what is not in the trees, sorted by path."""

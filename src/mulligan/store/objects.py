@@ -315,22 +315,24 @@ class ObjectStore:
         small = (pack for pack in self._packs.values() if pack.index.count <= _SMALL and pack is not first)
         return [first, *found, *(pack for pack in small if pack.index.find(oid) >= 0)]
 
-    def _first(self, oid: bytes) -> Pack | None:
+    def _first(self, oid: bytes) -> tuple[Pack, int] | None:
+        """Returns a pack that holds an object, and the object's position there."""
         found = self._small.get(oid)
         if found is not None:
-            return found
+            return found, found.index.find(oid)
         for at, pack in enumerate(self._large):
-            if pack.index.find(oid) >= 0:
+            if (position := pack.index.find(oid)) >= 0:
                 # Neighbours are asked for together: the pack that had this one probably has the next.
                 self._large[at], self._large[0] = self._large[0], pack
-                return pack
+                return pack, position
         return None
 
     def _each(self, oid: bytes, use: Callable[[Pack, int], T]) -> T:
         """Uses the first copy of an object that can be used, looking again at the directory if none can."""
-        if (pack := self._first(oid)) is not None:
+        if (first := self._first(oid)) is not None:
+            pack, position = first
             try:
-                return use(self.opened(pack), pack.index.offset(pack.index.find(oid)))
+                return use(self.opened(pack), pack.index.offset(position))
             except (Damaged, FileNotFoundError):
                 pass  # another copy may do, and if none does, the loop below says why
         self.refresh()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import stat
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 import mulligan
 from faults import ActsWhenStaged, Counting, FailsAlways
 from mulligan.safefs import seam
+from mulligan.safefs.seam import Calls
 from scenes import OLD, Scene, left_lying, state_of
 from tree import put
 
@@ -171,3 +174,121 @@ def test_few_descriptors_are_enough_for_many_directories(ws, project):
     with seam.using(Watching()):
         ws.restore("one")
     assert most - at_rest < 50
+
+
+def test_where_many_descriptors_may_be_had_no_directory_is_opened_more_than_twice(ws, project):
+    """Once to stage in it, and once more by its name, to notice one that was moved away."""
+    for number in range(30):
+        for name in ("f", "g"):
+            put(project, f"d{number}/{name}", "1")
+    ws.save("one")
+    for number in range(30):
+        for name in ("f", "g"):
+            put(project, f"d{number}/{name}", "2")
+    opened = Counter()
+
+    class Watching(Counting):
+        def open(self, name, flags, *rest, dir_fd=None):
+            if flags & os.O_DIRECTORY and not flags & os.O_TMPFILE & ~os.O_DIRECTORY and isinstance(name, bytes):
+                opened[name] += 1
+            return super().open(name, flags, *rest, dir_fd=dir_fd)
+
+    with seam.using(Watching()):
+        ws.plan("one")
+        for_the_look = Counter(opened)
+        opened.clear()
+        ws.restore("one")
+    assert {opened[b"d%d" % number] - for_the_look[b"d%d" % number] for number in range(30)} <= {1, 2}
+
+
+def test_a_file_that_takes_nothing_over_is_made_with_its_bits_and_not_changed_again(ws, project):
+    for path, perm in (("a", 0o644), ("b", 0o600), ("c", 0o755), ("d", 0o444)):
+        put(project, path, "1").chmod(perm)
+    ws.save("one")
+    for path in "abcd":
+        (project / path).unlink()
+        put(project, path, "2")
+    with seam.using(Counting()) as calls:
+        ws.restore("one")
+    assert [stat.S_IMODE((project / path).stat().st_mode) for path in "abcd"] == [0o644, 0o600, 0o755, 0o444]
+    assert "fchmod" not in calls.seen
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077, 0o777])
+def test_a_restored_file_has_its_bits_whatever_the_umask(ws, project, umask):
+    put(project, "a", "1").chmod(0o664)
+    ws.save("one")
+    put(project, "a", "2").chmod(0o664)
+    before = os.umask(umask)
+    try:
+        ws.restore("one")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((project / "a").stat().st_mode) == 0o664
+
+
+def test_nobody_else_may_open_a_staged_file_before_it_has_what_it_takes_over(ws, project):
+    place = put(project, "a", "1")
+    ws.save("one")
+    put(project, "a", "2")
+    try:
+        os.setxattr(place, "user.note", b"mine")
+    except OSError:
+        pytest.skip("attributes cannot be set here")
+    seen = []
+
+    class Watching(Counting):
+        def write(self, fd, data):
+            if ".mulligan-" in os.readlink(f"/proc/self/fd/{fd}"):
+                seen.append(stat.S_IMODE(os.fstat(fd).st_mode))
+            return super().write(fd, data)
+
+    with seam.using(Watching()):
+        ws.restore("one")
+    assert seen == [0o600]
+    assert os.getxattr(place, "user.note") == b"mine"
+    assert stat.S_IMODE(place.stat().st_mode) == 0o644
+
+
+class Syncing(Counting):
+    """Fails the first sync of a whole file system, if it is told to."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        super().__init__()
+        self.fails = fails
+
+    def syncfs(self, fd: int) -> None:
+        self.meet("syncfs")
+        if self.fails and self.seen.count("syncfs") == 1:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        Calls.syncfs(self, fd)
+
+
+def many(ws, project):
+    for number in range(600):
+        put(project, f"f{number}", "1")
+    ws.save("one")
+    for number in range(600):
+        put(project, f"f{number}", "2")
+
+
+def test_the_last_sync_before_files_change_comes_after_the_last_was_staged(ws, project):
+    """Those in between only make it shorter."""
+    many(ws, project)
+    with seam.using(Syncing()) as calls:
+        ws.restore("one")
+    before = calls.seen[: calls.seen.index("exchange")]
+    assert before.count("syncfs") > 1
+    last = len(before) - before[::-1].index("syncfs")
+    assert before[:last].count("write") >= 600
+    assert {path.read_text() for path in project.glob("f*")} == {"1"}
+
+
+def test_a_sync_in_between_that_fails_is_not_asked_for_again(ws, project):
+    many(ws, project)
+    with seam.using(Syncing(fails=True)) as calls, pytest.raises(mulligan.DurabilityLost):
+        ws.restore("one")
+    assert calls.seen.count("syncfs") == 1
+    assert "exchange" not in calls.seen
+    assert {path.read_text() for path in project.glob("f*")} == {"2"}
+    assert left_lying(project) == []

@@ -29,6 +29,7 @@ def test_a_missing_object_is_named_everywhere(tmp_path):
         for ask in (
             lambda: store.read(missing, BLOB),
             lambda: store.kind_and_size(missing),
+            lambda: store.read_up_to(missing, 100),
             lambda: store.packed_size(missing),
             lambda: list(store.stream(missing)),
             lambda: store.read_tree(missing),
@@ -44,6 +45,24 @@ def test_kind_and_size_are_known_without_reading(tmp_path):
         writer.finish()
         assert store.kind_and_size(blob) == (BLOB, 70_000)
         assert store.kind_and_size(tree) == (TREE, 0)
+
+
+def test_a_blob_up_to_a_size_is_read_and_of_a_larger_one_the_size_is_told(tmp_path):
+    small, long = b"x" * 100, random.Random(2).randbytes(70_000)
+    with opened(tmp_path / "store") as store:
+        first, second = add_all(store, [small, long])
+        assert store.read_up_to(first, 100) == small
+        assert store.read_up_to(first, 99) == 100
+        assert store.read_up_to(second, 100) == 70_000
+        assert store.read_up_to(second, 70_000) == long
+
+
+def test_what_is_read_up_to_a_size_is_a_blob(tmp_path):
+    with opened(tmp_path / "store") as store, store.writer() as writer:
+        tree = writer.add(TREE, b"")
+        writer.finish()
+        with pytest.raises(StoreDamaged, match=tree.hex()):
+            store.read_up_to(tree, 100)
 
 
 def test_trees_are_parsed_and_kept(tmp_path):

@@ -1,0 +1,63 @@
+"""
+Writing out while more is written.
+
+A sync at the very end waits for everything at once, while the processor has nothing to do. A thread that asks for one now and
+then leaves little for the last, which stays the one that counts. A sync that failed is never asked for again: after it the
+disk may say yes to what it has dropped, so whoever waits for the thread is told.
+"""
+
+from __future__ import annotations
+
+from mulligan.errors import DurabilityLost
+from mulligan.model.typed import TYPE_CHECKING
+from mulligan.safefs.directory import Directory
+from mulligan.safefs.durable import sync_filesystem
+
+if TYPE_CHECKING:
+    from threading import Thread
+
+
+class Flusher:
+    """Writes out the file system of a directory in the background when it is told to; use it with `with`."""
+
+    def __init__(self, directory: Directory, what: str) -> None:
+        self._directory = directory
+        self._what = what
+        self._thread: Thread | None = None
+        self._lost: DurabilityLost | None = None
+
+    def __enter__(self) -> Flusher:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Waits for what is under way; raises DurabilityLost when the disk did not confirm something."""
+        if self._thread is not None:
+            self._thread.join()
+        if self._lost is not None:
+            raise self._lost
+
+    def nudge(self) -> None:
+        """Begins to write out what is there by now, unless that is under way, or there is no room for a thread."""
+        if self._lost is not None or (self._thread is not None and self._thread.is_alive()):
+            return
+        from threading import Thread
+
+        try:
+            # A descriptor of its own: what interrupts the wait for the thread may close the directory.
+            own = self._directory.child(b".")
+        except OSError:
+            return  # it would only have saved time
+        thread = Thread(target=self._run, args=(own,), daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # as many threads as there may be
+            own.close()
+        else:
+            self._thread = thread
+
+    def _run(self, directory: Directory) -> None:
+        with directory:
+            try:
+                sync_filesystem(directory, self._what)
+            except DurabilityLost as error:
+                self._lost = error
