@@ -248,9 +248,8 @@ class Workbench:
         vault = self.vault
         if budget.used(vault) + need <= self.settings.retention.budget:
             return []
-        keep = pinned | vault.needed()
         reused = [scan.cache.root_tree] if scan.cache.root_tree else []
-        return budget.make_room(vault, need, pinned=keep, extra=reused)
+        return budget.make_room(vault, need, pinned=pinned | vault.needed(), extra=reused)
 
     def trim(self, keep: int, match: Mapping[str, Any]) -> list[Entry]:
         """Deletes all but the newest `keep` checkpoints with these metadata, except what is in use; returns what went."""

@@ -20,12 +20,11 @@ from mulligan.model.objects import BLOB, object_id
 from mulligan.model.paths import parent_of
 from mulligan.model.plan import Action, Node
 from mulligan.safefs import seam
-from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular
+from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, fair_share_of_files
 from mulligan.safefs.durable import sync, sync_filesystem
 from mulligan.scan.record import Stat
 
-# A process may be allowed as few as 64 descriptors in all; where it may have many, no directory is opened twice.
-_OPEN_FEWEST, _OPEN_MOST, _OPEN_SHARE = 16, 1024, 8
+_OPEN_FEWEST, _OPEN_MOST = 16, 1024
 _SYNC_EACH = 16
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
@@ -36,7 +35,7 @@ class Handles:
     def __init__(self, root: Directory) -> None:
         self._root = root
         self._open: OrderedDict[bytes, Directory] = OrderedDict()
-        self._most = max(_OPEN_FEWEST, min(_OPEN_MOST, os.sysconf("SC_OPEN_MAX") // _OPEN_SHARE))
+        self._most = max(_OPEN_FEWEST, min(_OPEN_MOST, fair_share_of_files()))
 
     def get(self, path: bytes) -> Directory:
         """Returns an open directory; valid until many others were asked for."""

@@ -286,3 +286,8 @@ def append(directory: Directory, name: bytes, data: bytes) -> None:
 def random_name(size: int) -> str:
     """Returns hexadecimal text from the system's random bytes (the `secrets` module costs 8 ms to import)."""
     return os.urandom(size).hex()
+
+
+def fair_share_of_files() -> int:
+    """Returns how many files one part of the program may hold open: a process may be allowed as few as 64 in all."""
+    return os.sysconf("SC_OPEN_MAX") // 8
