@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import mulligan
 from checker import judge
+from mulligan.scan.secrets import secret_content
 from tools import git, sweep
 from tree import Node, contents, put, snapshot
 
@@ -29,7 +30,10 @@ SKIPPED = {"ignored", "ignored/log", "keep.skip", "base/side.skip", ".env"}
 
 paths = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map("/".join)
 sizes = st.sampled_from([0, 0, 0, 500, 80_000])
-bodies = st.builds(lambda body, more: body + b"line\n" * (more // 5), st.binary(max_size=20), sizes)
+# Hypothesis tries the constants that it finds in our source too; what begins like a key store is left out, as it should be.
+bodies = st.builds(lambda body, more: body + b"line\n" * (more // 5), st.binary(max_size=20), sizes).filter(
+    lambda body: not secret_content(body[:4096])
+)
 perms = st.sampled_from([0o644, 0o755, 0o600, 0o700, 0o640, 0o444])
 
 
@@ -103,7 +107,7 @@ class Timeline(RuleBasedStateMachine):
         Path(self.place(path)).write_bytes(body)
         os.chmod(self.place(path), perm)
 
-    @rule(number=st.integers(0, 99), body=st.binary(min_size=1, max_size=9))
+    @rule(number=st.integers(0, 99), body=st.binary(max_size=9).map(b"+".__add__))
     def append(self, number: int, body: bytes) -> None:
         if path := self.one_of(number, "file"):
             with open(self.place(path), "ab") as file:
