@@ -7,7 +7,7 @@ Python can recurse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from mulligan.diff.extent import Extent
 from mulligan.errors import MulliganError
@@ -55,17 +55,22 @@ def compare_trees(
     With `directories`, also every directory that exists on one side only. A file that became a directory is then one
     change that holds both; without `directories` it is the deletion of the file and the additions below it.
     """
-    found = []
-    for change in walk_changes(read_tree, old, new):
-        before, after = change.old, change.new
-        if _tree_id(before) is not None and _tree_id(after) is not None:
-            continue
-        if not directories:
-            before = None if _tree_id(before) is not None else before
-            after = None if _tree_id(after) is not None else after
-        if before is not None or after is not None:
-            found.append(Change(change.path, before, after))
+    found = [
+        change
+        for change in walk_changes(read_tree, old, new)
+        if _tree_id(change.old) is None or _tree_id(change.new) is None
+    ]
     found.sort(key=lambda change: change.path)
+    return found if directories else without_directories(found)
+
+
+def without_directories(changes: Iterable[Change]) -> list[Change]:
+    """Returns what `compare_trees` does of files and links alone, from what it returns with `directories`."""
+    found = []
+    for path, old, new in changes:
+        before, after = (None if _tree_id(entry) is not None else entry for entry in (old, new))
+        if before is not None or after is not None:
+            found.append(Change(path, before, after))
     return found
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 
-from mulligan.diff.compare import compare_trees
 from mulligan.errors import UnknownPath
 from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
 from mulligan.model.objects import MODE_DIR, MODE_LINK, TreeEntry
@@ -87,7 +86,7 @@ class _Draft:
 
     def contents(self, wanted: Callable[[bytes], bool]) -> None:
         """Plans what differs in the trees."""
-        for change in compare_trees(self.source.read_tree, self.scan.tree, self.target.files_tree, directories=True):
+        for change in self.source.changes(self.scan.tree, self.target.files_tree, directories=True):
             before = self.node_now(change.path, change.old)
             after = self.node_then(change.path, change.new, before)
             if not wanted(change.path):

@@ -56,7 +56,7 @@ def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change
     if scan.cache.root_tree == base.files_tree:
         found = [Change(path, _entry(path, old), _entry(path, new)) for path, old, new in scan.changes()]
     else:
-        found = compare_trees(source.read_tree, base.files_tree, scan.tree)
+        found = source.changes(base.files_tree, scan.tree)
     cover, shown = scan.cover(), []
     for change in found:
         hidden = cover.over(change.path) if change.new is None else None

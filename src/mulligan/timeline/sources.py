@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mulligan.diff.compare import Change
+from mulligan.diff.compare import Change, compare_trees, without_directories
 from mulligan.diff.extent import Extent
 from mulligan.errors import UserError
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, MODE_FILE, TREE, TreeEntry, object_id, parse_tree
@@ -51,6 +51,7 @@ class Source:
         self._scan = scan
         self._overlay = scan.objects if scan is not None else {}
         self._parsed: dict[bytes, list[TreeEntry]] = {}
+        self._compared: tuple[bytes, bytes, list[Change]] | None = None
 
     def read(self, oid: bytes, kind: bytes) -> bytes:
         """Returns an object's bytes."""
@@ -74,6 +75,15 @@ class Source:
             known = parse_tree(found[1]) if found is not None and found[0] == TREE else self._store.read_tree(oid)
         self._parsed[oid] = known
         return known
+
+    def changes(self, old: bytes, new: bytes, *, directories: bool = False) -> list[Change]:
+        """Returns what differs between two trees, as `compare_trees` does; the last two are compared once, for both ways."""
+        if self._compared is None or {old, new} != {*self._compared[:2]}:
+            self._compared = old, new, compare_trees(self.read_tree, old, new, directories=True)
+        first, _, found = self._compared
+        if first != old:
+            found = [Change(path, before, after) for path, after, before in found]
+        return found if directories else without_directories(found)
 
     def lookup(self, tree: bytes, path: bytes) -> TreeEntry | None:
         """Returns what stands at a path below a tree."""
