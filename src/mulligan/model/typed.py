@@ -3,7 +3,7 @@ What annotations and small values need of `typing`, without loading it.
 
 `typing` and its `NamedTuple` were a sixth of what a command imports: 4 ms for the module, and 0.17 ms for each class, most
 of it compiling annotations that nobody asks for. A type checker sees the originals. `NamedTuple` here makes the same kind
-of class (a tuple with names, defaults, `_replace`, `_asdict`, patterns and pickling), and its constructor on first use.
+of class (a tuple with names, defaults, `_replace`, `_asdict`, patterns and pickling), and its constructor when it is worth it.
 """
 
 from __future__ import annotations
@@ -58,16 +58,39 @@ else:
     class NamedTuple(metaclass=_Named):
         """Stands for `typing.NamedTuple`."""
 
+    # So many values of a class are made by hand: to make its constructor takes as long as to make fifty values.
+    _few = 4
+    _uses = {}
+
     def _first_use(cls, /, *args, **named):
-        """Makes the constructor of a class, puts it in this one's place, and uses it."""
+        """Makes one of a class's first values; the constructor, once it is worth it, takes this one's place."""
         home = next(base for base in cls.__mro__ if "_fields" in base.__dict__)
+        _uses[home] = _uses.get(home, 0) + 1
+        items = _arranged(home, args, named) if _uses[home] <= _few else None
+        if items is not None:
+            return tuple.__new__(cls, items)
+        return _constructor(home)(cls, *args, **named)  # it also says what is wrong with the arguments
+
+    def _arranged(home, args, named):
+        """Returns the items of a value in their order; None where something is missing or too much."""
+        items, used = list(args), 0
+        for field in home._fields[len(args) :]:
+            if field in named:
+                used += 1
+                items.append(named[field])
+            elif field in home._field_defaults:
+                items.append(home._field_defaults[field])
+        return items if len(items) == len(home._fields) and used == len(named) else None
+
+    def _constructor(home):
+        """Returns the constructor of a class, which it has from now on."""
         fields, defaults = ", ".join(home._fields), tuple(home._field_defaults.values())
         inside = f"{fields}," if fields else ""
         # The names are those of a class body, so identifiers; collections.namedtuple makes its constructor the same way.
         new = eval(f"lambda _cls, {fields}: _new(_cls, ({inside}))", {"_new": tuple.__new__, "__builtins__": {}})  # noqa: S307
         new.__name__, new.__qualname__, new.__defaults__ = "__new__", f"{home.__name__}.__new__", defaults
         home.__new__ = staticmethod(new)
-        return new(cls, *args, **named)
+        return new
 
     def _make(cls, items):
         """Returns a value of the items of a sequence."""

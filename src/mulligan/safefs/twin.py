@@ -40,6 +40,7 @@ class Twin:
         write_all(full, b"".join(number.to_bytes(_NUMBER, "little") for number in range(min(count, MOST_TASKS))))
         os.close(full)
         self._answer, answer = os.pipe()
+        self._has_answered = False
         maker = os.getpid()
         self.pid = os.fork()
         if not self.pid:
@@ -50,11 +51,12 @@ class Twin:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.pid:
+        if self.pid and not self._has_answered:
             with suppress(ProcessLookupError):
-                from signal import SIGKILL
+                from _signal import SIGKILL  # type: ignore[import-not-found]  # `signal` itself loads `enum`
 
                 os.kill(self.pid, SIGKILL)
+        if self.pid:
             self._wait()
         os.close(self._tasks)
         os.close(self._answer)
@@ -65,13 +67,13 @@ class Twin:
             yield int.from_bytes(number, "little")
 
     def answer(self) -> bytes | None:
-        """Waits for the twin and returns what it sent; None when it failed."""
+        """Waits for what the twin has to say and returns it; None when it failed. `with` waits for its end."""
         parts = []
         while part := os.read(self._answer, _CHUNK):
             parts.append(part)
-        self._wait()
         whole = b"".join(parts)
-        return whole[:-1] if whole.endswith(_WHOLE) else None
+        self._has_answered = whole.endswith(_WHOLE)
+        return whole[:-1] if self._has_answered else None
 
     def _wait(self) -> None:
         # A program around us may collect every child of its own accord.
@@ -86,6 +88,7 @@ class Twin:
             lock.let_go()
             seam.calls.close(self._answer)
             write_all(answer, work(self._while_needed(maker)) + _WHOLE)
+            seam.calls.close(answer)  # the maker goes on, while the system takes this process apart
             code = 0
         except BaseException:  # noqa: BLE001, S110 - no answer says it; the maker meets the same trouble and tells
             pass

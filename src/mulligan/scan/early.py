@@ -28,6 +28,7 @@ class Early:
         self._store = store
         self._root = root
         self._begun = begun
+        begun.is_kept = True
         self._at = time.monotonic()
 
     def is_fresh(self, store: Directory) -> bool:

@@ -124,6 +124,9 @@ class Glancing:
         self._device = os.fstat(root).st_dev
         self._size = max(_TASK, len(order) // MOST_TASKS + 1)
         self._twin: Twin | None = None
+        self.is_kept = (
+            False  # whether somebody closes it in the end, so that nobody waits for a process to be taken apart
+        )
         library = load(compiled) if len(order) >= _HELP_DIRECTORIES else None
         self.looking = library.look(root, order, [cache.packed(path) for path in order]) if library else None
         if self.looking is None and len(order) >= _SHARE_DIRECTORIES and can_twin():
@@ -133,14 +136,17 @@ class Glancing:
         """Helps to the end and returns 1 for each directory that is as it was, 0 for the others; once."""
         if self.looking is not None:
             return self.looking.answer()
-        twin, self._twin, size = self._twin, None, self._size
+        twin, size = self._twin, self._size
         if twin is None:
             return bytes(_each(self._root, self.cache, self.order, self._device))
         found = bytearray(len(self.order))
-        with twin:
+        try:
             for number in twin.tasks():
                 found[number * size : (number + 1) * size] = self._task(number)
             answer = twin.answer() or b""  # without one, its part goes the way of the walk
+        finally:
+            if not self.is_kept:
+                self.close()
         for at in range(0, len(answer), size + 4):
             number = int.from_bytes(answer[at : at + 4], "little")
             end = min((number + 1) * size, len(found))
