@@ -28,6 +28,8 @@ from bench.contestants.jujutsu import Jujutsu  # noqa: E402
 from bench.contestants.mulligan import (  # noqa: E402
     MulliganCommand,
     MulliganCompiled,
+    MulliganCompiledLibrary,
+    MulliganCompiledWatching,
     MulliganLibrary,
     MulliganWatched,
     MulliganWatching,
@@ -48,6 +50,8 @@ from bench.report import DOES_NOT_APPLY, Report, Section, as_json, markdown, tex
 KINDS: tuple[type[Contestant], ...] = (
     MulliganLibrary,
     MulliganWatching,
+    MulliganCompiledLibrary,
+    MulliganCompiledWatching,
     MulliganCommand,
     MulliganCompiled,
     MulliganWatched,
@@ -263,6 +267,8 @@ def _wrong(report: Report) -> bool:
         MulliganWatching.key,
         MulliganCommand.key,
         MulliganCompiled.key,
+        MulliganCompiledLibrary.key,
+        MulliganCompiledWatching.key,
         MulliganWatched.key,
         ShadowGit.key,
     }

@@ -43,8 +43,11 @@ class MulliganLibrary:
 
     def first(self) -> str:
         self.close()
-        self._open = _module().open(self.workspace, store=self.store)
+        self._open = self._opened()
         return self.save()
+
+    def _opened(self) -> Any:
+        return _module().open(self.workspace, store=self.store)
 
     def save(self) -> str:
         return str(self._open.save("checkpoint").id)
@@ -172,9 +175,43 @@ class MulliganWatching(MulliganLibrary):
 
     def first(self) -> str:
         self.close()
-        self._open = _module().open(self.workspace, store=self.store)
+        self._open = self._opened()
         self._open.watch()
         return self.save()
+
+
+class _Compiled(MulliganLibrary):
+    """The library with the part that `mulligan compile` builds, in a state directory of its own."""
+
+    @classmethod
+    def prepare(cls, peers: Path, /) -> str:
+        if shutil.which("cc") is None:
+            raise NotAvailable("there is no C compiler")
+        return super().prepare(peers)
+
+    def _opened(self) -> Any:
+        # The other contestants must not find what was built: neither by the environment nor beside their stores.
+        place = self.store.parent / "state/mulligan/compiled"
+        if not place.exists():
+            importlib.import_module("mulligan.cli.commands.compile").build(str(place), "cc")
+        settings = importlib.import_module("mulligan.settings").resolve(self.workspace, store=self.store)
+        return _module().Workspace(settings._replace(compiled=str(place)))
+
+
+class MulliganCompiledLibrary(_Compiled):
+    """The library in process with the compiled part; building it counts for nobody, as it is done once."""
+
+    key: ClassVar[str] = "mulligan-compiled-library"
+    title: ClassVar[str] = "mulligan, compiled part"
+    about: ClassVar[str] = "library in process after `mulligan compile`, workspace kept open; durable"
+
+
+class MulliganCompiledWatching(_Compiled, MulliganWatching):
+    """The same with `ws.watch()`."""
+
+    key: ClassVar[str] = "mulligan-compiled-watching"
+    title: ClassVar[str] = "mulligan, watching, compiled part"
+    about: ClassVar[str] = "library in process after `mulligan compile`, workspace kept open and watched; durable"
 
 
 class MulliganWatched(MulliganCommand):

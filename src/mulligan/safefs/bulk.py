@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import struct
 
-from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
+from mulligan.model.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,13 +29,8 @@ _ROOM = 8 << 20
 _ROOM_AHEAD = 64 << 20
 
 
-class Taken(NamedTuple):
-    """A file that was read: its id, its record (empty where only ids were wanted) with its CRC-32, and its stat fields."""
-
-    oid: bytes
-    record: bytes
-    crc: int
-    stat: bytes
+# A file that was read: its id, its record (empty where only ids were wanted), the CRC-32 of that, and its stat fields.
+Taken = tuple[bytes, bytes, int, bytes]
 
 
 def _memory(size: int) -> tuple[Any, memoryview]:
@@ -67,7 +62,7 @@ class Reader:
         )  # fmt: skip
         made = self._made
         return [
-            Taken(oid, made[at : at + length].tobytes(), crc, stat) if state == _DONE else None
+            (oid, made[at : at + length].tobytes(), crc, stat) if state == _DONE else None
             for state, crc, at, length, oid, stat in _ROW.iter_unpack(self._seen[: len(names) * _ROW.size])
         ]
 
@@ -115,7 +110,7 @@ class Ahead:
         start, end, made = self._first[number], self._first[number + 1], self._made
         rows = _ROW.iter_unpack(self._seen[start * _ROW.size : end * _ROW.size])
         return {
-            name: Taken(oid, made[at : at + length].tobytes(), crc, stat)
+            name: (oid, made[at : at + length].tobytes(), crc, stat)
             for name, (state, crc, at, length, oid, stat) in zip(self._names[number], rows, strict=True)
             if state == _DONE
         }

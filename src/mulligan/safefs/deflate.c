@@ -14,7 +14,7 @@
 #define WINDOW 32768
 #define LEAST_MATCH 4
 #define MOST_MATCH 258
-#define HASH_BITS 13
+#define HASH_BITS 12
 #define BLOCK_TOKENS 16384
 #define LITERALS 286
 #define DISTANCES 30
@@ -29,7 +29,7 @@ struct codes {
 };
 
 struct deflater {
-    uint32_t table[1 << HASH_BITS];  /* position + 1 of what had the hash last */
+    uint16_t table[1 << HASH_BITS];  /* the lower half of where the hash was last seen: small, so that it stays near */
     uint32_t tokens[BLOCK_TOKENS];   /* length << 16 | distance, or byte << 16 */
     uint32_t literals[288], distances[32];
     struct codes literal, distance;
@@ -446,11 +446,12 @@ ALWAYS_INLINE int has_room(const struct course *go, int direct) {
 ALWAYS_INLINE void go_on(struct deflater *self, struct course *given, int direct) {
     struct course go = *given;
     while (go.at < go.last && has_room(&go, direct)) {
-        /* Positions count from WINDOW + 1, so that an empty slot is too far away. */
-        uint32_t four = load32(go.at), here = (uint32_t)(go.at - go.from) + WINDOW + 1, *slot = &self->table[hash(four)];
-        uint32_t far = here - *slot;
+        /* Any place within the window may be asked whether it holds the same bytes: what the table says is a guess. */
+        uint32_t four = load32(go.at);
+        uint16_t here = (uint16_t)(go.at - go.from), *slot = &self->table[hash(four)];
+        uint32_t far = (uint16_t)(here - *slot);
         *slot = here;
-        if (far > WINDOW || load32(go.at - far) != four) {
+        if (far - 1 >= WINDOW || load32(go.at - far) != four) {
             /* Where nothing matches for long, nothing will: every second byte is not even looked up, then more. */
             uint32_t skip = go.misses++ >> 7;
             take_byte(self, &go, direct);
@@ -466,10 +467,10 @@ ALWAYS_INLINE void go_on(struct deflater *self, struct course *given, int direct
             self->literals[257 + length_symbols[length - 3].code]++;
             self->distances[distance_symbol(far)->code]++;
         }
-        self->table[hash(load32(go.at + 1))] = here + 1;
+        self->table[hash(load32(go.at + 1))] = (uint16_t)(here + 1);
         go.at += length, go.misses = 0;
         if (go.at < go.last)
-            self->table[hash(load32(go.at - 1))] = here + length - 1;
+            self->table[hash(load32(go.at - 1))] = (uint16_t)(here + length - 1);
     }
     while (go.at >= go.last && go.at < go.end && has_room(&go, direct))
         take_byte(self, &go, direct);

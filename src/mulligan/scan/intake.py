@@ -15,7 +15,7 @@ from mulligan.model.paths import join
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.compiled import load
 from mulligan.safefs.directory import Directory
-from mulligan.scan.reading import Sink, capture, fields
+from mulligan.scan.reading import Sink, capture
 from mulligan.scan.record import STAT, Stat, can_be_remembered
 from mulligan.scan.scope import Scope
 
@@ -68,33 +68,23 @@ class Intake:
         wanted = self._scope.has_includes and self._scope.included(join(above, name))
         return capture(directory, name, st, self.sink, check_secrets=not wanted, since=self._clock)
 
-    def many(self, directory: Directory, above: bytes, files: Files) -> dict[bytes, bytes]:
-        """Returns the ids of those of some files that could be read in one go; the others are to be captured each."""
-        done: dict[bytes, bytes] = {}
+    def many(self, directory: Directory, above: bytes, files: Files) -> dict[bytes, Taken]:
+        """Returns those of some files that could be read in one go; the others are to be captured each."""
+        done: dict[bytes, Taken] = {}
         if self._ahead is not None:
-            self._add(self._ahead.take(above), files, done)
+            ready = self._ahead.take(above)
+            # What was read ahead counts as far as the files still have the stat fields that they had.
+            done = {name: ready[name] for name, stat in _packed(files) if name in ready and ready[name][3] == stat}
             files = [(name, st) for name, st in files if name not in done]
-        if len(files) >= _FEW and self._has_help(len(files)):
+        if len(files) >= _FEW and self._has_help(len(files)) and self._reader is not None:
             for names, stats in _batches(files):
-                self._read_now(directory, names, stats, done)
-        self._count(len(done))
+                for name, taken in zip(names, self._reader.read(directory.fd, names, stats, self._clock), strict=True):
+                    if taken is not None:
+                        done[name] = taken
+        if done:
+            self.sink.add_records(done.values())
+            self._count(len(done))
         return done
-
-    def _read_now(self, directory: Directory, names: list[bytes], stats: list[bytes], done: dict[bytes, bytes]) -> None:
-        if self._reader is None:
-            return
-        for name, taken in zip(names, self._reader.read(directory.fd, names, stats, self._clock), strict=True):
-            if taken is not None:
-                self.sink.add_record(taken.oid, taken.record, taken.crc)
-                done[name] = taken.oid
-
-    def _add(self, ready: dict[bytes, Taken], files: Files, done: dict[bytes, bytes]) -> None:
-        """Takes what was read ahead, as far as the files still have the stat fields that they had."""
-        for name, st in files:
-            taken = ready.get(name)
-            if taken is not None and can_be_remembered(st.st_mtime_ns) and taken.stat == STAT.pack(*fields(st)):
-                self.sink.add_record(taken.oid, taken.record, taken.crc)
-                done[name] = taken.oid
 
     def read_ahead(self, root: Directory, most: int, files: Callable[[], Mapping[bytes, Sequence[bytes]]]) -> None:
         """Begins to read at most so many files, by directory in the order of the walk; asks for them where it can be done."""
@@ -120,20 +110,23 @@ class Intake:
             self._progress(self.read)
 
 
+def _packed(files: Files) -> Iterator[tuple[bytes, bytes]]:
+    pack = STAT.pack
+    for name, st in files:
+        if can_be_remembered(st.st_mtime_ns):
+            yield name, pack(st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
+
+
 def _batches(files: Files) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """Yields names and stat fields of files that are not too large, so many at a time that there is room for them."""
     from mulligan.safefs.bulk import LARGEST, MOST_FILES
 
-    names: list[bytes] = []
-    stats: list[bytes] = []
-    size = 0
-    for name, st in files:
-        if st.st_size > LARGEST or not can_be_remembered(st.st_mtime_ns):
-            continue
-        if len(names) == MOST_FILES or size + st.st_size > _MOST_BYTES:
-            yield names, stats
-            names, stats, size = [], [], 0
-        names.append(name)
-        stats.append(STAT.pack(*fields(st)))
-        size += st.st_size
-    if names:
-        yield names, stats
+    at, some = 0, [(name, st) for name, st in files if st.st_size <= LARGEST]
+    while at < len(some):
+        end, size = at, 0
+        while end < len(some) and end - at < MOST_FILES and size <= _MOST_BYTES:
+            size += some[end][1].st_size
+            end += 1
+        rows = [*_packed(some[at:end])]
+        yield [name for name, _ in rows], [stat for _, stat in rows]
+        at = end

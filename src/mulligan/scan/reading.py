@@ -44,8 +44,8 @@ class Sink(Protocol):
     def add_hashed(self, oid: bytes, kind: bytes, data: bytes) -> None:
         """Takes an object whose id is known."""
 
-    def add_record(self, oid: bytes, record: bytes, crc: int) -> None:
-        """Takes an object as its finished record of a pack, with the CRC-32 of that."""
+    def add_records(self, taken: Iterable[tuple[bytes, bytes, int, bytes]]) -> None:
+        """Takes objects as finished records of a pack: id, record, the CRC-32 of that, and stat fields that do not matter."""
 
     def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
         """Takes a large blob piece by piece and returns its id; ValueError if the pieces do not add up."""
@@ -71,8 +71,8 @@ class HashOnly:
     def add_hashed(self, oid: bytes, kind: bytes, data: bytes) -> None:
         """Forgets the bytes."""
 
-    def add_record(self, oid: bytes, record: bytes, crc: int) -> None:
-        """Forgets the record."""
+    def add_records(self, taken: Iterable[tuple[bytes, bytes, int, bytes]]) -> None:
+        """Forgets the records."""
 
     def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
         """Returns the id alone."""

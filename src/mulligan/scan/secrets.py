@@ -69,6 +69,11 @@ _EXTENSIONS = _table(
     credentials="kubeconfig ovpn",
     state="tfstate",
 )
+_SOURCE = _words(
+    "py pyi ipynb js jsx ts tsx mjs cjs c h cc cpp cxx hpp hh go rs java kt kts scala swift rb php pl lua r jl cs fs ex exs erl"
+    " hs clj dart vue svelte css scss less html md rst sql sh bash zsh ps1 svg png jpg jpeg gif webp ico woff woff2 pdf proto"
+)
+_TELLING = frozenset((*_EXTENSIONS, b"pem", b"key"))
 # What a name means only below the directory that a tool keeps it in.
 _BELOW = {
     b".aws": rb"credentials.*",
@@ -92,6 +97,7 @@ _BELOW = {
     b"huggingface": rb"token|stored_tokens",
     b".cloudflared": rb".*\.json|cert\.pem",
 }
+_last_parent: tuple[bytes, bytes | None] = (b"", None)
 _ENV_NAME = rb"\.env(?:[._-].*)?|\.dev\.vars\..*|.+\.env"
 _SSH_NAME = (
     rb"id_(?:rsa|dsa|ecdsa|ed25519|ecdsa_sk|ed25519_sk|xmss)(?:[_-][^.]*)?(?:\.(?:bak|backup|old|orig|save|pem|key|tmp|\d+))?"
@@ -110,25 +116,25 @@ _FAMILIES = (
 
 def secret_name(path: bytes) -> str:
     """Returns why a file's name says that it is secret, an empty string if it does not; for files, not directories."""
+    global _last_parent  # noqa: PLW0603 - files are asked about by the directory
     at = path.rfind(b"/")
     name = path[at + 1 :].lower()
     found = _NAMES.get(name)
     if found:
         return found
-    extension = name[name.rfind(b".") + 1 :] if b"." in name else b""
-    if extension in {b"pem", b"key"}:
-        return _key_file(name, extension)
-    found = _EXTENSIONS.get(extension)
-    if found:
-        return found
+    extension = name.rpartition(b".")[2]
+    if extension in _TELLING and b"." in name:
+        return _EXTENSIONS.get(extension) or _key_file(name, extension)
     if at >= 0:
-        parent = path[path.rfind(b"/", 0, at) + 1 : at].lower()
-        below = _BELOW.get(parent)
-        if below and re.fullmatch(below, name):
+        above = path[:at]
+        if above != _last_parent[0]:
+            _last_parent = (above, _BELOW.get(above[above.rfind(b"/") + 1 :].lower()))
+        if _last_parent[1] and re.fullmatch(_last_parent[1], name):
             return _CREDENTIALS
     elif name == b"auth.json":
         return _CREDENTIALS
-    return _by_shape(name, path)
+    # No shape ends like source code, but for what begins like an environment file: most files need no closer look.
+    return "" if extension in _SOURCE and name[:1] != b"." else _by_shape(name, path)
 
 
 def _by_shape(name: bytes, path: bytes) -> str:

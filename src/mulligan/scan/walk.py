@@ -363,7 +363,7 @@ class Scanner:
         done = self._intake.many(frame.directory, frame.path, changed)
         for name, st in changed:
             try:
-                oid, seen = (done[name], fields(st)) if name in done else self._capture(frame, name, st)
+                oid, seen = (done[name][0], fields(st)) if name in done else self._capture(frame, name, st)
             except (Unreadable, FileNotFoundError):
                 return None
             at = old.find(name)
@@ -403,34 +403,36 @@ class Scanner:
         return record
 
     def _read_files(self, frame: Frame, record: Record, files: dict[bytes, os.stat_result]) -> None:
-        old, stats, oids = frame.old, [], []
-        known = {name: at for at, name in enumerate(old.names)} if old else {}
-        groups = database_groups(files) if record.grouped else {}
-        together = {name: main for main, names in groups.items() for name in (main, *names)}
+        old, groups = frame.old, database_groups(files) if record.grouped else {}
+        together = {name for main, names in groups.items() for name in (main, *names)}
         found: dict[bytes, tuple[bytes, Stat]] = {}
         for main, names in groups.items():
             self._read_group(frame, record, [main, *names], found)
-        todo = []
-        for name in sorted(files):
-            at = known.get(name, -1)
-            seen = fields(files[name])
-            if old is not None and at >= 0 and name not in together and old.stat_at(at) == seen:
-                found[name] = (old.oid_at(at), seen)
-            elif name not in together:
-                todo.append((name, files[name]))
+        todo = [(name, files[name]) for name in sorted(files.keys() - together if together else files)]
+        if old is not None:
+            known = {name: at for at, name in enumerate(old.names)}
+            for name, st in todo:
+                at = known.get(name, -1)
+                if at >= 0 and old.stat_at(at) == fields(st):
+                    found[name] = (old.oid_at(at), fields(st))
+            todo = [(name, st) for name, st in todo if name not in found]
         done = self._intake.many(frame.directory, frame.path, todo)
+        rows: list[tuple[bytes, int, bytes, bytes]] = []  # name, mode, stat fields to remember, object id
         for name, st in todo:
-            oid = done.get(name)
-            result = (oid, fields(st)) if oid is not None else self._try(frame, record, name, st)
-            if result is not None:
-                found[name] = result
-        for name in sorted(found):
-            oid, seen = found[name]
-            record.names.append(name)
-            frame.modes.append(seen.mode)
-            stats.append(self._remember(frame, name, seen))
-            oids.append(oid)
-        record.stats, record.oids = b"".join(stats), b"".join(oids)
+            taken = done.get(name)
+            if taken is None:
+                result = self._try(frame, record, name, st)
+                if result is not None:
+                    found[name] = result
+            elif self._is_young(st.st_ctime_ns):
+                found[name] = (taken[0], fields(st))
+            else:
+                rows.append((name, st.st_mode, taken[3], taken[0]))
+        for name, (oid, seen) in found.items():
+            rows.append((name, seen.mode, self._remember(frame, name, seen), oid))
+        rows.sort()
+        record.names, frame.modes = [row[0] for row in rows], [row[1] for row in rows]
+        record.stats, record.oids = b"".join([row[2] for row in rows]), b"".join([row[3] for row in rows])
 
     def _try(self, frame: Frame, record: Record, name: bytes, st: os.stat_result) -> tuple[bytes, Stat] | None:
         try:

@@ -280,10 +280,11 @@ class PackWriter:
                 _headers[key] = header
         self._append(oid, header + deflate(data))
 
-    def add_record(self, oid: bytes, record: bytes, crc: int) -> None:
-        """Adds an object as its finished record, whose CRC-32 the caller has computed, unless it is there already."""
-        if oid not in self._offsets and not self._known(oid):
-            self._append(oid, record, crc)
+    def add_records(self, taken: Iterable[tuple[bytes, bytes, int, bytes]]) -> None:
+        """Adds objects as finished records, whose CRC-32 the caller has computed, unless they are there already."""
+        for oid, record, crc, _ in taken:
+            if oid not in self._offsets and not self._known(oid):
+                self._append(oid, record, crc)
 
     def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
         """Adds a large blob as it comes and returns its id; ValueError, and nothing remains, if its size is not `size`."""

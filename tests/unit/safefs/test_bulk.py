@@ -214,15 +214,16 @@ def test_a_file_is_read_hashed_and_packed(library, tmp_path):
         if taken is None:  # few lines: Python must see whether they are a token
             assert 20 <= len(contents[name]) <= 2048
             continue
-        assert taken.oid == object_id(BLOB, contents[name]) and inflated(taken.record) == contents[name]
-        assert taken.crc == zlib.crc32(taken.record)
-        assert taken.stat == STAT.pack(*fields((tmp_path / name).stat()))
+        oid, record, crc, stat = taken
+        assert oid == object_id(BLOB, contents[name]) and inflated(record) == contents[name]
+        assert crc == zlib.crc32(record)
+        assert stat == STAT.pack(*fields((tmp_path / name).stat()))
 
 
 def test_where_only_ids_are_wanted_nothing_is_packed(library, tmp_path):
     (tmp_path / "f").write_bytes(b"line\n" * 100)
     taken = read(library, tmp_path, ["f"], hash_only=True)["f"]
-    assert taken is not None and taken.record == b"" and taken.oid == object_id(BLOB, b"line\n" * 100)
+    assert taken is not None and taken[:2] == (object_id(BLOB, b"line\n" * 100), b"")
 
 
 def test_what_is_not_plain_is_left_alone(library, tmp_path):
@@ -277,7 +278,7 @@ def test_what_was_read_ahead_is_what_stands_there(library, tmp_path):
             assert set(found) == set(wanted[path]) - {b"missing"}
             for name, taken in found.items():
                 data = (tmp_path / os.fsdecode(path) / os.fsdecode(name)).read_bytes()
-                assert taken.oid == object_id(BLOB, data) and inflated(taken.record) == data
+                assert taken[0] == object_id(BLOB, data) and inflated(taken[1]) == data
             assert ahead.take(path) == {}
         ahead.close()
         ahead.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mulligan.scan import secrets
 from mulligan.scan.secrets import secret_content, secret_name
 from secret_corpus import key_files, plain_contents, plain_paths, secret_paths, token_files
 
@@ -84,3 +85,11 @@ def test_ordinary_source_is_hardly_ever_kept_out() -> None:
             if secret_name(bytes(path.relative_to(root))) or secret_content(stream.read(HEAD)):
                 held.append(path.name)
     assert len(held) <= len(files) // 100, held
+
+
+def test_no_shape_of_a_secret_ends_like_source_code():
+    """Source code is not looked at closely, so nothing that a closer look would find may end like it."""
+    stems = [path.rpartition(b"/")[2].partition(b".")[0] for path in secret_paths()]
+    stems += [b"id_rsa", b"service-account", b"client_secret", b"my_credentials", b"x-firebase-adminsdk-1", b"gcp-key"]
+    names = {stem + b"." + ending for stem in stems if stem for ending in secrets._SOURCE}
+    assert {name for name in names if secrets._by_shape(name, name)} == set()
