@@ -198,10 +198,9 @@ class Rewriter:
 
     def _packed(self, oid: bytes, header: RecordHeader, record: bytes) -> bytes:
         """Returns a whole record, deflated again if it was done in a hurry and that makes it smaller."""
-        if record[header.length : header.length + 2] != _HURRIED or header.size > DELTA_MOST:
+        if not is_hurried(header, record):
             return record
-        again = record[: header.length] + compress(self._load(oid)[1], PACKED_LEVEL)
-        return again if len(again) < len(record) else record
+        return deflated_again(header, record, self._load(oid)[1])
 
     def _usable(self, base: bytes) -> bool:
         return self._depth.get(base, DEPTH) < DEPTH
@@ -258,6 +257,17 @@ class Rewriter:
         """Copies a large whole record into a pack of its own, a chunk at a time."""
         check_copy(place.pack, place.offset, oid)
         return self._placed.write([(oid, place.crc, HEADER_SIZE)], _large_chunks(place, length))
+
+
+def is_hurried(header: RecordHeader, record: bytes) -> bool:
+    """Returns whether a save deflated a whole record as quickly as it could, and it is small enough to be done again."""
+    return record[header.length : header.length + 2] == _HURRIED and header.size <= DELTA_MOST
+
+
+def deflated_again(header: RecordHeader, record: bytes, data: bytes) -> bytes:
+    """Returns the smaller one of a record and the same deflated well."""
+    again = record[: header.length] + compress(data, PACKED_LEVEL)
+    return again if len(again) < len(record) else record
 
 
 def _whole(kind: bytes, data: bytes) -> bytes:

@@ -154,6 +154,25 @@ def test_what_a_save_deflated_in_a_hurry_is_deflated_well_once(tmp_path, monkeyp
     git("fsck", "--strict", "--full", cwd=tmp_path / "store")
 
 
+def test_a_pack_with_very_many_objects_stands_alone_and_is_deflated_well_once(tmp_path, monkeypatch):
+    """So that no more than a pack's worth of rows is in memory, whatever the number of files."""
+    monkeypatch.setattr(collecting, "MOST_ROWS", 40)
+    monkeypatch.setattr(collecting, "_SETTLED_COUNT", 20)
+    chance = random.Random(6)
+    files = [text(20, chance) for _ in range(60)]
+    with opened(tmp_path / "store") as store:
+        oids = [oid for at in (0, 30) for oid in add_all(store, files[at : at + 30])]
+        hurried = store.disk_bytes()
+        collect(store, set(oids))
+        assert sorted(pack.index.count for pack in store.packs())[-2:] == [30, 30]
+        assert store.disk_bytes() < 0.95 * hurried
+        before = {path.name: path.stat().st_ino for path in pack_files(tmp_path / "store")}
+        assert collect(store, set(oids)) == 0
+        assert before == {path.name: path.stat().st_ino for path in pack_files(tmp_path / "store")}
+        assert files == [store.read(oid, BLOB) for oid in oids]
+        assert verify_packs(store) == []
+
+
 def test_chains_may_be_nonsense(tmp_path):
     """Unknown, repeated, dead, alone, of two kinds, too unlike: the objects stay right."""
     with opened(tmp_path / "store") as store:
