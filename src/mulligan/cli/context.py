@@ -264,17 +264,16 @@ class Context:
 
 def _owner(store: str) -> str | None:
     """Returns the workspace whose history a store holds, None where it cannot say."""
-    from mulligan.safefs.directory import Directory
     from mulligan.timeline.database import Database
+    from mulligan.timeline.vault import open_store
 
-    path = os.path.realpath(store)
     try:
-        with Directory.open(path) as directory:
-            database = Database(path, create=False, directory=directory)
+        with open_store(os.path.abspath(store)) as directory:
+            database = Database(os.path.realpath(store), create=False, directory=directory)
         owner: str | None = database.meta("workspace")
         database.close()
     except (OSError, MulliganError):
-        return None  # no store yet, or a damaged one: the engine says which
+        return None  # no store yet, a damaged one, or one that is not used: the engine says which
     return owner
 
 

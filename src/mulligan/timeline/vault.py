@@ -146,7 +146,7 @@ class Vault:
         self._let_go_of_replaced()
         if self._directory is None:
             try:
-                self._directory = self._open()
+                self._directory = open_store(self.path)
             except FileNotFoundError:
                 return False
         if self._directory.exists(NAME.encode()) and self._directory.stat(NAME.encode()).st_size:
@@ -173,31 +173,6 @@ class Vault:
             same = False
         if not same:
             self.close()
-
-    def _open(self) -> Directory:
-        try:
-            directory = Directory.open(self.path)
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            if os.path.islink(self.path):
-                raise Unprotectable(
-                    f"The store {self.path} is a link, which somebody else may have put there; it is not used. Nothing was changed.",
-                    hint=f"Name the directory itself: --store {os.path.realpath(self.path)}",
-                ) from error
-            if error.errno not in (errno.ELOOP, errno.ENOTDIR):
-                raise typed(error) from error
-            raise StoreDamaged(
-                f"The store {self.path} cannot be opened ({error.strerror}).", hint="mulligan status"
-            ) from error
-        st = os.fstat(directory.fd)
-        if st.st_uid != os.geteuid() or stat.S_IMODE(st.st_mode) & 0o022:
-            directory.close()
-            raise Unprotectable(
-                f"The store {self.path} belongs to another user or may be written by others; it is not used.",
-                hint=f"chmod go-w {self.path}, or name another: --store DIR",
-            )
-        return directory
 
     def create(self) -> None:
         """Makes the store if there is none; completes one whose making was cut short."""
@@ -292,7 +267,7 @@ class Vault:
             make_private(self.path)
         if self._directory is None:
             try:
-                self._directory = self._open()
+                self._directory = open_store(self.path)
             except FileNotFoundError:
                 raise UserError("No checkpoint was saved here yet.", hint="mulligan save") from None
         if create:
@@ -404,3 +379,28 @@ class Vault:
     def about(self) -> dict[str, Any]:
         """Returns what the store says about itself."""
         return {"store_id": self.database.meta(_STORE_ID), "workspace": self.database.meta(_WORKSPACE)}
+
+
+def open_store(path: str) -> Directory:
+    """Returns the directory of a store; raises FileNotFoundError, and Unprotectable for one that somebody else could have made."""
+    try:
+        directory = Directory.open(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if os.path.islink(path):
+            raise Unprotectable(
+                f"The store {path} is a link, which somebody else may have put there; it is not used. Nothing was changed.",
+                hint=f"Name the directory itself: --store {os.path.realpath(path)}",
+            ) from error
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise typed(error) from error
+        raise StoreDamaged(f"The store {path} cannot be opened ({error.strerror}).", hint="mulligan status") from error
+    st = os.fstat(directory.fd)
+    if st.st_uid != os.geteuid() or stat.S_IMODE(st.st_mode) & 0o022:
+        directory.close()
+        raise Unprotectable(
+            f"The store {path} belongs to another user or may be written by others; it is not used.",
+            hint=f"chmod go-w {path}, or name another: --store DIR",
+        )
+    return directory
