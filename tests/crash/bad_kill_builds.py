@@ -156,7 +156,7 @@ def gc_removes_first() -> Any:
 
     def rewrite(store: Any, group: Any, order: Any) -> None:
         placed = collect.PlacedPacks(store.directory)
-        chains = order.among(row.oid for source in group for row in source.rows)
+        chains = order.among(row.oid for source in group for row in source.rows())
         names = collect.Rewriter(store, placed, group).run(chains)
         collect._remove(store, [source.pack for source in group if source.pack.name not in names])
         placed.place()

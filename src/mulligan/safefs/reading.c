@@ -94,10 +94,10 @@ static int may_be_secret(const unsigned char *data, size_t size) {
     if (!size)
         return 0;
     if (memchr(opens_other, data[0], sizeof opens_other - 1)) {
-        static const char *const words[] = {"PuTTY", "SSH P", "Acces", "AWSAc"};
+        static const char *const words[] = {"PuTTY-", "SSH PR", "Access", "AWSAcc"};
         int word = 0;
-        for (unsigned at = 0; at < sizeof words / sizeof *words && size >= 5; at++)
-            word |= !memcmp(data, words[at], 5);
+        for (unsigned at = 0; at < sizeof words / sizeof *words && size >= 6; at++)
+            word |= !memcmp(data, words[at], 6);
         if (word || data[0] < ' ' || data[0] > '~')
             return 1;
     }
