@@ -60,10 +60,10 @@ def test_what_another_process_is_doing_is_not_taken_for_damage(ws, project, stor
         looks.append(1)
         if len(looks) == 1:
             ref.rename(away)
-        elif len(looks) == 3:  # two packs are looked at each time
+        elif len(looks) == 3:  # the second look has begun
             away.rename(ref)
 
     assert ws.check(comes_and_goes).problems == ()
-    assert len(looks) == 4
+    assert len(looks) >= 3
     ref.rename(away)
     assert [(problem.kind, problem.subject) for problem in ws.check().problems] == [("ref", ref.name)]
