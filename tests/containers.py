@@ -151,7 +151,9 @@ class Engine:
         conf.write_text(_PODMAN_CONF)
         (self.directory / "none.json").write_text("{}")
         path = os.environ.get("PATH", "") + ":/usr/sbin:/usr/bin:/sbin:/bin"
-        return {"PATH": path, "HOME": str(self.directory), "CONTAINERS_CONF": str(conf), "LC_ALL": "C.UTF-8"}
+        # podman leaves a copy of what it was given to load among the temporary files: then it goes with the rest.
+        own = {"HOME": str(self.directory), "TMPDIR": str(self.directory), "CONTAINERS_CONF": str(conf)}
+        return {"PATH": path, "LC_ALL": "C.UTF-8", **own}
 
     def _import_image(self) -> None:
         said = self.api.import_image_from_data(_busybox_root(), repository=IMAGE.rpartition(":")[0], tag="1")
