@@ -14,7 +14,7 @@ import subprocess
 from pathlib import Path
 from typing import ClassVar
 
-from bench.contestants import NotAvailable, git_listing, git_output
+from bench.contestants import NotAvailable, NotOffered, git_listing, git_output
 
 # It leaves out new files over 1 MiB unless it is told otherwise.
 SETTINGS = (
@@ -49,6 +49,8 @@ class Jujutsu:
         return subprocess.run(["jj", "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
 
     def first(self) -> str:
+        if (self.workspace / ".git").exists():
+            raise NotOffered("makes no repository of its own beside one of git's")
         self._jj("git", "init", "--no-colocate", ".")
         return self.save()
 
