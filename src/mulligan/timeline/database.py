@@ -2,7 +2,8 @@
 The timeline's database.
 
 Promise: what a transaction acknowledged survives a power cut (WAL, `synchronous=FULL`); the file is 0600 from its first
-instant. SQLite's files are SQLite's: nothing else in the process opens or closes them, or POSIX would drop its locks.
+instant. SQLite's files are SQLite's: nothing else in the process opens or closes them, or POSIX would drop its locks; but for
+the log, on which there are none (`longlog`).
 """
 
 from __future__ import annotations

@@ -12,13 +12,19 @@ import sqlite3
 from contextlib import suppress
 
 from mulligan.safefs.directory import Directory, append_at
+from mulligan.safefs.room import free_bytes
 
 _LOG, _SIZE = b"timeline.db-wal", 4 << 20
+# Zeros are not worth the last room of a disk: below this the log grows as it must.
+_PLENTY = 64 << 20
 
 
 def lengthen(connection: sqlite3.Connection, directory: Directory) -> None:
-    """Writes zeros behind the log, if there is one; for a process that stays. Where that cannot be done, nothing is lost."""
+    """Writes zeros behind the log, if there is one and room for it; for a process that stays. Where it cannot be done, nothing is lost."""
     with suppress(OSError, sqlite3.Error):
+        free = free_bytes(directory)
+        if free is None or free < _PLENTY:
+            return
         # As the one writer: nobody else puts a record where the zeros go. SQLite holds no lock on this file that closing it drops.
         connection.execute("BEGIN IMMEDIATE")
         try:

@@ -78,6 +78,14 @@ def test_a_process_that_is_killed_with_a_long_log_loses_nothing(project, store):
     assert judge(store, project) == []
 
 
+def test_the_last_room_of_a_disk_is_not_filled_with_zeros(ws, project, store, monkeypatch):
+    monkeypatch.setattr("mulligan.timeline.longlog.free_bytes", lambda _: 8 << 20)
+    put(project, "f", "0")
+    with ws.watch():
+        ws.save("first")
+        assert 0 < (store / "timeline.db-wal").stat().st_size < 1 << 20
+
+
 def test_a_disk_that_has_no_room_for_it_saves_all_the_same(ws, project, store, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
