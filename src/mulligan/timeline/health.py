@@ -123,19 +123,30 @@ def look(vault: Vault, progress: Progress | None = None) -> CheckReport:
 
 
 def _refs(vault: Vault, want: dict[str, bytes]) -> list[Finding]:
-    have = refs.read_refs(vault.directory)
-    # What the timeline owes may have gone with the power: the next writing command writes it, whatever it is.
+    # What the timeline owes may have gone, or come back, with the power: the next writing command sees to it. Asked before the
+    # refs are read, since what is owed no longer is there by then.
     owed = {row["id"]: row["commit_id"] for row in vault.database.whole("fresh_ref")}
-    missing = [name for name in want.keys() - have.keys() if owed.get(name) != want[name].hex()]
+    dead = {row["id"] for row in vault.database.whole("dead_ref")}
+    have = refs.read_refs(vault.directory)
+    now = _names_now(vault, want)
+    missing = [name for name in want.keys() & now - have.keys() if owed.get(name) != want[name].hex()]
     found = [Finding("ref", name, "its ref is missing", (name,)) for name in missing]
     found += [
         Finding("ref", name, "its ref names another commit", (name,))
         for name in want.keys() & have.keys()
         if want[name] != have[name]
     ]
-    unknown = have.keys() - want.keys()
+    unknown = have.keys() - want.keys() - now - dead
     found += [Finding("ref", name, "no checkpoint of the timeline has this ref", (name,)) for name in unknown]
     return found + [Finding("ref", name, "it holds no commit id") for name in refs.bad_refs(vault.directory)]
+
+
+def _names_now(vault: Vault, before: dict[str, bytes]) -> set[str]:
+    """Returns the names of the rows once more: what others saved or deleted meanwhile has, or lacks, its ref rightly."""
+    try:
+        return {row[0] for row in vault.database.rows("SELECT id FROM checkpoint")}
+    except StoreDamaged:
+        return set(before)
 
 
 # -- mending ----------------------------------------------------------------------------------------

@@ -9,8 +9,10 @@ import pytest
 
 import mulligan
 from checker import judge
+from mulligan.model.policy import Retention
 from mulligan.timeline import crosscheck
 from mulligan.timeline.checkpoints import Checkpoints
+from mulligan.timeline.health import look
 from scans import settings_for
 from tree import put
 
@@ -202,6 +204,51 @@ def test_a_check_sees_the_timeline_at_one_moment_whoever_saves_meanwhile(ws, pro
     assert vault.exists()
     assert crosscheck.read(vault).breaches == []
     assert [cp.name for cp in ws.log()] == ["two", "one"]
+
+
+def test_a_check_takes_what_others_save_and_delete_meanwhile_for_no_damage(ws, project, store, monkeypatch):
+    """In the first of its two looks a checkpoint comes, in the second the same one goes: its ref never fits the rows."""
+    put(project, "f", "1")
+    ws.save("one")
+    read = crosscheck.read
+    looks = []
+
+    def and_then_somebody_works(vault):
+        said = read(vault)
+        looks.append(len(said.rows))
+        with mulligan.open(project, store=store) as other:
+            if len(looks) == 1:
+                put(project, "f", "2")
+                other.save("two")
+            else:
+                other.delete("two")
+        return said
+
+    monkeypatch.setattr(crosscheck, "read", and_then_somebody_works)
+    for _ in range(2):
+        found = look(ws._bench.vault).problems
+        assert found == ()
+    assert looks == [1, 2]
+
+
+def test_a_ref_that_came_back_with_the_power_is_owed_its_end_and_no_damage(ws, project, store):
+    """Retention removes refs without waiting for the disk; after a cut they may be back until the next writing command."""
+    for number in range(3):
+        put(project, "f", str(number))
+        ws.save(f"n{number}", kind="step")
+    gone = ws.log()[-1]
+    ref = store / "refs/checkpoints" / gone.id
+    value = ref.read_bytes()
+    with mulligan.Workspace(settings_for(project, retention=Retention(step=2))) as other:
+        put(project, "f", "3")
+        other.save("n3", kind="step")
+    assert not ref.exists()
+    ref.write_bytes(value)
+    assert ws.check().ok
+    put(project, "f", "4")
+    with mulligan.open(project, store=store) as other:
+        other.save("n4")
+    assert not ref.exists()
 
 
 @pytest.mark.parametrize("spoil", ["bit", "cut"])
