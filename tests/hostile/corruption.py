@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from specimen import Bench, Specimen, logical
+from specimen import Bench, Specimen, files_of, logical
 
 import mulligan
 from mulligan.store.verify import verify_packs
@@ -298,6 +298,8 @@ class Sweep:
             return self._same_status()
         elif self._same_refs(damage):
             self.tally.counts["refs_that_stand_twice"] += 1
+        elif self._owed_refs(damage):
+            self.tally.counts["refs_that_the_next_save_writes"] += 1
         else:
             return ["check is content"]
         return []
@@ -310,6 +312,17 @@ class Sweep:
         return not any(path.startswith(("objects", DATABASE)) for path in changed) and refs_of(files) == refs_of(
             self.specimen.files
         )
+
+    def _owed_refs(self, damage: Damage) -> bool:
+        """Whether all that is lost are refs that the timeline owes, and whoever writes next writes them."""
+        if not all(path == "packed-refs" or path.startswith("refs/") for path in damage.changed):
+            return False
+        wanted = refs_of(self.specimen.files)
+        with self.bench.open() as ws:
+            ws.save("next")
+        now = refs_of(files_of(self.bench.store))
+        self.bench.put_right({}, thoroughly=True)
+        return all(now.get(name) == value for name, value in wanted.items())
 
     def _same_status(self) -> list[str]:
         """A damaged cache must not change what the workspace is taken for."""

@@ -116,37 +116,34 @@ def look(vault: Vault, progress: Progress | None = None) -> CheckReport:
     for entry in said.entries:
         if missing := whole.lacks(entry.commit_id):
             found.append(Finding("checkpoint", entry.id, missing, (entry.id,)))
-    found += _refs(vault, said.rows) + [
+    found += _refs(vault, said) + [
         Finding("repository", part, why) for part, why in repository.strange_parts(vault.directory)
     ]
     return CheckReport(tuple(found), sum(pack.index.count for pack in vault.objects.packs()))
 
 
-def _refs(vault: Vault, want: dict[str, bytes]) -> list[Finding]:
+def _refs(vault: Vault, said: crosscheck.Said) -> list[Finding]:
+    want = said.rows
     # What the timeline owes may have gone, or come back, with the power: the next writing command sees to it. Asked before the
     # refs are read, since what is owed no longer is there by then.
     owed = {row["id"]: row["commit_id"] for row in vault.database.whole("fresh_ref")}
     dead = {row["id"] for row in vault.database.whole("dead_ref")}
     have = refs.read_refs(vault.directory)
-    now = _names_now(vault, want)
-    missing = [name for name in want.keys() & now - have.keys() if owed.get(name) != want[name].hex()]
+    missing = [name for name in want.keys() - have.keys() if owed.get(name) != want[name].hex()]
+    unknown = have.keys() - want.keys() - dead
+    if (
+        missing or unknown
+    ) and not said.breaches:  # others may have saved or deleted them meanwhile: the rows say so now
+        now = {entry.id for entry in vault.checkpoints.believable()}
+        missing, unknown = [name for name in missing if name in now], unknown - now
     found = [Finding("ref", name, "its ref is missing", (name,)) for name in missing]
     found += [
         Finding("ref", name, "its ref names another commit", (name,))
         for name in want.keys() & have.keys()
         if want[name] != have[name]
     ]
-    unknown = have.keys() - want.keys() - now - dead
     found += [Finding("ref", name, "no checkpoint of the timeline has this ref", (name,)) for name in unknown]
     return found + [Finding("ref", name, "it holds no commit id") for name in refs.bad_refs(vault.directory)]
-
-
-def _names_now(vault: Vault, before: dict[str, bytes]) -> set[str]:
-    """Returns the names of the rows once more: what others saved or deleted meanwhile has, or lacks, its ref rightly."""
-    try:
-        return {row[0] for row in vault.database.rows("SELECT id FROM checkpoint")}
-    except StoreDamaged:
-        return set(before)
 
 
 # -- mending ----------------------------------------------------------------------------------------
