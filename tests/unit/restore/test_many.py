@@ -148,9 +148,8 @@ def test_random_restores_end_alike(twins, library, seed, monkeypatch):
             twins.each(grow_up)
         twins.save(str(act))
     for step in ("restore", "restore", "undo", "redo", "undo"):
-        number = seed % 3
         act = (
-            (lambda space: space.restore(space.log()[number].id))
+            (lambda space, n=seed % 3: space.restore(space.log()[n].id))
             if step == "restore"
             else lambda s, v=step: getattr(s, v)()
         )
