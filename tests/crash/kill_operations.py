@@ -17,6 +17,7 @@ from places import Place
 from mulligan import workbench
 from mulligan.model.deed import Deed
 from mulligan.model.policy import Retention
+from mulligan.restore import many, staging
 from mulligan.scan import walk
 from mulligan.state.transcript import Transcript
 from mulligan.timeline import budget
@@ -320,6 +321,29 @@ def _locked(place: Place) -> None:
         ws.save("later")
 
 
+def _restore_at_once(ws: Any, _: Place) -> None:
+    """With the compiled part, where it is built: also for as few files as these."""
+    with lowered(many, _WORTH=1), lowered(staging, _SYNC_EACH=0):
+        ws.restore("new")
+
+
+def _some(place: Place) -> None:
+    """Files that change, come and go, some in directories that do."""
+    with place.open() as ws:
+        for name in ("new", "old"):
+            state: State = {
+                "d": folder(),
+                "e": folder(),
+                name: folder(),
+                **{f"{name}/{n}": file(name) for n in range(2)},
+            }
+            state |= {f"d/f{number}": file(f"{name} {number}") for number in range(4)}
+            state |= {f"e/{name}{number}": file("only here") for number in range(2)}
+            write_state(place.project, state)
+            ws.save(name)
+    put(place.project, "d/f0", "mine")
+
+
 def _thousand(place: Place) -> None:
     rng = random.Random(1)
     with place.open() as ws:
@@ -362,6 +386,7 @@ EXTRA: dict[str, Operation] = {
     "doctor-healthy": Operation(_tidy, lambda ws, _: ws.doctor()),
     "doctor-objects": Operation(_damaged, _heal, heals=True),
     "restore-kinds": Operation(_back_and_forth, lambda ws, _: ws.restore("new")),
+    "restore-at-once": Operation(_some, _restore_at_once),
     "restore-wiped": Operation(_wiped, lambda ws, _: ws.restore("new")),
     "restore-planned": Operation(_back_and_forth, lambda ws, _: ws.apply(ws.plan("new"))),
     "restore-all": Operation(_talked, _restore_all, talks=True),

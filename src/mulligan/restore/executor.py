@@ -12,17 +12,19 @@ RACE: a program that holds the old file open may still write to it after it was 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mulligan.model.paths import join, parent_of, to_text
 from mulligan.model.plan import Action, Keep
 from mulligan.model.typed import Protocol
 from mulligan.restore.layout import Layout, temporary_name
+from mulligan.restore.many import Many, most_at_once
 from mulligan.restore.place import Handles, is_absence, is_shared, reads_back, stands, sync_names
 from mulligan.restore.staging import Stage
 from mulligan.restore.unlocking import Locked, lock_again
 from mulligan.safefs.directory import NO_FLAGS, Directory
+from mulligan.safefs.placing import MOVED, THROWN, UNTOUCHED
 from mulligan.safefs.trouble import EXHAUSTED, FULL
 from mulligan.scan.record import Stat
 
@@ -67,6 +69,7 @@ class Executor:
         seen: Seen,
         locked: Locked = (),
         discard: Discard | None = None,
+        many: Many | None = None,
     ) -> None:
         self._root = root
         self._handles = handles
@@ -75,6 +78,7 @@ class Executor:
         self._seen = seen
         self._locked = locked
         self._discard = discard
+        self._many = many
         self._stage = Stage({}, {}, {})
         self._outcome = Outcome()
         self._touched: set[bytes] = set()
@@ -86,7 +90,8 @@ class Executor:
         """Returns the first path that is not as the plan expects, None if all are."""
         layout = self._layout
         cleared = {action.path for _, action in (*layout.removes, *layout.rmdirs)}
-        for _, action in (*layout.removes, *layout.rmdirs, *layout.mkdirs, *layout.places, *layout.chmods):
+        steps = [*layout.removes, *layout.rmdirs, *layout.mkdirs, *layout.places, *layout.chmods]
+        for _, action in steps if self._many is None else self._many.unsettled(steps, self._handles, self._memory_of):
             if action.before is None and action.path in cleared:
                 continue  # what stands there now goes first, by another action of the same plan
             if not self._is_as_expected(action):
@@ -142,8 +147,7 @@ class Executor:
             (layout.mkdirs, self._mkdir),
             (layout.places, self._place),
         ):
-            for number, action in steps:
-                self._guarded(number, action, step)
+            self._each(steps, step)
         self._lock_again()
         for number, action in (*layout.chmods, *reversed(layout.mkdirs)):
             self._guarded(number, action, self._chmod if action.before is not None else self._set_directory_bits)
@@ -151,6 +155,43 @@ class Executor:
             outcome.kept.append(Keep(to_text(path), "attributes", note))
         self._sync()
         return outcome
+
+    def _each(self, steps: Sequence[tuple[int, Action]], step: Callable[[int, Action], None]) -> None:
+        """Takes some steps in their order, and those that are plain many at a time."""
+        plain: list[tuple[int, Action]] = []
+        most = most_at_once(self._handles)
+        for number, action in steps:
+            is_plain = self._is_plain(number, action)
+            if is_plain:
+                plain.append((number, action))
+            if not is_plain or len(plain) == most:
+                self._together(plain, step)
+                plain.clear()
+            if not is_plain:
+                self._guarded(number, action, step)
+        self._together(plain, step)
+
+    def _is_plain(self, number: int, action: Action) -> bool:
+        if self._many is None or not self._many.holds(number):
+            return False
+        return action.after is None or number in self._stage.inodes
+
+    def _together(self, plain: Sequence[tuple[int, Action]], step: Callable[[int, Action], None]) -> None:
+        """Takes plain steps; goes on by itself with each that did not come to its end, from where it stands."""
+        if self._many is None or not plain:
+            return
+        for _, action in plain:
+            self._touched.add(self._layout.stage_of(action.path))
+            self._touched.add(parent_of(action.path))
+        rest = {UNTOUCHED: step, MOVED: self._judge, THROWN: self._read_back}
+        run, start = self._many.run(plain, self._handles, self._stage.inodes), 0
+        while start < len(plain):
+            at, reached = run.go_on(start)
+            for _, action in plain[start:at]:
+                self._done(action)
+            if at < len(plain):
+                self._guarded(*plain[at], rest[reached])
+            start = at + 1
 
     def _guarded(self, number: int, action: Action, step: Callable[[int, Action], None]) -> None:
         """Takes one step; what fails is listed, and its temporary is not left lying about."""
@@ -160,7 +201,7 @@ class Executor:
             if error.errno in FULL | EXHAUSTED:
                 raise  # nothing is wrong with the path: the restore is ended another way, and whole
             reason, detail = _reason(error)
-            if step == self._remove or number in self._stage.inodes or step == self._place:
+            if step in (self._remove, self._place, self._judge) or number in self._stage.inodes:
                 if self._settle(number, action):
                     detail = f"its bytes are in {self._temporary_path(number, action)}"
                 elif self._is_done(action):
@@ -210,11 +251,30 @@ class Executor:
                 self._done(action)
             return
         parent.rename_away(name, temporary, to=stage)
-        if not stands(stage, temporary, action.before, self._proof(action.path), moved=True):
+        self._judge(number, action)
+
+    def _judge(self, number: int, action: Action) -> None:
+        """Decides, now that it has the temporary's name, whether what stood at a path is what the plan expected."""
+        parent, name, stage, temporary = self._places_of(number, action)
+        if stands(stage, temporary, action.before, self._proof(action.path), moved=True):
+            self._throw_away(action, stage, temporary)
+            self._read_back(number, action)
+        elif action.after is None:
             self._put_back(number, action, parent, stage)
-            return
-        self._throw_away(action, stage, temporary)
-        self._done(action)
+        else:
+            stage.exchange(temporary, name, to=parent)
+            if stands(stage, temporary, action.after):
+                stage.unlink(temporary)
+                self._keep(action.path, _CHANGED)
+            else:
+                self._set_aside(number, action, stage, parent, parent_of(action.path))
+
+    def _read_back(self, number: int, action: Action) -> None:
+        """Ends a step whose displaced file is gone."""
+        if action.after is None:
+            self._done(action)
+        else:
+            self._verify(number, action, self._handles.get(parent_of(action.path)))
 
     def _throw_away(self, action: Action, stage: Directory, temporary: bytes) -> None:
         """Removes a displaced file that is what the plan expected."""
@@ -381,16 +441,7 @@ class Executor:
             )
             self._verify(number, action, parent)
             return
-        if stands(stage, temporary, action.before, self._proof(action.path), moved=True):
-            self._throw_away(action, stage, temporary)
-            self._verify(number, action, parent)
-            return
-        stage.exchange(temporary, name, to=parent)
-        if stands(stage, temporary, action.after):
-            stage.unlink(temporary)
-            self._keep(action.path, _CHANGED)
-        else:
-            self._set_aside(number, action, stage, parent, parent_of(action.path))
+        self._judge(number, action)
 
     def _verify(self, number: int, action: Action, parent: Directory) -> None:
         """Reads back what was put in place."""

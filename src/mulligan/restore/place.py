@@ -35,7 +35,7 @@ class Handles:
     def __init__(self, root: Directory) -> None:
         self._root = root
         self._open: OrderedDict[bytes, Directory] = OrderedDict()
-        self._most = max(_OPEN_FEWEST, min(_OPEN_MOST, fair_share_of_files()))
+        self.most = max(_OPEN_FEWEST, min(_OPEN_MOST, fair_share_of_files()))
 
     def get(self, path: bytes) -> Directory:
         """Returns an open directory; valid until many others were asked for."""
@@ -55,7 +55,7 @@ class Handles:
 
     def _add(self, path: bytes, directory: Directory) -> Directory:
         self._open[path] = directory
-        if len(self._open) > self._most:
+        if len(self._open) > self.most:
             self._open.popitem(last=False)[1].close()
         return directory
 

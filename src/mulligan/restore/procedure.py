@@ -20,6 +20,7 @@ from mulligan.model.plan import Keep
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.restore.executor import Executor, Outcome, Seen
 from mulligan.restore.layout import Layout
+from mulligan.restore.many import many_of
 from mulligan.restore.place import Handles, find_shared
 from mulligan.restore.recovery import FINISHED, TAKEN_BACK, Recovered, recover
 from mulligan.restore.staging import Stage, Stager
@@ -70,10 +71,12 @@ def carry_out(
         layout.shared = find_shared(staged, layout.chmods)
         journal = replace(journal, locked=_to_open(vault, journal, find_locked(staged, layout)))
         _open(vault, journal, save_first)
-        stager = Stager(root, staged, vault.objects, journal.token, layout)
+        many = many_of(vault.settings.compiled, journal.token, layout, vault)
+        stager = Stager(root, staged, vault.objects, journal.token, layout, many=many)
         executor = Executor(
-            root, handles, journal.token, layout, seen=seen, locked=journal.locked, discard=vault.throw_away
-        )
+            root, handles, journal.token, layout,
+            seen=seen, locked=journal.locked, discard=vault.throw_away, many=many,
+        )  # fmt: skip
         room = ExitStack()
         try:
             unlock(staged, journal.locked)

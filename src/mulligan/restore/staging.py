@@ -19,6 +19,7 @@ from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action
 from mulligan.model.typed import NamedTuple, Protocol
 from mulligan.restore.layout import Layout, temporary_name
+from mulligan.restore.many import Many
 from mulligan.restore.place import Handles, is_absence, sync_names
 from mulligan.restore.unlocking import is_writable, touched_directories
 from mulligan.safefs import seam
@@ -66,7 +67,17 @@ class Stage(NamedTuple):
 class Stager:
     """Writes the temporaries of a plan."""
 
-    def __init__(self, root: Directory, handles: Handles, store: BlobSource, token: str, layout: Layout) -> None:
+    def __init__(
+        self,
+        root: Directory,
+        handles: Handles,
+        store: BlobSource,
+        token: str,
+        layout: Layout,
+        *,
+        many: Many | None = None,
+    ) -> None:
+        self._many = many
         self._root = root
         self._handles = handles
         self._store = store
@@ -90,17 +101,11 @@ class Stager:
         try:
             self._check_room(places, skip_damaged=skip_damaged)
             with Flusher(self._root, _FILES) as flusher:
-                for done, (number, action) in enumerate(places):
-                    try:
-                        stage.inodes[number] = self._one(number, action, durable=each)
-                    except StoreDamaged:
-                        if not skip_damaged:
-                            raise
-                        stage.skipped[number] = "damaged in the store"
-                        self._unlink(number, action)
-                    if progress is not None and not done % _SHOWN:
-                        progress(done, len(places))
-                    if not (done + 1) % _BATCH:
+                for start in range(0, len(places), _SHOWN):
+                    if progress is not None:
+                        progress(start, len(places))
+                    self._some(places[start : start + _SHOWN], stage, durable=each, skip_damaged=skip_damaged)
+                    if not (start + _SHOWN) % _BATCH:
                         flusher.nudge()
             self._held.clear()
             if places and not each:
@@ -108,6 +113,21 @@ class Stager:
         except OSError as error:
             raise _refusal(error) from error
         return stage
+
+    def _some(self, places: Places, stage: Stage, *, durable: bool, skip_damaged: bool) -> None:
+        """Stages a few files, those that are plain all at once."""
+        if self._many is not None and not durable:
+            stage.inodes.update(self._many.stage(places, self._handles, self._held.get))
+        for number, action in places:
+            if number in stage.inodes:
+                continue
+            try:
+                stage.inodes[number] = self._one(number, action, durable=durable)
+            except StoreDamaged:
+                if not skip_damaged:
+                    raise
+                stage.skipped[number] = "damaged in the store"
+                self._unlink(number, action)
 
     def clear(self, *, sparing: Collection[int] = ()) -> bool:
         """Removes the temporaries of this plan, but for those of some numbers; returns whether none is left."""

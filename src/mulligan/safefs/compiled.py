@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # What everything that is built begins with, finished or not.
 PREFIX = b"glance-"
 # One after the other they are one source: a later file uses what an earlier one defines.
-SOURCES = (b"glance.c", b"sha1.c", b"deflate.c", b"reading.c")
+SOURCES = (b"glance.c", b"sha1.c", b"deflate.c", b"reading.c", b"placing.c")
 _LARGEST_SOURCE = 1 << 20
 _loaded: dict[tuple[int, int, int], Library] = {}
 
@@ -177,6 +177,13 @@ class Library:
         calls.mulligan_ahead.restype = pointer
         calls.mulligan_ahead_wait.argtypes, calls.mulligan_ahead_wait.restype = (pointer, number), None
         calls.mulligan_ahead_end.argtypes, calls.mulligan_ahead_end.restype = (pointer,), None
+        calls.mulligan_stage.argtypes, calls.mulligan_stage.restype = (number, *(pointer,) * 7), None
+        calls.mulligan_unchanged.argtypes = (number, pointer, pointer, ctypes.c_char_p, pointer)
+        calls.mulligan_unchanged.restype = None
+        calls.mulligan_place.argtypes = (
+            number, number, *(pointer,) * 4, ctypes.c_char_p, pointer, ctypes.c_int, pointer, pointer,
+        )  # fmt: skip
+        calls.mulligan_place.restype = number
 
     def look(self, root: int, paths: Sequence[bytes], records: Sequence[bytes]) -> Looking:
         """Begins to look at directories beneath an open one; each has a record of what should be there."""

@@ -115,6 +115,7 @@ static int has_sha_ni(void) {
 }
 #else
 #define HAS_SHA_NI 0
+static int has_sha_ni(void) { return 0; }
 #endif
 
 /* Hashes a header of fewer than 64 bytes and what follows it; `quick` where the processor can. */

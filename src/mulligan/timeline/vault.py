@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from mulligan.errors import StoreDamaged, Unprotectable, UserError
@@ -256,6 +256,10 @@ class Vault:
     def throw_away(self, directory: Directory, name: bytes, size: int) -> None:
         """Removes from a directory of the workspace what a checkpoint holds; the disk may be freed later."""
         self._trash.take(self.directory, directory, name, size)
+
+    def names_for(self, sizes: Sequence[int]) -> tuple[int, list[bytes]]:
+        """Returns where others may move what they displace, and a name for each file of these sizes; -1: it is to be removed."""
+        return self._trash.names_for(self.directory, sizes)
 
     @contextmanager
     def writing(self, purpose: str, *, create: bool = False) -> Iterator[None]:

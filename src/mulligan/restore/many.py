@@ -1,0 +1,171 @@
+"""
+The plain files of a restore, many at a time, where the compiled part is there to see to them.
+
+Plain is a regular file of moderate size, with none but the usual permission bits, that the scan remembers (or nothing where
+a new one comes): most files of most restores. What is not plain, and each file that turns out not to be as it should, is
+for `Stager` and `Executor` to deal with one by one; they say what must hold, and this only takes the same steps faster, in
+the directories that they have open. After a crash nothing is remembered, so nothing is plain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from stat import S_IFREG
+
+from mulligan.model.plan import Action, Node
+from mulligan.model.typed import NamedTuple, Protocol
+from mulligan.restore.layout import Layout, temporary_name
+from mulligan.restore.place import Handles
+from mulligan.safefs.compiled import load
+from mulligan.safefs.placing import LARGEST, MOST, PUT, REMOVE, SWAP, NewFile, Placer, Placing, Run, packed
+from mulligan.scan.record import STAT, Stat
+
+# So many files are worth the 3 ms that it takes to load the compiled part.
+_WORTH = 64
+_USUAL = 0o777
+
+Step = tuple[int, Action]
+MemoryOf = Callable[[bytes], tuple[Stat | None, Stat | None]]
+
+
+class Bin(Protocol):
+    """Where displaced files go."""
+
+    def names_for(self, sizes: Sequence[int]) -> tuple[int, list[bytes]]:
+        """Returns an open directory for files of these sizes, and a name for each; -1 where they are to be removed."""
+
+
+class _Row(NamedTuple):
+    """What is known of a plain step; `size` is that of the file it displaces."""
+
+    above: bytes
+    name: bytes
+    stage: bytes
+    temporary: bytes
+    packed: bytes
+    size: int
+
+
+class Many:
+    """The plain files of one plan."""
+
+    def __init__(self, placer: Placer, token: str, layout: Layout, trash: Bin) -> None:
+        self._placer = placer
+        self._token = token
+        self._layout = layout
+        self._trash = trash
+        self._rows: dict[int, _Row] = {}
+
+    # -- staging --------------------------------------------------------------------------------
+
+    def stage(
+        self, places: Sequence[Step], handles: Handles, contents: Callable[[bytes], bytes | None]
+    ) -> dict[int, int]:
+        """Stages some files; returns the inode of each that is there, whole. Contents that are not at hand are left out."""
+        inodes: dict[int, int] = {}
+        for some in _portions(places, handles):
+            files = {}
+            for number, action in some:
+                found = self._new_file(number, action, handles, contents)
+                if found is not None:
+                    files[number] = found
+            if files:
+                inodes.update(zip(files, self._placer.stage([*files.values()]), strict=True))
+        return {number: inode for number, inode in inodes.items() if inode}
+
+    def _new_file(
+        self, number: int, action: Action, handles: Handles, contents: Callable[[bytes], bytes | None]
+    ) -> NewFile | None:
+        path, before, after = action
+        if after is None or after.is_link or after.perm > _USUAL:
+            return None
+        content = contents(after.oid)
+        stage = self._layout.stage_of(path)
+        above, _, name = path.rpartition(b"/")
+        replaces = before is not None and not before.is_link
+        if content is None or len(content) > LARGEST or (replaces and above != stage):
+            return None
+        temporary = temporary_name(self._token, number)
+        return NewFile(_reached(handles, stage), temporary, name if replaces else None, after.perm, content)
+
+    # -- looking --------------------------------------------------------------------------------
+
+    def unsettled(self, steps: Sequence[Step], handles: Handles, memory_of: MemoryOf) -> list[Step]:
+        """Returns those of some steps whose path is not, or may not be, as the scan saw it; notes which are plain."""
+        left: list[Step] = []
+        for some in _portions(steps, handles):
+            rows = {number: row for number, action in some if (row := self._row(number, action, memory_of)) is not None}
+            self._rows.update(rows)
+            same = self._placer.unchanged([_opened(row, handles) for row in rows.values()]) if rows else b""
+            settled = {number for number, is_same in zip(rows, same, strict=True) if is_same}
+            left += [step for step in some if step[0] not in settled]
+        return left
+
+    def _row(self, number: int, action: Action, memory_of: MemoryOf) -> _Row | None:
+        path, before, after = action
+        if (before is not None and before.is_dir) or (after is not None and (after.is_dir or after.is_link)):
+            return None
+        stat, proof = memory_of(path) if before is not None else (None, None)
+        if before is None:
+            row = _wanted(None, after)
+        elif stat is None or stat.mode != S_IFREG | before.perm or not 0 <= stat.size <= LARGEST:
+            return None
+        else:
+            row = _wanted(before, after, STAT.pack(*stat), proven=proof is not None)
+        above, _, name = path.rpartition(b"/")
+        size = stat.size if stat is not None else 0
+        return _Row(above, name, self._layout.stage_of(path), temporary_name(self._token, number), row, size)
+
+    # -- acting ---------------------------------------------------------------------------------
+
+    def holds(self, number: int) -> bool:
+        """Returns whether a step is plain."""
+        return number in self._rows
+
+    def run(self, steps: Sequence[Step], handles: Handles, inodes: dict[int, int]) -> Run:
+        """Returns the work of taking plain steps, no more of them than these handles allow."""
+        rows = [self._rows[number] for number, _ in steps]
+        trash, gone = self._trash.names_for([row.size for row in rows])
+        files = [_opened(row, handles) for row in rows]
+        return self._placer.run(files, [inodes.get(number, 0) for number, _ in steps], trash, gone)
+
+
+def most_at_once(handles: Handles) -> int:
+    """Returns how many files may be worked at with all their directories open: two each, and perhaps the one above those."""
+    return max(1, min(MOST, handles.most // 4))
+
+
+def _portions(steps: Sequence[Step], handles: Handles) -> list[Sequence[Step]]:
+    most = most_at_once(handles)
+    return [steps[start : start + most] for start in range(0, len(steps), most)]
+
+
+def _reached(handles: Handles, path: bytes) -> int:
+    try:
+        return handles.get(path).fd
+    except OSError:
+        return -1  # whoever deals with its files one by one says why
+
+
+def _opened(row: _Row, handles: Handles) -> Placing:
+    directory = _reached(handles, row.above)
+    stage = directory if row.stage == row.above else _reached(handles, row.stage)
+    return Placing(directory, row.name, stage, row.temporary, row.packed)
+
+
+def _wanted(before: Node | None, after: Node | None, stat: bytes = b"", *, proven: bool = False) -> bytes:
+    if before is None:
+        if after is None:
+            raise ValueError("a step from nothing to nothing")
+        return packed(PUT, new=after.oid, mode=S_IFREG | after.perm)
+    if after is None:
+        return packed(REMOVE, stat=stat, old=before.oid, proven=proven)
+    return packed(SWAP, stat=stat, old=before.oid, proven=proven, new=after.oid, mode=S_IFREG | after.perm)
+
+
+def many_of(compiled: str, token: str, layout: Layout, trash: Bin) -> Many | None:
+    """Returns what sees to the plain files of a plan; None where they are few, or there is no compiled part."""
+    if len(layout.places) + len(layout.removes) < _WORTH:
+        return None
+    library = load(compiled)
+    return Many(Placer(library), token, layout, trash) if library is not None else None

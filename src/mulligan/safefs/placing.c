@@ -1,0 +1,205 @@
+/*
+ * The plain files of a restore, many in one call: staging, the last look, putting in place.
+ *
+ * For each file the same steps in the same order as `restore/staging.py` and `restore/executor.py` take, with the same calls:
+ * whoever kills the process between any two of them leaves what Python would have left. Directories are given open (-1 is
+ * one that could not be), names are single ones; no link is followed, and nothing hangs on a FIFO. Whatever is not as it
+ * should be ends the work on that file, and Python, which is told how far it came, goes on from there: it decides, puts
+ * back and reports. Nothing is undone here.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#endif
+
+#define NO_REPLACE 1
+#define EXCHANGE 2
+#define READ_PLAIN (O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+#define CREATE_PLAIN (O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
+
+enum { SWAP, PUT, REMOVE };
+/* How far a file came: nothing changed; old and new changed places; the old one is gone; read back and right. */
+enum { UNTOUCHED, MOVED, THROWN, PLACED };
+
+/* What Python packs for each file that is to be put in place. */
+struct placing {
+    unsigned char before[STAT_SIZE]; /* what stands there; for PUT, nothing */
+    unsigned char before_oid[OID_SIZE], after_oid[OID_SIZE];
+    uint32_t mode;
+    uint8_t kind, proven, unused[2]; /* whether the stat fields of the old one prove its bytes */
+};
+
+static int rename_with(int from, const char *name, int to, const char *other, unsigned flags) {
+#if defined(SYS_renameat2)
+    return (int)syscall(SYS_renameat2, from, name, to, other, flags);
+#else
+    (void)from, (void)name, (void)to, (void)other, (void)flags;
+    errno = ENOSYS;
+    return -1;
+#endif
+}
+
+/* -- staging -- */
+
+/* Whether a name is a regular file that has no extended attributes: nothing but its owner is to be taken over. */
+static int is_bare(int directory, const char *name, struct stat *st) {
+#if defined(__linux__)
+    char path[300];
+    if (snprintf(path, sizeof path, "/proc/self/fd/%d/%s", directory, name) >= (int)sizeof path)
+        return 0;
+    if (fstatat(directory, name, st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st->st_mode))
+        return 0;
+    ssize_t names = llistxattr(path, NULL, 0);
+    return !names || (names < 0 && errno == EOPNOTSUPP);
+#else
+    (void)directory, (void)name, (void)st;
+    return 0;
+#endif
+}
+
+static int write_whole(int fd, const unsigned char *data, uint64_t size) {
+    while (size) {
+        ssize_t part = write(fd, data, size);
+        if (part < 0 && errno == EINTR)
+            continue;
+        if (part <= 0)
+            return 0;
+        data += part, size -= (uint64_t)part;
+    }
+    return 1;
+}
+
+/* Returns the inode of a new file; 0, and perhaps a part of the file, where it is left to Python. */
+static uint64_t stage_one(int directory, const char *temporary, const char *replaced, mode_t mode,
+                          const unsigned char *data, uint64_t size) {
+    struct stat old, made;
+    if (replaced && !is_bare(directory, replaced, &old))
+        return 0;
+    int fd = openat(directory, temporary, CREATE_PLAIN, mode);
+    if (fd < 0)
+        return 0;
+    int whole = !fstat(fd, &made) && (!replaced || (made.st_uid == old.st_uid && made.st_gid == old.st_gid)) &&
+                ((made.st_mode & 07777) == mode || !fchmod(fd, mode)) && write_whole(fd, data, size);
+    close(fd);
+    return whole ? (uint64_t)made.st_ino : 0;
+}
+
+/* Stages files; `replaced` names, in the same directory, what each takes its owner over from, or is NULL. */
+void mulligan_stage(uint32_t count, const int *directories, const char *const *temporaries, const char *const *replaced,
+                    const uint32_t *modes, const unsigned char *const *contents, const uint64_t *sizes,
+                    uint64_t *inodes) {
+    for (uint32_t at = 0; at < count; at++)
+        inodes[at] = directories[at] < 0 ? 0
+                                         : stage_one(directories[at], temporaries[at], replaced[at],
+                                                     (mode_t)modes[at], contents[at], sizes[at]);
+}
+
+/* -- looking -- */
+
+static int is_as_before(int directory, const char *name, const unsigned char *before) {
+    struct stat st;
+    int failed = fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW);
+    if (!number(before + 8, 8)) /* no mode at all: nothing stands there */
+        return failed && errno == ENOENT;
+    return !failed && same_entry(&st, before);
+}
+
+/* Says 1 of each name that is exactly as it was seen, 0 of any other. */
+void mulligan_unchanged(uint32_t count, const int *directories, const char *const *names, const struct placing *wanted,
+                        unsigned char *same) {
+    for (uint32_t at = 0; at < count; at++)
+        same[at] = directories[at] >= 0 && is_as_before(directories[at], names[at], wanted[at].before);
+}
+
+/* -- putting in place -- */
+
+/* What one call needs to read with. */
+struct comparer {
+    int quick;
+    unsigned char bytes[LARGEST + 8];
+};
+
+/* Whether a name is a regular file of this mode (and inode, unless that is 0) whose bytes hash to an id. */
+static int holds(struct comparer *self, int directory, const char *name, uint64_t mode, uint64_t inode,
+                 const unsigned char *oid) {
+    struct stat st;
+    char header[32];
+    unsigned char found[OID_SIZE];
+    int fd = openat(directory, name, READ_PLAIN);
+    if (fd < 0)
+        return 0;
+    int whole = !fstat(fd, &st) && S_ISREG(st.st_mode) && (uint64_t)st.st_mode == mode &&
+                (!inode || (uint64_t)st.st_ino == inode) && st.st_size <= LARGEST &&
+                read_whole(fd, self->bytes, (size_t)st.st_size) == (size_t)st.st_size;
+    close(fd);
+    if (!whole)
+        return 0;
+    int header_size = snprintf(header, sizeof header, "blob %llu", (unsigned long long)st.st_size) + 1;
+    sha1_of((const unsigned char *)header, (size_t)header_size, self->bytes, (size_t)st.st_size, found, self->quick);
+    return !memcmp(found, oid, OID_SIZE);
+}
+
+/* Whether a displaced file is what was seen at its place: by the stat fields that a rename leaves alone, or by its bytes. */
+static int is_displaced(struct comparer *self, int stage, const char *temporary, const struct placing *want) {
+    struct stat st;
+    int64_t modified;
+    if (!want->proven)
+        return holds(self, stage, temporary, number(want->before + 8, 8), 0, want->before_oid);
+    return !fstatat(stage, temporary, &st, AT_SYMLINK_NOFOLLOW) && (uint64_t)st.st_ino == number(want->before, 8) &&
+           (uint64_t)st.st_mode == number(want->before + 8, 8) &&
+           (int64_t)st.st_size == (int64_t)number(want->before + 16, 8) && in_ns(st.st_mtim, &modified) &&
+           modified == (int64_t)number(want->before + 24, 8);
+}
+
+static int move(const struct placing *want, int parent, const char *name, int stage, const char *temporary) {
+    if (want->kind == REMOVE)
+        return rename_with(parent, name, stage, temporary, NO_REPLACE);
+    return rename_with(stage, temporary, parent, name, want->kind == PUT ? NO_REPLACE : EXCHANGE);
+}
+
+static int place_one(struct comparer *self, const struct placing *want, uint64_t inode, int parent, const char *name,
+                     int stage, const char *temporary, int trash, const char *gone) {
+    if (!is_as_before(parent, name, want->before) || move(want, parent, name, stage, temporary))
+        return UNTOUCHED;
+    if (want->kind != PUT) {
+        if (!is_displaced(self, stage, temporary, want))
+            return MOVED;
+        if (trash >= 0 ? renameat(stage, temporary, trash, gone) : unlinkat(stage, temporary, 0))
+            return MOVED;
+    }
+    if (want->kind == REMOVE)
+        return PLACED;
+    return holds(self, parent, name, want->mode, inode, want->after_oid) ? PLACED : THROWN;
+}
+
+/*
+ * Puts files in place, one after the other, and stops at the first that is not in place then: returns its number, and in
+ * `reached` how far it came. What is displaced goes to `trash` under the names `gone`, or is removed where that is -1.
+ */
+uint32_t mulligan_place(uint32_t from, uint32_t count, const int *directories, const char *const *names,
+                        const int *stages, const char *const *temporaries, const struct placing *wanted,
+                        const uint64_t *inodes, int trash, const char *const *gone, uint32_t *reached) {
+    struct comparer *self = malloc(sizeof *self);
+    uint32_t at = from;
+    *reached = UNTOUCHED;
+    if (self)
+        self->quick = HAS_SHA_NI && has_sha_ni();
+    for (; self && at < count; at++) {
+        *reached = UNTOUCHED;
+        if (directories[at] >= 0 && stages[at] >= 0)
+            *reached = (uint32_t)place_one(self, &wanted[at], inodes[at], directories[at], names[at], stages[at],
+                                           temporaries[at], trash, trash < 0 ? "" : gone[at]);
+        if (*reached != PLACED)
+            break;
+    }
+    free(self);
+    return at;
+}

@@ -1,0 +1,131 @@
+"""
+Staging, looking at and putting in place many plain files in one call of the compiled part (`placing.c`).
+
+It takes the steps that `restore/` takes for each of them, in the same order, and of each it says how far it came: its caller
+goes on from there as if it had come so far itself. Directories are open ones, -1 for one that could not be opened, and
+names are single names.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from mulligan.safefs.compiled import Library
+
+#: So many files make one call at most: who wants to stop the program waits for no more than these.
+MOST = 128
+#: No file that is larger than this is compared here.
+LARGEST = 1 << 18
+#: What happens to a file: it changes places with what stands there, it comes where nothing stands, or it goes.
+SWAP, PUT, REMOVE = range(3)
+#: How far it came: nothing changed; what stood there has the temporary's name; that is gone; it is in place and was read back.
+UNTOUCHED, MOVED, THROWN, PLACED = range(4)
+
+# stat fields and id of what stands there, id and mode to come, what happens, whether those stat fields prove the bytes
+_ROW = struct.Struct("=40s20s20sIBB2x")
+_NOTHING = bytes(40)
+_NO_OID = bytes(20)
+
+
+class NewFile(NamedTuple):
+    """A file to be staged: where, under which name, instead of which name there (None for none), and what it shall be."""
+
+    directory: int
+    temporary: bytes
+    replaced: bytes | None
+    perm: int
+    content: bytes
+
+
+class Placing(NamedTuple):
+    """A file to be put in place: where it and its temporary are, and what was packed of it."""
+
+    directory: int
+    name: bytes
+    stage: int
+    temporary: bytes
+    packed: bytes
+
+
+def packed(
+    kind: int,
+    *,
+    stat: bytes = _NOTHING,
+    old: bytes = _NO_OID,
+    proven: bool = False,
+    new: bytes = _NO_OID,
+    mode: int = 0,
+) -> bytes:
+    """Returns what is known of a file: stat fields and id of what stands there, id and mode of what shall."""
+    return _ROW.pack(stat, old, new, mode, kind, proven)
+
+
+class Placer:
+    """Works on many files at once."""
+
+    def __init__(self, library: Library) -> None:
+        self._calls = library.calls
+
+    def stage(self, files: Sequence[NewFile]) -> list[int]:
+        """Writes files; returns the inode of each, 0 for one that is left to the caller (and may be there in part)."""
+        import ctypes
+
+        count = len(files)
+        texts, numbers = ctypes.c_char_p * count, ctypes.c_uint64 * count
+        where, temporaries, replaced, perms, contents = zip(*files, strict=True)
+        inodes = numbers()
+        self._calls.mulligan_stage(
+            count, (ctypes.c_int * count)(*where), texts(*temporaries), texts(*replaced), (ctypes.c_uint32 * count)(*perms),
+            texts(*contents), numbers(*map(len, contents)), inodes,
+        )  # fmt: skip
+        return list(inodes)
+
+    def unchanged(self, files: Sequence[Placing]) -> bytes:
+        """Returns 1 for each file whose path is exactly as it was seen, 0 for any other."""
+        import ctypes
+
+        count = len(files)
+        same = ctypes.create_string_buffer(count)
+        where, names, _, _, rows = zip(*files, strict=True)
+        given = (ctypes.c_int * count)(*where), (ctypes.c_char_p * count)(*names), b"".join(rows)
+        self._calls.mulligan_unchanged(count, *given, same)
+        return same.raw
+
+    def run(self, files: Sequence[Placing], inodes: Sequence[int], trash: int, gone: Sequence[bytes]) -> Run:
+        """
+        Returns the work of putting files in place, the temporaries of which have these inodes.
+
+        What they displace is moved to an open directory by the names `gone`; where that is -1, it is removed.
+        """
+        return Run(self._calls, files, inodes, trash, gone)
+
+
+class Run:
+    """Files that are put in place one after the other."""
+
+    def __init__(
+        self, calls: Any, files: Sequence[Placing], inodes: Sequence[int], trash: int, gone: Sequence[bytes]
+    ) -> None:
+        import ctypes
+
+        count = len(files)
+        texts, directories = ctypes.c_char_p * count, ctypes.c_int * count
+        where, names, stages, temporaries, rows = zip(*files, strict=True)
+        self._go = calls.mulligan_place
+        self._count = count
+        self._given = (
+            directories(*where), texts(*names), directories(*stages), texts(*temporaries), b"".join(rows),
+            (ctypes.c_uint64 * count)(*inodes), trash, texts(*gone),
+        )  # fmt: skip
+        self._reached = ctypes.c_uint32()
+
+    def go_on(self, start: int) -> tuple[int, int]:
+        """Goes on with a file and those behind it; returns the first that is not in place, and how far that one came."""
+        import ctypes
+
+        at = self._go(start, self._count, *self._given, ctypes.byref(self._reached))
+        return at, self._reached.value

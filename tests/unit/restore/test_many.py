@@ -1,0 +1,416 @@
+"""Restores with the compiled part end as those without it do, whatever comes in their way."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import random_trees
+from faults import Counting
+from mulligan.engine import Workspace
+from mulligan.errors import PlanStale
+from mulligan.model.objects import object_id
+from mulligan.restore.executor import Executor
+from mulligan.restore.layout import Layout
+from mulligan.restore.many import Many
+from mulligan.restore.place import Handles
+from mulligan.safefs import placing, seam
+from mulligan.safefs.compiled import load
+from mulligan.safefs.directory import Directory
+from mulligan.settings import resolve
+from scenes import left_lying, state_of
+from tree import snapshot
+
+FILES = 90
+# What is younger than this is compared by its bytes; files that are older, by their stat fields.
+GROWN_UP_NS = 60_000_000_000
+
+
+def text(number: int, version: str) -> bytes:
+    return b"%d %b\n" % (number, version.encode()) * (number % 50 + 1)
+
+
+def write(project: Path, version: str) -> None:
+    """Half of the files in place, the others anew."""
+    for number in range(FILES):
+        place = project / f"d{number % 7}" / f"f{number}"
+        place.parent.mkdir(exist_ok=True)
+        if number % 2:
+            place.unlink(missing_ok=True)
+        place.write_bytes(text(number, version))
+
+
+def grow_up(project: Path) -> None:
+    then = time.time_ns() - GROWN_UP_NS
+    for place in project.rglob("*"):
+        if place.is_file() and not place.is_symlink():
+            os.utime(place, ns=(then, then), follow_symlinks=False)
+
+
+class Twins:
+    """The same project twice: one is restored without the compiled part, the other with it."""
+
+    def __init__(self, home: Path, library: str) -> None:
+        self.projects = [home / "without" / "project", home / "with" / "project"]
+        for project in self.projects:
+            project.mkdir(parents=True)
+        self.spaces = [
+            Workspace(resolve(project, store=project.parent / "store")._replace(compiled=compiled))
+            for project, compiled in zip(self.projects, ("", library), strict=True)
+        ]
+
+    def each(self, act: Callable[[Path], object]) -> None:
+        for project in self.projects:
+            act(project)
+
+    def save(self, name: str) -> None:
+        for space in self.spaces:
+            space.save(name)
+
+    def both(self, act: Callable[[Any], Any]) -> list[Any]:
+        """Does something to both; returns what each said, and the state it left."""
+        return [
+            (_told(act, space), state_of(project)) for space, project in zip(self.spaces, self.projects, strict=True)
+        ]
+
+
+def _told(act: Callable[[Any], Any], space: Any) -> Any:
+    try:
+        report = act(space)
+    except PlanStale as error:
+        return error.message
+    # Names that were set aside hold a token that is made up anew each time.
+    kept = [(keep.path, keep.reason, keep.detail.partition(".kept-")[0], keep.failed) for keep in report.kept]
+    return sorted(report.created), sorted(report.modified), sorted(report.deleted), sorted(kept)
+
+
+@pytest.fixture
+def twins(tmp_path, library):
+    return Twins(tmp_path, library)
+
+
+@pytest.fixture
+def taken(monkeypatch) -> list[int]:
+    """How far each file came in the compiled part."""
+    found: list[int] = []
+    go_on = placing.Run.go_on
+
+    def watched(run: placing.Run, start: int) -> tuple[int, int]:
+        at, reached = go_on(run, start)
+        found.extend([placing.PLACED] * (at - start) + [reached] * (at < run._count))
+        return at, reached
+
+    monkeypatch.setattr(placing.Run, "go_on", watched)
+    return found
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["young", "old"])
+def test_plain_files_take_the_short_way_and_come_back(twins, taken, old):
+    """Changed, removed and new ones; and an undo brings all of it back."""
+    twins.each(lambda project: write(project, "one"))
+    twins.save("one")
+    twins.each(lambda project: write(project, "two"))
+    for number in range(0, 20, 2):
+        twins.each(lambda project, n=number: (project / f"d{n % 7}" / f"f{n}").unlink())
+        twins.each(lambda project, n=number: (project / f"d{n % 7}" / f"new{n}").write_bytes(b"new"))
+    if old:
+        twins.each(grow_up)
+        twins.save("two")
+    before = state_of(twins.projects[0])
+    one, other = twins.both(lambda space: space.restore(space.log()[-1].id))
+    assert one == other
+    assert one[0][3] == [] and len(one[0][1]) == FILES - 10
+    assert taken == [placing.PLACED] * (FILES + 10)
+    assert one[1]["d1/f1"][2] == text(1, "one")
+    undone, too = twins.both(lambda space: space.undo())
+    assert undone == too and undone[1] == before
+    twins.each(lambda project: pytest.fail("left") if left_lying(project) else None)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_restores_end_alike(twins, library, seed, monkeypatch):
+    """Of trees with links, odd names, ignored files, permission bits and kinds that change."""
+    monkeypatch.setattr("mulligan.restore.many._WORTH", 1)
+    monkeypatch.setattr("mulligan.restore.staging._SYNC_EACH", 0)
+    for act in range(3):
+        for project in twins.projects:
+            rng = random.Random(f"{seed} {act}")
+            random_trees.plant(rng, project)
+        if seed % 2:
+            twins.each(grow_up)
+        twins.save(str(act))
+    for step in ("restore", "restore", "undo", "redo", "undo"):
+        act = (
+            (lambda space, n=seed % 3: space.restore(space.log()[n].id))
+            if step == "restore"
+            else lambda s, v=step: getattr(s, v)()
+        )
+        one, other = twins.both(act)
+        assert one == other
+        for project in twins.projects:
+            random_trees.edit(random.Random(f"{seed} {step}"), project)
+        seed += 1
+
+
+# -- surprises --------------------------------------------------------------------------------------
+
+
+def changed(place: Path) -> None:
+    place.write_text("mine")
+
+
+def removed(place: Path) -> None:
+    place.unlink()
+
+
+def made_a_directory(place: Path) -> None:
+    place.unlink(missing_ok=True)
+    place.mkdir()
+    (place / "inner").write_text("mine")
+
+
+def made_a_link(place: Path) -> None:
+    place.unlink(missing_ok=True)
+    place.symlink_to("/etc/passwd")
+
+
+def made_a_fifo(place: Path) -> None:
+    place.unlink(missing_ok=True)
+    os.mkfifo(place)
+
+
+def made_a_socket(place: Path) -> None:
+    place.unlink(missing_ok=True)
+    here = os.getcwd()
+    os.chdir(place.parent)
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(place.name)
+    os.chdir(here)
+
+
+def swapped_its_directory(place: Path) -> None:
+    place.parent.rename(place.parent.parent / "moved")
+    place.parent.symlink_to("moved")
+
+
+def lost_its_directory(place: Path) -> None:
+    shutil.rmtree(place.parent)
+
+
+def linked_twice(place: Path) -> None:
+    os.link(place, place.parent / "other name")
+
+
+def other_bits(place: Path) -> None:
+    place.chmod(0o640)
+
+
+SURPRISES = [
+    changed, removed, made_a_directory, made_a_link, made_a_fifo, made_a_socket, swapped_its_directory, lost_its_directory,
+    linked_twice, other_bits,
+]  # fmt: skip
+
+
+def staged_twins(twins) -> None:
+    twins.each(lambda project: write(project, "one"))
+    twins.save("one")
+    twins.each(lambda project: write(project, "two"))
+    twins.each(lambda project: (project / "d3" / "extra").write_bytes(b"extra"))
+
+
+@pytest.mark.parametrize("path", ["d3/f3", "d3/f45", "d3/extra"])
+@pytest.mark.parametrize("surprise", SURPRISES)
+@pytest.mark.parametrize("moment", ["first_surprise", "run"])
+def test_what_comes_in_between_is_dealt_with_alike(twins, monkeypatch, moment, surprise, path):
+    """Before the last look nothing changes at all; after it the file stays, the others come, and it is listed."""
+    staged_twins(twins)
+    real = getattr(Executor, moment)
+
+    def planted(executor: Executor, *args: Any) -> Any:
+        surprise(Path(os.readlink(f"/proc/self/fd/{executor._root.fd}")) / path)
+        return real(executor, *args)
+
+    monkeypatch.setattr(Executor, moment, planted)
+    one, other = twins.both(lambda space: space.restore(space.log()[-1].id))
+    assert one == other
+    if moment == "first_surprise" and surprise is not linked_twice:
+        assert isinstance(one[0], str)
+        twins.each(lambda project: pytest.fail("left") if left_lying(project) else None)
+    assert Path("/etc/passwd").read_bytes().startswith(b"root")
+
+
+@pytest.mark.parametrize("kind", [placing.SWAP, placing.REMOVE])
+def test_bytes_that_came_in_the_very_moment_are_put_back_and_listed(twins, monkeypatch, kind):
+    """The compiled part finds something else in the temporary's place and stops there: the plan's own check decides."""
+    staged_twins(twins)
+    project, space = twins.projects[1], twins.spaces[1]
+    path = "d3/f45" if kind == placing.SWAP else "d3/extra"
+    _mislead(monkeypatch, path, old=b"x" * 20)
+    go_on = placing.Run.go_on
+
+    def disturbed(run: placing.Run, start: int) -> tuple[int, int]:
+        at, reached = go_on(run, start)
+        if reached == placing.MOVED and at < run._count:
+            (displaced,) = (place for place in project.glob("d3/.mulligan-*") if b"one" not in place.read_bytes())
+            displaced.write_bytes(b"somebody's bytes")
+        return at, reached
+
+    monkeypatch.setattr(placing.Run, "go_on", disturbed)
+    report = space.restore(space.log()[-1].id)
+    assert [keep.path for keep in report.kept] == [path]
+    assert (project / path).read_bytes() == b"somebody's bytes"
+    assert len(report.modified) == FILES - (kind == placing.SWAP)
+    assert left_lying(project) == []
+
+
+@pytest.mark.parametrize("part", ["old", "new"])
+@pytest.mark.parametrize("path", ["d3/f45", "d3/extra"])
+def test_what_the_compiled_part_doubts_is_ended_by_python(twins, monkeypatch, taken, path, part):
+    staged_twins(twins)
+    _mislead(monkeypatch, path, **{part: b"x" * 20})
+    one, other = twins.both(lambda space: space.restore(space.log()[-1].id))
+    assert one == other and one[0][3] == []
+    doubt = placing.MOVED if part == "old" else placing.THROWN
+    assert taken.count(doubt) == (0 if path == "d3/extra" and part == "new" else 1)
+
+
+def _mislead(monkeypatch, path: str, **wrong: bytes) -> None:
+    """Lets the compiled part expect other bytes at one path than the plan does."""
+    row_of = Many._row
+
+    def row(many: Many, number: int, action: Any, memory_of: Any) -> Any:
+        found = row_of(many, number, action, memory_of)
+        if found is None or action.path != os.fsencode(path):
+            return found
+        stat, old, new, mode, kind, _ = placing._ROW.unpack(found.packed)
+        return found._replace(packed=placing.packed(kind, stat=stat, mode=mode, **{"old": old, "new": new, **wrong}))
+
+    monkeypatch.setattr(Many, "_row", row)
+
+
+# -- what it leaves alone ---------------------------------------------------------------------------
+
+
+def test_a_file_with_attributes_keeps_them(twins, taken):
+    """It is staged in the usual way, and put in place with the others."""
+    staged_twins(twins)
+    try:
+        twins.each(lambda project: os.setxattr(project / "d3" / "f45", "user.mine", b"kept"))
+    except OSError:
+        pytest.skip("no extended attributes here")
+    one, other = twins.both(lambda space: space.restore(space.log()[-1].id))
+    assert one == other
+    twins.each(lambda project: pytest.fail("lost") if os.listxattr(project / "d3" / "f45") != ["user.mine"] else None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_a_file_of_somebody_else_stays_theirs(twins):
+    staged_twins(twins)
+    twins.each(lambda project: os.chown(project / "d3" / "f45", 12345, 12345))
+    one, other = twins.both(lambda space: space.restore(space.log()[-1].id))
+    assert one == other
+    assert {(project / "d3" / "f45").stat().st_uid for project in twins.projects} == {12345}
+
+
+def test_permission_bits_are_the_checkpoint_s_whatever_the_umask(twins):
+    twins.each(lambda project: write(project, "one"))
+    twins.each(lambda project: (project / "d3" / "f45").chmod(0o666))
+    twins.each(lambda project: (project / "d3" / "f3").chmod(0o4755))
+    twins.save("one")
+    twins.each(lambda project: write(project, "two"))
+    before = os.umask(0o077)
+    try:
+        one, other = twins.both(lambda space: space.restore(space.log()[-1].id))
+    finally:
+        os.umask(before)
+    assert one == other
+    assert one[1]["d3/f45"][1] == 0o666
+
+
+def test_a_leftover_of_the_same_name_is_replaced(tmp_path, library):
+    """Of an earlier attempt of the very same restore; the compiled part leaves it to Python, which removes it first."""
+    (tmp_path / "there").write_bytes(b"old")
+    found = load(library)
+    assert found is not None
+    with Directory.open(tmp_path) as root:
+        files = [
+            placing.NewFile(root.fd, b"there", None, 0o600, b"new"),
+            placing.NewFile(root.fd, b"b", None, 0o640, b""),
+        ]
+        files += [
+            placing.NewFile(-1, b"c", None, 0o600, b"new"),
+            placing.NewFile(root.fd, b"d", b"gone", 0o600, b"new"),
+        ]
+        inodes = placing.Placer(found).stage(files)
+    assert inodes[0] == inodes[2] == inodes[3] == 0
+    assert inodes[1] == (tmp_path / "b").stat().st_ino
+    assert (tmp_path / "there").read_bytes() == b"old" and (tmp_path / "b").stat().st_mode & 0o7777 == 0o640
+
+
+def test_a_seam_that_lies_is_asked_about_everything(twins, taken):
+    staged_twins(twins)
+    space = twins.spaces[1]
+    with seam.using(Counting()) as calls:
+        space.restore(space.log()[-1].id)
+    assert calls.seen.count("exchange") == FILES
+    assert taken == []
+
+
+def test_few_open_files_make_small_portions(twins, monkeypatch):
+    """A process may be allowed as few as 64: no directory is closed under the hands of the compiled part."""
+    monkeypatch.setattr("mulligan.restore.place.fair_share_of_files", lambda: 8)
+    for project in twins.projects:
+        for number in range(FILES):
+            (project / f"e{number}").mkdir()
+            (project / f"e{number}" / "f").write_bytes(text(number, "one"))
+    twins.save("one")
+    for project in twins.projects:
+        for number in range(FILES):
+            (project / f"e{number}" / "f").write_bytes(text(number, "two"))
+    one, other = twins.both(lambda space: space.restore(space.log()[-1].id))
+    assert one == other and len(one[0][1]) == FILES
+
+
+def test_displaced_files_go_when_the_store_is_closed(twins):
+    staged_twins(twins)
+    space, store = twins.spaces[1], twins.projects[1].parent / "store"
+    space.restore(space.log()[-1].id)
+    waiting = [path for path in snapshot(store) if "gone-" in path]
+    assert len(waiting) == FILES + 1
+    space.close()
+    assert not [path for path in snapshot(store) if "gone-" in path]
+
+
+def test_without_a_place_for_them_displaced_files_are_removed_at_once(tmp_path, library):
+    found = load(library)
+    assert found is not None
+    (tmp_path / "name").write_bytes(b"old")
+    (tmp_path / "temporary").write_bytes(b"new")
+    st = (tmp_path / "name").stat()
+    stat = placing.struct.pack("<Q4q", st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
+    inode, mode = (tmp_path / "temporary").stat().st_ino, (tmp_path / "temporary").stat().st_mode
+    ids = {"old": object_id(b"blob", b"old"), "new": object_id(b"blob", b"new")}
+    packed = placing.packed(placing.SWAP, stat=stat, mode=mode, **ids)
+    with Directory.open(tmp_path) as root:
+        file = placing.Placing(root.fd, b"name", root.fd, b"temporary", packed)
+        assert placing.Placer(found).run([file], [inode], -1, []).go_on(0) == (1, placing.PLACED)
+    assert [path.name for path in tmp_path.iterdir()] == ["name"]
+    assert (tmp_path / "name").read_bytes() == b"new"
+
+
+def test_portions_are_as_large_as_the_open_directories_allow(tmp_path):
+    with Directory.open(tmp_path) as root:
+        handles = Handles(root)
+        handles.most = 16
+        assert Layout([]).staged == []
+        from mulligan.restore.many import most_at_once
+
+        assert most_at_once(handles) == 4
