@@ -22,7 +22,7 @@ def story(scan: Scan) -> dict[str, object]:
         "missed": scan.missed,
         "gone": sorted(scan.gone),
         "seen": dict(scan.visited),
-        "records": {path: record.encode() for path, record in scan.records.items()},
+        "records": {path: record.encode() for path, record in scan.seen_records()},
         "objects": scan.objects,
         "observed": scan.observed,
     }

@@ -40,7 +40,7 @@ class Looking:
         scan, _, note = self.observer.scan(self.cache, HashOnly() if settle else None)
         if remember:
             text = json.dumps({"defaults": list(scan.defaults), **note}).encode()
-            self.cache.update(scan.records.items(), scan.gone, scan.tree, text)
+            self.cache.update(scan.packed(), scan.gone, scan.tree, text)
         return scan
 
 

@@ -60,6 +60,10 @@ class Cache:
         """Returns the record of a directory as it is written; raises KeyError if it was never seen."""
         return self._packed[path]
 
+    def doubts(self, path: bytes) -> bool:
+        """Returns whether the record of a directory may not be taken by its word."""
+        return path in self._doubted
+
     @property
     def is_doubted(self) -> bool:
         """Whether some records may not be taken by their word."""
@@ -87,12 +91,12 @@ class Cache:
         return list(self._packed)
 
     def update(
-        self, records: Iterable[tuple[bytes, Record]], gone: Iterable[bytes], root_tree: bytes, note: bytes
+        self, records: Iterable[tuple[bytes, bytes]], gone: Iterable[bytes], root_tree: bytes, note: bytes
     ) -> list[tuple[bytes, bytes]]:
-        """Takes over what a checkpoint saw; returns the frames that changed."""
+        """Takes over what a checkpoint saw, records as they are written; returns the frames that changed."""
         # Records may be of another tree than the one named before them, so a log that ends among them must name none.
         frames = [(_ROOT_PATH, b"")]
-        frames += [(path, record.encode()) for path, record in records]
+        frames += records
         frames += [(path, _GONE) for path in gone]
         frames.append((_ROOT_PATH, root_tree + note))
         for path, packed in frames:

@@ -16,7 +16,7 @@ from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.compiled import load
 from mulligan.safefs.directory import Directory
 from mulligan.scan.reading import Sink, capture
-from mulligan.scan.record import STAT, Stat, can_be_remembered
+from mulligan.scan.record import STAT, Stat, has_room_for
 from mulligan.scan.scope import Scope
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Intake:
 def _packed(files: Files) -> Iterator[tuple[bytes, bytes]]:
     pack = STAT.pack
     for name, st in files:
-        if can_be_remembered(st.st_mtime_ns):
+        if has_room_for(st.st_mtime_ns):
             yield name, pack(st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
 
 

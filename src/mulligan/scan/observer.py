@@ -24,10 +24,10 @@ from mulligan.scan.cache import Cache
 from mulligan.scan.glance import Glancing, begin
 from mulligan.scan.ignore import Rules
 from mulligan.scan.intake import Progress
-from mulligan.scan.reading import HashOnly, Sink, Unreadable
+from mulligan.scan.reading import IGNORES_LIMIT, HashOnly, Sink, Unreadable
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import IGNORE_FILE, Scope, Tracked, nothing_tracked
-from mulligan.scan.walk import IGNORES_LIMIT, Options, Scanner
+from mulligan.scan.walk import Options, Scanner
 
 if TYPE_CHECKING:
     from mulligan.scan.early import Early
@@ -115,7 +115,7 @@ class Observer:
         cache, held = scan.cache, self._cache
         self._cache = None  # whoever interrupts this leaves half of it: the next scan reads more
         scan.forget_trees()
-        frames = cache.update(scan.records.items(), scan.gone, scan.tree, json.dumps(note).encode("ascii"))
+        frames = cache.update(scan.packed(), scan.gone, scan.tree, json.dumps(note).encode("ascii"))
         if self._warm is not None:
             self._warm.remember(scan)
         try:
@@ -126,7 +126,7 @@ class Observer:
 
     def confirm(self, store: Directory, scan: Scan, git: dict[str, Any]) -> None:
         """Keeps what was seen of a workspace that a checkpoint holds already; where that is nothing new, nothing is written."""
-        if scan.records or scan.gone:
+        if scan.records or scan.patches or scan.gone:
             self.remember(store, scan, git)
         elif self._warm is not None:
             self._warm.remember(scan)

@@ -21,9 +21,10 @@ from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB, object_id
 from mulligan.model.typed import Any, Protocol
 from mulligan.safefs import seam
-from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, read_all
+from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, read_all
 from mulligan.safefs.stillness import let_writes_end, pass_time, stamping_clock
 from mulligan.scan.record import Stat
+from mulligan.scan.scope import IGNORE_FILE
 from mulligan.scan.secrets import secret_content
 
 STREAM_FROM = 8 << 20
@@ -34,6 +35,9 @@ _LONGEST_WRITE = 600_000_000_000
 _MOST_LOOKS = 25
 # Not a property of the file but of this process: no finding, an error.
 FATAL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+# Opening something fails so when it was removed, or swapped for something else.
+GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+IGNORES_LIMIT = 4 << 20
 
 
 class Sink(Protocol):
@@ -119,6 +123,18 @@ def names_in(directory: Directory) -> list[bytes]:
         if error.errno in FATAL:
             raise
         raise Unreadable(UNREADABLE, os.strerror(error.errno or 0)) from None
+
+
+def ignores_in(directory: Directory) -> tuple[bytes, str]:
+    """Returns the ignore rules that stand in a directory, and why they could not be read if that is so."""
+    try:
+        return directory.read(IGNORE_FILE, limit=IGNORES_LIMIT), ""
+    except OSError as error:
+        if error.errno in FATAL:
+            raise
+        if not isinstance(error, NotRegular) and error.errno not in GONE:
+            return b"", os.strerror(error.errno or 0)
+        return b"", ""  # a link, a directory or unreadable: git does not read it either
 
 
 def capture(

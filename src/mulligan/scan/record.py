@@ -21,9 +21,17 @@ HEAD = struct.Struct("<Q2q16s20s20sHBIIIII")
 HEAD_SIZE = HEAD.size
 _TREE_AT = 40
 _MODE_AT = 8
+# The mode alone, of stat fields that lie one behind the other.
+_MODE = struct.Struct("<8xq24x")
+_OWN = struct.Struct("<Q2q")
 _PERM = struct.Struct("<H")
 NO_DIRECTORY = (0, -1, -1)
 _FARTHEST = 1 << 63
+# A file younger than this when it was looked at is read again next time: a second edit within the same tick of the
+# kernel's clock leaves the same stat fields. Ticks are 1 to 10 ms; whole seconds betray a file system without finer stamps.
+_YOUNG = 40_000_000
+_YOUNG_COARSE = 2_100_000_000
+_TRUSTED, _GROUPED, _HAS_IGNORES, _LEANS = 1, 2, 4, 8
 
 
 class Stat(NamedTuple):
@@ -68,6 +76,89 @@ def head_in(packed: bytes) -> Head:
     )
 
 
+def modes_in(stats: bytes) -> list[int]:
+    """Returns the modes of stat fields that lie one behind the other."""
+    return [mode for (mode,) in _MODE.iter_unpack(stats)]
+
+
+class Packed:
+    """
+    An encoded record, read only as far as somebody asks, and patched without being made anew.
+
+    For what changes nothing but stat fields and objects of some names: nothing else of the record is touched.
+    """
+
+    __slots__ = ("_dirs_at", "_missed_at", "_packed", "_stats_at", "_stats_end", "flags", "key", "own", "perm")
+
+    def __init__(self, packed: bytes) -> None:
+        ino, mtime, ctime, self.key, _, _, self.perm, self.flags, names, dirs, missed, count, _ = HEAD.unpack_from(
+            packed
+        )
+        self.own = (ino, mtime, ctime)
+        self._packed = packed
+        self._dirs_at = HEAD_SIZE + names
+        self._missed_at = self._dirs_at + dirs
+        self._stats_at = self._missed_at + missed
+        self._stats_end = self._stats_at + count * STAT.size
+        if len(packed) != self._stats_end + count * 20:
+            raise ValueError("not a directory record")
+
+    @property
+    def trusted(self) -> bool:
+        """Whether nothing but the names and the rules decided what was captured."""
+        return bool(self.flags & _TRUSTED)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether it holds a database with its journals."""
+        return bool(self.flags & _GROUPED)
+
+    @property
+    def has_ignores(self) -> bool:
+        """Whether there are ignore rules in it."""
+        return bool(self.flags & _HAS_IGNORES)
+
+    @property
+    def tree(self) -> bytes:
+        """Its tree."""
+        return tree_in(self._packed)
+
+    @property
+    def names(self) -> list[bytes]:
+        """The captured names, sorted."""
+        return self._packed[HEAD_SIZE : self._dirs_at].split(b"\0") if self._stats_end > self._stats_at else []
+
+    @property
+    def dirs(self) -> list[bytes]:
+        """The directories in it, sorted."""
+        return self._packed[self._dirs_at : self._missed_at].split(b"\0") if self._missed_at > self._dirs_at else []
+
+    @property
+    def missed(self) -> list[bytes]:
+        """The names that are not captured."""
+        return self._packed[self._missed_at : self._stats_at].split(b"\0")[::3] if self._has_missed else []
+
+    @property
+    def _has_missed(self) -> bool:
+        return bool(self._stats_at > self._missed_at)
+
+    @property
+    def stats(self) -> bytes:
+        """The stat fields of the captured names, one behind the other."""
+        return self._packed[self._stats_at : self._stats_end]
+
+    @property
+    def oids(self) -> bytes:
+        """The object ids of the captured names, one behind the other."""
+        return self._packed[self._stats_end :]
+
+    def patched(self, own: tuple[int, int, int], tree: bytes, stats: bytes, oids: bytes) -> bytes:
+        """Returns the record with other stat fields, a tree of its own and other objects of the same names and modes."""
+        packed = self._packed
+        head, middle = packed[_OWN.size : _TREE_AT], packed[_TREE_AT + 20 : self._stats_at]
+        return b"".join((_OWN.pack(*own), head, tree, middle, stats, oids))
+
+
 def captured_in(packed: bytes, names: Collection[bytes]) -> list[bytes]:
     """Returns those of some names that an encoded record says were captured, without decoding the rest."""
     size = HEAD.unpack_from(packed)[8]
@@ -75,9 +166,15 @@ def captured_in(packed: bytes, names: Collection[bytes]) -> list[bytes]:
     return [name for name in names if b"\0%b\0" % name in there]
 
 
-def can_be_remembered(mtime_ns: int) -> bool:
+def has_room_for(mtime_ns: int) -> bool:
     """Returns whether a record has room for a time: a file may claim one before 1678 or after 2262."""
     return -_FARTHEST <= mtime_ns < _FARTHEST
+
+
+def can_be_remembered(mtime_ns: int, ctime_ns: int, started_ns: int) -> bool:
+    """Returns whether stat fields prove something to the next look: a file too young at the start of this one is read again."""
+    young = _YOUNG if ctime_ns % 1_000_000_000 else _YOUNG_COARSE
+    return ctime_ns < started_ns - young and has_room_for(mtime_ns)
 
 
 class Missed(NamedTuple):
@@ -163,7 +260,9 @@ class Record:
         missed = b"\0".join(
             [b"\0".join((m.name, m.reason.encode(), m.detail.encode("utf-8", "surrogateescape"))) for m in self.missed]
         )
-        flags = self.trusted | self.grouped << 1 | self.has_ignores << 2 | self.leans << 3
+        flags = (
+            self.trusted * _TRUSTED | self.grouped * _GROUPED | self.has_ignores * _HAS_IGNORES | self.leans * _LEANS
+        )
         head = HEAD.pack(
             *self.stat, self.key, self.tree, self.modes, self.perm, flags,
             len(names), len(dirs), len(missed), len(self.names), len(self.dirs),
@@ -231,9 +330,10 @@ def decode(data: bytes) -> Record:
         Missed(rows[i], rows[i + 1].decode(), rows[i + 2].decode("utf-8", "surrogateescape"))
         for i in range(0, len(rows), 3)
     ]
-    record = Record(has_ignores=bool(flags & 4))
+    record = Record(has_ignores=bool(flags & _HAS_IGNORES))
     record.stat, record.key, record.tree, record.modes, record.perm = (ino, mtime, ctime), key, tree, modes, perm
-    record.trusted, record.grouped, record.leans = bool(flags & 1), bool(flags & 2), bool(flags & 8)
+    record.trusted, record.grouped = bool(flags & _TRUSTED), bool(flags & _GROUPED)
+    record.leans = bool(flags & _LEANS)
     record.names, record.stats, record.oids, record.dirs, record.missed = names, stats, oids, dirs, missed
     return record
 

@@ -15,9 +15,17 @@ from mulligan.model.objects import MODE_DIR, TREE, TreeEntry, encode_tree, objec
 from mulligan.model.paths import ancestors, join, parent_of, to_text
 from mulligan.model.typed import NamedTuple
 from mulligan.scan.cache import Cache
-from mulligan.scan.record import STAT, Missed, Record, Stat, differing, git_mode
+from mulligan.scan.record import STAT, Missed, Record, Stat, decode, differing, git_mode, tree_in
 
 Entry = tuple[int, bytes]  # git mode and object id
+Edit = tuple[bytes, int, bytes, bytes]  # name, git mode, object ids before and after
+
+
+class Patch(NamedTuple):
+    """A directory whose files have other contents, and nothing else: its record as it is written, and what changed."""
+
+    packed: bytes
+    edits: list[Edit]
 
 
 class Defaults(NamedTuple):
@@ -112,6 +120,8 @@ class Scan:
         self.cache = cache
         self.objects: dict[bytes, tuple[bytes, bytes]] = {}
         self.records: dict[bytes, Record] = {}
+        # No directory is in both.
+        self.patches: dict[bytes, Patch] = {}
         self.gone: list[bytes] = []
         self.missed: dict[bytes, Missed] = {}
         self.observed: dict[bytes, Stat] = {}
@@ -119,6 +129,7 @@ class Scan:
         self.observed_before: Mapping[bytes, Stat] = {}
         self.files = 0
         self._seen_trees: dict[bytes, tuple[bytes, Record, bool]] = {}
+        self._patched_trees: dict[bytes, tuple[bytes, bool]] | None = None  # made when somebody asks
         self.visited: Container[bytes] = ()
         self.taken: object = None
         self.is_wanted: Callable[[bytes], bool] = lambda _: False
@@ -131,8 +142,29 @@ class Scan:
             return found
         if self._last[1] is None or self._last[0] != directory:
             # Decoding a directory of 100,000 names for each of them would take hours.
-            self._last = (directory, self.cache.get(directory))
+            patch = self.patches.get(directory)
+            self._last = (directory, decode(patch.packed) if patch is not None else self.cache.get(directory))
         return self._last[1]
+
+    def seen_records(self) -> Iterator[tuple[bytes, Record]]:
+        """Yields every directory that is not what the cache remembers, with its record."""
+        yield from self.records.items()
+        for path, patch in self.patches.items():
+            yield path, decode(patch.packed)
+
+    def packed(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yields the same records as they are written."""
+        for path, record in self.records.items():
+            yield path, record.encode()
+        for path, patch in self.patches.items():
+            yield path, patch.packed
+
+    def tree_of(self, directory: bytes) -> bytes | None:
+        """Returns the tree of a directory as it was seen, None if it was not."""
+        record, patch = self.records.get(directory), self.patches.get(directory)
+        if record is not None:
+            return record.tree
+        return tree_in(patch.packed) if patch is not None else self.cache.tree_of(directory)
 
     def entry(self, path: bytes) -> tuple[Stat, bytes] | None:
         """Returns the stat fields and object id of a captured file or link."""
@@ -152,7 +184,7 @@ class Scan:
 
     def captured(self) -> Iterator[tuple[bytes, int, bytes]]:
         """Yields path, git mode and object id of every captured file and link, in no promised order."""
-        for directory in {*self.cache.paths(), *self.records} - set(self.gone):
+        for directory in {*self.cache.paths(), *self.records, *self.patches} - set(self.gone):
             record = self.record(directory)
             above = directory + b"/" if directory else b""
             for name, mode, oid in entries(record) if record is not None else ():
@@ -162,6 +194,10 @@ class Scan:
         """Yields path, before and after of every file and link that is not what the cache remembers, in no promised order."""
         for directory, record in self.records.items():
             yield from _changes(directory, self._remembered(directory), record)
+        for directory, patch in self.patches.items():
+            above = directory + b"/" if directory else b""
+            for name, mode, before, after in patch.edits:
+                yield above + name, (mode, before), (mode, after)
         for directory in self.gone:
             yield from _changes(directory, self._remembered(directory), Record())
 
@@ -182,10 +218,11 @@ class Scan:
     def forget_trees(self) -> None:
         """Drops what `remember_trees` noted, because the cache moves on."""
         self._seen_trees.clear()
+        self._patched_trees = {}
 
     def tree_entries(self, oid: bytes) -> list[TreeEntry] | None:
         """Returns the entries of a tree that this scan, or the cache it started from, knows by its record."""
-        found = self._seen_trees.get(oid)
+        found = self._seen_trees.get(oid) or self._patched_tree(oid)
         if found is None:
             return None
         path, record, is_new = found
@@ -193,13 +230,20 @@ class Scan:
         found_entries = [make(TreeEntry, entry) for entry in entries(record)]
         for name in record.dirs:
             below = join(path, name)
-            fresh = self.records.get(below) if is_new else None
-            tree = fresh.tree if fresh is not None else self.cache.tree_of(below)
+            tree = self.tree_of(below) if is_new else self.cache.tree_of(below)
             if tree is None:
                 return None
             found_entries.append(TreeEntry(name, MODE_DIR, tree))
         # What a plan is made from must be what the checkpoint holds: a record that is not, is not used.
         return found_entries if is_new or object_id(TREE, encode_tree(found_entries)) == oid else None
+
+    def _patched_tree(self, oid: bytes) -> tuple[bytes, Record, bool] | None:
+        if self._patched_trees is None:
+            then = {self.cache.tree_of(path) or b"": (path, False) for path in self.patches}
+            self._patched_trees = then | {tree_in(patch.packed): (path, True) for path, patch in self.patches.items()}
+        path, is_new = self._patched_trees.get(oid, (b"", None))
+        record = self.record(path) if is_new else self.cache.get(path) if is_new is not None else None
+        return None if record is None else (path, record, bool(is_new))
 
     def memory_of(self, path: bytes) -> tuple[Stat | None, Stat | None]:
         """Returns the stat fields that a captured file had, and again where they prove it unchanged: it was not too young for that."""

@@ -9,6 +9,7 @@ an odd umask costs nothing per checkpoint, and a changed bit rewrites one direct
 from __future__ import annotations
 
 import stat
+import struct
 from collections.abc import Sequence
 
 from mulligan.model.objects import (
@@ -39,19 +40,38 @@ class Sealed(NamedTuple):
 
 def seal(done: Sealed, defaults: Defaults, objects: Objects) -> None:
     """Gives a record its trees, adding the new objects."""
-    record, oids = done.record, done.record.oids
+    record = done.record
+    children = [(name, child.tree) for name, child in done.children]
+    record.tree = add(TREE, tree_of(record.names, done.modes, record.oids, children), objects)
+    record.modes = _modes(done, defaults, objects)
+
+
+class _Texts(dict[int, bytes]):
+    """What a tree says for a file's own mode."""
+
+    def __missing__(self, mode: int) -> bytes:
+        text = self[mode] = MODE_TEXT[git_mode(mode)] + b" "
+        return text
+
+
+_texts = _Texts()
+_OID = struct.Struct("20s")
+
+
+def tree_of(names: list[bytes], modes: list[int], oids: bytes, children: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """Returns the bytes of a tree: names with their modes and joined ids, and directories with their trees."""
+    texts = _texts
     # Names are sorted, and without directories among them that is git's order.
     lines = [
-        MODE_TEXT[git_mode(mode)] + b" " + name + b"\0" + oids[at * 20 : at * 20 + 20]
-        for at, (name, mode) in enumerate(zip(record.names, done.modes, strict=True))
+        texts[mode] + name + b"\0" + oid
+        for name, mode, (oid,) in zip(names, modes, _OID.iter_unpack(oids), strict=True)
     ]
-    if done.children:
-        keyed = [*zip(record.names, lines, strict=True)]
-        keyed += [(name + b"/", b"40000 " + name + b"\0" + child.tree) for name, child in done.children]
+    if children:
+        keyed = [*zip(names, lines, strict=True)]
+        keyed += [(name + b"/", b"40000 " + name + b"\0" + tree) for name, tree in children]
         keyed.sort()
         lines = [line for _, line in keyed]
-    record.tree = _add(TREE, b"".join(lines), objects)
-    record.modes = _modes(done, defaults, objects)
+    return b"".join(lines)
 
 
 def _modes(done: Sealed, defaults: Defaults, objects: Objects) -> bytes:
@@ -64,13 +84,14 @@ def _modes(done: Sealed, defaults: Defaults, objects: Objects) -> bytes:
     below = [TreeEntry(name, MODE_DIR, child.modes) for name, child in done.children if child.modes != NONE]
     entries = []
     if odd:
-        entries.append(TreeEntry(b"f", MODE_FILE, _add(BLOB, b"\0".join(sorted(odd)), objects)))
+        entries.append(TreeEntry(b"f", MODE_FILE, add(BLOB, b"\0".join(sorted(odd)), objects)))
     if below:
-        entries.append(TreeEntry(b"d", MODE_DIR, _add(TREE, encode_tree(below), objects)))
-    return _add(TREE, encode_tree(entries), objects) if entries else NONE
+        entries.append(TreeEntry(b"d", MODE_DIR, add(TREE, encode_tree(below), objects)))
+    return add(TREE, encode_tree(entries), objects) if entries else NONE
 
 
-def _add(kind: bytes, data: bytes, objects: Objects) -> bytes:
+def add(kind: bytes, data: bytes, objects: Objects) -> bytes:
+    """Adds an object and returns its id."""
     oid = object_id(kind, data)
     objects[oid] = (kind, data)
     return oid

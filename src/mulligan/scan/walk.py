@@ -9,7 +9,6 @@ known, and one that will not hold still is listed as `moving`.
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -24,7 +23,7 @@ from mulligan.model.checkpoint import (
     UNREADABLE,
 )
 from mulligan.model.paths import join
-from mulligan.safefs.directory import Directory, NotRegular
+from mulligan.safefs.directory import Directory
 from mulligan.safefs.stillness import stamping_clock
 from mulligan.safefs.twin import MOST_TASKS, Twin, can_twin
 from mulligan.scan.cache import Cache
@@ -33,8 +32,18 @@ from mulligan.scan.glance import Glance, restless
 from mulligan.scan.intake import Intake
 from mulligan.scan.listing import Listing, same_names
 from mulligan.scan.options import Options
-from mulligan.scan.reading import FATAL, Unreadable, fields, names_in
-from mulligan.scan.record import NO_DIRECTORY, STAT, Missed, Record, Stat, can_be_remembered, unproven
+from mulligan.scan.reading import FATAL, GONE, IGNORES_LIMIT, Unreadable, fields, ignores_in, names_in
+from mulligan.scan.record import (
+    NO_DIRECTORY,
+    STAT,
+    Head,
+    Missed,
+    Record,
+    Stat,
+    can_be_remembered,
+    modes_in,
+    unproven,
+)
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import IGNORE_FILE, Scope, database_groups
 from mulligan.scan.sharing import Part, Subtree, encode, merge
@@ -42,21 +51,14 @@ from mulligan.scan.trees import Sealed, seal
 
 __all__ = ["IGNORES_LIMIT", "Options", "Scanner"]
 
-# A file younger than this when it was looked at is read again next time: a second edit within the same tick of the
-# kernel's clock leaves the same stat fields. Ticks are 1 to 10 ms; whole seconds betray a file system without finer stamps.
-_YOUNG = 40_000_000
-_YOUNG_COARSE = 2_100_000_000
 _ROUNDS = 3
 _OPEN_LEVELS = 128
-IGNORES_LIMIT = 4 << 20
 # A twin costs a few milliseconds: it is made when so much was read, or so many directories were looked at, and the walk
 # is not over, with at least so many directories still to enter.
 _SHARE_READ = 1500
 _SHARE_DIRECTORIES = 150
 _SHARE_LEAST = 4
 _STATIC = frozenset({IGNORED, EXCLUDED, SPECIAL})
-# Opening a directory fails so when it was removed, or swapped for something else.
-_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
 class Scanner:
@@ -88,7 +90,7 @@ class Scanner:
             restless = self._restless() if self._options.settle else []
             if not restless:
                 return scan
-            self._earlier = {**self._earlier, **scan.records}
+            self._earlier.update(scan.seen_records())
         for path in restless:
             scan.missed[path] = Missed(path, MOVING, "files came and went while it was read")
         return scan
@@ -106,11 +108,14 @@ class Scanner:
         rules, scope, options, stack = self._scope.rules, self._scope, self._options, list[Frame]()
         try:
             self._begin()
-            begun = options.glance(self._root.fd) if options.glance is not None and not self._earlier else None
-            self._glance = Glance(begun, index_changed=options.index_changed) if begun is not None else None
-            root = Frame(b"", Directory(os.dup(self._root.fd)), rules, scope.key(rules, only_tracked=False), only=False)
-            stack.append(root)
-            self._look_at(root)
+            head: Head | Record | None = self._patched()
+            if head is None:
+                begun = options.glance(self._root.fd) if options.glance is not None and not self._earlier else None
+                self._glance = Glance(begun, index_changed=options.index_changed) if begun is not None else None
+                key, directory = scope.key(rules, only_tracked=False), Directory(os.dup(self._root.fd))
+                root = Frame(b"", directory, rules, key, only=False)
+                stack.append(root)
+                self._look_at(root)
             while stack:
                 self._step(stack)
                 if self._intake.read >= self._alone_until[0] or self._entered >= self._alone_until[1]:
@@ -119,10 +124,15 @@ class Scanner:
             self._intake.end()
             for frame in stack:
                 frame.directory.close()
-        self._scan.tree, self._scan.modes = root.record.tree, root.record.modes
+        head = head or root.record
+        self._scan.tree, self._scan.modes = head.tree, head.modes
         self._scan.is_wanted = lambda path: scope.wanted_inside(path, is_dir=False)
         self._conclude(self._scan)
         return self._scan
+
+    def _patched(self) -> Head | None:
+        """Does what can be done without a walk; returns the root if that is all."""
+        return None
 
     def _conclude(self, scan: Scan) -> None:
         """Says which directories were seen, and which are not there any more."""
@@ -220,7 +230,7 @@ class Scanner:
         try:
             frame.directory = self._root.descend(frame.path)
         except OSError as error:
-            if error.errno not in _GONE:
+            if error.errno not in GONE:
                 raise
             frame.changed = True  # the second look at its parent notices
             return False
@@ -236,7 +246,7 @@ class Scanner:
             if error.errno in FATAL:
                 raise
             # Gone or swapped meanwhile: the second look at the parent notices. There, and not to be read: a finding.
-            if error.errno not in _GONE:
+            if error.errno not in GONE:
                 self._miss_directory(parent, name, UNREADABLE, os.strerror(error.errno or 0))
             parent.changed = True
             return None
@@ -286,7 +296,7 @@ class Scanner:
         if old.has_ignores if known and old else IGNORE_FILE in (names or ()):
             frame.rules = frame.rules.enter(frame.path, self._ignore_file(frame))
             frame.key = self._scope.key(frame.rules, only_tracked=frame.only)
-        remembered = own if can_be_remembered(st.st_mtime_ns) and not self._is_young(st.st_ctime_ns) else NO_DIRECTORY
+        remembered = self._remember_own(st)
         if (
             old
             and (known or same_names(frame.directory, old, names or []))
@@ -308,14 +318,8 @@ class Scanner:
         record.key, record.perm, record.stat = frame.key, frame.perm, remembered
 
     def _ignore_file(self, frame: Frame) -> bytes:
-        try:
-            return frame.directory.read(IGNORE_FILE, limit=IGNORES_LIMIT)
-        except OSError as error:
-            if error.errno in FATAL:
-                raise
-            if not isinstance(error, NotRegular) and error.errno not in _GONE:
-                frame.unruly = os.strerror(error.errno or 0)
-            return b""  # a link, a directory or unreadable: git does not read it either
+        content, frame.unruly = ignores_in(frame.directory)
+        return content
 
     def _still_out(self, frame: Frame, old: Record) -> bool:
         """Whether what is in and what is out still is, now that the git index changed."""
@@ -326,9 +330,6 @@ class Scanner:
         tracked = self._scope.tracked
         paths = [join(frame.path, m.name) for m in old.missed]
         return not any(path in tracked or tracked.below(path) for path in paths)
-
-    def _is_young(self, ctime_ns: int) -> bool:
-        return ctime_ns >= self._started - (_YOUNG if ctime_ns % 1_000_000_000 else _YOUNG_COARSE)
 
     # -- the quick way: everything as remembered, or nearly ---------------------------------------
 
@@ -354,7 +355,7 @@ class Scanner:
     def _patch(self, frame: Frame, old: Record, changed: list[tuple[bytes, os.stat_result]]) -> Record | None:
         record = old.copy()
         stats, oids = bytearray(old.stats), bytearray(old.oids)
-        modes = [mode for _, mode, _, _, _ in STAT.iter_unpack(old.stats)]
+        modes = modes_in(old.stats)
         if any(
             not (stat.S_ISREG(st.st_mode) or stat.S_ISLNK(st.st_mode)) or st.st_size > self._scope.max_file_size
             for _, st in changed
@@ -367,7 +368,7 @@ class Scanner:
             except (Unreadable, FileNotFoundError):
                 return None
             at = old.find(name)
-            stats[at * STAT.size : (at + 1) * STAT.size] = self._remember(frame, name, seen)
+            stats[at * STAT.size : (at + 1) * STAT.size] = self._remember(frame.path, name, seen)
             oids[at * 20 : at * 20 + 20] = oid
             modes[at] = seen.mode
         frame.modes, record.stats, record.oids = modes, bytes(stats), bytes(oids)
@@ -424,12 +425,12 @@ class Scanner:
                 result = self._try(frame, record, name, st)
                 if result is not None:
                     found[name] = result
-            elif self._is_young(st.st_ctime_ns):
+            elif not can_be_remembered(st.st_mtime_ns, st.st_ctime_ns, self._started):
                 found[name] = (taken[0], fields(st))
             else:
                 rows.append((name, st.st_mode, taken[3], taken[0]))
         for name, (oid, seen) in found.items():
-            rows.append((name, seen.mode, self._remember(frame, name, seen), oid))
+            rows.append((name, seen.mode, self._remember(frame.path, name, seen), oid))
         rows.sort()
         record.names, frame.modes = [row[0] for row in rows], [row[1] for row in rows]
         record.stats, record.oids = b"".join([row[2] for row in rows]), b"".join([row[3] for row in rows])
@@ -465,9 +466,13 @@ class Scanner:
     def _capture(self, frame: Frame, name: bytes, st: os.stat_result) -> tuple[bytes, Stat]:
         return self._intake.capture(frame.directory, frame.path, name, st)
 
-    def _remember(self, frame: Frame, name: bytes, seen: Stat) -> bytes:
-        if self._is_young(seen.ctime_ns) or not can_be_remembered(seen.mtime_ns):
-            self._scan.observed[join(frame.path, name)] = seen
+    def _remember_own(self, st: os.stat_result) -> tuple[int, int, int]:
+        proves = can_be_remembered(st.st_mtime_ns, st.st_ctime_ns, self._started)
+        return (st.st_ino, st.st_mtime_ns, st.st_ctime_ns) if proves else NO_DIRECTORY
+
+    def _remember(self, path: bytes, name: bytes, seen: Stat) -> bytes:
+        if not can_be_remembered(seen.mtime_ns, seen.ctime_ns, self._started):
+            self._scan.observed[join(path, name)] = seen
             return unproven(seen.mode)
         return STAT.pack(*seen)
 
@@ -479,7 +484,7 @@ class Scanner:
             if record is frame.old:
                 record = frame.record = record.copy()
             if len(frame.modes) != len(record.names):
-                frame.modes = [mode for _, mode, _, _, _ in STAT.iter_unpack(record.stats)]
+                frame.modes = modes_in(record.stats)
             frame.children.sort()
             record.dirs = [name for name, _ in frame.children]
             seal(Sealed(record, frame.modes, frame.children), self._defaults, scan.objects)

@@ -19,8 +19,9 @@ from mulligan.scan.frame import Frame
 from mulligan.scan.glance import depth_first
 from mulligan.scan.image import Flags, Image, Names, Taken, Warm
 from mulligan.scan.options import Options
+from mulligan.scan.patching import Doing, Patching, Place
 from mulligan.scan.reading import fields
-from mulligan.scan.record import NO_DIRECTORY, STAT, Record, captured_in, without_proof
+from mulligan.scan.record import NO_DIRECTORY, STAT, Head, Record, captured_in, head_in, without_proof
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import Scope
 from mulligan.scan.walk import Scanner
@@ -88,6 +89,32 @@ class WarmScanner(Scanner):
             most = sum(len(names) for names in self._wanted.values() if names)
             self._intake.read_ahead(self._root, most, self._written_to)
 
+    def _patched(self) -> Head | None:
+        if self._full or self._earlier or self._options.index_changed:
+            return None
+        places = {
+            path: Place(names or frozenset(), self._image.written(path), whole=names is None)
+            for path, names in self._wanted.items()
+        }
+        doing = Doing(self._remember, self._remember_own, self._note_names)
+        patching = Patching(self._root, self._scope, self._cache, self._intake, doing, self._is_as_ever)
+        done = patching.run(places, self._ways, self._scan)
+        self._seen.update((path, own) for path, own in done.items() if own is not None)
+        if b"" in done:
+            return self._head_of(b"")
+        # What is left goes the way of the walk, which meets it from above.
+        left = {path: None for path in (*self._wanted, *self._ways) if path not in done}
+        self._wanted = {path: names for path, names in self._wanted.items() if path in left}
+        self._ways = _ways(left)
+        return None
+
+    def _is_as_ever(self, path: bytes) -> bool:
+        return self._watcher.covers(path) and not self._is_deep(path)
+
+    def _head_of(self, path: bytes) -> Head | None:
+        patch = self._scan.patches.get(path)
+        return head_in(patch.packed) if patch is not None else self._cache.head_of(path)
+
     def _written_to(self) -> dict[bytes, list[bytes]]:
         """Returns the captured files that were written to, by directory, in the order of the walk."""
         there = [(path, names) for path, names in self._wanted.items() if names and path in self._cache]
@@ -142,6 +169,7 @@ class WarmScanner(Scanner):
             self._watcher.cover(path, frame.directory.fd)
             super()._look_at(frame)
             return
+        self._scan.patches.pop(path, None)  # what was patched, and has to be entered all the same, is told anew
         base = self._bases[path] = self._cache.get(path)
         self._take_back(path, base)
         deep = self._is_deep(path)
@@ -250,10 +278,10 @@ class WarmScanner(Scanner):
 
     # -- files with more than one name ----------------------------------------------------------
 
-    def _note_names(self, frame: Frame, found: Iterable[tuple[bytes, os.stat_result]]) -> None:
+    def _note_names(self, above: bytes, found: Iterable[tuple[bytes, os.stat_result]]) -> None:
         for name, st in found:
             if st.st_nlink > 1 and not stat.S_ISDIR(st.st_mode):
-                path, linked = join(frame.path, name), self._image.linked
+                path, linked = join(above, name), self._image.linked
                 self._strange |= path not in linked
                 linked.add(path)
 
@@ -262,27 +290,29 @@ class WarmScanner(Scanner):
         for name, want in zip(old.names, STAT.iter_unpack(old.stats), strict=True):
             st = look(name, dir_fd=fd, follow_symlinks=False)
             if st.st_nlink > 1:
-                self._note_names(frame, [(name, st)])
+                self._note_names(frame.path, [(name, st)])
             if (st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns) != want:
                 changed.append((name, st))
         return changed
 
     def _patch(self, frame: Frame, old: Record, changed: list[tuple[bytes, os.stat_result]]) -> Record | None:
-        self._note_names(frame, changed)
+        self._note_names(frame.path, changed)
         return super()._patch(frame, old, changed)
 
     def _read_files(self, frame: Frame, record: Record, files: dict[bytes, os.stat_result]) -> None:
-        self._note_names(frame, files.items())
+        self._note_names(frame.path, files.items())
         super()._read_files(frame, record, files)
 
     # -- after the directory --------------------------------------------------------------------
 
     def _finish(self, frame: Frame) -> None:
-        path, full = frame.path, self._full
+        path, full, patches = frame.path, self._full, self._scan.patches
+        if patches and not frame.changed:
+            frame.changed = any(join(path, name) in patches for name in frame.record.dirs)
         if frame.changed and not full:
             todo = set(frame.todo)
             for name in frame.record.dirs:
-                head = None if name in todo else self._cache.head_of(join(path, name))
+                head = None if name in todo else self._head_of(join(path, name))
                 if head is not None:
                     frame.children.append((name, head))
         super()._finish(frame)
@@ -303,6 +333,8 @@ class WarmScanner(Scanner):
         while todo:
             each = todo.pop()
             record = self._cache.get(each)
+            if self._scan.patches.pop(each, None) is not None:
+                self._seen.pop(each, None)
             if each in self._seen or record is None:
                 continue
             if each not in self._bases:

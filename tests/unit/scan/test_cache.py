@@ -35,7 +35,7 @@ def record(name: bytes) -> Record:
 def save(
     cache: Cache, place: Directory, records: dict[bytes, Record], tree: bytes, gone: tuple[bytes, ...] = ()
 ) -> None:
-    cache.save(place, cache.update(records.items(), gone, tree, b"{}"))
+    cache.save(place, cache.update([(path, record.encode()) for path, record in records.items()], gone, tree, b"{}"))
 
 
 def loaded(place: Directory) -> Cache:

@@ -6,7 +6,17 @@ import struct
 
 import pytest
 
-from mulligan.scan.record import NO_DIRECTORY, STAT, Missed, Record, Stat, can_be_remembered, decode, unproven
+from mulligan.scan.record import (
+    NO_DIRECTORY,
+    STAT,
+    Missed,
+    Record,
+    Stat,
+    can_be_remembered,
+    has_room_for,
+    decode,
+    unproven,
+)
 
 
 def filled() -> Record:
@@ -54,5 +64,5 @@ def test_a_copy_is_its_own():
 
 
 def test_times_that_no_record_can_hold_are_not_remembered():
-    assert can_be_remembered(0) and can_be_remembered(-(2**63)) and can_be_remembered(2**63 - 1)
-    assert not can_be_remembered(2**63) and not can_be_remembered(-(2**63) - 1)
+    assert has_room_for(0) and has_room_for(-(2**63)) and has_room_for(2**63 - 1)
+    assert not has_room_for(2**63) and not has_room_for(-(2**63) - 1)
