@@ -180,15 +180,14 @@ class Workbench:
     ) -> tuple[Entry, list[Entry]]:
         """Writes a checkpoint of what was seen; returns it and what retention or the budget let go for it, never `sparing`."""
         entry, gone = self._write(draft, look, writer, as_position=as_position, sparing=sparing, also=also)
-        vault = self.vault
-        self.observer.remember(vault.directory, look.scan, look.note)
-        if len(vault.objects.packs()) > (_TOO_MANY_PACKS if self._watched else _MANY_PACKS):
+        self.observer.remember(self.vault.directory, look.scan, look.note)
+        if self.vault.objects.pack_count() > (_TOO_MANY_PACKS if self._watched else _MANY_PACKS):
             self.tidy()
         return entry, gone
 
     def untidy(self) -> bool:
         """Returns whether there are so many packs that somebody should join them."""
-        return len(self.vault.objects.packs()) > _MANY_PACKS
+        return self.vault.objects.pack_count() > _MANY_PACKS
 
     def tidy(self) -> None:
         """Joins small packs into one."""
@@ -268,12 +267,13 @@ class Workbench:
 
     def _unpin_the_dead(self) -> None:
         """Lets go of what processes held that are no more: their numbers will be given to others."""
-        pins = {row["pid"] for row in self.vault.database.sealed("pin")}
+        database = self.vault.database
+        pins = set() if database.is_empty("pin") else {row["pid"] for row in database.sealed("pin")}
         dead = [pid for pid in pins if not is_alive(pid)]
         if dead:
-            with self.vault.database.transaction():
+            with database.transaction():
                 for pid in dead:
-                    self.vault.database.run("DELETE FROM pin WHERE pid=?", pid)
+                    database.run("DELETE FROM pin WHERE pid=?", pid)
 
     # -- going back -----------------------------------------------------------------------------
 
@@ -468,7 +468,7 @@ class Workbench:
     def recover(self) -> str:
         """Ends what was cut short; returns a sentence about a restore that was, empty when there was none."""
         self._unpin_the_dead()
-        if self.vault.database.row("SELECT 1 FROM journal") is None:
+        if self.vault.database.is_empty("journal"):
             return ""
         from mulligan.restore import procedure
         from mulligan.restore.recovery import FINISHED

@@ -26,6 +26,8 @@ UNREADABLE, MOVING, NEWLY_IGNORED = "unreadable", "moving", "newly ignored"
 INCOMPLETE = frozenset({UNREADABLE, MOVING, NEWLY_IGNORED})
 
 _PART = 8192
+# What is shorter hardly gets shorter, and to set up the packer takes longer than anything else that is done for a save's list.
+_SHORT = 256
 
 
 class NotCaptured(NamedTuple):
@@ -54,13 +56,24 @@ class GitState(NamedTuple):
 
 def pack_list(rows: Iterable[Any]) -> bytes:
     """Returns a list as compressed JSON (ASCII, so that surrogate escapes survive), packed piece by piece."""
-    rows, packer, packed = iter(rows), zlib.compressobj(1), []
-    before = b"["
-    while part := list(islice(rows, _PART)):
-        packed.append(packer.compress(before + json.dumps(part, separators=(",", ":"))[1:-1].encode("ascii")))
-        before = b","
-    packed.append(packer.compress(b"[]" if before == b"[" else b"]"))
+    rows = iter(rows)
+    part = list(islice(rows, _PART))
+    text = json.dumps(part, separators=(",", ":")).encode("ascii")
+    if len(text) <= _SHORT and len(part) < _PART:
+        return _stored(text)
+    packer, packed, before = zlib.compressobj(1), [], b"["
+    while part:
+        packed.append(packer.compress(before + text[1:-1]))
+        part, before = list(islice(rows, _PART)), b","
+        text = json.dumps(part, separators=(",", ":")).encode("ascii")
+    packed.append(packer.compress(b"]"))
     return b"".join(packed) + packer.flush()
+
+
+def _stored(text: bytes) -> bytes:
+    """Returns a short text between the two ends of a zlib stream, as it is."""
+    lengths = len(text).to_bytes(2, "little") + (len(text) ^ 0xFFFF).to_bytes(2, "little")
+    return b"\x78\x01\x01" + lengths + text + zlib.adler32(text).to_bytes(4, "big")
 
 
 def unpack_list(packed: bytes) -> list[Any]:

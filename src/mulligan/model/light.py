@@ -71,6 +71,8 @@ else:
 
     def _indented(value, encoder, step, line, style):
         """Returns JSON that a person may read; the compiled writer knows one line only."""
+        if type(value) is str:
+            return _quoted(value)
         item, key, sort_keys = style
         inner = line + step
         if isinstance(value, dict) and value:

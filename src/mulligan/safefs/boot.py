@@ -10,11 +10,14 @@ again.
 
 from __future__ import annotations
 
+from functools import cache
+
 from mulligan.safefs.directory import Directory
 
 _FOLDER, _NAME, _LIMIT = "/proc/sys/kernel/random", b"boot_id", 64
 
 
+@cache
 def boot_id() -> str:
     """Returns a text that is another one after each start of the machine, empty where the system has none."""
     try:

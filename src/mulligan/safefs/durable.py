@@ -63,15 +63,20 @@ def write_synced(directory: Directory, name: bytes, parts: Iterable[bytes], what
 def write_all_synced(directory: Directory, files: Iterable[NewFile], mode: int = 0o600) -> None:
     """Does the same for several files, which are waited for together; the parts of one are asked for when those before are written."""
     made: list[tuple[bytes, int, str]] = []
+    short: list[int] = []
     try:
         try:
             for name, parts, what in files:
                 fd = directory.create(name, mode)
                 made.append((name, fd, what))
+                size = 0
                 for part in parts:
                     write_all(fd, part)
+                    size += len(part)
+                if size <= _SHORT:
+                    short.append(fd)
             if len(made) > 1:
-                for _, fd, _ in made:
+                for fd in short:
                     _start(fd)
             for _, fd, what in made:
                 sync(fd, what)
@@ -86,9 +91,8 @@ def write_all_synced(directory: Directory, files: Iterable[NewFile], mode: int =
 
 def _start(fd: int) -> None:
     """Lets the system begin to write out a file; no promise, and nothing waits for it."""
-    if os.fstat(fd).st_size <= _SHORT:
-        with suppress(AttributeError, OSError):  # a hint: whoever does not take it has his sync all the same
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    with suppress(AttributeError, OSError):  # a hint: whoever does not take it has his sync all the same
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def write_durably(

@@ -23,7 +23,7 @@ from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.directory import Directory
 from mulligan.store.pack_index import ROW_SIZE
 from mulligan.store.pack_reader import Pack
-from mulligan.store.pack_writer import PackWriter
+from mulligan.store.pack_writer import Indexes, PackWriter
 from mulligan.store.packfile import KIND_OF_TYPE, Damaged, RecordHeader, damaged, hash_of, parse_header
 
 if TYPE_CHECKING:
@@ -172,19 +172,25 @@ class ObjectStore:
     def writer(self, *, anew: Container[bytes] = ()) -> PackWriter:
         """Returns a writer; objects in `anew` are written even if the store seems to hold them (it is damaged)."""
         self._refresh_if_changed()
-        self._writer = PackWriter(self.directory, knows=self._knows, finished=self._adopt, anew=anew)
+        self._writer = PackWriter(
+            self.directory, knows=self._knows, packs=self.packs_directory, finished=self._adopt, anew=anew
+        )
         return self._writer
 
     def relied_on(self) -> set[bytes]:
         """Returns what the newest writer left out because it is here; whoever collects before it is done must keep that."""
         return self._writer.relied if self._writer is not None else set()
 
-    def _adopt(self, names: list[bytes]) -> None:
+    def _adopt(self, names: list[bytes], indexes: Indexes) -> None:
         """Takes in packs that were just put in place; one that cannot be read now is for the next look at the directory."""
         directory, used = self.packs_directory(), self._disk_bytes
         self._outdate()
         try:
-            fresh = [Pack.load(directory, name) for name in names if name not in self._packs]
+            fresh = [
+                Pack.written(directory, name, *indexes[name]) if name in indexes else Pack.load(directory, name)
+                for name in names
+                if name not in self._packs
+            ]
         except (OSError, Damaged):
             return  # what is durable must not fail for want of a listing
         self._packs.update((pack.name, pack) for pack in fresh)
@@ -209,9 +215,10 @@ class ObjectStore:
         self._held = True
 
     def let_go(self) -> None:
-        """Says that others may change the packs again."""
-        self._held = False
-        self._left = self._stamp() if self._complete else None
+        """Says that others may change the packs again; again is harmless."""
+        if self._held:
+            self._held = False
+            self._left = self._stamp() if self._complete else None
 
     # -- the packs ------------------------------------------------------------------------------
 
@@ -219,6 +226,11 @@ class ObjectStore:
         """Returns the packs that can be used, the oldest name first."""
         self._refresh_if_changed()
         return [self._packs[name] for name in sorted(self._packs)]
+
+    def pack_count(self) -> int:
+        """Returns how many packs there are."""
+        self._refresh_if_changed()
+        return len(self._packs)
 
     def opened(self, pack: Pack) -> Pack:
         """Returns a pack with its file open; FileNotFoundError if another process has removed it."""

@@ -11,8 +11,8 @@ import struct
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count, pairwise
 
 from mulligan.model.digests import sha1
 from mulligan.model.typed import NamedTuple
@@ -39,29 +39,34 @@ class IndexRow(NamedTuple):
 def encode_index(rows: Iterable[tuple[bytes, int, int]], pack_checksum: bytes) -> bytes:
     """Returns the bytes of an index."""
     ordered = sorted(rows)
-    counts = [0] * 256
-    for row in ordered:
-        counts[row[0][0]] += 1
-    offsets: list[int] = []
-    large: list[int] = []
-    for row in ordered:
-        if row[2] < _LARGE:
-            offsets.append(row[2])
-        else:
-            offsets.append(_LARGE | len(large))
-            large.append(row[2])
-    body = b"".join(
-        (
-            MAGIC,
-            _FANOUT.pack(*accumulate(counts)),
-            b"".join([row[0] for row in ordered]),
-            _big_endian("I", [row[1] for row in ordered]),
-            _big_endian("I", offsets),
-            _big_endian("Q", large),
-            pack_checksum,
-        )
+    oids = [row[0] for row in ordered]
+    offsets = [row[2] for row in ordered]
+    large = [offset for offset in offsets if offset >= _LARGE]
+    if large:
+        numbers = count(_LARGE)
+        offsets = [offset if offset < _LARGE else next(numbers) for offset in offsets]
+    checksums = _big_endian("I", [row[1] for row in ordered])
+    tables = (
+        MAGIC,
+        *_fanout(oids),
+        *oids,
+        checksums,
+        _big_endian("I", offsets),
+        _big_endian("Q", large),
+        pack_checksum,
     )
+    body = b"".join(tables)
     return body + sha1(body, of=len(body)).digest()
+
+
+def _fanout(oids: Sequence[bytes]) -> Iterator[bytes]:
+    """Yields, for each first byte, how many of the sorted ids begin with it or a smaller one; equal numbers in one piece."""
+    done = 0
+    for number, oid in enumerate(oids):
+        if oid[0] > done:
+            yield number.to_bytes(4, "big") * (oid[0] - done)
+            done = oid[0]
+    yield len(oids).to_bytes(4, "big") * (256 - done)
 
 
 def _big_endian(code: str, numbers: Sequence[int]) -> bytes:

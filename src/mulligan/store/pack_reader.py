@@ -94,6 +94,11 @@ class Pack:
         size = directory.stat(name + b".pack").st_size
         return cls(name, read_index(directory, name, stamp[1]), size, stamp)
 
+    @classmethod
+    def written(cls, directory: Directory, name: bytes, index: bytes, size: int) -> Pack:
+        """Returns a pack of that size that was just written, by this very index; raises OSError."""
+        return cls(name, PackIndex(index), size, cls.stamp_of(directory, name))
+
     @staticmethod
     def stamp_of(directory: Directory, name: bytes) -> tuple[int, ...]:
         """Returns what tells an index from another of the same name: a repair puts a new one in its place."""

@@ -44,6 +44,8 @@ _STREAM_LEAST = 1 << 20
 MOST_ROWS = 1 << 16
 # What one process hands to another: packs in tmp/ with the names they will have, their bytes, and what they lean on.
 Share = tuple[list[tuple[bytes, bytes]], int, list[bytes]]
+# By the name of a pack: its index and the size of the pack.
+Indexes = dict[bytes, tuple[bytes, int]]
 _serial = count()
 _headers: dict[tuple[bytes, int], bytes] = {}
 
@@ -87,6 +89,8 @@ class PlacedPacks:
         self.root = root
         self.written: list[tuple[bytes, bytes]] = []
         self.bytes = 0
+        # Of small packs that were written here, the index and the size of the pack: nobody need read them back.
+        self.indexes: dict[bytes, tuple[bytes, int]] = {}
 
     def write(
         self,
@@ -121,6 +125,21 @@ class PlacedPacks:
             write_all_synced(tmp, files)
         return self._register(stem, digest.digest(), written)
 
+    def write_buffer(self, buffer: PackBuffer, beside: Iterable[NewFile] = ()) -> None:
+        """Does the same for records in memory."""
+        if buffer.size > _CHUNK:
+            self.write(buffer.rows, buffer.chunks(), size=buffer.size, beside=beside)
+            return
+        stem, body = _temporary_stem(), b"".join(buffer.chunks())
+        checksum = sha1(body, of=buffer.size).digest()
+        index = encode_index(buffer.rows, checksum)
+        pack, name = body + checksum, stem + b".pack"
+        with self.root.child(b"tmp") as tmp:
+            write_all_synced(
+                tmp, [(name, (pack,), "a pack"), (stem + b".idx", (index,), "the index of a pack"), *beside]
+            )
+        self.indexes[self._register(stem, checksum, len(pack) + len(index))] = index, len(pack)
+
     def _register(self, stem: bytes, checksum: bytes, size: int) -> bytes:
         name = b"pack-" + checksum.hex().encode()
         self.written.append((stem, name))
@@ -151,10 +170,13 @@ class PlacedPacks:
                 raise
         return oid
 
-    def place(self) -> list[bytes]:
-        """Puts every pack in place, durably, and returns their names; on failure none of them is left."""
+    def place(self, packs: Directory | None = None) -> list[bytes]:
+        """Puts every pack in place, durably, and returns their names; on failure none of them is left. `packs` may be open already."""
+        if packs is None:
+            with self.root.descend(b"objects/pack") as opened:
+                return self.place(opened)
         fresh: list[bytes] = []
-        with self.root.child(b"tmp") as tmp, self.root.descend(b"objects/pack") as packs:
+        with self.root.child(b"tmp") as tmp:
             try:
                 for stem, name in self.written:
                     if not packs.exists(name + b".idx"):
@@ -233,7 +255,8 @@ class PackWriter:
         root: Directory,
         *,
         knows: Callable[[bytes], bool],
-        finished: Callable[[list[bytes]], None],
+        packs: Callable[[], Directory],
+        finished: Callable[[list[bytes], Indexes], None],
         anew: Container[bytes] = (),
     ) -> None:
         self.relied: set[bytes] = set()
@@ -242,6 +265,7 @@ class PackWriter:
         self._offsets = self._buffer.offsets
         self._flushed: set[bytes] = set()
         self._store_knows = knows
+        self._packs = packs
         self._finished = finished
         self._anew = anew
 
@@ -310,9 +334,9 @@ class PackWriter:
                 write_all_synced(tmp, beside)
         if not self._placed.bytes:
             return []
-        names = self._placed.place()
+        names = self._placed.place(self._packs())
         self._flushed.clear()
-        self._finished(names)
+        self._finished(names, self._placed.indexes)
         return names
 
     def part(self) -> None:
@@ -363,7 +387,7 @@ class PackWriter:
 
     def _flush(self, beside: Iterable[NewFile] = ()) -> None:
         if self._buffer.rows:
-            self._placed.write(self._buffer.rows, self._buffer.chunks(), size=self._buffer.size, beside=beside)
+            self._placed.write_buffer(self._buffer, beside)
             self._flushed.update(self._offsets)
             self._reset()
 

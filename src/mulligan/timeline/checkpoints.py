@@ -16,7 +16,7 @@ from mulligan.model.checkpoint import Checkpoint, GitState, moment
 from mulligan.model.light import json, re
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.timeline.commits import HELD, Entry
-from mulligan.timeline.database import Database, as_column, from_column, is_whole
+from mulligan.timeline.database import CURRENT, Database, as_column, from_column, is_whole
 from mulligan.timeline.retention import Aged
 from mulligan.timeline.seals import COLUMNS
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 POSITION = "position"
+_OWED = ("owed", "refs")
 _INLINE_STATE = 16 << 10
 _LATEST = r"latest(?:~(\d{1,9}))?\Z"
 _COLUMNS = COLUMNS["checkpoint"]
@@ -55,12 +56,27 @@ class Checkpoints:
 
     def owe_ref(self, entry: Entry) -> None:
         """Says that a checkpoint's ref is to be written."""
-        self._db.insert("fresh_ref", entry.id, entry.checkpoint.commit, over=True)
+        self._owe("fresh_ref", entry.id, entry.checkpoint.commit)
+
+    def _owe(self, table: str, *values: str) -> None:
+        self._db.insert(table, *values, over=True)
+        known = self._db.known()
+        if _OWED in known:
+            known[_OWED] += 1
+
+    def owed_refs(self) -> int:
+        """Returns how many refs the disk has not confirmed, or a few more."""
+        known = self._db.known()
+        if _OWED not in known:
+            row = self._db.row("SELECT (SELECT count(*) FROM fresh_ref) + (SELECT count(*) FROM dead_ref)")
+            known[_OWED] = int(row[0]) if row else 0
+        return int(known[_OWED])
 
     def forget_refs(self) -> None:
         """Says that every ref is as it must be, on the disk."""
         self._db.empty("fresh_ref")
         self._db.empty("dead_ref")
+        self._db.known()[_OWED] = 0
 
     def remove(self, entry: Entry) -> list[Entry]:
         """Deletes a checkpoint and returns its children, which now belong to its parent."""
@@ -72,7 +88,7 @@ class Checkpoints:
         self._db.run("DELETE FROM move WHERE id=?", entry.id)
         self._db.run("DELETE FROM redo WHERE id=?", entry.id)
         self._db.run("DELETE FROM fresh_ref WHERE id=?", entry.id)
-        self._db.insert("dead_ref", entry.id, over=True)
+        self._owe("dead_ref", entry.id)
         if self.position() == entry.id:
             # Without a parent, the state the workspace was in before.
             before = self._db.row("SELECT id FROM move ORDER BY seq DESC LIMIT 1")
@@ -88,7 +104,7 @@ class Checkpoints:
             json.dumps(cp.git.to_dict() if cp.git else None), cp.id,
         )  # fmt: skip
         self._db.reseal("checkpoint", "id=?", cp.id)
-        self._db.insert("fresh_ref", cp.id, cp.commit, over=True)
+        self._owe("fresh_ref", cp.id, cp.commit)
 
     def set_changes(self, checkpoint_id: str, packed: bytes) -> None:
         """Sets what a checkpoint changed against its (new) parent."""
@@ -111,8 +127,19 @@ class Checkpoints:
         return self._db.row("SELECT 1 FROM checkpoint WHERE files_tree=? ORDER BY seq DESC LIMIT 1", tree) is not None
 
     def current(self) -> Entry | None:
-        """Returns the checkpoint at the position."""
-        return self.by_id(self.position())
+        """Returns the checkpoint at the position; the same value each time, so look and do not hand it out."""
+        known, here = self._db.known(), self.position()
+        entry = known.get(CURRENT)
+        if entry is None or entry.id != here:
+            entry = known[CURRENT] = self.by_id(here)
+        return entry
+
+    def note_current(self, entry: Entry) -> None:
+        """Notes what was just written as the position, so that nobody has to read it back."""
+        cp = entry.checkpoint
+        if not (cp.context or cp.metadata or cp.state):  # values that whoever was given them may change
+            own = cp.replace(context=None, metadata=None, state_source=dict)
+            self._db.known()[CURRENT] = entry._replace(checkpoint=own)
 
     def by_id(self, checkpoint_id: str) -> Entry | None:
         """Returns a checkpoint by its exact id."""
@@ -143,7 +170,7 @@ class Checkpoints:
 
     def _reserved(self, text: str) -> Entry | None:
         if text == "@":
-            return self.current()
+            return self.by_id(self.position())
         if text.startswith("@"):
             return self._at_deed(text)
         match = re.match(_LATEST, text)

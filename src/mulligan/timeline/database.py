@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from itertools import count, islice
+from contextlib import contextmanager, suppress
 
-from mulligan.errors import Busy, DurabilityLost, MulliganError, NoRoom, StoreDamaged, StoreError
+from mulligan.errors import StoreDamaged, StoreError
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
 from mulligan.timeline.schema import STATEMENTS, TABLES
 from mulligan.timeline.seals import COLUMNS, seal, sealing
+from mulligan.timeline.sqlerrors import broken_row, disk_full, translated
 
 if TYPE_CHECKING:
     import sqlite3
@@ -30,8 +30,6 @@ else:
 
 NAME = "timeline.db"
 FORMAT = 1
-# Not the file's fault: a store that may not be written, a process that may open no more files.
-_REFUSED = frozenset({sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM})
 # What SQLite says where the disk has no room, or no inode, for its files beside the database.
 _CRAMPED = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_CANTOPEN}
@@ -39,17 +37,24 @@ _CRAMPED = frozenset(
 # A row takes more bytes than this in the file: a query that returns more rows than that goes in circles.
 _SMALLEST_ROW = 8
 _MANY_ROWS = 4096
-_MOST_ROWS = 4_000_000
 _MOST_NUMBERS = 1 << 62
 # The longest value, far beyond what a restore of a million files notes: a longer one is refused before it is read.
-_LONGEST = 256 << 20
+LONGEST = 256 << 20
 _MOST_KEPT = 4
+#: Where `known` has the checkpoint at the position.
+CURRENT = ("checkpoint", "current")
+# A value of the store's own that is longer is not worth its place in memory: it is read when somebody asks.
+_MOST_LETTERS = 1 << 10
 _CHANGING = ("UPDATE checkpoint ", "DELETE FROM checkpoint ", "INSERT OR REPLACE INTO checkpoint ")
 # How much work a statement may be before somebody asks whether so small a file can need it.
-_STEPS = 1 << 20
-_STEPS_PER_PAGE = 20_000
+STEPS = 1 << 20
+STEPS_PER_PAGE = 20_000
 # A log that is longer than this is written back when its process ends: whoever opens the timeline next reads all of it.
 _LONG_LOG = 512 << 10
+_INTO = {
+    table: f"INTO {table} ({', '.join(names)}, seal) VALUES ({'?, ' * len(names)}?)" for table, names in COLUMNS.items()
+}
+_SELECT = {table: f"SELECT {', '.join(names)}, seal FROM {table} " for table, names in COLUMNS.items()}
 # Connections that end with the process, where it said so.
 _left: list[tuple[Database, sqlite3.Connection]] | None = None
 
@@ -84,8 +89,9 @@ class Database:
     def _open(self) -> None:
         # Rows of checkpoints that were read and found whole, while nobody changes any: one may hold a list of all files.
         self._kept: dict[str, sqlite3.Row] = {}
-        self._version = -1
-        self._connection = _connect_to_read(self._path) if self.read_only else _connect(self._path)
+        self._known: dict[tuple[str, str], Any] = {}
+        self._version, self._alone = -1, False
+        self._connection = _connect_to_read(self._path) if self.read_only else connect(self._path)
         try:
             self._be_careful()
             self._initialise()
@@ -97,18 +103,18 @@ class Database:
         """Treats the file as what it may be: damaged, or made by somebody who means harm."""
         self._steps = 0
         self._connection.create_function("seal", -1, seal, deterministic=True)
-        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
         # A broken page may lead SQLite in circles that have no end within a lifetime.
-        self._connection.set_progress_handler(self._too_much_work, _STEPS)
+        self._connection.set_progress_handler(self._too_much_work, STEPS)
         self._connection.execute("PRAGMA trusted_schema=OFF")
         self._connection.execute("PRAGMA cell_size_check=ON")
 
     def _too_much_work(self) -> bool:
-        self._steps += _STEPS
-        if self._steps < 16 * _STEPS:
+        self._steps += STEPS
+        if self._steps < 16 * STEPS:
             return False
         # Not by a query: SQLite is in the middle of one. A log may hold as much again, and more.
-        return self._steps > _STEPS_PER_PAGE * (os.stat(self._path).st_size >> 9) + 64 * _STEPS
+        return self._steps > STEPS_PER_PAGE * (os.stat(self._path).st_size >> 9) + 64 * STEPS
 
     def _initialise(self) -> None:
         run = self._connection.execute
@@ -172,17 +178,21 @@ class Database:
     def transaction(self) -> Iterator[None]:
         """Runs the body whole or not at all; durable when it returns."""
         if self._cramped:
-            raise _full()
+            raise disk_full()
         with translated():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
             except BaseException:
-                self._kept.clear()
+                self._forget()
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
-            self._connection.execute("COMMIT")
+            try:
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._forget()
+                raise
 
     def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
         """Returns every row of a query."""
@@ -215,34 +225,95 @@ class Database:
         """Runs one statement."""
         if sql.startswith(_CHANGING):
             self._kept.clear()
+            self._known.pop(CURRENT, None)
         with translated():
             self._execute(sql, values)
 
-    def empty(self, table: str) -> None:
-        """Removes every row of a table."""
-        # Without a condition SQLite would write the table's page anew even if there is nothing on it.
-        self.run(f"DELETE FROM {table} WHERE true")
+    # -- what is known without asking -------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Says that nobody else writes from now on: what is known stays true without another question. Again is harmless."""
+        self.known()
+        self._alone = True
+
+    def let_go(self) -> None:
+        """Says that others may write again."""
+        self._alone = False
+
+    def known(self) -> dict[tuple[str, str], Any]:
+        """
+        Returns what was noted here of rows that this connection read or wrote, as long as it holds.
+
+        It is empty again when another connection wrote, and when a transaction failed; whoever changes a row changes it here.
+        """
+        if not self._alone:
+            with translated():
+                # Another number when another connection wrote.
+                version = self._execute("PRAGMA data_version").fetchone()[0]
+            if version != self._version:
+                self._version = version
+                self._forget()
+        return self._known
+
+    def _forget(self) -> None:
+        self._kept.clear()
+        self._known.clear()
 
     def kept(self) -> dict[str, sqlite3.Row]:
         """Returns the rows of checkpoints that were put here and are as they were, by id."""
-        version = self.rows("PRAGMA data_version")[0][0]  # another number when another connection wrote
-        if version != self._version or len(self._kept) > _MOST_KEPT:
-            self._version = version
+        self.known()
+        if len(self._kept) > _MOST_KEPT:
             self._kept.clear()
         return self._kept
+
+    def is_empty(self, table: str) -> bool:
+        """Returns whether a table has no row."""
+        known = self.known()
+        if ("empty", table) not in known and self.row(f"SELECT 1 FROM {table} LIMIT 1") is None:
+            known["empty", table] = True
+        return ("empty", table) in known
+
+    def empty(self, table: str) -> None:
+        """Removes every row of a table."""
+        if ("empty", table) not in self.known():
+            # Without a condition SQLite would write the table's page anew even if there is nothing on it.
+            self.run(f"DELETE FROM {table} WHERE true")
+            self._known["empty", table] = True
+
+    def _next_number(self, table: str) -> int | None:
+        """Returns the number that SQLite would give the next row of a table; None where it has to say itself what is wrong."""
+        known = self.known()
+        last = known.get(("last", table))
+        if last is None:
+            newest, counted = self.rows(
+                f"SELECT coalesce((SELECT max(seq) FROM {table}), 0), coalesce((SELECT seq FROM sqlite_sequence WHERE name=?), 0)",
+                table,
+            )[0]
+            if not isinstance(counted, int):
+                return None
+            last = max(newest, counted)
+        if last >= _MOST_NUMBERS:
+            return None
+        known["last", table] = last + 1
+        return int(last) + 1
 
     # -- rows under seal --------------------------------------------------------------------------
 
     def insert(self, table: str, *values: Any, over: bool = False) -> None:
         """Adds a sealed row, `over` one that has its place; the first value is None where SQLite gives the number."""
-        names, holes = ", ".join(COLUMNS[table]), ", ".join("?" * len(values))
-        verb = "INSERT OR REPLACE" if over else "INSERT"
+        number = self._next_number(table) if values[0] is None else None
+        known = self._known
+        known.pop(("empty", table), None)
+        if number is not None:
+            values = (number, *values[1:])
+        elif ("last", table) in known:
+            del known["last", table]
+        sql = ("INSERT OR REPLACE " if over else "INSERT ") + _INTO[table]
         if values[0] is None:
-            self.run(f"{verb} INTO {table} ({names}, seal) VALUES ({holes}, x'')", *values)
-            with translated():
-                self._execute(f"UPDATE {table} SET seal={sealing(table)} WHERE seq=last_insert_rowid()")
+            self.run(sql, *values, b"")
+            self.reseal(table, "seq=last_insert_rowid()")
         else:
-            self.run(f"{verb} INTO {table} ({names}, seal) VALUES ({holes}, ?)", *values, seal(*values))
+            self.run(sql, *values, seal(*values))
 
     def reseal(self, table: str, where: str, *values: Any) -> None:
         """Seals rows that were changed on purpose; the caller has seen that they were as they should be before."""
@@ -251,7 +322,7 @@ class Database:
     def sealed(self, table: str, tail: str = "", *values: Any) -> list[sqlite3.Row]:
         """Returns rows of a table, each with its seal behind it; raises StoreDamaged where one is not what was written."""
         # The seal is looked at here and not by SQL, which would hand each value to Python twice and stumble over bad text.
-        found = self.rows(f"SELECT {', '.join(COLUMNS[table])}, seal FROM {table} {tail}", *values)
+        found = self.rows(_SELECT[table] + tail, *values)
         if not all(map(is_whole, found)):
             raise broken_row(table)
         return found
@@ -269,9 +340,9 @@ class Database:
         return [row for row in self._as_they_are(table) if is_whole(row)]
 
     def _as_they_are(self, table: str) -> list[sqlite3.Row]:
-        self._connection.text_factory = _exactly
+        self._connection.text_factory = exactly
         try:
-            return self.rows(f"SELECT {', '.join(COLUMNS[table])}, seal FROM {table} ORDER BY {COLUMNS[table][0]}")
+            return self.rows(f"{_SELECT[table]}ORDER BY {COLUMNS[table][0]}")
         finally:
             self._connection.text_factory = str
 
@@ -289,17 +360,27 @@ class Database:
 
     def meta(self, key: str, default: str = "") -> str:
         """Returns a value of the store's own."""
+        known = self.known()
+        if ("meta", key) in known:
+            value = known["meta", key]
+            return default if value is None else str(value)
         found = self.sealed("meta", "WHERE key=?", key)
-        if not found:
-            return default
-        value = found[0]["value"]
-        if not isinstance(value, str):
+        value = found[0]["value"] if found else None
+        if found and not isinstance(value, str):
             raise broken_row("meta")  # sealed by somebody who means harm
-        return value
+        self._note_meta(key, value)
+        return default if value is None else str(value)
+
+    def _note_meta(self, key: str, value: str | None) -> None:
+        if value is None or len(value) <= _MOST_LETTERS:
+            self._known["meta", key] = value
+        else:
+            self._known.pop(("meta", key), None)
 
     def set_meta(self, key: str, value: str) -> None:
         """Sets a value of the store's own."""
         self.insert("meta", key, value, over=True)
+        self._note_meta(key, value)
 
     def integrity(self) -> list[str]:
         """Returns what SQLite's own check finds wrong, and what only its next writer would."""
@@ -335,6 +416,7 @@ class Database:
         self.run("VACUUM")
         self.run("PRAGMA wal_checkpoint(TRUNCATE)")
         self._long = False
+        self._forget()
 
 
 def end_with_process() -> None:
@@ -348,73 +430,19 @@ def end_with_process() -> None:
     _left = _left or []
 
 
-def broken_row(table: str) -> StoreDamaged:
-    """Returns the error for a row that is not what was written."""
-    return StoreDamaged(
-        f"A record in the timeline is damaged (table {table}). The checkpoints themselves are untouched.",
-        hint="Mend it from the repository: mulligan doctor",
-    )
-
-
-def whole_rows(path: str) -> dict[str, list[dict[str, Any]]]:
-    """Returns, by table, the rows of a damaged timeline whose seal is whole, as far as SQLite gets at them."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    try:
-        connection = _connect(path)
-    except sqlite3.Error:
-        return found
-    work, most = count(1), 64 + os.stat(path).st_size * _STEPS_PER_PAGE // (512 * _STEPS)
-    with closing(connection):
-        connection.text_factory = _exactly
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
-        connection.set_progress_handler(lambda: next(work) > most, _STEPS)
-        tables = _plain_tables(connection)
-        for table, columns in COLUMNS.items():
-            if table not in tables:
-                continue
-            # From both ends: a page that cannot be read hides what lies behind it from one side only.
-            rows = [
-                *_until_broken(connection, table, columns, "ASC"),
-                *_until_broken(connection, table, columns, "DESC"),
-            ]
-            found[table] = [
-                dict(zip(columns, row, strict=True)) for row in sorted(set(rows), key=lambda row: str(row[0]))
-            ]
-            if columns[0] == "seq":
-                found[table].sort(key=lambda row: row["seq"])
-    return found
-
-
-def _plain_tables(connection: sqlite3.Connection) -> set[str]:
-    """Returns the names of what is a table, and no view that somebody put in its place."""
-    with suppress(sqlite3.Error, UnicodeDecodeError):
-        return {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type='table' LIMIT 100")}
-    return set()
-
-
-def _until_broken(
-    connection: sqlite3.Connection, table: str, columns: Sequence[str], direction: str
-) -> Iterator[tuple[Any, ...]]:
-    with suppress(sqlite3.Error, OverflowError, UnicodeDecodeError):
-        order = f"ORDER BY {columns[0]} {direction}"
-        found = connection.execute(f"SELECT {', '.join(columns)}, seal FROM {table} {order}")
-        for *values, sealed in islice(found, _MOST_ROWS):
-            if seal(*values) == sealed:
-                yield tuple(values)
-
-
 def is_whole(row: sqlite3.Row) -> bool:
     """Returns whether a row, its seal last, is what was written."""
     *values, sealed = row
     return bool(seal(*values) == sealed)
 
 
-def _exactly(data: bytes) -> str:
+def exactly(data: bytes) -> str:
     """Returns text that is never taken for other text: what is no UTF-8 gets a seal that fits nothing."""
     return data.decode("utf-8", "surrogateescape")
 
 
-def _connect(path: str, *, uri: bool = False) -> sqlite3.Connection:
+def connect(path: str, *, uri: bool = False) -> sqlite3.Connection:
+    """Opens a timeline as it is."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0, uri=uri)
     connection.row_factory = sqlite3.Row
     return connection
@@ -423,14 +451,14 @@ def _connect(path: str, *, uri: bool = False) -> sqlite3.Connection:
 def _connect_to_read(path: str) -> sqlite3.Connection:
     """Opens the timeline of a store that nobody can write to here; SQLite would want to put files beside it."""
     place = "file:" + path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    connection = _connect(f"{place}?mode=ro", uri=True)
+    connection = connect(f"{place}?mode=ro", uri=True)
     try:
         connection.execute("SELECT count(*) FROM meta").fetchone()
     except sqlite3.OperationalError:
         connection.close()
         if _size_of(path + "-wal"):
             raise  # the newest checkpoints may be there alone: an answer without them would be wrong
-        connection = _connect(f"{place}?immutable=1", uri=True)
+        connection = connect(f"{place}?immutable=1", uri=True)
     return connection
 
 
@@ -439,48 +467,6 @@ def _size_of(path: str) -> int:
         return os.lstat(path).st_size
     except FileNotFoundError:
         return 0
-
-
-class translated:  # noqa: N801 - used like a function; as a generator it took as long as the statements inside
-    """Turns SQLite's errors into ours."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, sqlite3.Error):
-            raise _translate(error) from error
-        if isinstance(error, UnicodeDecodeError):
-            # What SQLite says of a damaged table may quote it, and Python stumbles over that.
-            raise _translate(sqlite3.DatabaseError("what it holds is no text")) from error
-
-
-def _full() -> NoRoom:
-    return NoRoom(
-        "The disk is full. Nothing was acknowledged; every earlier checkpoint is untouched.",
-        hint="Free space, then: mulligan gc",
-    )
-
-
-def _translate(error: sqlite3.Error) -> MulliganError:
-    text = str(error)
-    if "locked" in text or "busy" in text:
-        return Busy("The timeline is in use by another process. Nothing was changed.", hint="Try again.")
-    if "full" in text or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_SHMSIZE:
-        return _full()
-    if "I/O" in text:
-        return DurabilityLost(
-            f"The disk failed the timeline ({text}). Nothing was acknowledged.",
-            hint="Check the disk, then: mulligan check",
-        )
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSED:
-        return StoreError(
-            f"The system does not let the timeline be used ({text}). Nothing was changed.",
-            hint="Check the permissions of the store and the limit on open files",
-        )
-    return StoreDamaged(
-        f"The timeline cannot be read ({text}). Your workspace is untouched.", hint="Rebuild it: mulligan doctor"
-    )
 
 
 def as_column(text: str) -> str | bytes:

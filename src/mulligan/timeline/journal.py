@@ -85,7 +85,7 @@ def set_phase(database: Database, phase: str) -> None:
 
 def close_journal(database: Database) -> None:
     """Ends the restore, inside the transaction that acknowledges it."""
-    database.run("DELETE FROM journal")
+    database.empty("journal")
 
 
 def read_journal(database: Database) -> Journal | None:

@@ -47,12 +47,13 @@ class Moves:
     def __init__(self, database: Database) -> None:
         self._db = database
 
-    def push(self, *moves: Move, keep_redo: bool = False) -> None:
-        """Puts states on the undo stack; without `keep_redo`, there is nothing to redo any more."""
+    def push(self, *moves: Move, keep_redo: bool = False, fresh: bool = False) -> None:
+        """Puts states on the undo stack, `fresh` ones of which none can be there; without `keep_redo`, nothing can be redone any more."""
+        top = None if fresh else self.top()
         for move in moves:
-            top = self.top()
             if top != move:
                 self._db.insert("move", None, move.id, move.column)
+            top = move
         if not keep_redo:
             self._db.empty("redo")
 

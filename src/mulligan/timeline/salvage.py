@@ -19,12 +19,13 @@ from mulligan.store import refs
 from mulligan.store.objects import ObjectStore
 from mulligan.timeline.checkpoints import POSITION
 from mulligan.timeline.commits import Entry, read_commit
-from mulligan.timeline.database import NAME, Database, whole_rows
+from mulligan.timeline.database import NAME, Database
 from mulligan.timeline.journal import OWED
 from mulligan.timeline.moves import Move
 from mulligan.timeline.saving import pack_changes
 from mulligan.timeline.sources import Source
 from mulligan.timeline.vault import Vault
+from mulligan.timeline.wreck import whole_rows
 
 _ASIDE = b"timeline.db.damaged-%d"
 _NOTE = "note:"

@@ -161,7 +161,7 @@ def record(
         checkpoints.owe_ref(entry)
         if as_position:
             checkpoints.set_position(entry.id)
-            vault.moves.push(Move(entry.id))
+            vault.moves.push(Move(entry.id), fresh=True)
         if also is not None:
             also()
         vault.record_workspace()
@@ -172,6 +172,8 @@ def record(
             if old is not None:
                 remove(vault, old)
                 gone.append(old)
+    if as_position:
+        checkpoints.note_current(entry)
     vault.settle_saved(entry.id, [old.id for old in gone])
     return gone
 

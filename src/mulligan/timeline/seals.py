@@ -43,17 +43,17 @@ _LENGTH = 8
 
 def seal(*values: Any) -> bytes:
     """Returns the seal of a row; SQL knows this function by the same name."""
-    digest = blake2b(digest_size=_LENGTH, usedforsecurity=False)
+    parts = []
     for value in values:
         if isinstance(value, str):
-            data, kind = value.encode("utf-8", "surrogatepass"), b"t"
+            data = value.encode("utf-8", "surrogatepass")
+            parts.append(b"t%d:%b" % (len(data), data))
         elif isinstance(value, bytes):
-            data, kind = value, b"b"
+            parts.append(b"b%d:%b" % (len(value), value))
         else:
-            data, kind = repr(value).encode("ascii"), b"v"
-        digest.update(b"%b%d:" % (kind, len(data)))
-        digest.update(data)
-    return digest.digest()
+            data = repr(value).encode("ascii")
+            parts.append(b"v%d:%b" % (len(data), data))
+    return blake2b(b"".join(parts), digest_size=_LENGTH, usedforsecurity=False).digest()
 
 
 def sealing(table: str) -> str:

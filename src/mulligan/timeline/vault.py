@@ -29,9 +29,10 @@ from mulligan.store.sweep import sweep_temporaries
 from mulligan.store.trash import Trash
 from mulligan.timeline.checkpoints import Checkpoints
 from mulligan.timeline.commits import read_state
-from mulligan.timeline.database import NAME, Database, broken_row
+from mulligan.timeline.database import NAME, Database
 from mulligan.timeline.deeds import Deeds
 from mulligan.timeline.moves import Moves
+from mulligan.timeline.sqlerrors import broken_row
 
 _STORE_ID, _WORKSPACE, _INODE, _EPOCH = "store_id", "workspace", "workspace_inode", "epoch"
 # What a store whose making was cut short may hold before it has a name; the configuration, which names it, comes last.
@@ -45,6 +46,8 @@ _LEAST_ROOM = 256 << 10
 _FREEING = frozenset({"delete", "trim", "gc", "forget", "doctor", "settle"})
 # So many refs may have come or gone without a word from the disk: whoever writes next looks for each by its name.
 _MOST_OWED = 32
+# And so often what lies in tmp/ is looked at by a process that left nothing there.
+_SWEEP_EVERY = 32
 # What a forked process inherited, kept from being closed by it.
 _PARENTS: list[tuple[Database | None, ObjectStore | None, Directory | None]] = []
 
@@ -62,6 +65,7 @@ class Vault:
         self._process = os.getpid()
         self._trash = Trash()
         self.lasting = False  # whether this process stays, and saves again and again
+        self._until_sweep = 0
         self._mark = ""  # what this process left in the lock when it last wrote, and ended well
 
     # -- parts ----------------------------------------------------------------------------------
@@ -144,6 +148,8 @@ class Vault:
     def exists(self) -> bool:
         """Returns whether there is a store with a timeline; raises StoreDamaged when only one of the two is there."""
         self._let_go_of_replaced()
+        if self._held and self._database is not None:
+            return True
         if self._directory is None:
             try:
                 self._directory = open_store(self.path)
@@ -267,41 +273,54 @@ class Vault:
         self._let_go_of_replaced()
         if self._database is not None and self._database.read_only:
             self.close()
-        if create:
+        opened = self._database is not None  # then it is there, whole, and this very directory
+        if create and not opened:
             make_private(self.path)
         if self._directory is None:
             try:
                 self._directory = open_store(self.path)
             except FileNotFoundError:
                 raise UserError("No checkpoint was saved here yet.", hint="mulligan save") from None
-        if create:
+        if create and not opened:
             self._refuse_foreign()
         self._refuse_without_room(purpose)
         mark = random_name(8)
-        with exclusive(self._directory, wait=self.settings.wait, purpose=purpose, mark=mark) as found, self._holding():
-            as_left, self._mark = bool(found) and found == self._mark and self.objects.is_as_left(), ""
-            if create:
-                self.create()
-            if purpose not in _QUICK:
-                self._trash.empty()
-            # What the last writer ended well, and that was this one, needs no second look.
-            sweep_temporaries(self.directory, sparing=self._trash.names, halves=not as_left)
-            with self._holding_packs(as_left=as_left):
-                if not as_left:
-                    self._heal_refs()
+        with exclusive(self._directory, wait=self.settings.wait, purpose=purpose, mark=mark) as found:
+            self._held = True
+            try:
+                as_left, self._mark = bool(found) and found == self._mark and self.objects.is_as_left(), ""
+                self._begin(purpose, create=create, as_left=as_left)
                 yield
+            finally:
+                self._end()
             self._mark = mark
 
-    @contextmanager
-    def _holding_packs(self, *, as_left: bool) -> Iterator[None]:
-        objects = self.objects
+    def _begin(self, purpose: str, *, create: bool, as_left: bool) -> None:
+        """Makes the store ready to be written to; what the last writer ended well, and that was this one, needs no second look."""
+        if self._database is not None:
+            self._database.hold()
+        if create:
+            self.create()
+        if purpose not in _QUICK:
+            self._trash.empty()
+        self._until_sweep -= 1
+        if not as_left or self._until_sweep <= 0:  # of what cannot be removed on a full disk, nobody is told
+            self._until_sweep = _SWEEP_EVERY
+            sweep_temporaries(self.directory, sparing=self._trash.names, halves=not as_left)
         if not as_left:
-            objects.refresh()
-        objects.hold()
-        try:
-            yield
-        finally:
-            objects.let_go()
+            self.objects.refresh()
+        self.objects.hold()
+        if not as_left:
+            self._heal_refs()
+        if self._database is not None:
+            self._database.hold()
+
+    def _end(self) -> None:
+        self._held = False
+        if self._database is not None:
+            self._database.let_go()
+        if self._objects is not None:
+            self._objects.let_go()
 
     def _refuse_without_room(self, purpose: str) -> None:
         """
@@ -313,14 +332,6 @@ class Vault:
         free = free_bytes(self.directory)
         if purpose not in _FREEING and free is not None and free < _LEAST_ROOM:
             raise no_room("To begin at all, mulligan", _LEAST_ROOM, self.directory)
-
-    @contextmanager
-    def _holding(self) -> Iterator[None]:
-        self._held = True
-        try:
-            yield
-        finally:
-            self._held = False
 
     def _heal_refs(self) -> None:
         """Ends what a process began that died between its transaction and its refs, or lost when the power went."""
@@ -360,8 +371,7 @@ class Vault:
 
     def may_forget_refs(self) -> bool:
         """Returns whether the timeline need not owe its refs any more; where it owes many, they are made durable for it."""
-        row = self.database.row("SELECT (SELECT count(*) FROM fresh_ref) + (SELECT count(*) FROM dead_ref)")
-        if row is None or row[0] < _MOST_OWED:
+        if self.checkpoints.owed_refs() < _MOST_OWED:
             return False
         refs.sync_refs(self.directory)
         return True

@@ -1,0 +1,68 @@
+"""What SQLite says when something is wrong, in our words."""
+
+from __future__ import annotations
+
+from mulligan.errors import Busy, DurabilityLost, MulliganError, NoRoom, StoreDamaged, StoreError
+from mulligan.model.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import sqlite3
+else:
+    try:
+        import _sqlite3 as sqlite3
+    except ImportError:
+        import sqlite3
+
+# Not the file's fault: a store that may not be written, a process that may open no more files.
+_REFUSED = frozenset({sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM})
+
+
+class translated:  # noqa: N801 - used like a function; as a generator it took as long as the statements inside
+    """Turns SQLite's errors into ours."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, sqlite3.Error):
+            raise _translate(error) from error
+        if isinstance(error, UnicodeDecodeError):
+            # What SQLite says of a damaged table may quote it, and Python stumbles over that.
+            raise _translate(sqlite3.DatabaseError("what it holds is no text")) from error
+
+
+def disk_full() -> NoRoom:
+    """Returns the error for a disk that has no room for a transaction."""
+    return NoRoom(
+        "The disk is full. Nothing was acknowledged; every earlier checkpoint is untouched.",
+        hint="Free space, then: mulligan gc",
+    )
+
+
+def _translate(error: sqlite3.Error) -> MulliganError:
+    text = str(error)
+    if "locked" in text or "busy" in text:
+        return Busy("The timeline is in use by another process. Nothing was changed.", hint="Try again.")
+    if "full" in text or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_SHMSIZE:
+        return disk_full()
+    if "I/O" in text:
+        return DurabilityLost(
+            f"The disk failed the timeline ({text}). Nothing was acknowledged.",
+            hint="Check the disk, then: mulligan check",
+        )
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSED:
+        return StoreError(
+            f"The system does not let the timeline be used ({text}). Nothing was changed.",
+            hint="Check the permissions of the store and the limit on open files",
+        )
+    return StoreDamaged(
+        f"The timeline cannot be read ({text}). Your workspace is untouched.", hint="Rebuild it: mulligan doctor"
+    )
+
+
+def broken_row(table: str) -> StoreDamaged:
+    """Returns the error for a row that is not what was written."""
+    return StoreDamaged(
+        f"A record in the timeline is damaged (table {table}). The checkpoints themselves are untouched.",
+        hint="Mend it from the repository: mulligan doctor",
+    )

@@ -1,0 +1,126 @@
+"""What a process that holds the store knows of the timeline without asking, and when it asks again."""
+
+from __future__ import annotations
+
+import pytest
+
+import mulligan
+from mulligan.safefs.directory import Directory
+from mulligan.timeline.database import Database
+from mulligan.timeline.moves import Move, Moves
+
+
+@pytest.fixture
+def both(tmp_path):
+    """Two connections to one timeline."""
+    with Directory.open(tmp_path) as directory:
+        one = Database(str(tmp_path), create=True, directory=directory)
+        other = Database(str(tmp_path), create=False, directory=directory)
+    yield one, other
+    one.close()
+    other.close()
+
+
+def test_what_another_connection_wrote_is_known_to_the_next_holder(both):
+    one, other = both
+    for database in both:
+        assert (database.meta("position"), database.is_empty("pin")) == ("", True)
+    one.hold()
+    with one.transaction():
+        one.set_meta("position", "mine")
+        one.insert("pin", "mine", 1)
+    assert (one.meta("position"), one.is_empty("pin")) == ("mine", False)
+    one.let_go()
+    other.hold()
+    assert (other.meta("position"), other.is_empty("pin")) == ("mine", False)
+    with other.transaction():
+        other.set_meta("position", "yours")
+        other.empty("pin")
+    other.let_go()
+    assert (one.meta("position"), one.is_empty("pin")) == ("yours", True)
+
+
+def test_a_transaction_that_failed_is_not_known(both):
+    one, _ = both
+    assert one.is_empty("redo") and one.meta("position") == ""
+    one.hold()
+    with pytest.raises(RuntimeError), one.transaction():
+        one.set_meta("position", "nowhere")
+        one.insert("redo", None, "a", "files")
+        raise RuntimeError
+    assert (one.meta("position"), one.is_empty("redo")) == ("", True)
+    with one.transaction():
+        one.insert("redo", None, "b", "files")
+    assert [tuple(row)[:2] for row in one.sealed("redo")] == [(1, "b")]
+
+
+def test_a_commit_that_failed_is_not_known(both):
+    one, _ = both
+    real, one._connection = one._connection, FailsToCommit(one._connection)
+    with pytest.raises(mulligan.MulliganError), one.transaction():
+        one.set_meta("position", "nowhere")
+    one._connection = real
+    real.execute("ROLLBACK")
+    assert one.meta("position") == ""
+
+
+class FailsToCommit:
+    """A connection whose transactions cannot be written."""
+
+    def __init__(self, real):
+        self._real = real
+
+    def execute(self, sql, *values):
+        if sql == "COMMIT":
+            raise mulligan.errors.DurabilityLost("The disk did not confirm it.")
+        return self._real.execute(sql, *values)
+
+    def __getattr__(self, name):
+        return getattr(self._real, name)
+
+
+def test_numbers_go_on_after_those_of_another_connection_and_are_never_given_twice(both):
+    one, other = both
+    for database, name in ((one, "a"), (other, "b"), (one, "c")):
+        with database.transaction():
+            Moves(database).push(Move(name))
+    one.run("DELETE FROM move WHERE id='c'")
+    with one.transaction():
+        Moves(one).push(Move("d"), Move("d"), fresh=True)
+    assert [tuple(row)[:2] for row in one.sealed("move", "ORDER BY seq")] == [(1, "a"), (2, "b"), (4, "d")]
+    assert one.misnumbered() == [] == other.misnumbered()
+
+
+def test_a_count_that_is_no_number_is_left_to_sqlite(both):
+    one, _ = both
+    with one.transaction():
+        Moves(one).push(Move("a"))
+    one._connection.execute("UPDATE sqlite_sequence SET seq='many' WHERE name='move'")
+    one._forget()
+    with one.transaction():
+        Moves(one).push(Move("b"))
+    assert [row["id"] for row in one.sealed("move", "ORDER BY seq")] == ["a", "b"]
+
+
+def test_a_process_that_saves_again_asks_the_timeline_little(tmp_path):
+    (tmp_path / "project").mkdir()
+    said: list[str] = []
+    with mulligan.open(tmp_path / "project", store=tmp_path / "store") as ws:
+        for number in range(3):
+            (tmp_path / "project" / "file").write_text(str(number))
+            said.clear()
+            ws.save("again")
+            ws._bench.vault.database._connection.set_trace_callback(said.append)
+    # One question whether somebody else wrote, one for pins, which need no lock; one transaction of four rows.
+    assert [text.split()[0] for text in said] == ["PRAGMA", "SELECT", "BEGIN", *["INSERT"] * 4, "COMMIT"]
+
+
+def test_the_position_that_was_just_saved_is_not_what_the_caller_was_given(tmp_path):
+    (tmp_path / "project").mkdir()
+    with mulligan.open(tmp_path / "project", store=tmp_path / "store") as ws:
+        first = ws.save("first")
+        first.metadata["captured_by_name"] = ["somebody's"]
+        first.context["x"] = first.state["y"] = 1
+        here = ws._bench.vault.checkpoints.current()
+        assert (here.id, here.by_name, here.checkpoint.context, here.checkpoint.state) == (first.id, (), {}, {})
+        assert ws.get("@").metadata == {}
