@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import stat
+
+from mulligan.model.typed import NamedTuple
 from mulligan.safefs.directory import Directory
 from mulligan.scan.ignore import Rules
 from mulligan.scan.record import Head, Record
-from mulligan.scan.sharing import Subtree
 
 
 class Frame:
@@ -47,6 +49,15 @@ class Frame:
         self.children: list[tuple[bytes, Record | Head]] = []
 
 
+class Subtree(NamedTuple):
+    """A directory that was walked to its end: the number of its task, and what its parent needs to know."""
+
+    task: int
+    record: Record
+    changed: bool
+    only: bool
+
+
 def attach(parent: Frame, name: bytes, done: Subtree) -> None:
     """Tells a directory about one in it that was walked to its end."""
     if done.record.names or done.record.dirs or not done.only:
@@ -56,3 +67,20 @@ def attach(parent: Frame, name: bytes, done: Subtree) -> None:
         # Nothing in it today; what is wanted may come back without a trace in the directory above.
         parent.changed = True
         parent.record.trusted = False
+
+
+def same_names(directory: Directory, old: Record, names: list[bytes]) -> bool:
+    """
+    Returns whether a directory that changed holds the same names as before, so that what was decided of each still stands.
+
+    An editor that renames a new file over the old one, and every restore, changes the directory and none of its names.
+    What was left out may have become another kind of thing, of which the rules say something else: that is decided anew.
+    """
+    if old.missed or old.grouped or len(names) != len(old.names) + len(old.dirs):
+        return False
+    if names != sorted((*old.names, *old.dirs)):
+        return False
+    try:
+        return all(stat.S_ISDIR(directory.stat(name).st_mode) for name in old.dirs)
+    except OSError:
+        return False

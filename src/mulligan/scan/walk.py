@@ -28,16 +28,14 @@ from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.stillness import stamping_clock
 from mulligan.safefs.twin import MOST_TASKS, Twin, can_twin
 from mulligan.scan.cache import Cache
-from mulligan.scan.frame import Frame, attach
+from mulligan.scan.frame import Frame, Subtree, attach, same_names
 from mulligan.scan.glance import Glance, restless
 from mulligan.scan.intake import Intake
-from mulligan.scan.listing import Listing, same_names
 from mulligan.scan.options import Options
 from mulligan.scan.reading import FATAL, Unreadable, fields, names_in
 from mulligan.scan.record import NO_DIRECTORY, STAT, Missed, Record, Stat, can_be_remembered, unproven
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import IGNORE_FILE, Scope, database_groups
-from mulligan.scan.sharing import Part, Subtree, encode, merge
 from mulligan.scan.trees import Sealed, seal
 
 __all__ = ["IGNORES_LIMIT", "Options", "Scanner"]
@@ -167,6 +165,8 @@ class Scanner:
                     self._take(*todo.pop(number))
                 answer = twin.answer()
             if answer is not None:
+                from mulligan.scan.sharing import merge
+
                 part = merge(answer, self._scan, self._before)
                 sink.take_over(part.share)
                 taken = True
@@ -182,6 +182,8 @@ class Scanner:
 
     def _part(self, tasks: list[tuple[Frame, bytes]], numbers: Iterator[int]) -> bytes:
         """The twin's part: walks the tasks it gets and returns what it found."""
+        from mulligan.scan.sharing import Part, encode
+
         self._scan, self._seen = Scan(self._defaults, self._cache), {}
         self._intake.part()
         done = []
@@ -376,6 +378,8 @@ class Scanner:
     # -- the long way: list, decide, read -----------------------------------------------------------
 
     def _evaluate(self, frame: Frame, names: list[bytes]) -> Record:
+        from mulligan.scan.listing import Listing
+
         listing = Listing(frame.path, self._scope, frame.rules, only=frame.only)
         for name in names:
             if frame.unruly and name == IGNORE_FILE:
