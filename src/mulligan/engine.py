@@ -19,7 +19,6 @@ from mulligan.model.paths import parse_path, to_text
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.sessions import WithSessions
 from mulligan.timeline import budget, saving
-from mulligan.timeline import stores as all_stores
 from mulligan.timeline.sources import Source
 
 if TYPE_CHECKING:
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
 Ref = str | Checkpoint
 Paths = Iterable[str | os.PathLike[str]]
 WHAT = ("files", "state", "all")
-
-stores = all_stores.stores
-purge = all_stores.purge
 
 
 class Workspace(WithSessions):
@@ -162,6 +158,8 @@ class Workspace(WithSessions):
             base = vault.checkpoints.current() if vault is not None else None
             changes = saving.changes_since(base, look.scan, look.source)
             replaced = vault.is_replaced() if vault is not None else False
+        from mulligan.timeline import stores as all_stores
+
         return {
             **self.stats(),
             "files": look.scan.files,
@@ -359,6 +357,8 @@ class Workspace(WithSessions):
         """Takes over the history of a project that moved here from `old` (its former directory, or its store)."""
         with self._mutex:
             self._bench.close()
+            from mulligan.timeline import stores as all_stores
+
             moved = all_stores.adopt(self.settings, os.fspath(old))
             with self._writing("adopt"), self._bench.vault.database.transaction():
                 self._bench.vault.record_workspace()

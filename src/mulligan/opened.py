@@ -17,10 +17,9 @@ from mulligan.errors import MulliganError, NothingSaved
 from mulligan.events import Events, Handler
 from mulligan.model.policy import Settings
 from mulligan.model.typed import TYPE_CHECKING, Any, Self
-from mulligan.safefs.trouble import out_of_memory, typed, unreadable
 from mulligan.state.providers import Provider
-from mulligan.timeline import stores as all_stores
 from mulligan.timeline.commits import Entry
+from mulligan.timeline.protectable import refuse_unprotectable
 from mulligan.timeline.vault import Vault
 from mulligan.workbench import Progress, Workbench
 
@@ -85,7 +84,7 @@ class Opened:
     """A workspace that is open; the verbs are in `engine`."""
 
     def __init__(self, settings: Settings, *, now_ns: Callable[[], int] = time.time_ns) -> None:
-        all_stores.refuse_unprotectable(settings)
+        refuse_unprotectable(settings)
         self.settings = settings
         self.last_recovery = ""
         self._bench = Workbench(settings, now_ns)
@@ -224,8 +223,12 @@ class Opened:
         except MulliganError:
             raise
         except OSError as error:
+            from mulligan.safefs.trouble import unreadable
+
             raise unreadable(error) from error
         except MemoryError as error:
+            from mulligan.safefs.trouble import out_of_memory
+
             raise out_of_memory() from error
 
     @contextmanager
@@ -249,6 +252,8 @@ class Opened:
                         self.expect(None)  # what was seen before is not there any more
                     yield
         except (OSError, MemoryError) as error:
+            from mulligan.safefs.trouble import out_of_memory, typed
+
             trouble = typed(error) if isinstance(error, OSError) else out_of_memory()
             self._events.emit("error", trouble)
             raise trouble from error

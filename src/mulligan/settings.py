@@ -15,9 +15,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from mulligan.errors import ConfigError, MulliganError
-from mulligan.model.gitconfig import parse_git_config
 from mulligan.model.policy import CapturePolicy, HookPolicy, LoopPolicy, Retention, Settings, WatchPolicy
-from mulligan.model.sizes import parse_size
 from mulligan.model.typed import Any, NamedTuple
 from mulligan.places import Environ, Places, spot
 from mulligan.places import find_workspace as nearest_workspace
@@ -179,6 +177,8 @@ def _plain_patterns(value: object) -> tuple[str, ...]:
 def _size(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise ValueError  # noqa: TRY004 - one kind of mistake for the caller
+    from mulligan.model.sizes import parse_size
+
     size = parse_size(value)
     if size <= 0:
         raise ValueError
@@ -404,6 +404,8 @@ def _excludes_files(config: str, home: str, depth: int) -> Iterator[str]:
     # Most configurations mention neither word: the search is cheaper than the parser.
     if not data or not (b"excludesfile" in (low := data.lower()) or b"include" in low):
         return
+    from mulligan.model.gitconfig import parse_git_config
+
     for key, value in parse_git_config(data.decode("utf-8", "surrogateescape")):
         if key == "core.excludesfile":
             yield value or ""

@@ -18,6 +18,7 @@ from mulligan.model.paths import parent_of, to_text
 from mulligan.model.policy import Settings
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.directory import Directory, random_name
+from mulligan.safefs.lock import is_alive
 from mulligan.safefs.room import naming_need
 from mulligan.scan.observer import Observer
 from mulligan.scan.result import Defaults, Scan
@@ -27,7 +28,6 @@ from mulligan.timeline import budget, saving
 from mulligan.timeline.commits import ABSENT, BY_NAME, HELD, Entry
 from mulligan.timeline.moves import Move
 from mulligan.timeline.sources import NO_STORE, Reader, Source
-from mulligan.timeline.stores import is_alive
 from mulligan.timeline.vault import Vault
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from mulligan.cli.thin import HANDED_ON, NO_START
 from mulligan.cli.usage import UsageError, load, parse, split_command, wants
 from mulligan.errors import MulliganError
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple, TextIO
-from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
     from mulligan.scan.early import Early
@@ -172,6 +171,8 @@ def _remark(context: Context) -> None:
     except (MulliganError, OSError):
         return  # the store cannot be asked; the command itself has said why
     for remark in remarks:
+        from mulligan.present.visible import visible
+
         context.note(visible(remark))
 
 
@@ -185,6 +186,8 @@ def _print_json(document: Any) -> None:
 
 
 def _explain(error: BaseException, words: list[str], environ: Mapping[str, str], *, as_json: bool) -> int:
+    from mulligan.present.visible import visible
+
     message, hint, code = _account(error, words, environ)
     if as_json:
         kind = type(error).__name__

@@ -11,22 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 from mulligan.diff.extent import Extent
 from mulligan.errors import MulliganError
-from mulligan.model.objects import EMPTY_TREE, MODE_DIR, TreeEntry
+from mulligan.model.objects import EMPTY_TREE, MODE_DIR, Change, TreeEntry
 from mulligan.model.paths import join
-from mulligan.model.typed import NamedTuple
 
 ReadTree = Callable[[bytes], list[TreeEntry]]
 
 # What reading a blob or a workspace file may raise; a diff goes on without that file.
 UNREADABLE = (OSError, MulliganError, LookupError)
-
-
-class Change(NamedTuple):
-    """One path that differs; None where nothing stands on that side."""
-
-    path: bytes
-    old: TreeEntry | None
-    new: TreeEntry | None
 
 
 def walk_changes(read_tree: ReadTree, old: bytes | None, new: bytes | None) -> Iterator[Change]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from mulligan.diff.compare import Change, ReadTree, walk_changes
-from mulligan.model.objects import EMPTY_BLOB, EMPTY_TREE, MODE_DIR, TreeEntry
+from mulligan.diff.compare import ReadTree, walk_changes
+from mulligan.model.objects import EMPTY_BLOB, EMPTY_TREE, MODE_DIR, Change, TreeEntry
 
 MAX_VERSIONS = 1_000_000
 _MAX_HELD = 4096

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from mulligan.diff.compare import UNREADABLE, Change
+from mulligan.diff.compare import UNREADABLE
 from mulligan.diff.lines import Block, changed_blocks
 from mulligan.diff.quote import file_line, quoted
 from mulligan.diff.similarity import fingerprint, is_binary, score
 from mulligan.model.diff import ADDED, DELETED, MODIFIED, RENAMED, Diff, FileStat, Rendered
-from mulligan.model.objects import BLOB, MODE_DIR, MODE_LINK, TreeEntry, object_id
+from mulligan.model.objects import BLOB, MODE_DIR, MODE_LINK, Change, TreeEntry, object_id
 from mulligan.model.paths import to_text
 from mulligan.model.typed import NamedTuple
 

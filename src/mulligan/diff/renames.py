@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from mulligan.diff.compare import UNREADABLE, Change
+from mulligan.diff.compare import UNREADABLE
 from mulligan.diff.similarity import Fingerprint, fingerprint, is_binary, score
-from mulligan.model.objects import EMPTY_BLOB, MODE_DIR, MODE_LINK, TreeEntry
+from mulligan.model.objects import EMPTY_BLOB, MODE_DIR, MODE_LINK, Change, TreeEntry
 from mulligan.model.typed import NamedTuple
 
 SIMILAR = 50  # per cent, git's default for -M

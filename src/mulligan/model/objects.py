@@ -33,6 +33,14 @@ class TreeEntry(NamedTuple):
     oid: bytes
 
 
+class Change(NamedTuple):
+    """One path that differs; None where nothing stands on that side."""
+
+    path: bytes
+    old: TreeEntry | None
+    new: TreeEntry | None
+
+
 def object_id(kind: bytes, data: bytes) -> bytes:
     """Returns the id git gives these bytes."""
     return sha1(b"%s %d\0" % (kind, len(data)) + data, of=len(data)).digest()

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mulligan.model.light import datetime
-from mulligan.present.visible import columns as measure
 
 Paint = Callable[[int, int, str], str]
 
@@ -80,6 +79,8 @@ def columns(
     """
     if not rows:
         return []
+    from mulligan.present.visible import columns as measure
+
     widths = [max(measure(row[at]) for row in rows) for at in range(len(rows[0]))]
     last = len(widths) - 1
 

@@ -8,8 +8,6 @@ written out as an escape.
 
 from __future__ import annotations
 
-import unicodedata
-
 from mulligan.model.light import re
 
 # Controls (C0, DEL, C1), lone surrogates, line and paragraph separators, direction marks, invisible spaces and tags.
@@ -53,6 +51,8 @@ def columns(text: str) -> int:
 
 
 def _columns(character: str) -> int:
+    import unicodedata
+
     if unicodedata.combining(character) or unicodedata.category(character) in {"Mn", "Me", "Cf"}:
         return 0
     return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1

@@ -99,3 +99,14 @@ def _busy(fd: int, wait: float) -> Busy:
         f"The store is in use by {who} and did not become free in {wait:g} s. Nothing was changed.",
         hint="Try again, or wait longer: mulligan --wait 30 …",
     )
+
+
+def is_alive(pid: int) -> bool:
+    """Returns whether a process exists."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mulligan.errors import NoRoom
-from mulligan.model.sizes import format_size
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.trouble import FULL
@@ -34,6 +33,8 @@ def free_bytes(directory: Directory) -> int | None:
 
 def no_room(what: str, need: int, directory: Directory) -> NoRoom:
     """Returns the error for something that needs more bytes than the disk has."""
+    from mulligan.model.sizes import format_size
+
     have = free_bytes(directory)
     left = f"the disk has {format_size(have)}" if have is not None else "the disk is full"
     return NoRoom(

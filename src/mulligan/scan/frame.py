@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import stat
+
+from mulligan.model.typed import NamedTuple
 from mulligan.safefs.directory import Directory
 from mulligan.scan.ignore import Rules
-from mulligan.scan.record import Head, Record
-from mulligan.scan.sharing import Subtree
+from mulligan.scan.record import Head, Missed, Packed, Record
 
 
 class Frame:
@@ -46,6 +48,23 @@ class Frame:
         self.modes: list[int] = []
         self.children: list[tuple[bytes, Record | Head]] = []
 
+    def miss(self, name: bytes, reason: str, detail: str) -> None:
+        """Notes that a directory in it was not captured, and why."""
+        if self.record is self.old:
+            self.record = self.record.copy()
+        self.record.missed.append(Missed(name, reason, detail))
+        self.record.trusted = False
+        self.changed = True
+
+
+class Subtree(NamedTuple):
+    """A directory that was walked to its end: the number of its task, and what its parent needs to know."""
+
+    task: int
+    record: Record
+    changed: bool
+    only: bool
+
 
 def attach(parent: Frame, name: bytes, done: Subtree) -> None:
     """Tells a directory about one in it that was walked to its end."""
@@ -56,3 +75,19 @@ def attach(parent: Frame, name: bytes, done: Subtree) -> None:
         # Nothing in it today; what is wanted may come back without a trace in the directory above.
         parent.changed = True
         parent.record.trusted = False
+
+
+def same_names(directory: Directory, old: Record | Packed, names: list[bytes]) -> bool:
+    """
+    Returns whether a directory that changed holds the same names as before, so that what was decided of each still stands.
+
+    An editor that renames a new file over the old one, and every restore, changes the directory and none of its names.
+    What was left out may have become another kind of thing, of which the rules say something else: that is decided anew.
+    """
+    dirs = old.dirs
+    if old.missed or old.grouped or names != sorted((*old.names, *dirs)):
+        return False
+    try:
+        return all(stat.S_ISDIR(directory.stat(name).st_mode) for name in dirs)
+    except OSError:
+        return False

@@ -12,9 +12,8 @@ import stat
 
 from mulligan.model.checkpoint import IGNORED, SPECIAL, TOO_LARGE
 from mulligan.model.paths import is_dot_git, join
-from mulligan.safefs.directory import Directory
 from mulligan.scan.ignore import Rules
-from mulligan.scan.record import Missed, Packed, Record
+from mulligan.scan.record import Missed
 from mulligan.scan.scope import TRACKED, Scope, database_groups
 
 
@@ -91,22 +90,6 @@ class Listing:
                     self.missed.append(
                         Missed(name, reasons.get(out[0], IGNORED), "belongs with " + os.fsdecode(out[0]))
                     )
-
-
-def same_names(directory: Directory, old: Record | Packed, names: list[bytes]) -> bool:
-    """
-    Returns whether a directory that changed holds the same names as before, so that what was decided of each still stands.
-
-    An editor that renames a new file over the old one, and every restore, changes the directory and none of its names.
-    What was left out may have become another kind of thing, of which the rules say something else: that is decided anew.
-    """
-    dirs = old.dirs
-    if old.missed or old.grouped or names != sorted((*old.names, *dirs)):
-        return False
-    try:
-        return all(stat.S_ISDIR(directory.stat(name).st_mode) for name in dirs)
-    except OSError:
-        return False
 
 
 def _kind(mode: int) -> str:

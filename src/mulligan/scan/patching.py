@@ -19,10 +19,10 @@ from mulligan.model.typed import NamedTuple
 from mulligan.safefs.descent import descending
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
+from mulligan.scan.frame import same_names
 from mulligan.scan.glance import depth_first
 from mulligan.scan.ignore import Rules
 from mulligan.scan.intake import Intake
-from mulligan.scan.listing import same_names
 from mulligan.scan.reading import Unreadable, fields, ignores_in, names_in
 from mulligan.scan.record import NO_DIRECTORY, STAT, Packed, Stat, git_mode, modes_in
 from mulligan.scan.result import Edit, Patch, Scan

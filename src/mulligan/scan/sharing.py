@@ -10,17 +10,9 @@ import marshal
 from collections.abc import Callable
 
 from mulligan.model.typed import Any, NamedTuple
+from mulligan.scan.frame import Subtree
 from mulligan.scan.record import Missed, Record, Stat, decode
 from mulligan.scan.result import Scan
-
-
-class Subtree(NamedTuple):
-    """A directory that was walked to its end: the number of its task, and what its parent needs to know."""
-
-    task: int
-    record: Record
-    changed: bool
-    only: bool
 
 
 class Part(NamedTuple):

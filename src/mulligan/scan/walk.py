@@ -27,10 +27,9 @@ from mulligan.safefs.directory import Directory
 from mulligan.safefs.stillness import stamping_clock
 from mulligan.safefs.twin import MOST_TASKS, Twin, can_twin
 from mulligan.scan.cache import Cache
-from mulligan.scan.frame import Frame, attach
+from mulligan.scan.frame import Frame, Subtree, attach, same_names
 from mulligan.scan.glance import Glance, restless
 from mulligan.scan.intake import Intake
-from mulligan.scan.listing import Listing, same_names
 from mulligan.scan.options import Options
 from mulligan.scan.reading import FATAL, GONE, IGNORES_LIMIT, Unreadable, fields, ignores_in, names_in
 from mulligan.scan.record import (
@@ -46,7 +45,6 @@ from mulligan.scan.record import (
 )
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import IGNORE_FILE, Scope, database_groups
-from mulligan.scan.sharing import Part, Subtree, encode, merge
 from mulligan.scan.trees import Sealed, seal
 
 __all__ = ["IGNORES_LIMIT", "Options", "Scanner"]
@@ -177,6 +175,8 @@ class Scanner:
                     self._take(*todo.pop(number))
                 answer = twin.answer()
             if answer is not None:
+                from mulligan.scan.sharing import merge
+
                 part = merge(answer, self._scan, self._before)
                 sink.take_over(part.share)
                 taken = True
@@ -192,6 +192,8 @@ class Scanner:
 
     def _part(self, tasks: list[tuple[Frame, bytes]], numbers: Iterator[int]) -> bytes:
         """The twin's part: walks the tasks it gets and returns what it found."""
+        from mulligan.scan.sharing import Part, encode
+
         self._scan, self._seen = Scan(self._defaults, self._cache), {}
         self._intake.part()
         done = []
@@ -247,7 +249,7 @@ class Scanner:
                 raise
             # Gone or swapped meanwhile: the second look at the parent notices. There, and not to be read: a finding.
             if error.errno not in GONE:
-                self._miss_directory(parent, name, UNREADABLE, os.strerror(error.errno or 0))
+                parent.miss(name, UNREADABLE, os.strerror(error.errno or 0))
             parent.changed = True
             return None
         only = parent.only or name in parent.out
@@ -257,25 +259,18 @@ class Scanner:
         try:
             if os.fstat(directory.fd).st_dev != self._device:
                 directory.close()
-                self._miss_directory(parent, name, OTHER_FILESYSTEM, "another file system is mounted here")
+                parent.miss(name, OTHER_FILESYSTEM, "another file system is mounted here")
                 return None
             self._look_at(frame)
         except Unreadable as finding:
             directory.close()
             self._seen.pop(path, None)
-            self._miss_directory(parent, name, finding.reason, finding.detail)
+            parent.miss(name, finding.reason, finding.detail)
             return None
         except BaseException:
             directory.close()
             raise
         return frame
-
-    def _miss_directory(self, parent: Frame, name: bytes, reason: str, detail: str) -> None:
-        if parent.record is parent.old:
-            parent.record = parent.record.copy()
-        parent.record.missed.append(Missed(name, reason, detail))
-        parent.record.trusted = False
-        parent.changed = True
 
     def _look_at(self, frame: Frame) -> None:
         """Learns what is in a directory, and which of the directories in it are to be entered."""
@@ -377,6 +372,8 @@ class Scanner:
     # -- the long way: list, decide, read -----------------------------------------------------------
 
     def _evaluate(self, frame: Frame, names: list[bytes]) -> Record:
+        from mulligan.scan.listing import Listing
+
         listing = Listing(frame.path, self._scope, frame.rules, only=frame.only)
         for name in names:
             if frame.unruly and name == IGNORE_FILE:

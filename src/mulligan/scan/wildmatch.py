@@ -10,7 +10,6 @@ found its place. Bytes in, no locale, no case folding. Not here: lines, comments
 from __future__ import annotations
 
 from itertools import product
-from math import prod
 
 from mulligan.model.light import re
 from mulligan.model.typed import NamedTuple
@@ -124,6 +123,8 @@ def leading(component: Component) -> bytes:
 
 def spellings(component: Component, limit: int = 16) -> list[bytes] | None:
     """Returns every name a component without stars stands for, None if there are more than the limit."""
+    from math import prod
+
     if STAR in component or prod(map(len, component)) > limit:
         return None
     return [bytes(choice) for choice in product(*component)]

@@ -15,13 +15,10 @@ from collections import OrderedDict
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
-from isal import isal_zlib
-
 from mulligan.model.objects import BLOB
 from mulligan.model.typed import Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, NotRegular
-from mulligan.store.delta import apply_delta, delta_sizes
 from mulligan.store.pack_index import HEAD_SIZE, PackIndex
 from mulligan.store.packfile import (
     CHAIN_LIMIT,
@@ -35,9 +32,10 @@ from mulligan.store.packfile import (
     TYPE_OF_KIND,
     WHOLE_LIMIT,
     Damaged,
-    InflateError,
     RecordHeader,
     check_size,
+    engine,
+    inflate_errors,
     parse_header,
 )
 
@@ -163,7 +161,7 @@ class Pack:
         header = parse_header(data)
         available = self.size - TRAILER_SIZE - offset - header.length
         check_size(header.size, available, limit if header.type in _BULKY else TREE_LIMIT)
-        stream: Any = isal_zlib.decompressobj()
+        stream: Any = engine(header.size).decompressobj()
         parts, left, at = [], header.size + 1, offset + len(data)
         feed = (
             data[header.length :]
@@ -183,7 +181,7 @@ class Pack:
                     at += len(feed)
                     if not feed:
                         raise Damaged("it is cut short")
-        except InflateError as error:
+        except inflate_errors() as error:
             raise Damaged(f"its bytes do not inflate ({error})") from None
         if left != 1 or not stream.eof:
             raise Damaged("it does not have the size its header says")
@@ -219,6 +217,8 @@ class Pack:
             if header.type in KIND_OF_TYPE:
                 kind = KIND_OF_TYPE[header.type]
                 break
+            from mulligan.store.delta import apply_delta, delta_sizes
+
             produced += delta_sizes(data)[1]
             if produced > _CHAIN_BYTES:
                 raise Damaged("its chain of deltas produces too many bytes")
@@ -245,6 +245,8 @@ class Pack:
         header = parse_header(beginning) if beginning is not None else self.header(offset)
         size = header.size
         if header.type not in KIND_OF_TYPE:
+            from mulligan.store.delta import delta_sizes
+
             size = delta_sizes(self._beginning(offset, header))[1]
         for _ in range(CHAIN_LIMIT):
             if header.type in KIND_OF_TYPE:
@@ -255,8 +257,8 @@ class Pack:
 
     def _beginning(self, offset: int, header: RecordHeader) -> bytes:
         try:
-            begun: bytes = isal_zlib.decompressobj().decompress(self.pread(256, offset + header.length), 32)
-        except InflateError as error:
+            begun: bytes = engine(0).decompressobj().decompress(self.pread(256, offset + header.length), 32)
+        except inflate_errors() as error:
             raise Damaged(f"its bytes do not inflate ({error})") from None
         return begun
 
@@ -264,7 +266,7 @@ class Pack:
         """Yields the content of a record in chunks, then returns its length; raises Damaged where it ends wrong."""
         at, end, left = offset + header.length, self.size - TRAILER_SIZE, header.size
         check_size(left, end - at, limit=left)
-        stream: Any = isal_zlib.decompressobj()
+        stream: Any = engine(header.size).decompressobj()
         feed = b""
         while not stream.eof:
             if not feed:
@@ -274,7 +276,7 @@ class Pack:
                     raise Damaged("it is cut short")
             try:
                 part = stream.decompress(feed, _CHUNK)
-            except InflateError as error:
+            except inflate_errors() as error:
                 raise Damaged(f"its bytes do not inflate ({error})") from None
             feed = stream.unconsumed_tail
             left -= len(part)

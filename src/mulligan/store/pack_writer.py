@@ -14,8 +14,6 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from itertools import count
 
-from isal import isal_zlib
-
 from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB
 from mulligan.model.typed import Any
@@ -33,6 +31,7 @@ from mulligan.store.packfile import (
     crc32,
     deflate,
     encode_header,
+    engine,
 )
 
 _CHUNK = 1 << 20
@@ -218,7 +217,7 @@ class _Streamed:
 
     def run(self, chunks: Iterable[bytes]) -> bytes:
         digest = sha1(b"blob %d\0" % self._size)
-        deflater: Any = isal_zlib.compressobj(LEVEL)
+        deflater: Any = engine().compressobj(LEVEL)
         self._write(SIGNATURE + (1).to_bytes(4, "big"))
         self.crc = 0
         self._write(encode_header(TYPE_OF_KIND[BLOB], self._size))

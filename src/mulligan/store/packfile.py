@@ -7,12 +7,12 @@ possible for the bytes that stand there, and inflation stops one byte after it.
 
 from __future__ import annotations
 
-from isal import isal_zlib
+import zlib
 
 from mulligan.errors import StoreDamaged
 from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB, COMMIT, TREE
-from mulligan.model.typed import NamedTuple, cast
+from mulligan.model.typed import Any, NamedTuple
 
 SIGNATURE = b"PACK\0\0\0\2"
 HEADER_SIZE = 12
@@ -36,11 +36,11 @@ LONGEST_HEADER = 32
 
 LEVEL = 1
 _STORED = 4096
-compress = isal_zlib.compress
-crc32 = isal_zlib.crc32
-adler32 = isal_zlib.adler32
-# Its stub says that this class is an instance.
-InflateError = cast("type[Exception]", isal_zlib.error)
+# ISA-L is loaded when it pays: that takes 2 ms, in which zlib does what a save of one file needs. Each stream counts for a few bytes.
+_ALONE = 64 << 10
+_EACH = 1 << 10
+_left = _ALONE
+_fast: Any = None
 
 
 class Damaged(Exception):
@@ -63,6 +63,34 @@ def damaged(oid: bytes, why: str) -> StoreDamaged:
         f"Object {oid.hex()} cannot be read from the store: {why}. Other objects are not affected.",
         hint="mulligan check",
     )
+
+
+def engine(size: int = _ALONE) -> Any:
+    """Returns the module that deflates and inflates about so many bytes: zlib for the first few of a process, then ISA-L."""
+    global _fast, _left  # noqa: PLW0603 - how much was done concerns the whole process
+    if _fast is None:
+        _left -= size + _EACH
+        if _left > 0:
+            return zlib
+        from isal import isal_zlib
+
+        _fast = isal_zlib
+    return _fast
+
+
+def inflate_errors() -> tuple[type[Exception], ...]:
+    """Returns what an engine raises over bytes that do not inflate."""
+    return (zlib.error,) if _fast is None else (zlib.error, _fast.error)
+
+
+def crc32(data: bytes, before: int = 0) -> int:
+    """Returns the CRC-32 of some bytes, and of those before them."""
+    return int((_fast or zlib).crc32(data, before))
+
+
+def compress(data: bytes, level: int) -> bytes:
+    """Returns bytes deflated by ISA-L, for who has time."""
+    return bytes(engine().compress(data, level))
 
 
 def encode_header(number: int, size: int) -> bytes:
@@ -93,18 +121,20 @@ def deflate(data: bytes) -> bytes:
     """
     Returns bytes deflated as quickly as they can be.
 
-    Level 0 takes half the time of level 1 and makes source a sixth larger. What it would only make larger, most trees
-    among it, is stored as it is; a long piece is given to level 1 first, which may find something after all.
+    ISA-L's level 0 takes half the time of its level 1 and makes source a sixth larger. What it would only make larger,
+    most trees among it, is stored as it is; a long piece is given to level 1 first, which may find something after all.
     """
-    quick: bytes = compress(data, 0)
+    by = engine(len(data))
+    quick: bytes = by.compress(data, 1 if by is zlib else 0)
     if len(quick) < len(data):
         return quick
     size = len(data)
     if size <= _STORED:
         # One stored block between the two ends of a zlib stream: seven times as quick as to have it found out.
         lengths = size.to_bytes(2, "little") + (size ^ 0xFFFF).to_bytes(2, "little")
-        return b"\x78\x01\x01" + lengths + data + adler32(data).to_bytes(4, "big")
-    slow: bytes = compress(data, LEVEL)
+        check: int = by.adler32(data)
+        return b"\x78\x01\x01" + lengths + data + check.to_bytes(4, "big")
+    slow: bytes = by.compress(data, LEVEL)
     return slow
 
 

@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterable
 
 from mulligan.errors import NoRoom
 from mulligan.model.objects import COMMIT, parse_commit
-from mulligan.model.sizes import format_size
 from mulligan.scan import cache
-from mulligan.store.reach import reach, reachable
 from mulligan.store.refs import pack_refs
 from mulligan.store.repository import PERMANENT
 from mulligan.timeline.commits import Entry
@@ -33,6 +31,7 @@ def prune(
     # Every save imports this module, and few prune.
     from mulligan.diff.history import version_chains
     from mulligan.store.collect import collect
+    from mulligan.store.reach import reachable
 
     # First of all: whoever dies below must leave nobody trusting what was remembered of the objects.
     vault.next_epoch()
@@ -56,6 +55,8 @@ def prune(
 
 def prunable(vault: Vault) -> int:
     """Returns the bytes that pruning would drop (packing may free more)."""
+    from mulligan.store.reach import reachable
+
     live = reachable(vault.objects, vault.checkpoints.roots().values()) | PERMANENT
     return sum(
         vault.objects.packed_size(oid) for pack in vault.objects.packs() for oid in pack.index.oids() if oid not in live
@@ -91,6 +92,8 @@ def make_room(vault: Vault, need: int, *, pinned: set[str], extra: Iterable[byte
 
 def _next_to_go(vault: Vault, over: int, *, pinned: set[str], held: Iterable[bytes]) -> list[Entry]:
     """Returns the fewest checkpoints, in order, whose going frees enough; none when that of all of them would not."""
+    from mulligan.store.reach import reach, reachable
+
     store, order = vault.objects, eviction_order(vault.checkpoints.oldest(), pinned=pinned)
     going = {entry.id for entry in order}
     staying = [commit for name, commit in vault.checkpoints.roots().items() if name not in going]
@@ -110,6 +113,8 @@ def _next_to_go(vault: Vault, over: int, *, pinned: set[str], held: Iterable[byt
 
 
 def _refusal(vault: Vault, need: int) -> NoRoom:
+    from mulligan.model.sizes import format_size
+
     budget = vault.settings.retention.budget
     return NoRoom(
         f"The store uses {format_size(used(vault))} of its budget of {format_size(budget)} and this checkpoint needs "

@@ -10,11 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from mulligan.diff.compare import Change
 from mulligan.diff.patch import MAX_FILE, TooLarge, make_diff
 from mulligan.diff.renames import find_renames
 from mulligan.model.diff import Diff
-from mulligan.model.objects import BLOB, MODE_LINK, TreeEntry
+from mulligan.model.objects import BLOB, MODE_LINK, Change, TreeEntry
 from mulligan.model.paths import parent_of
 from mulligan.safefs.directory import Directory
 from mulligan.scan.result import Cover, Scan, cover_of

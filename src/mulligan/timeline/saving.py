@@ -11,9 +11,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 
-from mulligan.diff.compare import Change, compare_trees
 from mulligan.model.checkpoint import IGNORED, NEWLY_IGNORED, UNREADABLE, Checkpoint, GitState, moment, pack_list
-from mulligan.model.objects import EMPTY_TREE, TreeEntry
+from mulligan.model.objects import EMPTY_TREE, Change, TreeEntry
 from mulligan.model.paths import covers, to_text
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 from mulligan.scan.result import Scan, cover_of
@@ -204,6 +203,8 @@ def pack_changes(source: Source, parent: Entry | None, child: Entry) -> bytes:
 
 def compare_entries(source: Source, a: Entry | None, b: Entry) -> list[Change]:
     """Returns the files that differ between two checkpoints, in contents or permission bits."""
+    from mulligan.diff.compare import compare_trees
+
     found = compare_trees(source.read_tree, a.files_tree if a else EMPTY_TREE, b.files_tree)
     if a is not None:
         found += permission_changes(source, a.trees, b.trees)

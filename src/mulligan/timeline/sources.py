@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mulligan.diff.compare import Change, compare_trees, without_directories
-from mulligan.diff.extent import Extent
 from mulligan.errors import UserError
-from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, MODE_FILE, TREE, TreeEntry, object_id, parse_tree
+from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, MODE_FILE, TREE, Change, TreeEntry, object_id, parse_tree
 from mulligan.model.paths import join
 from mulligan.model.typed import NamedTuple, Protocol
 from mulligan.scan.result import Defaults, Scan
@@ -78,6 +76,8 @@ class Source:
 
     def changes(self, old: bytes, new: bytes, *, directories: bool = False) -> list[Change]:
         """Returns what differs between two trees, as `compare_trees` does; the last two are compared once, for both ways."""
+        from mulligan.diff.compare import compare_trees, without_directories
+
         if self._compared is None or {old, new} != {*self._compared[:2]}:
             self._compared = old, new, compare_trees(self.read_tree, old, new, directories=True)
         first, _, found = self._compared
@@ -96,6 +96,8 @@ class Source:
 
     def walk(self, tree: bytes) -> Iterator[tuple[bytes, TreeEntry]]:
         """Yields every path below a tree, directories included."""
+        from mulligan.diff.extent import Extent
+
         pending, extent = [(b"", tree)], Extent(self.read_tree, tree)
         while pending:
             directory, oid = pending.pop()

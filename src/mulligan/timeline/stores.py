@@ -11,7 +11,7 @@ import os
 import time
 from contextlib import suppress
 
-from mulligan.errors import MulliganError, Unprotectable, UserError
+from mulligan.errors import MulliganError, UserError
 from mulligan.model.policy import Settings
 from mulligan.model.typed import Any
 from mulligan.safefs.directory import Directory
@@ -20,30 +20,8 @@ from mulligan.safefs.lock import exclusive
 from mulligan.safefs.removal import is_removed, remove_whole, sweep_removed
 from mulligan.safefs.trouble import typed
 from mulligan.timeline.database import NAME, Database
+from mulligan.timeline.protectable import is_within
 
-# Not /mnt, /opt or /srv: a container may have its one project there.
-_SYSTEM = frozenset(
-    "/" + name
-    for name in [
-        "bin",
-        "boot",
-        "dev",
-        "etc",
-        "home",
-        "lib",
-        "lib32",
-        "lib64",
-        "proc",
-        "root",
-        "run",
-        "sbin",
-        "sys",
-        "usr",
-        "var",
-        "Users",
-    ]
-)
-_USER_DIRECTORIES = ("Desktop", "Documents", "Downloads")
 _DAY = 86_400
 _VOLATILE = {
     "tmpfs": "it is gone at the next boot",
@@ -52,44 +30,13 @@ _VOLATILE = {
 }
 
 
-def refuse_unprotectable(settings: Settings) -> None:
-    """Raises Unprotectable for a directory that is nobody's project."""
-    root, home = settings.workspace, os.path.realpath(settings.home)
-    if not os.path.isdir(root):
-        raise UserError(f"{root} is not a directory. Nothing was changed.", hint="mulligan -C DIR …")
-    why = ""
-    if root == "/":
-        why = "it is the whole machine"
-    elif root == home:
-        why = "it is your home directory"
-    elif root in _SYSTEM:
-        why = "it belongs to the system"
-    elif home.startswith(root + "/"):
-        why = "your home directory is inside it"
-    elif os.path.dirname(root) == home and os.path.basename(root) in _USER_DIRECTORIES:
-        why = "it holds more than one project"
-    elif root in ("/tmp", "/var/tmp", os.path.realpath(settings.temporary)):  # noqa: S108 - refused, not used
-        why = "it is everybody's directory for temporary files"
-    elif _within(root, os.path.realpath(settings.store)) or _within(root, os.path.realpath(settings.stores)):
-        why = "it is inside a store of mulligan"
-    if why:
-        raise Unprotectable(
-            f"mulligan does not protect {root}: {why}. Nothing was changed.",
-            hint="Go to your project's directory first: cd PROJECT",
-        )
-
-
-def _within(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(directory + "/")
-
-
 def warnings(settings: Settings, *, replaced: bool) -> list[str]:
     """Returns what a person should know about where the store lies and whose history it holds."""
     found = []
     kind = _filesystem(settings.store)
     if kind in _VOLATILE:
         found.append(f"The store is on {kind}: {_VOLATILE[kind]}. Name another with --store or MULLIGAN_STORE.")
-    if _within(settings.store, settings.workspace):
+    if is_within(settings.store, settings.workspace):
         found.append("The store is inside the workspace: whoever deletes the one deletes the other.")
     if replaced:
         found.append("Another directory stands where this history was made; undo is refused until the next save.")
@@ -108,20 +55,9 @@ def _filesystem(path: str) -> str:
         return ""
     for line in table.splitlines():
         _, mount, found, *_ = line.split(" ")
-        if (mount == "/" or _within(path, mount)) and len(mount) >= len(best):
+        if (mount == "/" or is_within(path, mount)) and len(mount) >= len(best):
             best, kind = mount, found
     return kind
-
-
-def is_alive(pid: int) -> bool:
-    """Returns whether a process exists."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 # -- every store ------------------------------------------------------------------------------------

@@ -16,13 +16,11 @@ from contextlib import contextmanager, suppress
 from mulligan.errors import StoreDamaged, Unprotectable, UserError
 from mulligan.model.paths import to_text
 from mulligan.model.policy import Settings
-from mulligan.model.typed import Any
+from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.durable import make_private
 from mulligan.safefs.lock import exclusive
-from mulligan.safefs.removal import sweep_beside
 from mulligan.safefs.room import free_bytes, no_room
-from mulligan.safefs.trouble import typed
 from mulligan.store import refs, repository
 from mulligan.store.objects import ObjectStore
 from mulligan.store.sweep import sweep_temporaries
@@ -30,9 +28,11 @@ from mulligan.store.trash import Trash
 from mulligan.timeline.checkpoints import Checkpoints
 from mulligan.timeline.commits import read_state
 from mulligan.timeline.database import NAME, Database
-from mulligan.timeline.deeds import Deeds
 from mulligan.timeline.moves import Moves
 from mulligan.timeline.sqlerrors import broken_row
+
+if TYPE_CHECKING:
+    from mulligan.timeline.deeds import Deeds
 
 _STORE_ID, _WORKSPACE, _INODE, _EPOCH = "store_id", "workspace", "workspace_inode", "epoch"
 # What a store whose making was cut short may hold before it has a name; the configuration, which names it, comes last.
@@ -111,6 +111,8 @@ class Vault:
     @property
     def deeds(self) -> Deeds:
         """What agents did."""
+        from mulligan.timeline.deeds import Deeds
+
         return Deeds(self.database)
 
     def needed(self) -> set[str]:
@@ -187,6 +189,8 @@ class Vault:
         fresh = not self.exists()
         repository.create(self.directory, store_id=repository.store_id(self.directory) or random_name(16))
         if fresh:
+            from mulligan.safefs.removal import sweep_beside
+
             sweep_beside(self.path)
             self._database = Database(self.path, create=True, directory=self.directory)
         if not self.database.meta(_STORE_ID):
@@ -408,6 +412,8 @@ def open_store(path: str) -> Directory:
                 hint=f"Name the directory itself: --store {os.path.realpath(path)}",
             ) from error
         if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            from mulligan.safefs.trouble import typed
+
             raise typed(error) from error
         raise StoreDamaged(f"The store {path} cannot be opened ({error.strerror}).", hint="mulligan status") from error
     st = os.fstat(directory.fd)

@@ -12,9 +12,8 @@ from mulligan.scan.record import (
     Missed,
     Record,
     Stat,
-    can_be_remembered,
-    has_room_for,
     decode,
+    has_room_for,
     unproven,
 )
 

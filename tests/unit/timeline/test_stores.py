@@ -10,6 +10,7 @@ import pytest
 import mulligan
 from mulligan.model.policy import Settings
 from mulligan.timeline import stores
+from mulligan.timeline.protectable import refuse_unprotectable
 from scans import settings_for
 from tree import put
 
@@ -110,5 +111,5 @@ def test_a_directory_that_is_nobodys_project_is_refused(tmp_path, root):
     )
     settings = Settings(str(where), str(tmp_path / "store"), str(tmp_path / "stores"), str(tmp_path / "home/me"))
     with pytest.raises(mulligan.Unprotectable):
-        stores.refuse_unprotectable(settings)
-    stores.refuse_unprotectable(settings_for(settings_at(tmp_path, "fine") and tmp_path / "fine"))
+        refuse_unprotectable(settings)
+    refuse_unprotectable(settings_for(settings_at(tmp_path, "fine") and tmp_path / "fine"))

@@ -7,8 +7,6 @@ from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
 from mulligan.model.checkpoint import INCOMPLETE, Checkpoint
 from mulligan.model.typed import TYPE_CHECKING
-from mulligan.present.text import count
-from mulligan.present.timeline import saved_lines
 
 if TYPE_CHECKING:
     import argparse
@@ -77,6 +75,9 @@ def render(context: Context, result: Result) -> None:
     if saved is None:
         context.out.line("Nothing changed since the position; no checkpoint was needed.")
         return
+    from mulligan.present.text import count
+    from mulligan.present.timeline import saved_lines
+
     context.out.lines(saved_lines(saved, context.out.style))
     if saved.parent is None:
         context.note(f"First checkpoint of {context.settings.workspace}")

@@ -51,7 +51,7 @@ _days.__name__ = "number of days"
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Lists the stores, after removing some if that was asked for."""
-    from mulligan import engine
+    from mulligan.timeline import stores
 
     purged = []
     if args.purge:
@@ -60,8 +60,8 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         )
         if context.interactive and not args.yes and not context.ask(question):
             raise UserError("Not confirmed. Nothing was removed.")
-        purged = engine.purge(context.settings, args.older_than)
-    found = {"stores": engine.stores(context.settings)}
+        purged = stores.purge(context.settings, args.older_than)
+    found = {"stores": stores.stores(context.settings)}
     document = {**found, "purged": purged} if args.purge else found
     return Result(document, lambda: document)
 
