@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # state, CRC-32, where the record lies, its length, object id, stat fields
 _ROW = struct.Struct("<IIQI20s40s")
 _DONE = 1
+_STAT = 40
 _HASH_ONLY = 1
 # So many files, of so many bytes in all, are read in one go.
 MOST_FILES = 1024
@@ -94,12 +95,21 @@ class Ahead:
         self._joined = (ctypes.c_char_p * len(wanted))(*map(b"\0".join, self._names))
         self._firsts = (ctypes.c_uint32 * len(first))(*first)
         self._rows, self._seen = _memory(max(_ROW.size * count, 1))
+        self._own, self._directories = _memory(_STAT * len(wanted))
         self._records, self._made = _memory(1 if hash_only else min(_ROOM_AHEAD, LARGEST * count))
         spare = min(len(os.sched_getaffinity(0)) - 1, 1)
         self._job = self._calls.mulligan_ahead(
-            root, len(wanted), self._paths, self._joined, self._firsts, self._rows, self._records, len(self._made), since,
-            _HASH_ONLY if hash_only else 0, spare,
+            root, len(wanted), self._paths, self._joined, self._firsts, self._rows, self._own, self._records,
+            len(self._made), since, _HASH_ONLY if hash_only else 0, spare,
         )  # fmt: skip
+
+    def own(self, path: bytes) -> bytes:
+        """Waits for one directory and returns its own stat fields, as it was before its files were read; empty if unknown."""
+        number = self._number.get(path, -1)
+        if number < 0 or not self._job:
+            return b""
+        self._calls.mulligan_ahead_wait(self._job, number)
+        return self._directories[number * _STAT : (number + 1) * _STAT].tobytes()
 
     def take(self, path: bytes) -> dict[bytes, Taken]:
         """Waits for the files of one directory and returns those that were read, once."""

@@ -172,7 +172,7 @@ class Library:
         )  # fmt: skip
         calls.mulligan_read.restype = None
         calls.mulligan_ahead.argtypes = (
-            ctypes.c_int, number, pointer, pointer, pointer, pointer, pointer, length, since, flags, ctypes.c_int,
+            ctypes.c_int, number, pointer, pointer, pointer, pointer, pointer, pointer, length, since, flags, ctypes.c_int,
         )  # fmt: skip
         calls.mulligan_ahead.restype = pointer
         calls.mulligan_ahead_wait.argtypes, calls.mulligan_ahead_wait.restype = (pointer, number), None

@@ -229,11 +229,12 @@ struct ahead {
     const char *const *paths, *const *names;
     const uint32_t *first; /* the first row of each directory, and behind the last */
     struct row *rows;
+    unsigned char *own; /* the stat fields of each directory; of one that could not be had, zeros */
     struct room room;
     struct rules rules;
     uint32_t next;
     unsigned char *done; /* by task */
-    struct reader *own;  /* the caller's, made when it helps */
+    struct reader *helper; /* the caller's, made when it helps */
     int threads;
     pthread_t thread[MOST_THREADS];
 };
@@ -241,11 +242,13 @@ struct ahead {
 static void read_directory(struct ahead *job, struct reader *reader, int fd, uint32_t at) {
     struct stat st;
     const char *name = job->names[at];
-    int known = fd >= 0 && reader && !fstat(fd, &st) && st.st_dev == job->device;
+    int known = fd >= 0 && reader && !fstat(fd, &st) && st.st_dev == job->device &&
+                put_stat(job->own + (size_t)at * STAT_SIZE, &st);
     for (uint32_t each = job->first[at]; each < job->first[at + 1]; each++, name += strlen(name) + 1) {
         struct row *row = &job->rows[each];
-        row->state = known && !fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) && put_stat(row->stat, &st) &&
-                             read_one(reader, fd, name, row, &job->room, &job->rules)
+        /* What has a second name is written to by that one too: Python thinks of it. */
+        row->state = known && !fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) && st.st_nlink == 1 &&
+                             put_stat(row->stat, &st) && read_one(reader, fd, name, row, &job->room, &job->rules)
                          ? DONE
                          : LEFT;
     }
@@ -283,8 +286,8 @@ static void *read_ahead(void *given) {
 
 /* Begins to read the named files of directories below a root; returns what the next two need, NULL when it cannot. */
 void *mulligan_ahead(int root, uint32_t count, const char *const *paths, const char *const *names,
-                     const uint32_t *first, struct row *rows, unsigned char *records, uint64_t size, int64_t since,
-                     int flags, int threads) {
+                     const uint32_t *first, struct row *rows, unsigned char *own, unsigned char *records, uint64_t size,
+                     int64_t since, int flags, int threads) {
     struct stat st;
     struct ahead *job = calloc(1, sizeof *job);
     if (job)
@@ -296,7 +299,7 @@ void *mulligan_ahead(int root, uint32_t count, const char *const *paths, const c
         return NULL;
     }
     job->root = root, job->device = st.st_dev, job->count = count, job->paths = paths, job->names = names;
-    job->first = first, job->rows = rows, job->room = (struct room){records, size, 0};
+    job->first = first, job->rows = rows, job->own = own, job->room = (struct room){records, size, 0};
     job->rules = (struct rules){since, flags};
     job->threads = start_threads(job->thread, threads, read_ahead, job);
     return job;
@@ -307,9 +310,9 @@ void mulligan_ahead_wait(void *given, uint32_t directory) {
     struct ahead *job = given;
     const struct timespec moment = {0, 20000};
     while (!__atomic_load_n(&job->done[directory / READ_TASK], __ATOMIC_ACQUIRE)) {
-        if (!job->own)
-            job->own = new_reader(job->rules.flags);
-        if (!step(job, job->own))
+        if (!job->helper)
+            job->helper = new_reader(job->rules.flags);
+        if (!step(job, job->helper))
             nanosleep(&moment, NULL);
     }
 }
@@ -320,7 +323,7 @@ void mulligan_ahead_end(void *given) {
     __atomic_store_n(&job->next, job->count, __ATOMIC_RELAXED);
     while (job->threads)
         pthread_join(job->thread[--job->threads], NULL);
-    free(job->own);
+    free(job->helper);
     free(job->done);
     free(job);
 }

@@ -37,6 +37,7 @@ class Cache:
         self.root_tree = b""
         self.note = b""
         self._packed: dict[bytes, bytes] = {}
+        self._live = 0  # the bytes of all of them
         self._doubted: set[bytes] = set()
         self._doubted_since = 0
         self._log_bytes = 0
@@ -108,10 +109,12 @@ class Cache:
             self.root_tree, self.note = packed[:20], packed[20:]
             return
         self._doubted.discard(path)
+        self._live -= len(self._packed.get(path, b""))
         if packed == _GONE:
             self._packed.pop(path, None)
         else:
             self._packed[path] = packed
+            self._live += len(packed)
 
     def load(self, store: Directory) -> None:
         """Reads the log as far as it is whole."""
@@ -137,14 +140,14 @@ class Cache:
             else:
                 self._take(data[start:middle], data[middle:stop])
             at = stop
+        self._live = sum(map(len, records.values()))
         self._log_bytes = at
         self._log_inode = store.stat(NAME).st_ino
 
     def save(self, store: Directory, frames: list[tuple[bytes, bytes]]) -> None:
         """Appends to the log, or writes it anew when more than half of it is history."""
         size = sum(_FRAME.size + len(path) + len(data) for path, data in frames)
-        live = sum(map(len, self._packed.values()))
-        if self.is_current(store) and self._log_bytes + size <= 2 * live + _SLACK:
+        if self.is_current(store) and self._log_bytes + size <= 2 * self._live + _SLACK:
             self._append(store, b"".join([_frame(path, data) for path, data in frames]))
         else:
             self.rewrite(store)

@@ -9,7 +9,7 @@ stat fields that the walk sees; whatever it left alone is read by `scan.reading`
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from mulligan.model.paths import join
 from mulligan.model.typed import TYPE_CHECKING
@@ -45,6 +45,7 @@ class Intake:
         self._clock = 0
         self._reader: Reader | None = None
         self._ahead: Ahead | None = None
+        self._unused: dict[bytes, dict[bytes, Taken]] = {}  # what was read ahead, and not enough
 
     def begin(self, clock: int) -> None:
         """Begins a walk; the clock of stamps stands at `clock`, and nothing was looked at yet."""
@@ -53,7 +54,7 @@ class Intake:
 
     def end(self) -> None:
         """Ends what was begun in the background."""
-        ahead, self._ahead = self._ahead, None
+        ahead, self._ahead, self._unused = self._ahead, None, {}
         if ahead is not None:
             ahead.close()
 
@@ -72,7 +73,7 @@ class Intake:
         """Returns those of some files that could be read in one go; the others are to be captured each."""
         done: dict[bytes, Taken] = {}
         if self._ahead is not None:
-            ready = self._ahead.take(above)
+            ready = self._unused.pop(above, None) or self._ahead.take(above)
             # What was read ahead counts as far as the files still have the stat fields that they had.
             done = {name: ready[name] for name, stat in _packed(files) if name in ready and ready[name][3] == stat}
             files = [(name, st) for name, st in files if name not in done]
@@ -82,9 +83,24 @@ class Intake:
                     if taken is not None:
                         done[name] = taken
         if done:
-            self.sink.add_records(done.values())
-            self._count(len(done))
+            self.keep(done.values())
         return done
+
+    def ready(self, directory: bytes, names: Collection[bytes]) -> tuple[bytes, dict[bytes, Taken]] | None:
+        """Returns a directory's own stat fields and its files of these names, if all of them were read ahead; see `keep`."""
+        own = self._ahead.own(directory) if self._ahead is not None else b""
+        if self._ahead is None or not any(own):
+            return None
+        found = self._ahead.take(directory)
+        if found.keys() == names:
+            return own, found
+        self._unused[directory] = found
+        return None
+
+    def keep(self, taken: Collection[Taken]) -> None:
+        """Takes files in that were read ahead."""
+        self.sink.add_records(taken)
+        self._count(len(taken))
 
     def read_ahead(self, root: Directory, most: int, files: Callable[[], Mapping[bytes, Sequence[bytes]]]) -> None:
         """Begins to read at most so many files, by directory in the order of the walk; asks for them where it can be done."""

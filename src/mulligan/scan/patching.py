@@ -10,8 +10,8 @@ which alone decides and reports; so is every directory above one that was left. 
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Callable, Collection, Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 
 from mulligan.model.objects import TREE
 from mulligan.model.paths import join, parent_of
@@ -24,13 +24,13 @@ from mulligan.scan.glance import depth_first
 from mulligan.scan.ignore import Rules
 from mulligan.scan.intake import Intake
 from mulligan.scan.reading import Unreadable, fields, ignores_in, names_in
-from mulligan.scan.record import NO_DIRECTORY, STAT, Packed, Stat, git_mode, modes_in
+from mulligan.scan.record import NO_DIRECTORY, STAT, Packed, Stat, git_mode, mode_at, modes_in
 from mulligan.scan.result import Edit, Patch, Scan
 from mulligan.scan.scope import Scope
 from mulligan.scan.trees import add, tree_of
 
 Own = tuple[int, int, int]
-Found = list[tuple[bytes, os.stat_result]]
+Found = list[tuple[bytes, Stat, bytes]]  # names, their stat fields, their objects
 
 
 class Place(NamedTuple):
@@ -46,7 +46,7 @@ class Doing(NamedTuple):
 
     remember: Callable[[bytes, bytes, Stat], bytes]
     remember_own: Callable[[os.stat_result], Own]
-    note_names: Callable[[bytes, Found], None]
+    note_names: Callable[[bytes, Iterable[tuple[bytes, os.stat_result]]], None]
 
 
 class _Seen(NamedTuple):
@@ -89,14 +89,17 @@ class Patching:
         for path in order:
             self._open(path)
         there = [path for path in order if path in places and path in self._packed]
-        for path, fd in zip(there, descending(self._root.fd, there), strict=True):
-            packed = self._packed[path]
-            seen = self._look(path, packed, places[path], fd) if fd >= 0 else None
-            if seen is not None and all(self._is_known(join(path, name)) for name in packed.dirs):
-                self._looked[path] = seen
-            else:
+        left = [path for path in there if not self._keep(path, self._take(path, self._packed[path], places[path]))]
+        for path, fd in zip(left, descending(self._root.fd, left), strict=True):
+            if fd < 0 or not self._keep(path, self._look(path, self._packed[path], places[path], fd)):
                 del self._packed[path]
         return self._seal(order, ways, scan)
+
+    def _keep(self, path: bytes, seen: _Seen | None) -> bool:
+        if seen is None or not all(self._is_known(join(path, name)) for name in self._packed[path].dirs):
+            return False
+        self._looked[path] = seen
+        return True
 
     # -- which -----------------------------------------------------------------------------------------
 
@@ -126,63 +129,83 @@ class Patching:
 
     # -- one directory ---------------------------------------------------------------------------------
 
+    def _take(self, path: bytes, packed: Packed, place: Place) -> _Seen | None:
+        """Takes what was read ahead of a directory; None where that is not all that is asked for."""
+        asked = place.names.difference(packed.missed)
+        ready = self._intake.ready(path, asked) if not place.whole else None
+        if ready is None:
+            return None
+        st = Stat(*STAT.unpack(ready[0]))
+        disk = (st.ino, st.mtime_ns, st.ctime_ns)
+        if not _fits(packed, st.mode) or packed.own not in (disk, NO_DIRECTORY):
+            return None
+        found = [(name, Stat(*STAT.unpack(taken[3])), taken[0]) for name, taken in ready[1].items()]
+        seen = self._patched(path, packed, found, disk, packed.own)
+        if seen is not None:
+            self._intake.keep(ready[1].values())
+        return seen
+
     def _look(self, path: bytes, packed: Packed, place: Place, fd: int) -> _Seen | None:
         """Looks at a directory and reads what changed in it; None where that is not enough."""
         st, directory = os.fstat(fd), Directory(fd)
         own, disk = packed.own, (st.st_ino, st.st_mtime_ns, st.st_ctime_ns)
-        if st.st_dev != self._device or packed.perm != st.st_mode & 0o7777 or not packed.trusted or packed.grouped:
+        if st.st_dev != self._device or not _fits(packed, st.st_mode):
             return None
         try:
             if not place.whole:
                 if own not in (disk, NO_DIRECTORY):
                     return None
-                asked = place.names.difference(packed.missed)
-                return self._read(directory, path, packed, asked, place.written, disk, own)
-            if disk != own:
-                if not same_names(directory, packed, names_in(directory)):
+                asked: Collection[bytes] = place.names.difference(packed.missed)
+            else:
+                if disk != own and not same_names(directory, packed, names_in(directory)):
                     return None
-                own = self._doing.remember_own(st)
-            return self._read(directory, path, packed, packed.names, place.written, disk, own)
+                own, asked = own if disk == own else self._doing.remember_own(st), packed.names
+            found = self._read(directory, path, packed, asked, place.written)
         except (OSError, Unreadable):
             return None  # something vanished, or cannot be read: the walk says which
+        return None if found is None else self._patched(path, packed, found, disk, own)
 
     def _read(
-        self,
-        directory: Directory,
-        path: bytes,
-        packed: Packed,
-        asked: Iterable[bytes],
-        written: Collection[bytes],
-        disk: Own,
-        own: Own,
-    ) -> _Seen | None:
-        stats, size = bytearray(packed.stats), STAT.size
-        places, changed = {name: at for at, name in enumerate(packed.names)}, list[tuple[bytes, os.stat_result]]()
+        self, directory: Directory, path: bytes, packed: Packed, asked: Collection[bytes], written: Container[bytes]
+    ) -> Found | None:
+        """Returns those of some names that are not as remembered, read; None where more than contents changed."""
+        changed = []
+        remembered = dict(zip(packed.names, STAT.iter_unpack(packed.stats), strict=True)) if asked else {}
         for name in asked:
-            if name not in places:
+            want = remembered.get(name)
+            if want is None:
                 return None
-            st, want = directory.stat(name), STAT.unpack_from(stats, places[name] * size)
+            st = directory.stat(name)
             if st.st_nlink > 1:
                 self._doing.note_names(path, [(name, st)])
             # What is remembered of a file that was written to counts for nothing: its stat fields may have been put back.
             if name in written or fields(st) != want:
-                if st.st_mode != want[1] or st.st_size > self._scope.max_file_size or stat.S_ISDIR(st.st_mode):
+                if st.st_mode != want[1] or st.st_size > self._scope.max_file_size:
                     return None
                 changed.append((name, st))
-        oids, edits = bytearray(packed.oids), list[Edit]()
         done = self._intake.many(directory, path, changed)
-        for name, st in changed:
-            oid, seen = (
-                self._intake.capture(directory, path, name, st) if name not in done else (done[name][0], fields(st))
-            )
-            if seen.mode != st.st_mode:
+        return [
+            (name, fields(st), done[name][0]) if name in done else self._capture(directory, path, name, st)
+            for name, st in changed
+        ]
+
+    def _capture(self, directory: Directory, path: bytes, name: bytes, st: os.stat_result) -> tuple[bytes, Stat, bytes]:
+        oid, seen = self._intake.capture(directory, path, name, st)
+        return name, seen, oid
+
+    def _patched(self, path: bytes, packed: Packed, found: Found, disk: Own, own: Own) -> _Seen | None:
+        """Returns a directory with what was read in it; None where more than contents changed."""
+        stats, oids, size, edits = bytearray(packed.stats), bytearray(packed.oids), STAT.size, list[Edit]()
+        names, most = packed.names if found else [], self._scope.max_file_size
+        for name, seen, oid in found:
+            at = bisect_left(names, name)
+            if at == len(names) or names[at] != name or seen.size > most or mode_at(stats, at) != seen.mode:
                 return None
-            at = places[name]
-            old = bytes(oids[at * 20 : at * 20 + 20])
+            before = bytes(oids[at * 20 : at * 20 + 20])
             stats[at * size : (at + 1) * size] = self._doing.remember(path, name, seen)
-            if old != oid:
+            if before != oid:
                 oids[at * 20 : at * 20 + 20] = oid
-                edits.append((name, git_mode(seen.mode), old, oid))
+                edits.append((name, git_mode(seen.mode), before, oid))
         return _Seen(disk, own, bytes(stats), bytes(oids), edits)
 
     # -- trees -----------------------------------------------------------------------------------------
@@ -219,3 +242,8 @@ class Patching:
             children.append((name, tree))
         oids = packed.oids if seen is None else seen.oids
         return tree_of(packed.names, modes_in(packed.stats), oids, children)
+
+
+def _fits(packed: Packed, mode: int) -> bool:
+    """Whether contents may be all that changed in a directory with this mode."""
+    return packed.trusted and not packed.grouped and packed.perm == mode & 0o7777

@@ -81,6 +81,12 @@ def modes_in(stats: bytes) -> list[int]:
     return [mode for (mode,) in _MODE.iter_unpack(stats)]
 
 
+def mode_at(stats: bytes | bytearray, at: int) -> int:
+    """Returns the mode of one entry among them."""
+    mode: int = _MODE.unpack_from(stats, at * STAT.size)[0]
+    return mode
+
+
 class Packed:
     """
     An encoded record, read only as far as somebody asks, and patched without being made anew.
@@ -88,7 +94,7 @@ class Packed:
     For what changes nothing but stat fields and objects of some names: nothing else of the record is touched.
     """
 
-    __slots__ = ("_dirs_at", "_missed_at", "_packed", "_stats_at", "_stats_end", "flags", "key", "own", "perm")
+    __slots__ = ("_dirs_at", "_missed_at", "_packed", "_stats_at", "_stats_end", "flags", "key", "names", "own", "perm")
 
     def __init__(self, packed: bytes) -> None:
         ino, mtime, ctime, self.key, _, _, self.perm, self.flags, names, dirs, missed, count, _ = HEAD.unpack_from(
@@ -102,6 +108,7 @@ class Packed:
         self._stats_end = self._stats_at + count * STAT.size
         if len(packed) != self._stats_end + count * 20:
             raise ValueError("not a directory record")
+        self.names: list[bytes] = packed[HEAD_SIZE : self._dirs_at].split(b"\0") if count else []
 
     @property
     def trusted(self) -> bool:
@@ -122,11 +129,6 @@ class Packed:
     def tree(self) -> bytes:
         """Its tree."""
         return tree_in(self._packed)
-
-    @property
-    def names(self) -> list[bytes]:
-        """The captured names, sorted."""
-        return self._packed[HEAD_SIZE : self._dirs_at].split(b"\0") if self._stats_end > self._stats_at else []
 
     @property
     def dirs(self) -> list[bytes]:

@@ -22,7 +22,7 @@ from mulligan.safefs import bulk, compiled
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.stillness import stamping_clock
 from mulligan.scan.reading import fields
-from mulligan.scan.record import STAT
+from mulligan.scan.record import STAT, Stat
 from mulligan.scan.secrets import secret_content
 from secret_corpus import key_files, plain_contents, token_files
 
@@ -271,10 +271,12 @@ def test_what_was_read_ahead_is_what_stands_there(library, tmp_path):
     with Directory.open(tmp_path) as root:
         ahead = bulk.Ahead(library, root.fd, dict(sorted(wanted.items())), stamping_clock() + 10**9, hash_only=False)
         for path in sorted(wanted, key=lambda path: random.Random(path).random()):
-            found = ahead.take(path)
+            own, found = ahead.own(path), ahead.take(path)
             if path in {b"a/link/c1", b"a/none"}:
-                assert found == {}
+                assert found == {} and not any(own)
                 continue
+            now = os.stat(tmp_path / os.fsdecode(path))
+            assert Stat(*STAT.unpack(own)) == fields(now)
             assert set(found) == set(wanted[path]) - {b"missing"}
             for name, taken in found.items():
                 data = (tmp_path / os.fsdecode(path) / os.fsdecode(name)).read_bytes()
@@ -327,13 +329,13 @@ int main(int count, char **given) {
         struct reader *reader = mulligan_reader(0);
         struct stat st;
         memset(&row, 0, sizeof row);
-        unsigned char wanted[STAT_SIZE] = {0};
+        unsigned char wanted[STAT_SIZE] = {0}, own[STAT_SIZE];
         if (!fstatat(fd, given[at + 1], &st, AT_SYMLINK_NOFOLLOW))
             put_stat(wanted, &st);
         mulligan_read(reader, fd, 1, given[at + 1], wanted, &row, out, 5000, INT64_MAX, 0);
         printf("%u\n", row.state);
         mulligan_reader_end(reader);
-        void *job = mulligan_ahead(fd, 1, paths, names, first, &row, out, 300000, INT64_MAX, 0, 2);
+        void *job = mulligan_ahead(fd, 1, paths, names, first, &row, own, out, 300000, INT64_MAX, 0, 2);
         mulligan_ahead_wait(job, 0);
         mulligan_ahead_end(job);
         printf("%u\n", row.state);

@@ -12,6 +12,7 @@ from mulligan.scan.record import (
     Missed,
     Record,
     Stat,
+    can_be_remembered,
     decode,
     has_room_for,
     unproven,
@@ -65,3 +66,5 @@ def test_a_copy_is_its_own():
 def test_times_that_no_record_can_hold_are_not_remembered():
     assert has_room_for(0) and has_room_for(-(2**63)) and has_room_for(2**63 - 1)
     assert not has_room_for(2**63) and not has_room_for(-(2**63) - 1)
+    assert can_be_remembered(0, 1, started_ns=10**9) and not can_be_remembered(2**63, 1, started_ns=10**9)
+    assert not can_be_remembered(0, 10**9 - 1, started_ns=10**9)
