@@ -181,7 +181,13 @@ class MulliganWatching(MulliganLibrary):
 
 
 class _Compiled(MulliganLibrary):
-    """The library with the part that `mulligan compile` builds, in a state directory of its own."""
+    """The library with the part that `mulligan compile` builds; building it counts for nobody, as it is done once."""
+
+    def __init__(self, workspace: Path, store: Path, /) -> None:
+        super().__init__(workspace, store)
+        # The other contestants must not find what was built: neither by the environment nor beside their stores.
+        self._place = str(store / "state/mulligan/compiled")
+        importlib.import_module("mulligan.cli.commands.compile").build(self._place, "cc")
 
     @classmethod
     def prepare(cls, peers: Path, /) -> str:
@@ -190,12 +196,8 @@ class _Compiled(MulliganLibrary):
         return super().prepare(peers)
 
     def _opened(self) -> Any:
-        # The other contestants must not find what was built: neither by the environment nor beside their stores.
-        place = self.store.parent / "state/mulligan/compiled"
-        if not place.exists():
-            importlib.import_module("mulligan.cli.commands.compile").build(str(place), "cc")
         settings = importlib.import_module("mulligan.settings").resolve(self.workspace, store=self.store)
-        return _module().Workspace(settings._replace(compiled=str(place)))
+        return _module().Workspace(settings._replace(compiled=self._place))
 
 
 class MulliganCompiledLibrary(_Compiled):
