@@ -7,6 +7,7 @@ Nothing here imports the package before a test asks for it, so that a broken eng
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -74,6 +75,18 @@ def project(tmp_path: Path) -> Path:
 def store(tmp_path: Path) -> Path:
     """Where the store of `ws` lives; nothing is there before the first save."""
     return tmp_path / "store"
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory) -> str:
+    """The directory of the compiled part, built from the source as it is."""
+    from mulligan.cli.commands.compile import build
+
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler")
+    place = str(tmp_path_factory.mktemp("state") / "compiled")
+    build(place, "cc")
+    return place
 
 
 @pytest.fixture

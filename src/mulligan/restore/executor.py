@@ -256,7 +256,7 @@ class Executor:
     def _judge(self, number: int, action: Action) -> None:
         """Decides, now that it has the temporary's name, whether what stood at a path is what the plan expected."""
         parent, name, stage, temporary = self._places_of(number, action)
-        if stands(stage, temporary, action.before, self._proof(action.path), moved=True):
+        if self._is_displaced(action, stage, temporary):
             self._throw_away(action, stage, temporary)
             self._read_back(number, action)
         elif action.after is None:
@@ -268,6 +268,12 @@ class Executor:
                 self._keep(action.path, _CHANGED)
             else:
                 self._set_aside(number, action, stage, parent, parent_of(action.path))
+
+    def _is_displaced(self, action: Action, stage: Directory, temporary: bytes) -> bool:
+        proof = self._proof(action.path)
+        if proof is None:
+            return reads_back(stage, temporary, action.before)
+        return stands(stage, temporary, action.before, proof, moved=True)
 
     def _read_back(self, number: int, action: Action) -> None:
         """Ends a step whose displaced file is gone."""

@@ -82,7 +82,8 @@ class _Draft:
             return node
         have = now.perm if now is not None and now.is_dir == node.is_dir else 0
         extra = have & _SET_ID if node.is_dir else node.perm & have & _SET_ID
-        return node._replace(perm=node.perm & ~_SET_ID | extra)
+        perm = node.perm & ~_SET_ID | extra
+        return node if perm == node.perm else node._replace(perm=perm)
 
     def contents(self, wanted: Callable[[bytes], bool]) -> None:
         """Plans what differs in the trees."""

@@ -24,7 +24,7 @@ from mulligan.safefs.directory import Directory
 from mulligan.store.pack_index import ROW_SIZE
 from mulligan.store.pack_reader import Pack
 from mulligan.store.pack_writer import Indexes, PackWriter
-from mulligan.store.packfile import KIND_OF_TYPE, Damaged, RecordHeader, damaged, hash_of, parse_header
+from mulligan.store.packfile import KIND_OF_TYPE, TYPE_OF_KIND, Damaged, RecordHeader, damaged, hash_of, parse_header
 
 if TYPE_CHECKING:
     from typing import TypeVar
@@ -41,6 +41,8 @@ _SETTLED_NS = 50_000_000
 _STREAM_CHUNK = 1 << 20
 # What is larger is hashed before it is held.
 _LARGE = 32 << 20
+_BLOB = TYPE_OF_KIND[BLOB]
+_WRONG_BYTES = "its bytes do not hash to its id"
 
 
 class ObjectStore:
@@ -92,6 +94,14 @@ class ObjectStore:
 
         def use(pack: Pack, offset: int) -> tuple[bytes, bytes | int]:
             beginning = pack.first_bytes(offset)
+            header = parse_header(beginning)
+            if header.type == _BLOB and header.size <= min(
+                most, _LARGE
+            ):  # almost always: the shortest way to its bytes
+                data = pack.content(offset, beginning=beginning, header=header)[1]
+                if hash_of(BLOB, data) != oid:
+                    raise Damaged(_WRONG_BYTES)
+                return BLOB, data
             size = pack.kind_and_size(offset, beginning)
             return size if size[1] > most else _verified(pack, offset, oid, beginning)
 
@@ -384,7 +394,7 @@ def _verified(pack: Pack, offset: int, oid: bytes, beginning: bytes | None = Non
         check_copy(pack, offset, oid, streamed=True)  # a bomb under a false name is never held in memory
     found, data = pack.load_at(offset, beginning)
     if hash_of(found, data) != oid:
-        raise Damaged("its bytes do not hash to its id")
+        raise Damaged(_WRONG_BYTES)
     return found, data
 
 
@@ -394,4 +404,4 @@ def _hashed(pack: Pack, offset: int, header: RecordHeader, oid: bytes) -> Iterat
         digest.update(chunk)
         yield chunk
     if digest.digest() != oid:
-        raise Damaged("its bytes do not hash to its id")
+        raise Damaged(_WRONG_BYTES)

@@ -154,11 +154,15 @@ class Pack:
         return offset
 
     def content(
-        self, offset: int, limit: int = WHOLE_LIMIT, beginning: bytes | None = None
+        self,
+        offset: int,
+        limit: int = WHOLE_LIMIT,
+        beginning: bytes | None = None,
+        header: RecordHeader | None = None,
     ) -> tuple[RecordHeader, bytes, int]:
         """Returns header, inflated bytes and length of the record at an offset, a delta not applied."""
         data = beginning if beginning is not None else self.first_bytes(offset)
-        header = parse_header(data)
+        header = header or parse_header(data)
         available = self.size - TRAILER_SIZE - offset - header.length
         check_size(header.size, available, limit if header.type in _BULKY else TREE_LIMIT)
         stream: Any = engine(header.size).decompressobj()
