@@ -51,6 +51,9 @@ SaveFirst = Callable[[Callable[[], None]], object]
 # What the last transaction writes: some pages, and those of the journal once more, which it overwrites.
 _LAST_WORDS, _PER_ACTION = 128 << 10, 128
 _SPARE_BLOCKS, _SPARE_FILES = 8, 4
+# To hold room costs a restore of one file a tenth of its time, and where there is so much of it, nobody takes it meanwhile; who
+# finds the disk full all the same is ended by the next command, like one that was cut short.
+_FEW, _PLENTY = 16, 1 << 30
 
 
 def carry_out(
@@ -173,14 +176,19 @@ def _hold_names(root: Directory, layout: Layout) -> HeldRoom:
         )
     size = disk.f_frsize * (len(layout.mkdirs) + len(directories) + _SPARE_BLOCKS)
     with naming_need("The restore's directories", size, root):
-        return HeldRoom(root, size)
+        return HeldRoom(root, size, unless=_plenty(len(layout.mkdirs) + len(layout.places)))
 
 
 def _hold_notes(vault: Vault, journal: Journal) -> HeldRoom:
     """Takes the room for what the timeline notes at the end: when that is written, the files have changed."""
     size = _LAST_WORDS + sum(_PER_ACTION + len(action.path) for action in journal.actions)
     with naming_need("To note the restore, the store", size, vault.directory), vault.directory.child(b"tmp") as tmp:
-        return HeldRoom(tmp, size)
+        return HeldRoom(tmp, size, unless=_plenty(len(journal.actions)))
+
+
+def _plenty(actions: int) -> int | None:
+    """Returns how much room nobody takes away during a restore that is over in a moment, None for one that takes longer."""
+    return _PLENTY if actions <= _FEW else None
 
 
 def _abandon(

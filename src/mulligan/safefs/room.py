@@ -57,14 +57,17 @@ def naming_need(what: str, need: int, directory: Directory) -> Iterator[None]:
 class HeldRoom:
     """Some bytes of a disk that nobody else gets until it is closed; OSError where there is no room for them."""
 
-    def __init__(self, directory: Directory, size: int) -> None:
+    def __init__(self, directory: Directory, size: int, *, unless: int | None = None) -> None:
+        """Takes the room, but for a disk that has more than `unless` bytes besides: then nothing is held."""
+        self._fd = -1
+        if unless is not None and (free_bytes(directory) or 0) > size + unless:
+            return
         try:
             self._fd = seam.calls.open(b".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=directory.fd)
         except OSError as error:
             if error.errno not in _NO_NAMELESS:
                 raise
-            self._fd = -1  # nothing is held then: a name of ours in a workspace could stay there
-            return
+            return  # nothing is held then: a name of ours in a workspace could stay there
         try:
             for start in range(0, size, _CHUNK):
                 write_all(self._fd, bytes(min(_CHUNK, size - start)))

@@ -17,6 +17,7 @@ from mulligan.model.paths import parse_path, to_text
 from mulligan.model.plan import Action, Node
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.timeline.database import Database
+from mulligan.timeline.seals import seal
 
 if TYPE_CHECKING:
     from mulligan.model.gitposition import GitMove
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 STAGING, APPLYING, RESUMING = "staging", "applying", "resuming"
 #: In the store's own values: the checkpoint whose state is still to be handed back.
 OWED = "state_owed"
+_PLAN = ("journal", "plan")
 
 
 @dataclass(frozen=True)
@@ -74,18 +76,23 @@ def open_journal(database: Database, journal: Journal) -> None:
     plain["locked"] = [[to_text(path), perm] for path, perm in journal.locked]
     packed = zlib.compress(json.dumps(plain).encode("ascii"), 1)
     database.insert("journal", 1, journal.phase, packed)
+    database.known()[_PLAN] = packed
 
 
 def set_phase(database: Database, phase: str) -> None:
-    """Moves the journal on."""
+    """Moves the journal on, durably."""
+    plan = database.known().get(_PLAN)
+    if plan is None:
+        rows = database.sealed("journal")
+        plan = rows[0]["plan"] if rows else b""
     with database.transaction():
-        database.run("UPDATE journal SET phase=?", phase)
-        database.reseal("journal", "one=1")
+        database.run("UPDATE journal SET phase=?, seal=?", phase, seal(1, phase, plan))
 
 
 def close_journal(database: Database) -> None:
     """Ends the restore, inside the transaction that acknowledges it."""
     database.empty("journal")
+    database.known().pop(_PLAN, None)
 
 
 def read_journal(database: Database) -> Journal | None:
