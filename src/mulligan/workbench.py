@@ -28,6 +28,7 @@ from mulligan.timeline.commits import ABSENT, BY_NAME, HELD, Entry
 from mulligan.timeline.moves import Move
 from mulligan.timeline.sources import NO_STORE, Reader, Source
 from mulligan.timeline.stores import is_alive
+from mulligan.timeline.tidying import MANY_PACKS, TOO_MANY_PACKS, Tidier
 from mulligan.timeline.vault import Vault
 
 if TYPE_CHECKING:
@@ -36,11 +37,6 @@ if TYPE_CHECKING:
     from mulligan.usergit.planning import Planned
 
 Progress = Callable[[str, int, int | None], None]
-
-# So many packs are joined by whoever watches, when he has nothing else to do, and by a save where nobody does. More than
-# the second number slow every command that begins.
-_MANY_PACKS = 48
-_TOO_MANY_PACKS = 256
 
 
 def _moves_scope(plan: RestorePlan) -> bool:
@@ -72,6 +68,7 @@ class Workbench:
         self.vault = Vault(settings)
         self.git = GitSide(self.vault)
         self.observer = Observer(settings, now_ns)
+        self.tidier = Tidier(self.vault, self.observer)
         self.providers = Providers()
         self.progress: Progress | None = None
         self._watched = False
@@ -182,21 +179,9 @@ class Workbench:
         entry, gone = self._write(draft, look, writer, as_position=as_position, sparing=sparing, also=also)
         vault = self.vault
         self.observer.remember(vault.directory, look.scan, look.note)
-        if len(vault.objects.packs()) > (_TOO_MANY_PACKS if self._watched else _MANY_PACKS):
-            self.tidy()
+        if len(vault.objects.packs()) > (TOO_MANY_PACKS if self._watched else MANY_PACKS):
+            self.tidier.join()
         return entry, gone
-
-    def untidy(self) -> bool:
-        """Returns whether there are so many packs that somebody should join them."""
-        return len(self.vault.objects.packs()) > _MANY_PACKS
-
-    def tidy(self) -> None:
-        """Joins small packs into one."""
-        from mulligan.store.collect import merge_small
-
-        # What they hold is acknowledged already: joining them has time until the disk has room.
-        with suppress(OSError):
-            merge_small(self.vault.objects)
 
     def keep_copy(self, draft: saving.Draft, directory: str) -> tuple[Entry, list[Entry]]:
         """Writes a checkpoint of what another directory holds, by the same rules; nothing is remembered of that directory."""
@@ -260,6 +245,7 @@ class Workbench:
             gone = [entry for entry in found[keep:] if entry.id not in used]
             for entry in gone:
                 saving.remove(vault, entry)
+            budget.expect_waste(vault)
         vault.settle()
         return gone
 
