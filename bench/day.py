@@ -155,6 +155,7 @@ class Day:
         self.saves: list[float] = []
         self.busy: list[float] = []
         self.commits: list[float] = []
+        self.portions: list[float] = []
         self.rows: list[dict[str, Any]] = []
 
     def play(self) -> None:
@@ -167,7 +168,7 @@ class Day:
                 self._save(f"turn {turn}")
                 for _ in range(self.agent._chance.randint(2, 6)):  # noqa: SLF001 - one source of chance, one day
                     self._call()
-                self.ws.tidy()
+                self._tidy()
                 if not turn % max(1, self.options.turns // 10):
                     self._note(turn)
             self._check()
@@ -182,6 +183,14 @@ class Day:
         if self.git is not None and writes:
             apply(writes, self.theirs / "workspace")
             self._commit(self.git.save_unchanged)
+
+    def _tidy(self) -> None:
+        """What the watcher does between two turns: one portion after the other, until there is nothing more to do."""
+        more = True
+        while more:
+            start = time.perf_counter()
+            more = self.ws.tidy()
+            self.portions.append((time.perf_counter() - start) * 1000)
 
     def _save(self, name: str) -> None:
         self.joins.saving = True
@@ -255,7 +264,12 @@ def main(arguments: list[str] | None = None) -> int:
         day = Day(options, work)
         day.play()
         day.ws.close()
-        told = {"save": day.saves[1:], "save, processor time": day.busy[1:], "commit": day.commits[1:]}
+        told = {
+            "save": day.saves[1:],
+            "save, processor time": day.busy[1:],
+            "commit": day.commits[1:],
+            "portion of tidying up": day.portions,
+        }
         for what, times in told.items():
             if times:
                 times.sort()

@@ -80,6 +80,7 @@ BAD = (
     Bad("unlocked", "nobody holds the store", "crowd-8", 2000, _FEW),
     Bad("stale", "a process believes what it read before it had the lock", "crowd-8", 2000, _FEW),
     Bad("unlocked", "disk is freed while others write", "gc", 2000, _ONE),
+    Bad("credulous", "what came since somebody looked is not asked for before disk is freed", "gc", 2000, _ONE),
     Bad("forgets-new-directories", "what is made in a new directory is not heard of", "watcher", 6000, _ONE),
     Bad("does-not-wait", "events that are still on their way are not waited for", "watcher", 6000, _ONE),
     Bad("knows-one-name", "second names of a file are not thought of", "watcher", 6000, _ONE),

@@ -272,6 +272,7 @@ class Workspace(WithSessions):
             entry = vault.checkpoints.resolve(ref)
             with vault.database.transaction():
                 saving.remove(vault, entry)
+                budget.expect_waste(vault)
             vault.settle()
         self._events.emit("deleted", entry.checkpoint)
         return entry.checkpoint

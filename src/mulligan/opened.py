@@ -147,13 +147,20 @@ class Opened:
             if self._bench.observer.watcher is not None:
                 self._bench.observer.watcher.drain()
 
-    def tidy(self) -> None:
-        """Joins the packs of many saves into one, where there are many, so that no save has to."""
-        with self._reading() as vault:
-            untidy = vault is not None and self._bench.untidy()
-        if untidy:
-            with self._writing("tidy"):
-                self._bench.tidy()
+    def tidy(self) -> bool:
+        """
+        Does a little of what saves leave to do: joins packs, frees what retention let go; returns whether there may be more.
+
+        For moments in which nobody waits. Each call takes a moment, and most of them do not hold the store; whoever calls it
+        until it says no, or until he has something better to do, keeps the store small without anybody's noticing.
+        """
+        with self._mutex:
+            with self._reading() as vault:
+                portion = self._bench.tidier.portion() if vault is not None else None
+            if portion is not None and portion.act is not None:
+                with self._writing("tidy"):
+                    portion.act()
+            return portion is not None
 
     def patience(self, seconds: float) -> None:
         """Says how long to wait for another process that writes."""

@@ -24,6 +24,7 @@ from mulligan.scan.observer import Observer
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import IGNORE_FILE
 from mulligan.state.providers import Providers
+from mulligan.store.objects import MANY_PACKS
 from mulligan.timeline import budget, saving
 from mulligan.timeline.commits import ABSENT, BY_NAME, HELD, Entry
 from mulligan.timeline.moves import Move
@@ -33,13 +34,11 @@ from mulligan.timeline.vault import Vault
 if TYPE_CHECKING:
     from mulligan.model.gitposition import GitRecord
     from mulligan.model.plan import Node, RestorePlan, RestoreReport
+    from mulligan.timeline.tidying import Tidier
     from mulligan.usergit.planning import Planned
 
 Progress = Callable[[str, int, int | None], None]
-
-# So many packs are joined by whoever watches, when he has nothing else to do, and by a save where nobody does. More than
-# the second number slow every command that begins.
-_MANY_PACKS = 48
+# Where somebody watches, who joins packs when he has nothing else to do: more than these slow every command that begins.
 _TOO_MANY_PACKS = 256
 
 
@@ -72,6 +71,7 @@ class Workbench:
         self.vault = Vault(settings)
         self.git = GitSide(self.vault)
         self.observer = Observer(settings, now_ns)
+        self._tidier: Tidier | None = None
         self.providers = Providers()
         self.progress: Progress | None = None
         self._watched = False
@@ -81,6 +81,15 @@ class Workbench:
         self.unwatch()
         self.vault.close()
         self.observer.forget()
+
+    @property
+    def tidier(self) -> Tidier:
+        """Who tidies the store up while nobody waits for it."""
+        if self._tidier is None:
+            from mulligan.timeline.tidying import Tidier
+
+            self._tidier = Tidier(self.vault, self.observer)
+        return self._tidier
 
     # -- watching -------------------------------------------------------------------------------
 
@@ -180,22 +189,11 @@ class Workbench:
     ) -> tuple[Entry, list[Entry]]:
         """Writes a checkpoint of what was seen; returns it and what retention or the budget let go for it, never `sparing`."""
         entry, gone = self._write(draft, look, writer, as_position=as_position, sparing=sparing, also=also)
-        self.observer.remember(self.vault.directory, look.scan, look.note)
-        if self.vault.objects.pack_count() > (_TOO_MANY_PACKS if self._watched else _MANY_PACKS):
-            self.tidy()
+        vault = self.vault
+        self.observer.remember(vault.directory, look.scan, look.note)
+        if vault.objects.pack_count() > (_TOO_MANY_PACKS if self._watched else MANY_PACKS):
+            self.tidier.join()
         return entry, gone
-
-    def untidy(self) -> bool:
-        """Returns whether there are so many packs that somebody should join them."""
-        return self.vault.objects.pack_count() > _MANY_PACKS
-
-    def tidy(self) -> None:
-        """Joins small packs into one."""
-        from mulligan.store.collect import merge_small
-
-        # What they hold is acknowledged already: joining them has time until the disk has room.
-        with suppress(OSError):
-            merge_small(self.vault.objects)
 
     def keep_copy(self, draft: saving.Draft, directory: str) -> tuple[Entry, list[Entry]]:
         """Writes a checkpoint of what another directory holds, by the same rules; nothing is remembered of that directory."""
@@ -259,6 +257,7 @@ class Workbench:
             gone = [entry for entry in found[keep:] if entry.id not in used]
             for entry in gone:
                 saving.remove(vault, entry)
+            budget.expect_waste(vault)
         vault.settle()
         return gone
 

@@ -157,8 +157,8 @@ def gc_removes_first() -> Any:
     def rewrite(store: Any, group: Any, order: Any) -> None:
         placed = collect.PlacedPacks(store.directory)
         chains = order.among(row.oid for source in group for row in source.rows())
-        names = collect.Rewriter(store, placed, group).run(chains)
-        collect._remove(store, [source.pack for source in group if source.pack.name not in names])
+        names = collect.Rewriter(store, placed.write, group).run(chains)
+        collect.remove_packs(store, [source.pack for source in group if source.pack.name not in names])
         placed.place()
 
     return replaced(collect, _rewrite=rewrite)

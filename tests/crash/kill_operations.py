@@ -14,13 +14,13 @@ from typing import Any
 from operations import OPERATIONS, Operation
 from places import Place
 
-from mulligan import workbench
 from mulligan.model.deed import Deed
 from mulligan.model.policy import Retention
 from mulligan.restore import many, staging
 from mulligan.scan import walk
 from mulligan.state.transcript import Transcript
-from mulligan.timeline import budget
+from mulligan.store import reclaim
+from mulligan.timeline import budget, tidying
 from scenes import MID, NEW, OLD, State, file, folder, link, write_state
 from tools import git
 from tree import put
@@ -248,9 +248,24 @@ def _restore_and_stage(ws: Any, place: Place) -> None:
 def _watched_for_long(place: Place) -> None:
     """More packs than a watched workspace should have, because no save joins them there."""
     with place.open() as ws, ws.watch():
-        for number in range(workbench._MANY_PACKS + 2):
+        for number in range(tidying.MANY_PACKS + 2):
             write_state(place.project, {"f": file(str(number))})
             ws.save(f"n{number}")
+
+
+def _let_go(place: Place) -> None:
+    """Retention let some go, and packs hold what only those held beside what is needed."""
+    with place.open() as ws:
+        for number in range(9):
+            state = {f"f{each}": file(noise(number if each % 2 else each, 700).hex()) for each in range(6)}
+            write_state(place.project, state | {"g": file(str(number))})
+            ws.save(f"a{number}", kind="automatic")
+
+
+def _free_bit_by_bit(ws: Any, _: Place) -> None:
+    with lowered(budget, _GROWN=1), lowered(reclaim, PORTION=2000):
+        while ws.tidy():
+            pass
 
 
 def _tidy(place: Place) -> None:
@@ -379,6 +394,7 @@ EXTRA: dict[str, Operation] = {
     "note": Operation(_labelled, _noted),
     "trim": Operation(_labelled, lambda ws, _: ws.trim(1, match={"run": 1}), again=False),
     "tidy": Operation(_watched_for_long, lambda ws, _: ws.tidy()),
+    "tidy-freeing": Operation(_let_go, _free_bit_by_bit),
     "gc-refs": Operation(_tidy, _prune_with_packed_refs),
     "delete-oldest": Operation(_tidy, lambda ws, _: ws.delete("n0"), again=False),
     "delete-packed": Operation(_packed, lambda ws, _: ws.delete("n2"), again=False),

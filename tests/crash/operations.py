@@ -19,9 +19,9 @@ from places import Place
 from check_checkpoints import read_checkpoint
 from checker import objects_of, rows
 from faults import Killed, KilledAt
-from mulligan import workbench
 from mulligan.safefs import seam
 from mulligan.scan import reading
+from mulligan.timeline import tidying
 from scenes import MID, NEW, OLD, State, file, folder, state_of, write_state
 from seals import reseal
 from tools import git
@@ -92,7 +92,7 @@ def _crowded(place: Place) -> None:
     """As many packs as there may be: the next save joins them."""
     with place.open() as ws:
         number = 0
-        while not number or len(list((place.store / "objects/pack").glob("*.pack"))) < workbench._MANY_PACKS:
+        while not number or len(list((place.store / "objects/pack").glob("*.pack"))) < tidying.MANY_PACKS:
             number += 1
             write_state(place.project, {"f": file(str(number))})
             ws.save(f"n{number}")

@@ -38,6 +38,7 @@ from places import Place
 import mulligan
 from checker import View, judge, view_of
 from mulligan.model.policy import Retention
+from mulligan.timeline import budget
 from tally import Tally, parser, workplace
 from tree import put, snapshot
 
@@ -150,8 +151,13 @@ class Worker:
                 yield self.ws.cat(cp, path)
 
     def tidy(self) -> None:
-        """Frees the disk."""
-        self.ws.prune()
+        """Frees the disk, at once or bit by bit."""
+        if self.rng.random() < 0.5:
+            self.ws.prune()
+        else:
+            budget._GROWN = 1
+            while self.ws.tidy():
+                pass
         self.tell("pruned")
 
     def look(self) -> None:

@@ -116,7 +116,7 @@ SWEPT = {
     "delete": ["delete", "delete-oldest", "delete-packed"],
     "trim": ["trim"],
     "prune": ["gc", "gc-refs"],
-    "tidy": ["tidy"],
+    "tidy": ["tidy", "tidy-freeing"],
     "forget": ["forget", "forget-folder"],
     "doctor": [name for name in KILLED if name.startswith("doctor-")],
     "adopt": ["adopt"],

@@ -3,9 +3,9 @@ Frees disk while others save, restore, read and check the same store: nothing th
 
     python tests/race/gc_race.py [--size RUNS] [--kills] [--build NAME]
 
-Six processes at once: two that save, and delete what they saved to be deleted; one that restores its own directory and
-undoes that; one that reads checkpoints and compares; one that checks the store; and one that does nothing but free disk. Each
-run of that one is counted, while the others are at work. Every checkpoint says in its name what it holds, so that
+Seven processes at once: two that save, and delete what they saved to be deleted; one that restores its own directory and
+undoes that; one that reads checkpoints and compares; one that checks the store; one that does nothing but free disk; and one
+that frees it bit by bit, as a watcher does. Each run of the last but one is counted, while the others are at work. Every checkpoint says in its name what it holds, so that
 whoever finds one can tell whether its bytes are right; what was acknowledged and not deleted must be found again by plain
 git. With `--kills` one process after the other is killed at a random moment and started anew.
 """
@@ -35,6 +35,8 @@ from check_timeline import view_of
 from checker import judge
 from mulligan.model.policy import Retention
 from mulligan.settings import resolve
+from mulligan.store import reclaim
+from mulligan.timeline import budget
 from tally import Tally, parser, workplace
 from tree import put
 
@@ -44,7 +46,12 @@ _RUNS_PER_STORE = 120
 _RECENT = 25
 #: Between two commands, at most: so that everybody gets the store now and then.
 _PAUSE_S = 0.03
+#: And before all of it is freed at once, so that there is something to be freed bit by bit.
+_GC_PAUSE_S = 0.3
 _NAMES = "abc"
+# Little is worth it, and little is done at a time.
+budget._GROWN = 1
+reclaim.PORTION = 4000
 _DAMAGE = frozenset({"timeline", "checkpoint", "damaged pack", "damaged index"})
 
 
@@ -145,15 +152,23 @@ class Worker:
         with suppress(mulligan.UnknownCheckpoint):
             self.ws.diff(*[cp.id for cp in self.ws.log(limit=2)])
 
+    def tidier(self) -> None:
+        """Frees disk in small portions, and lets others go first after any of them."""
+        for _ in range(self.rng.randrange(40)):
+            if not self.ws.tidy():
+                return
+        self.tell("did", "left-off")
+
     def gc(self) -> None:
         """Frees disk."""
+        time.sleep(self.rng.random() * _GC_PAUSE_S)
         try:
             self.ws.prune()
         finally:
             self.runs[:8] = (int.from_bytes(self.runs[:8], "little") + 1).to_bytes(8, "little")
 
 
-ROLES = ("saver1", "saver2", "restorer", "reader", "checker", "gc")
+ROLES = ("saver1", "saver2", "restorer", "reader", "checker", "tidier", "gc")
 
 
 def episode(home: Path, given: Any, rng: random.Random, count: int, tally: Tally) -> None:

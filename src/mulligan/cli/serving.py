@@ -214,10 +214,9 @@ class Server:
     # -- the loop -------------------------------------------------------------------------------
 
     def _turn(self, listener: socket.socket) -> None:
-        happened = self._wait()
+        happened = self._wait(_LOOK)
         if not happened and not self._clients:
-            with suppress(MulliganError):  # somebody else writes, or the store is in trouble: a command will tell
-                self.workspace.tidy()
+            self._tidy()
         for key, _ in happened:
             if key.fileobj is listener:
                 self._welcome(listener)
@@ -229,15 +228,22 @@ class Server:
         for client in [each for each in self._clients.values() if each.deadline < now]:
             self._drop(client)
 
-    def _wait(self) -> list[tuple[selectors.SelectorKey, int]]:
+    def _tidy(self) -> None:
+        """Does a portion after the other of what has time, until something happens."""
+        self.workspace.patience(0.0)
+        with suppress(MulliganError):  # somebody else writes, or the store is in trouble: a command will tell
+            while self.workspace.tidy() and not self._wait(0.0):
+                pass
+
+    def _wait(self, seconds: float) -> list[tuple[selectors.SelectorKey, int]]:
         """Waits for clients, and for the kernel's notices too, so that their queue does not run over."""
         queue = self.workspace.notices()
         if queue < 0:
-            return self._selector.select(_LOOK)
+            return self._selector.select(seconds)
         # For this wait alone: a command may close the queue, and its number is another file's, or another queue's, by then.
         self._selector.register(queue, selectors.EVENT_READ)
         try:
-            return self._selector.select(_LOOK)
+            return self._selector.select(seconds)
         finally:
             self._selector.unregister(queue)
 

@@ -103,6 +103,11 @@ class Observer:
                     self._cache.note = note
         return self._cache
 
+    def outlive(self, before: int, after: int, is_held: Callable[[bytes], bool]) -> None:
+        """Objects went, and a new epoch began: what is remembered is as true as it was if a checkpoint holds its tree."""
+        if self._cache is not None and self._epoch == before and is_held(self._cache.root_tree):
+            self._epoch = after
+
     def _doubt_unwritten(self, cache: Cache) -> None:
         """Where the machine was started since: edits that were young then may have lost their bytes and kept their times."""
         note = self._note(cache)

@@ -63,10 +63,10 @@ def collect(
     settle_halves(store.directory)
     store.refresh()
     live = live if live >= PERMANENT else live | PERMANENT  # a copy of a million ids is not made in vain
-    sources, dead = _sources(store, live)
-    _remove(store, dead)
+    sources = sources_of(store, live)
+    remove_packs(store, [source.pack for source in sources if not source.count])
     order = _Chains(chains, live)
-    groups = [group for group in _groups(sources) if _worthwhile(store, group, order)]
+    groups = [group for group in _groups(s for s in sources if s.count) if _worthwhile(store, group, order)]
     total, done = sum(s.pack.size for group in groups for s in group), 0
     for group in groups:
         _rewrite(store, group, order)
@@ -99,24 +99,21 @@ class _Chains:
         return [chain for chain in chains.values() if len(chain) > 1]
 
 
-def _sources(store: ObjectStore, live: set[bytes]) -> tuple[list[Source], list[Pack]]:
-    """Returns what each pack must give to its successor, the oldest first, and the packs that hold nothing live."""
+def sources_of(store: ObjectStore, live: set[bytes]) -> list[Source]:
+    """Returns what each pack must give to its successor (nothing, if nothing in it is live), the oldest first."""
     directory = store.packs_directory()
     packs = sorted(store.packs(), key=lambda pack: (-pack.size, pack.name))
     keeper = _keepers(store, packs, live)
-    sources, dead = [], []
+    sources = []
     for pack in packs:
         try:
             source = Source(pack, partial(_stays, pack, live, keeper))
             pack.index.offsets()
         except Damaged:
             continue  # an index that contradicts itself: the doctor makes it anew
-        if source.count:
-            sources.append(source)
-        else:
-            dead.append(pack)
+        sources.append(source)
     sources.sort(key=lambda source: (directory.stat(source.pack.name + b".pack").st_mtime_ns, source.pack.name))
-    return sources, dead
+    return sources
 
 
 def _stays(pack: Pack, live: set[bytes], keeper: dict[bytes, Pack], oid: bytes) -> bool:
@@ -156,7 +153,7 @@ def _groups(sources: Iterable[Source]) -> Iterator[list[Source]]:
         if source.is_whole and (source.pack.size >= _SETTLED_SIZE or source.count >= _SETTLED_COUNT):
             yield [source]
             continue
-        estimate = _live_bytes(source)
+        estimate = live_bytes(source)
         if group and (size + estimate > PACK_LIMIT or count + source.count > MOST_ROWS):
             yield group
             group, size, count = [], 0, 0
@@ -166,7 +163,8 @@ def _groups(sources: Iterable[Source]) -> Iterator[list[Source]]:
         yield group
 
 
-def _live_bytes(source: Source) -> int:
+def live_bytes(source: Source) -> int:
+    """Returns how many bytes of a pack stay."""
     if source.is_whole:
         return source.pack.size
     return sum(source.pack.index.end_of(row.offset, source.pack.size) - row.offset for row in source.rows())
@@ -235,7 +233,7 @@ def _rewrite(store: ObjectStore, group: list[Source], order: _Chains) -> None:
         placed = PlacedPacks(store.directory)
         try:
             chains = order.among(row.oid for source in group for row in source.rows())
-            names = Rewriter(store, placed, group).run(chains)
+            names = Rewriter(store, placed.write, group).run(chains)
             placed.place()
         except Unreadable as trouble:
             placed.discard()
@@ -247,11 +245,12 @@ def _rewrite(store: ObjectStore, group: list[Source], order: _Chains) -> None:
             placed.discard()
             raise
         # A pack that came out as it went in has its old name: it must not be removed as its own predecessor.
-        _remove(store, [source.pack for source in group if source.pack.name not in names])
+        remove_packs(store, [source.pack for source in group if source.pack.name not in names])
         return
 
 
-def _remove(store: ObjectStore, packs: Sequence[Pack]) -> None:
+def remove_packs(store: ObjectStore, packs: Sequence[Pack]) -> None:
+    """Removes packs, durably."""
     directory = store.packs_directory()
     for pack in packs:
         remove_pack(directory, pack.name)
@@ -290,7 +289,7 @@ def merge_small(store: ObjectStore, *, limit_bytes: int = 8 << 20, at_least: int
     except BaseException:
         placed.discard()
         raise
-    _remove(store, [pack for pack in merged if pack.name not in names])
+    remove_packs(store, [pack for pack in merged if pack.name not in names])
     return True
 
 

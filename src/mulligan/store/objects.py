@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 # Packs of up to so many objects are looked up in one dictionary, larger ones in their own index.
 _SMALL = 512
+# So many packs are joined by whoever watches, when he has nothing else to do, and by a save where nobody does.
+MANY_PACKS = 48
 # Descriptors held open; a process may be allowed as few as 64 in all.
 _OPEN_PACKS = 16
 _TREES = 1024

@@ -8,7 +8,7 @@ Nothing here recurses, so a tree of any depth is walked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from mulligan.model.light import re
 from mulligan.model.objects import COMMIT, TREE, parse_commit
@@ -29,10 +29,16 @@ def reachable(store: ObjectStore, roots: Iterable[bytes]) -> set[bytes]:
 
 def reach(store: ObjectStore, root: bytes, seen: set[bytes]) -> list[bytes]:
     """Adds to `seen` what a commit or tree reaches and returns what is new; what was there before came with all below it."""
+    return [oid for found in reaching(store, root, seen) for oid in found]
+
+
+def reaching(store: ObjectStore, root: bytes, seen: set[bytes]) -> Iterator[list[bytes]]:
+    """Does what `reach` does, tree by tree, and yields what each adds; `seen` may be believed when it has ended."""
     if root in seen:
-        return []
-    found, waiting = [root], _root_trees(store, root)
+        return
+    waiting = _root_trees(store, root)
     seen.add(root)
+    yield [root]
     while waiting:
         tree = waiting.pop()
         if tree in seen and tree != root:
@@ -40,9 +46,8 @@ def reach(store: ObjectStore, root: bytes, seen: set[bytes]) -> list[bytes]:
         trees, blobs = _children(store, tree)
         new = [oid for oid in dict.fromkeys((tree, *blobs)) if oid not in seen]
         seen.update(new)
-        found += new
         waiting += [below for below in trees if below not in seen]
-    return found
+        yield new
 
 
 def _root_trees(store: ObjectStore, root: bytes) -> list[bytes]:

@@ -9,7 +9,7 @@ new pack is given another base or stored whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from mulligan.model.objects import TREE
 from mulligan.model.typed import NamedTuple
@@ -17,7 +17,7 @@ from mulligan.store.delta import encode_delta
 from mulligan.store.objects import ObjectStore, check_copy
 from mulligan.store.pack_index import IndexRow
 from mulligan.store.pack_reader import Pack
-from mulligan.store.pack_writer import PackBuffer, PlacedPacks
+from mulligan.store.pack_writer import PackBuffer
 from mulligan.store.packfile import (
     HEADER_SIZE,
     KIND_OF_TYPE,
@@ -35,6 +35,8 @@ from mulligan.store.packfile import (
     hash_of,
     parse_header,
 )
+
+Write = Callable[[Iterable[tuple[bytes, int, int]], Iterable[bytes]], bytes]
 
 DEPTH = 50
 # Larger objects are not worth the memory that comparing them takes.
@@ -70,6 +72,10 @@ class Source:
         """Whether everything in it stays."""
         return bool(self.count == self.pack.index.count)
 
+    def oids(self) -> list[bytes]:
+        """Returns the ids that stay, as is known by now."""
+        return [oid for oid in self.pack.index.oids() if self._stays(oid)]
+
     def rows(self) -> list[IndexRow]:
         """Returns the rows that stay, in the order of the pack."""
         rows = self.pack.index.rows()
@@ -83,11 +89,11 @@ class _Place(NamedTuple):
 
 
 class Rewriter:
-    """Copies the objects of some packs into new ones, written to tmp/ and not yet placed."""
+    """Copies the objects of some packs into new ones, which `write` takes: rows and bytes; it returns a pack's name."""
 
-    def __init__(self, store: ObjectStore, placed: PlacedPacks, sources: Sequence[Source]) -> None:
+    def __init__(self, store: ObjectStore, write: Write, sources: Sequence[Source]) -> None:
         self._store = store
-        self._placed = placed
+        self._write = write
         self._buffer = PackBuffer()
         self._depth: dict[bytes, int] = {}
         self._done: set[bytes] = set()
@@ -97,19 +103,22 @@ class Rewriter:
 
     def run(self, chains: Sequence[Sequence[bytes]]) -> list[bytes]:
         """Copies everything, chains (newest first) before the rest, and returns the names of the new packs."""
-        names: list[bytes] = []
+        return [name for names in self.steps(chains) for name in names]
+
+    def steps(self, chains: Sequence[Sequence[bytes]]) -> Iterator[list[bytes]]:
+        """Does what `run` does, object by object, and yields the names of the packs that each one filled."""
         for chain in chains:
             newer: bytes | None = None
             head: bytes | None = None
             for oid in chain:
-                names += self._emit(oid, (newer, head))
+                yield self._emit(oid, (newer, head))
                 if newer is None or self._depth.get(oid) != self._depth.get(newer, 0) + 1:
                     head = oid
                 newer = oid
         for oid in list(self._where):
             for one in self._bases_first(oid):
-                names += self._emit(one, ())
-        return names + self._flush()
+                yield self._emit(one, ())
+        yield self._flush()
 
     def _bases_first(self, oid: bytes) -> list[bytes]:
         """Returns an object and the bases it needs that are still to come, in the order in which they must be written."""
@@ -163,7 +172,7 @@ class Rewriter:
     def _flush(self) -> list[bytes]:
         if not self._buffer.rows:
             return []
-        name = self._placed.write(self._buffer.rows, self._buffer.chunks())
+        name = self._write(self._buffer.rows, self._buffer.chunks())
         self._buffer = PackBuffer()
         self._depth.clear()
         return [name]
@@ -256,7 +265,7 @@ class Rewriter:
     def _copy_large(self, oid: bytes, place: _Place, length: int) -> bytes:
         """Copies a large whole record into a pack of its own, a chunk at a time."""
         check_copy(place.pack, place.offset, oid)
-        return self._placed.write([(oid, place.crc, HEADER_SIZE)], _large_chunks(place, length))
+        return self._write([(oid, place.crc, HEADER_SIZE)], _large_chunks(place, length))
 
 
 def is_hurried(header: RecordHeader, record: bytes) -> bool:

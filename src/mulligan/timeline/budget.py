@@ -4,6 +4,7 @@ Disk: freeing it for real, and staying within the budget.
 Pruning drops objects that no checkpoint reaches and consolidates packs, with little room of its own. The budget evicts
 steps, automatic, session and old safety checkpoints, in that order, by the bytes only they hold, and none of them in vain;
 manual and feature checkpoints are never deleted for it: the save is refused instead.
+Between two prunings, what retention let go is freed by whoever watches the workspace (`tidying`), once it may be worth it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ from mulligan.timeline.vault import Vault
 
 Progress = Callable[[int, int], None]
 _MANY_REFS = 256
+# What is known since the disk was last freed: how many checkpoints had gone by then, and what the packs took afterwards.
+_FREED = "freed"
+# By so much, and by one of so many of their bytes, packs grow before it is worth a look at what of them is needed.
+_GROWN = 4 << 20
+_GROWN_PART = 8
 
 
 def prune(
@@ -49,8 +55,34 @@ def prune(
         pack_refs(vault.directory)
         with vault.database.transaction():
             vault.checkpoints.forget_refs()  # all that there are are durable now, and in another file
+    note_freed(vault)
     vault.database.compact()
     return freed
+
+
+def note_freed(vault: Vault) -> None:
+    """Remembers that the disk was freed of what no checkpoint needs."""
+    with vault.database.transaction():
+        vault.database.set_meta(_FREED, f"{vault.checkpoints.gone()} {used(vault)}")
+
+
+def expect_waste(vault: Vault) -> None:
+    """Says, inside a transaction, that much may not be needed any more, whatever the packs grew by."""
+    vault.database.set_meta(_FREED, "")
+
+
+def may_be_wasteful(vault: Vault) -> bool:
+    """
+    Returns whether it may be worth it to look for what no checkpoint needs; cheap, and asked every few seconds.
+
+    Checkpoints must have gone since the last time, and packs must have grown: once retention lets one go for each that
+    comes, they grow by what is not needed any more.
+    """
+    gone, _, kept = vault.database.meta(_FREED, "0 0").partition(" ")
+    if gone == str(vault.checkpoints.gone()):
+        return False
+    before = int(kept) if kept.isdecimal() else 0
+    return used(vault) - before >= max(_GROWN, before // _GROWN_PART)
 
 
 def prunable(vault: Vault) -> int:

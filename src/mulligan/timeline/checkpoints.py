@@ -222,6 +222,11 @@ class Checkpoints:
         row = self._db.row("SELECT count(*) FROM checkpoint")
         return int(row[0]) if row else 0
 
+    def gone(self) -> int:
+        """Returns how many checkpoints there were that are no more; after the timeline was made anew, fewer than before."""
+        row = self._db.row("SELECT seq FROM sqlite_sequence WHERE name='checkpoint'")
+        return (int(row[0]) if row else 0) - self.count()
+
     def by_kind(self) -> dict[str, int]:
         """Returns how many checkpoints there are of each kind."""
         return {row[0]: row[1] for row in self._db.rows("SELECT kind, count(*) FROM checkpoint GROUP BY kind")}

@@ -21,6 +21,8 @@ DESCRIPTION = """\
 Keep this workspace warm: the kernel tells what changes in it, and other commands ask the watcher instead of looking at
 every file. Answers are the same with and without; only the time differs.
 
+While nothing happens it joins the packs of many saves and frees the disk of what retention let go.
+
 It runs until it is stopped, until nobody has asked it for a while, or until the workspace or its store is not there any
 more. There is one per workspace and store. Only you can reach it.
 """

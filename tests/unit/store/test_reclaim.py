@@ -1,0 +1,197 @@
+"""Freeing a little at a time: dead objects go, live ones never, whatever others do between two portions."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+
+import pytest
+
+from mulligan.model.objects import BLOB
+from mulligan.safefs import seam
+from mulligan.store import reclaim
+from mulligan.store.collect import collect, merge_small
+from mulligan.store.reclaim import Outdated, Reclaiming
+from mulligan.store.repository import PERMANENT
+from mulligan.store.sweep import sweep_temporaries
+from mulligan.store.verify import verify_packs
+from stores import add_all, edited, opened, pack_files, text
+
+
+def noise(number: int, size: int = 600) -> bytes:
+    return random.Random(number).randbytes(size)
+
+
+def freed(store, live, *, meanwhile=lambda: None):
+    """Frees all there is to free; `meanwhile` happens before each batch is placed."""
+    live |= PERMANENT
+    reclaiming = Reclaiming(store, live)
+    for batch in reclaiming.batches():
+        if batch is not None:
+            meanwhile()
+            store.refresh()
+            reclaiming.place(batch, lambda: None)
+
+
+def test_packs_that_hold_much_that_is_dead_give_what_is_live_and_go(tmp_path):
+    with opened(tmp_path / "store") as store:
+        oids = [add_all(store, [noise(10 * n + m) for m in range(10)]) for n in range(6)]
+        live = {oid for pack in oids for oid in pack[:4]}
+        freed(store, live)
+        assert all(store.has(oid) == (oid in live) for pack in oids for oid in pack)
+        assert [noise(10 * n) for n in range(6)] == [store.read(pack[0], BLOB) for pack in oids]
+        assert verify_packs(store) == []
+        assert len(pack_files(tmp_path / "store")) <= 2
+
+
+def test_a_pack_of_which_little_is_dead_stays_as_it_is(tmp_path):
+    with opened(tmp_path / "store") as store:
+        oids = add_all(store, [noise(number) for number in range(10)])
+        before = pack_files(tmp_path / "store")
+        freed(store, set(oids[1:]))
+        assert pack_files(tmp_path / "store") == before
+        freed(store, set(oids[3:]))
+        assert not any(store.has(oid) for oid in oids[:3])
+
+
+def test_of_a_large_pack_a_part_is_copied_at_a_time_and_nothing_is_ever_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(reclaim, "PORTION", 3000)
+    with opened(tmp_path / "store") as store:
+        oids = add_all(store, [noise(number) for number in range(40)])
+        live, sizes = set(oids[::2]), [store.disk_bytes()]
+
+        def look():
+            with opened(tmp_path / "store") as other:
+                assert [noise(n) for n in range(0, 40, 2)] == [other.read(oid, BLOB) for oid in oids[::2]]
+                sizes.append(other.disk_bytes())
+
+        freed(store, live, meanwhile=look)
+        look()
+        assert len(sizes) > 5
+        assert max(sizes) < 1.9 * sizes[0]
+        assert sizes[-1] < sizes[0]
+        assert not any(store.has(oid) for oid in oids[1::2])
+
+
+def test_what_is_needed_again_when_the_batch_is_placed_stays(tmp_path):
+    """A save found an object that was dead when somebody looked, and leaned on it."""
+    with opened(tmp_path / "store") as store:
+        oids = [add_all(store, [noise(10 * n + m) for m in range(10)]) for n in range(3)]
+        live = {pack[0] for pack in oids[:2]}
+        freed(store, live, meanwhile=lambda: live.update((oids[0][5], oids[2][7])))
+        assert all(store.has(oid) for oid in live)
+        assert not store.has(oids[1][5])
+        assert store.read(oids[2][7], BLOB) == noise(27)
+
+
+@pytest.mark.parametrize("other", ["merge", "collect"])
+def test_where_somebody_else_removed_packs_nothing_is_done(tmp_path, other):
+    with opened(tmp_path / "store") as store:
+        oids = [add_all(store, [noise(10 * n + m) for m in range(10)]) for n in range(5)]
+        live = {oid for pack in oids for oid in pack[:4]}
+
+        def meanwhile():
+            with opened(tmp_path / "store") as another:
+                if other == "merge":
+                    assert merge_small(another, at_least=3)
+                else:
+                    collect(another, live)
+
+        with pytest.raises(Outdated):
+            freed(store, live, meanwhile=meanwhile)
+        assert [noise(10 * n) for n in range(5)] == [store.read(pack[0], BLOB) for pack in oids]
+        assert verify_packs(store) == []
+
+
+def test_deltas_whose_base_is_dead_get_another(tmp_path):
+    chance = random.Random(1)
+    history = [text(200, chance)]
+    while len(history) < 40:
+        history.append(edited(history[-1], chance, hunks=2))
+    with opened(tmp_path / "store") as store:
+        chain = add_all(store, history)
+        collect(store, set(chain), chains=[chain])
+        freed(store, set(chain[::3]))
+        assert history[::3] == [store.read(oid, BLOB) for oid in chain[::3]]
+        assert not store.has(chain[1])
+        assert verify_packs(store) == []
+
+
+def test_a_pack_that_cannot_be_read_stays_and_the_rest_is_done(tmp_path, monkeypatch):
+    monkeypatch.setattr(reclaim, "PORTION", 2000)
+    with opened(tmp_path / "store") as store:
+        bad = add_all(store, [noise(number) for number in range(5)])
+        path = next(path for path in pack_files(tmp_path / "store") if path.stat().st_size > 3000)
+        good = [add_all(store, [noise(10 * n + m) for m in range(5)]) for n in range(2, 5)]
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    with opened(tmp_path / "store") as store:
+        freed(store, {*bad[:4], *(pack[0] for pack in good)})
+        assert path.exists()
+        assert [noise(10 * n) for n in range(2, 5)] == [store.read(pack[0], BLOB) for pack in good]
+        assert not any(store.has(oid) for oid in good[2][1:])
+
+
+class DiesAt(seam.Calls):
+    """Dies at the n-th call that changes something."""
+
+    class Killed(BaseException):
+        """The process is gone."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def _count(self) -> None:
+        self.left -= 1
+        if self.left <= 0:
+            raise self.Killed
+
+    def write(self, fd, data):
+        self._count()
+        return super().write(fd, data)
+
+    def rename(self, *args, **more):
+        self._count()
+        return super().rename(*args, **more)
+
+    def unlink(self, *args, **more):
+        self._count()
+        return super().unlink(*args, **more)
+
+    def fsync(self, fd):
+        self._count()
+        return super().fsync(fd)
+
+
+def test_a_kill_at_any_moment_loses_nothing_and_what_is_there_twice_goes_the_next_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(reclaim, "PORTION", 2000)
+    with opened(tmp_path / "before") as store:
+        oids = [add_all(store, [noise(10 * n + m) for m in range(10)]) for n in range(3)]
+        live = {oid for pack in oids for oid in pack[:5]}
+    for number in range(1, 400):
+        path = tmp_path / f"store{number}"
+        shutil.copytree(tmp_path / "before", path)
+        killed = False
+        with opened(path) as store:
+            try:
+                with seam.using(DiesAt(number)):
+                    freed(store, live)
+            except DiesAt.Killed:
+                killed = True
+        with opened(path) as store:
+            sweep_temporaries(store.directory)
+            assert os.listdir(path / "tmp") == [], number
+            assert [noise(10 * n) for n in range(3)] == [store.read(pack[0], BLOB) for pack in oids], number
+            assert verify_packs(store) == [], number
+            store.refresh()
+            freed(store, live)
+            assert all(store.has(oid) == (oid in live) for pack in oids for oid in pack), number
+            held = [oid for pack in store.packs() for oid in pack.index.oids()]
+            assert len(held) == len(set(held)), number
+        if not killed:
+            break
+    else:
+        pytest.fail("it never succeeded")
+    assert number > 15
