@@ -33,7 +33,7 @@ from mulligan.safefs.placing import (
 )
 from mulligan.scan.record import STAT, Stat
 
-# So many files are worth the 3 ms that it takes to load the compiled part.
+# For fewer it is not worth while to load the compiled part.
 _WORTH = 64
 _USUAL = 0o777
 
