@@ -9,18 +9,31 @@ the directories that they have open. After a crash nothing is remembered, so not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from stat import S_IFREG
 
-from mulligan.model.plan import Action, Node
+from mulligan.model.plan import Action
 from mulligan.model.typed import NamedTuple, Protocol
 from mulligan.restore.layout import Layout, temporary_name
 from mulligan.restore.place import Handles
 from mulligan.safefs.compiled import load
-from mulligan.safefs.placing import LARGEST, MOST, PUT, REMOVE, SWAP, NewFile, Placer, Placing, Run, packed
+from mulligan.safefs.placing import (
+    LARGEST,
+    MOST,
+    NO_OID,
+    NOTHING,
+    PUT,
+    REMOVE,
+    SWAP,
+    NewFile,
+    Placer,
+    Placing,
+    Run,
+    pack,
+)
 from mulligan.scan.record import STAT, Stat
 
-# So many files are worth the 3 ms that it takes to load the compiled part.
+# For fewer it is not worth while to load the compiled part.
 _WORTH = 64
 _USUAL = 0o777
 
@@ -96,7 +109,7 @@ class Many:
         for some in _portions(steps, handles):
             rows = {number: row for number, action in some if (row := self._row(number, action, memory_of)) is not None}
             self._rows.update(rows)
-            same = self._placer.unchanged([_opened(row, handles) for row in rows.values()]) if rows else b""
+            same = self._placer.unchanged(_opened(rows.values(), handles)) if rows else b""
             settled = {number for number, is_same in zip(rows, same, strict=True) if is_same}
             left += [step for step in some if step[0] not in settled]
         return left
@@ -105,15 +118,16 @@ class Many:
         path, before, after = action
         if (before is not None and before.is_dir) or (after is not None and (after.is_dir or after.is_link)):
             return None
-        stat, proof = memory_of(path) if before is not None else (None, None)
+        new, mode = (after.oid, S_IFREG | after.perm) if after is not None else (NO_OID, 0)
         if before is None:
-            row = _wanted(None, after)
-        elif stat is None or stat.mode != S_IFREG | before.perm or not 0 <= stat.size <= LARGEST:
-            return None
+            size, row = 0, pack(NOTHING, NO_OID, new, mode, PUT, False)
         else:
-            row = _wanted(before, after, STAT.pack(*stat), proven=proof is not None)
+            stat, proof = memory_of(path)
+            if stat is None or stat.mode != S_IFREG | before.perm or not 0 <= stat.size <= LARGEST:
+                return None
+            kind = SWAP if after is not None else REMOVE
+            size, row = stat.size, pack(STAT.pack(*stat), before.oid, new, mode, kind, proof is not None)
         above, _, name = path.rpartition(b"/")
-        size = stat.size if stat is not None else 0
         return _Row(above, name, self._layout.stage_of(path), temporary_name(self._token, number), row, size)
 
     # -- acting ---------------------------------------------------------------------------------
@@ -126,8 +140,7 @@ class Many:
         """Returns the work of taking plain steps, no more of them than these handles allow."""
         rows = [self._rows[number] for number, _ in steps]
         trash, gone = self._trash.names_for([row.size for row in rows])
-        files = [_opened(row, handles) for row in rows]
-        return self._placer.run(files, [inodes.get(number, 0) for number, _ in steps], trash, gone)
+        return self._placer.run(_opened(rows, handles), [inodes.get(number, 0) for number, _ in steps], trash, gone)
 
 
 def most_at_once(handles: Handles) -> int:
@@ -147,20 +160,14 @@ def _reached(handles: Handles, path: bytes) -> int:
         return -1  # whoever deals with its files one by one says why
 
 
-def _opened(row: _Row, handles: Handles) -> Placing:
-    directory = _reached(handles, row.above)
-    stage = directory if row.stage == row.above else _reached(handles, row.stage)
-    return Placing(directory, row.name, stage, row.temporary, row.packed)
-
-
-def _wanted(before: Node | None, after: Node | None, stat: bytes = b"", *, proven: bool = False) -> bytes:
-    if before is None:
-        if after is None:
-            raise ValueError("a step from nothing to nothing")
-        return packed(PUT, new=after.oid, mode=S_IFREG | after.perm)
-    if after is None:
-        return packed(REMOVE, stat=stat, old=before.oid, proven=proven)
-    return packed(SWAP, stat=stat, old=before.oid, proven=proven, new=after.oid, mode=S_IFREG | after.perm)
+def _opened(rows: Iterable[_Row], handles: Handles) -> list[Placing]:
+    """Returns what the compiled part is given; a directory is asked for once, as long as its files follow one another."""
+    found, last, directory = [], None, -1
+    for above, name, stage, temporary, row, _ in rows:
+        if above != last:
+            last, directory = above, _reached(handles, above)
+        found.append((directory, name, directory if stage == above else _reached(handles, stage), temporary, row))
+    return found
 
 
 def many_of(compiled: str, token: str, layout: Layout, trash: Bin) -> Many | None:

@@ -1,10 +1,11 @@
 """
 The optional compiled part: where it may lie, when it is believed, how it is called.
 
-It looks at many directories in two threads (`glance.c`; `scan/glance.py` asks it), and reads, hashes and deflates files
-(`reading.c`, with `sha1.c` and `deflate.c`; `safefs/bulk.py` asks it). It is code that runs as the user, so it is loaded
-only from a directory and a file that are the user's own and that nobody else may write to, under a name that holds the hash
-of the source that this version came with; it is opened once, and what was looked at is what is loaded.
+It looks at many directories in two threads (`glance.c`; `scan/glance.py` asks it), reads, hashes and deflates files
+(`reading.c`, with `sha1.c` and `deflate.c`; `safefs/bulk.py` asks it), and puts the plain files of a restore in place
+(`placing.c`; `safefs/placing.py` asks it). It is code that runs as the user, so it is loaded only from a directory and a file
+that are the user's own and that nobody else may write to, under a name that holds the hash of the source that this version
+came with; it is opened once, and what was looked at is what is loaded.
 """
 
 from __future__ import annotations

@@ -25,10 +25,12 @@ SWAP, PUT, REMOVE = range(3)
 #: How far it came: nothing changed; what stood there has the temporary's name; that is gone; it is in place and was read back.
 UNTOUCHED, MOVED, THROWN, PLACED = range(4)
 
-# stat fields and id of what stands there, id and mode to come, what happens, whether those stat fields prove the bytes
-_ROW = struct.Struct("=40s20s20sIBB2x")
-_NOTHING = bytes(40)
-_NO_OID = bytes(20)
+#: What is known of a file: stat fields and id of what stands there, id and mode of what shall, what happens, and whether those
+#: stat fields prove the bytes.
+ROW = struct.Struct("=40s20s20sIBB2x")
+pack = ROW.pack
+#: The stat fields of nothing, and the id.
+NOTHING, NO_OID = bytes(40), bytes(20)
 
 
 class NewFile(NamedTuple):
@@ -41,27 +43,8 @@ class NewFile(NamedTuple):
     content: bytes
 
 
-class Placing(NamedTuple):
-    """A file to be put in place: where it and its temporary are, and what was packed of it."""
-
-    directory: int
-    name: bytes
-    stage: int
-    temporary: bytes
-    packed: bytes
-
-
-def packed(
-    kind: int,
-    *,
-    stat: bytes = _NOTHING,
-    old: bytes = _NO_OID,
-    proven: bool = False,
-    new: bytes = _NO_OID,
-    mode: int = 0,
-) -> bytes:
-    """Returns what is known of a file: stat fields and id of what stands there, id and mode of what shall."""
-    return _ROW.pack(stat, old, new, mode, kind, proven)
+# A file to be put in place: its directory and name, those of its temporary, and what is known of it, packed.
+Placing = tuple[int, bytes, int, bytes, bytes]
 
 
 class Placer:

@@ -290,8 +290,10 @@ def _mislead(monkeypatch, path: str, **wrong: bytes) -> None:
         found = row_of(many, number, action, memory_of)
         if found is None or action.path != os.fsencode(path):
             return found
-        stat, old, new, mode, kind, _ = placing._ROW.unpack(found.packed)
-        return found._replace(packed=placing.packed(kind, stat=stat, mode=mode, **{"old": old, "new": new, **wrong}))
+        stat, old, new, mode, kind, _ = placing.ROW.unpack(found.packed)
+        return found._replace(
+            packed=placing.pack(stat, wrong.get("old", old), wrong.get("new", new), mode, kind, False)
+        )
 
     monkeypatch.setattr(Many, "_row", row)
 
@@ -397,10 +399,10 @@ def test_without_a_place_for_them_displaced_files_are_removed_at_once(tmp_path, 
     st = (tmp_path / "name").stat()
     stat = placing.struct.pack("<Q4q", st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
     inode, mode = (tmp_path / "temporary").stat().st_ino, (tmp_path / "temporary").stat().st_mode
-    ids = {"old": object_id(b"blob", b"old"), "new": object_id(b"blob", b"new")}
-    packed = placing.packed(placing.SWAP, stat=stat, mode=mode, **ids)
+    ids = object_id(b"blob", b"old"), object_id(b"blob", b"new")
+    packed = placing.pack(stat, *ids, mode, placing.SWAP, False)
     with Directory.open(tmp_path) as root:
-        file = placing.Placing(root.fd, b"name", root.fd, b"temporary", packed)
+        file = (root.fd, b"name", root.fd, b"temporary", packed)
         assert placing.Placer(found).run([file], [inode], -1, []).go_on(0) == (1, placing.PLACED)
     assert [path.name for path in tmp_path.iterdir()] == ["name"]
     assert (tmp_path / "name").read_bytes() == b"new"
