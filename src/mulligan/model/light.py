@@ -76,7 +76,7 @@ else:
         item, key, sort_keys = style
         inner = line + step
         if isinstance(value, dict) and value:
-            if not all(type(name) is str for name in value):
+            if {*map(type, value)} != {str}:
                 raise _OddNameError
             names = sorted(value) if sort_keys else value
             parts = [_quoted(name) + key + _indented(value[name], encoder, step, inner, style) for name in names]

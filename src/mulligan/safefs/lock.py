@@ -42,12 +42,12 @@ def exclusive(
         if not _acquire(fd, wait):
             raise _busy(fd, wait)
         _held.add(fd)
-        before = os.pread(fd, _NOTE, 0).partition(b"\n")[2].strip().decode("ascii", "replace")
-        note = f"{os.getpid()} {purpose}\n{mark}".encode()
-        # Only a courtesy: a full disk must not stop the work for it.
-        with suppress(OSError):
-            os.pwrite(fd, note.ljust(_NOTE), 0)
-        yield before
+        before, note = os.pread(fd, _NOTE, 0), f"{os.getpid()} {purpose}\n{mark}".encode().ljust(_NOTE)
+        if note != before:
+            # Only a courtesy: a full disk must not stop the work for it.
+            with suppress(OSError):
+                os.pwrite(fd, note, 0)
+        yield before.partition(b"\n")[2].strip().decode("ascii", "replace")
     finally:
         _held.discard(fd)
         seam.calls.close(fd)

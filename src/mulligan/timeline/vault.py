@@ -66,7 +66,8 @@ class Vault:
         self._trash = Trash()
         self.lasting = False  # whether this process stays, and saves again and again
         self._until_sweep = 0
-        self._mark = ""  # what this process left in the lock when it last wrote, and ended well
+        self._own_mark = random_name(8)  # what this process leaves in the lock, as long as nobody else comes between
+        self._mark = ""  # the same, if it ended well
 
     # -- parts ----------------------------------------------------------------------------------
 
@@ -143,7 +144,7 @@ class Vault:
             return
         _PARENTS.append((self._database, self._objects, self._directory))
         self._database = self._objects = self._directory = None
-        self._held, self._process, self._mark = False, os.getpid(), ""
+        self._held, self._process, self._mark, self._own_mark = False, os.getpid(), "", random_name(8)
 
     # -- opening --------------------------------------------------------------------------------
 
@@ -288,7 +289,7 @@ class Vault:
         if create and not opened:
             self._refuse_foreign()
         self._refuse_without_room(purpose)
-        mark = random_name(8)
+        mark = self._own_mark
         with exclusive(self._directory, wait=self.settings.wait, purpose=purpose, mark=mark) as found:
             self._held = True
             try:
