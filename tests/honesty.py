@@ -87,6 +87,8 @@ BAD = (
     Bad("forgives-too-early", "marks go although no checkpoint holds what was found", "watcher", 6000, _ONE),
     Bad("keeps-moved", "a directory that was moved keeps its old place", "watcher", 6000, _ONE),
     Bad("overlooks-the-index", "that git tracks other files now goes unnoticed", "watcher", 6000, _ONE),
+    Bad("patches-anything", "names that came and went are taken for the same", "watcher", 6000, _ONE),
+    Bad("forgets-patches", "what changed below a directory that is walked is not told to it", "watcher", 6000, _ONE),
     Bad("cleans", "a restore removes what lies beside, as git clean does", "bystanders", 200, _ONE),
     Bad("touches", "a restore gives other files a fresh time", "bystanders", 200, _ONE),
     Bad("forgets-the-wall", "a disk without room is not noticed", "full-disks", 40, (*_TMPFS, "save-streamed")),

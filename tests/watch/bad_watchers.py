@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mulligan.safefs import inotify
-from mulligan.scan import image, warm
+from mulligan.scan import image, patching, warm
 from mulligan.watch import watcher
 
 
@@ -61,6 +61,16 @@ def _overlooks_the_index() -> tuple[object, str, Any]:
     return image.Image, "wanted", lambda self, index_changed: real(self, index_changed=False)
 
 
+def _patches_anything() -> tuple[object, str, Any]:
+    """Takes a directory that changed for one that holds the same names as before."""
+    return patching, "same_names", lambda directory, old, names: True
+
+
+def _forgets_patches() -> tuple[object, str, Any]:
+    """Tells a directory that is walked of what was in those below it, and not of what was patched there."""
+    return warm.WarmScanner, "_head_of", lambda self, path: self._cache.head_of(path)
+
+
 BUILDS: dict[str, Callable[[], tuple[object, str, Any]]] = {
     "forgets-new-directories": _forgets_new_directories,
     "does-not-wait": _does_not_wait,
@@ -68,6 +78,8 @@ BUILDS: dict[str, Callable[[], tuple[object, str, Any]]] = {
     "forgives-too-early": _forgives_too_early,
     "keeps-moved": _keeps_moved,
     "overlooks-the-index": _overlooks_the_index,
+    "patches-anything": _patches_anything,
+    "forgets-patches": _forgets_patches,
 }
 OVERFLOW_BUILDS = {"overlooks-overflow": _overlooks_overflow}
 
