@@ -12,8 +12,7 @@ RACE: a program that holds the old file open may still write to it after it was 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
 from mulligan.model.paths import join, parent_of, to_text
 from mulligan.model.plan import Action, Keep
@@ -44,14 +43,14 @@ class Seen(Protocol):
         """
 
 
-@dataclass
 class Outcome:
     """What became of a plan."""
 
-    created: list[str] = field(default_factory=list)
-    modified: list[str] = field(default_factory=list)
-    deleted: list[str] = field(default_factory=list)
-    kept: list[Keep] = field(default_factory=list)
+    def __init__(self, kept: Sequence[Keep] = ()) -> None:
+        self.created: list[str] = []
+        self.modified: list[str] = []
+        self.deleted: list[str] = []
+        self.kept = list(kept)
 
 
 class Executor:
