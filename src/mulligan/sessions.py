@@ -166,9 +166,8 @@ class WithSessions(Opened):
 
         With none it is a step of its own, like a restore: the next undo takes it back.
         """
-        from dataclasses import replace
-
         from mulligan.model.plan import RestorePlan
+        from mulligan.model.values import replace
 
         bench, vault = self._bench, self._bench.vault
         here = vault.checkpoints.resolve("@")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from mulligan.model.paths import join, parent_of, to_text
 from mulligan.model.plan import Action, Keep
@@ -46,14 +45,14 @@ class Seen(Protocol):
         """
 
 
-@dataclass
 class Outcome:
     """What became of a plan."""
 
-    created: list[str] = field(default_factory=list)
-    modified: list[str] = field(default_factory=list)
-    deleted: list[str] = field(default_factory=list)
-    kept: list[Keep] = field(default_factory=list)
+    def __init__(self, kept: Sequence[Keep] = ()) -> None:
+        self.created: list[str] = []
+        self.modified: list[str] = []
+        self.deleted: list[str] = []
+        self.kept = list(kept)
 
 
 class Executor:

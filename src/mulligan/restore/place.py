@@ -8,7 +8,6 @@ its stat fields where they were seen before, otherwise by its bytes.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
 from collections import OrderedDict
@@ -16,6 +15,7 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from stat import S_IFREG
 
+from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB, object_id
 from mulligan.model.paths import parent_of
 from mulligan.model.plan import Action, Node
@@ -141,7 +141,7 @@ def reads_back(directory: Directory, name: bytes, node: Node | None, inode: int 
 
 
 def _hashed(fd: int, size: int) -> bytes:
-    digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    digest = sha1(b"blob %d\0" % size, of=size)
     left = size + 1  # one byte more, so that growth is noticed
     while left > 0 and (chunk := seam.calls.read(fd, min(CHUNK, left))):
         digest.update(chunk)

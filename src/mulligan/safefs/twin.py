@@ -10,10 +10,11 @@ shows as no answer, and the caller does that part of the work itself.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from mulligan.safefs import lock, seam
+from mulligan.safefs import seam
 from mulligan.safefs.directory import write_all
 
 # Task numbers wait in a pipe, which holds 64 KiB before a writer has to wait.
@@ -85,7 +86,9 @@ class Twin:
         """The life of the twin: it ends here, without the clean-up that belongs to its maker."""
         code = 1
         try:
-            lock.let_go()
+            # Not loaded means that nothing is held: a command makes its first twin before it loads much.
+            if (lock := sys.modules.get("mulligan.safefs.lock")) is not None:
+                lock.let_go()
             seam.calls.close(self._answer)
             write_all(answer, work(self._while_needed(maker)) + _WHOLE)
             seam.calls.close(answer)  # the maker goes on, while the system takes this process apart

@@ -28,6 +28,7 @@ NO_TREE = bytes(20)
 # What the log of a small project may grow by before it is written anew: every fresh process reads it.
 _SLACK = 256 << 10
 _PIECE = 4096
+_READ = 96 << 10
 
 
 class Cache:
@@ -120,29 +121,46 @@ class Cache:
         """Reads the log as far as it is whole."""
         try:
             with store.reading(NAME) as fd:
-                data = read_all(fd, expect=os.fstat(fd).st_size)
+                self._log_bytes = self._read(fd)
+                self._log_inode = os.fstat(fd).st_ino
         except OSError:
-            return  # no cache yet, or not readable: everything is read again
+            # No cache yet, or not readable: everything is read again.
+            self.root_tree = self.note = b""
+            self._packed.clear()
+        self._live = sum(map(len, self._packed.values()))
+
+    def _read(self, fd: int) -> int:
+        """Takes over the frames of an open log, piece by piece: memory for all of it at once costs more than the reading."""
+        data, before, at = read_all(fd, _READ), 0, len(_MAGIC)
         if not data.startswith(_MAGIC):
-            return
+            return 0
+        while True:
+            at, lacking = self._take_whole(data, at)
+            part = read_all(fd, max(_READ, lacking)) if lacking else b""
+            if not part:
+                return before + at
+            data, before, at = data[at:] + part, before + at, 0
+
+    def _take_whole(self, data: bytes, at: int) -> tuple[int, int]:
+        """Takes over the frames that are whole; returns where they end, and how many bytes the next one lacks, 0 for a torn one."""
         # Spelled out, without a call or a copy to spare: every fresh process does this for every directory.
-        at, end, view = len(_MAGIC), len(data), memoryview(data)
+        end, view = len(data), memoryview(data)
         unpack, head, crc32, records = _FRAME.unpack_from, _FRAME.size, zlib.crc32, self._packed
         while at + head <= end:
             path_size, size, check, _ = unpack(data, at)
             start = at + head
             middle = start + path_size
             stop = middle + size
-            if stop > end or crc32(view[start:stop]) != check:
-                break
+            if stop > end:
+                return at, stop - end
+            if crc32(view[start:stop]) != check:
+                return at, 0
             if size > len(_GONE) and data[start] != _ROOT_PATH[0]:
                 records[data[start:middle]] = data[middle:stop]
             else:
                 self._take(data[start:middle], data[middle:stop])
             at = stop
-        self._live = sum(map(len, records.values()))
-        self._log_bytes = at
-        self._log_inode = store.stat(NAME).st_ino
+        return at, at + head - end
 
     def save(self, store: Directory, frames: list[tuple[bytes, bytes]]) -> None:
         """Appends to the log, or writes it anew when more than half of it is history."""

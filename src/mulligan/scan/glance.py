@@ -14,13 +14,13 @@ from collections.abc import Iterator
 
 from mulligan.model.paths import join
 from mulligan.model.typed import TYPE_CHECKING
-from mulligan.safefs.compiled import load
 from mulligan.safefs.descent import descending
 from mulligan.safefs.twin import MOST_TASKS, Twin, can_twin
 from mulligan.scan.cache import Cache
 from mulligan.scan.record import HEAD, HEAD_SIZE, STAT, Missed, head_in
 
 if TYPE_CHECKING:
+    from mulligan.safefs.compiled import Library
     from mulligan.scan.frame import Frame
     from mulligan.scan.result import Scan
 
@@ -107,6 +107,15 @@ class Glance:
             record = self._cache.get(path)
             for row in record.missed if record is not None else ():
                 yield join(path, row.name), row
+
+
+def load(place: str) -> Library | None:
+    """Returns the compiled part; None where there is none, and then what would load it is not loaded either."""
+    if not os.path.isdir(place):
+        return None
+    from mulligan.safefs.compiled import load as found
+
+    return found(place)
 
 
 def begin(root: int, cache: Cache, compiled: str = "") -> Glancing | None:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from mulligan.model.paths import join
 from mulligan.model.typed import TYPE_CHECKING
-from mulligan.safefs.compiled import load
 from mulligan.safefs.directory import Directory
+from mulligan.scan.glance import load
 from mulligan.scan.reading import Sink, capture
 from mulligan.scan.record import STAT, Stat, has_room_for
 from mulligan.scan.scope import Scope

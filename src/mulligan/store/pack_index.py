@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import struct
 import sys
-from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, pairwise
 
 from mulligan.model.digests import sha1
-from mulligan.model.typed import NamedTuple
+from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.store.packfile import HEADER_SIZE, TRAILER_SIZE, Damaged
+
+if TYPE_CHECKING:
+    from array import array
 
 MAGIC = b"\377tOc\0\0\0\2"
 _FANOUT = struct.Struct(">256L")
@@ -70,6 +72,10 @@ def _fanout(oids: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def _big_endian(code: str, numbers: Sequence[int]) -> bytes:
+    if len(numbers) <= _FEW:  # `array` is a library of its own, to be loaded
+        return struct.pack(f">{len(numbers)}{code}", *numbers)
+    from array import array
+
     packed = array(code, numbers)
     if sys.byteorder == "little":
         packed.byteswap()
@@ -77,6 +83,8 @@ def _big_endian(code: str, numbers: Sequence[int]) -> bytes:
 
 
 def _numbers(code: str, data: bytes) -> array[int]:
+    from array import array
+
     unpacked = array(code, data)
     if sys.byteorder == "little":
         unpacked.byteswap()
@@ -181,6 +189,8 @@ class PackIndex:
         if self._offsets is None:
             found = _numbers("I", self._data[self._offsets_at : self._large_at])
             if self._large_at != len(self._data) - 2 * TRAILER_SIZE or (self.count and max(found) >= _LARGE):
+                from array import array
+
                 found = array("Q", [self._resolve(offset) for offset in found])
             self._offsets = found
         return self._offsets

@@ -8,7 +8,6 @@ phase. While a journal stands, the next writing command finishes the restore or 
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, field
 
 from mulligan.errors import StoreDamaged, UserError
 from mulligan.model.bounded import unpack
@@ -16,6 +15,7 @@ from mulligan.model.light import json
 from mulligan.model.paths import parse_path, to_text
 from mulligan.model.plan import Action, Node
 from mulligan.model.typed import TYPE_CHECKING, Any
+from mulligan.model.values import dataclass
 from mulligan.timeline.database import Database
 from mulligan.timeline.seals import seal
 
@@ -48,8 +48,8 @@ class Journal:
     verb: str
     depth: int = 0
     phase: str = STAGING
-    actions: tuple[Action, ...] = field(default=())
-    locked: tuple[tuple[bytes, int], ...] = field(default=())
+    actions: tuple[Action, ...] = ()
+    locked: tuple[tuple[bytes, int], ...] = ()
     git: GitMove | None = None
 
 

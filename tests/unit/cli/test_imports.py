@@ -69,6 +69,17 @@ def test_a_save_loads_no_restore_no_diff_and_none_of_the_slow_modules(project, w
     assert [name for name in modules if name.startswith(unneeded)] == []
 
 
+@pytest.mark.parametrize("words", [["restore", "@", "-y"], ["undo"], ["restore", "x", "-y", "--", "a"]])
+def test_going_back_by_one_file_loads_none_of_the_slow_modules(project, words):
+    (project / "a").write_text("1")
+    loaded(project, "save", "x")
+    (project / "a").write_text("2")
+    modules = loaded(project, *words)
+    assert (project / "a").read_text() == "1"
+    assert modules & {"dataclasses", "inspect", "uuid", "platform", "typing", "hashlib", "argparse"} == set()
+    assert not [name for name in modules if name.startswith(("mulligan.hooks", "mulligan.usergit", "isal"))]
+
+
 def test_a_small_save_does_not_wait_for_openssl(project):
     (project / "a").write_text("1")
     assert "_hashlib" not in loaded(project, "save", "x")

@@ -154,3 +154,22 @@ def test_a_log_that_cannot_be_written_anew_leaves_nothing_behind(place, tmp_path
     with seam.using(FailsAlways(errno.ENOSPC, call)), pytest.raises(OSError, match="space"):
         save(Cache(), place, {b"": record(b"x")}, ONE)
     assert os.listdir(tmp_path) == ["tmp"] and os.listdir(tmp_path / "tmp") == []
+
+
+def test_a_log_of_many_pieces_is_read_as_far_as_it_is_whole(place, tmp_path):
+    """Frames end anywhere in what is read at once, one is longer than that, and a cut or a flipped bit ends the reading."""
+    cache, long = Cache(), record(b"d" * (3 * caching._READ))
+    records = {b"%d" % number: record(b"x" * (number % 997)) for number in range(800)} | {b"long": long}
+    save(cache, place, {**records, b"last": record(b"y")}, ONE)
+    whole = (tmp_path / "cache").read_bytes()
+    assert len(whole) > 6 * caching._READ
+    again = loaded(place)
+    assert (again.root_tree, again.note, again.is_current(place)) == (ONE, b"{}", True)
+    assert {path: again.packed(path) for path in again.paths()} == {path: cache.packed(path) for path in cache.paths()}
+    for cut in (caching._READ, caching._READ + 1, 5 * caching._READ - 1, len(whole) - 1):
+        (tmp_path / "cache").write_bytes(whole[:cut])
+        part = loaded(place)
+        assert part.root_tree == b"" and 0 < len(part) <= len(again)
+        assert all(part.packed(path) == again.packed(path) for path in part.paths())
+    (tmp_path / "cache").write_bytes(whole[:-5] + bytes([whole[-5] ^ 1]) + whole[-4:])
+    assert loaded(place).root_tree == b""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 
 import pytest
 
 from mulligan.model.objects import BLOB, TREE
+from mulligan.store import packfile
 from mulligan.store.packfile import (
     OFS_DELTA,
     REF_DELTA,
@@ -66,3 +68,34 @@ def test_a_record_inflates_with_plain_zlib():
 def test_the_hash_is_gits():
     assert hash_of(BLOB, b"").hex() == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
     assert hash_of(TREE, b"").hex() == "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+
+@pytest.mark.parametrize("left", [1 << 30, 0], ids=["zlib", "ISA-L"])
+@pytest.mark.parametrize(
+    "data", [b"", b"x", b"text of a file\n" * 500, bytes(range(256)) * 8, os.urandom(3000), os.urandom(9000)]
+)
+def test_what_either_engine_deflates_zlib_inflates_and_a_collection_knows_it_was_in_a_hurry(monkeypatch, left, data):
+    monkeypatch.setattr(packfile, "_fast", None)
+    monkeypatch.setattr(packfile, "_left", left)
+    packed = packfile.deflate(data)
+    assert zlib.decompress(packed) == data
+    assert packed[:2] == b"\x78\x01" or len(packed) > len(data) > packfile._STORED  # stored by level 1: nothing to gain
+    assert packfile.crc32(data, 7) == zlib.crc32(data, 7)
+    assert (packfile.engine(0) is zlib) == bool(left)
+
+
+@pytest.mark.parametrize("left", [1 << 30, 0], ids=["zlib", "ISA-L"])
+def test_what_does_not_inflate_is_told_whichever_engine_meets_it(monkeypatch, left):
+    monkeypatch.setattr(packfile, "_fast", None)
+    monkeypatch.setattr(packfile, "_left", left)
+    stream = packfile.engine(0).decompressobj()
+    with pytest.raises(packfile.inflate_errors()):
+        stream.decompress(b"no stream at all", 100)
+
+
+def test_the_fast_engine_is_loaded_when_enough_was_deflated(monkeypatch):
+    monkeypatch.setattr(packfile, "_fast", None)
+    monkeypatch.setattr(packfile, "_left", packfile._ALONE)
+    for _ in range(packfile._ALONE // packfile._EACH):
+        packfile.deflate(b"x")
+    assert packfile.engine(0) is not zlib

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
-
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.restoring import finished, render_report
 from mulligan.cli.usage import UsageError
 from mulligan.errors import UserError
-from mulligan.hooks.conversation import NAME, place_of, resume
 from mulligan.model.plan import RestorePlan
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.timeline import plan_lines
@@ -17,6 +14,8 @@ from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
     import argparse
+
+    from mulligan.engine import Workspace
 
 USAGE = "restore REF | --before WORDS [-y] [--dry-run] [--git] [--state | --all] [-- PATH…]"
 DESCRIPTION = """\
@@ -74,7 +73,16 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         raise UsageError("Either REF or --before WORDS is needed.", hint='mulligan restore --before "the migration"')
     args.ref = args.ref or f"@before:{args.before}"
     workspace = context.saved
-    place = place_of(workspace.deed_at(args.ref), workspace.get(args.ref)) if args.what != "files" else None
+    return _restored(context, args) if args.what == "files" else _with_conversation(context, args, workspace)
+
+
+def _with_conversation(context: Context, args: argparse.Namespace, workspace: Workspace) -> Result:
+    """Restores, and makes a session of the agent that ends where the checkpoint was made."""
+    from uuid import uuid4
+
+    from mulligan.hooks.conversation import NAME, place_of, resume
+
+    place = place_of(workspace.deed_at(args.ref), workspace.get(args.ref))
     if place is None or args.dry_run:
         return _restored(context, args)
     there, make_current = resume(place, str(uuid4()))
