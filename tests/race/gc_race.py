@@ -47,7 +47,7 @@ _RECENT = 25
 #: Between two commands, at most: so that everybody gets the store now and then.
 _PAUSE_S = 0.03
 #: And before all of it is freed at once, so that there is something to be freed bit by bit.
-_GC_PAUSE_S = 0.3
+_GC_PAUSE_S = 0.15
 _NAMES = "abc"
 # Little is worth it, and little is done at a time.
 budget._GROWN = 1

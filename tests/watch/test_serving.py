@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -504,6 +505,26 @@ def test_what_cannot_be_printed_is_no_success(saved):
         )  # fmt: skip
     assert done.returncode == 1
     assert "No space left" in done.stderr
+
+
+def test_a_watcher_with_nothing_to_do_frees_what_retention_let_go_and_serves_meanwhile(saved):
+    with mulligan.open(saved) as ws:
+        packs = Path(ws.store_path) / "objects" / "pack"
+        for number in range(9):
+            (saved / "large").write_bytes(random.Random(number).randbytes(1_500_000))
+            ws.save(f"n{number}", kind="automatic")
+
+    def size() -> int:
+        return sum(path.stat().st_size for path in packs.glob("*.pack"))
+
+    before = size()
+    with watched(saved):
+        while size() > before - 4_000_000:
+            cli_json("save", cwd=saved)
+            time.sleep(2.5)  # longer than a watcher waits before it has nothing to do
+    assert cli("cat", "n4:large", cwd=saved, text=False).stdout == random.Random(4).randbytes(1_500_000)
+    cli_json("save", cwd=saved, **ALONE)
+    assert judge(packs.parent.parent) == []
 
 
 def test_a_watcher_with_nothing_to_do_joins_the_packs_of_many_saves(saved):

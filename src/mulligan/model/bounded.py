@@ -8,8 +8,9 @@ brackets become as many lists. What is written passes the same bounds, so that i
 from __future__ import annotations
 
 import zlib
+from itertools import islice
 
-from mulligan.model.light import json
+from mulligan.model.light import json, re
 from mulligan.model.typed import Any
 
 # Python's size of an empty list, an empty dictionary, and a place in one with a small value.
@@ -19,6 +20,10 @@ MOST_MEMORY = 160 << 20
 # Lists of names deflate by ten, rarely by thirty; a thousand is what zeros do.
 _RATIO = 100
 _SMALL = 8 << 20
+# A text of a list as it is written, with what stands before it, and as many of them as follow each other.
+_TEXT = rb'[\[,]("[^"\\]*(?:\\.[^"\\]*)*")'
+_TEXTS = rb'(?:[\[,]"[^"\\]*(?:\\.[^"\\]*)*")*'
+_PIECE = 64 << 10
 
 
 def read_json(text: str | bytes, most: int = MOST_MEMORY) -> Any:
@@ -59,3 +64,26 @@ def inflate(packed: bytes) -> bytes:
     if not stream.eof or stream.unused_data:
         raise ValueError("it is cut short or followed by something else")
     return data
+
+
+def beginning(packed: bytes, most: int) -> tuple[list[str], int] | None:
+    """
+    Returns the first texts of a deflated list and how many there are, of which no more than a piece is held in memory.
+
+    None where that cannot be told so: it is no list of short texts, or damaged. Whoever reads all of it is told why.
+    """
+    stream, data, rest, left = zlib.decompressobj(), packed, b"", max(_SMALL, _RATIO * len(packed))
+    found: list[str] = []
+    count = 0
+    try:
+        while data and left > 0 and len(rest) < _PIECE:
+            piece = rest + stream.decompress(data, _PIECE)
+            left, data = left - len(piece) + len(rest), stream.unconsumed_tail
+            match = re.match(_TEXTS, piece)
+            texts, rest = (match[0], piece[match.end() :]) if match else (b"", piece)
+            if len(found) < most:
+                found += [json.loads(each[1]) for each in islice(re.finditer(_TEXT, texts), most - len(found))]
+            count += texts.count(b'"') // 2 if b"\\" not in texts else len(re.findall(_TEXT, texts))
+    except (ValueError, zlib.error):
+        return None
+    return (found, count) if count and rest == b"]" and stream.eof and not stream.unused_data else None

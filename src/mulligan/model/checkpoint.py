@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import islice
 
 from mulligan.errors import StoreDamaged
-from mulligan.model.bounded import read_json, unpack
+from mulligan.model.bounded import beginning, read_json, unpack
 from mulligan.model.light import UTC, datetime, json
 from mulligan.model.typed import Any, NamedTuple
 
@@ -28,6 +28,8 @@ INCOMPLETE = frozenset({UNREADABLE, MOVING, NEWLY_IGNORED})
 _PART = 8192
 # What is shorter hardly gets shorter, and to set up the packer takes longer than anything else that is done for a save's list.
 _SHORT = 256
+# A packed list that is longer than this is not unpacked as a whole only to be counted.
+_LONG = 32 << 10
 
 
 class NotCaptured(NamedTuple):
@@ -174,6 +176,14 @@ class Checkpoint:
     def files_changed(self) -> tuple[str, ...]:
         """The files that differ from its parent (all of them, for a first checkpoint)."""
         return tuple(map(str, unpack_list(self.packed_changes)))
+
+    def first_changed(self, most: int) -> tuple[tuple[str, ...], int]:
+        """Returns the first of `files_changed`, and how many those are, without holding them all: there may be millions."""
+        packed = self.packed_changes
+        found = beginning(packed, most) if len(packed) > _LONG and "files_changed" not in self.__dict__ else None
+        if found is None:
+            return self.files_changed[:most], len(self.files_changed)
+        return tuple(found[0]), found[1]
 
     @cached_property
     def not_captured(self) -> tuple[NotCaptured, ...]:

@@ -61,15 +61,15 @@ def title(checkpoint: Checkpoint) -> str:
 
 def changes(checkpoint: Checkpoint) -> str:
     """Returns what a checkpoint changed, the first few paths of it, and whether it is partial."""
-    changed = checkpoint.files_changed
-    text = some([visible(path) for path in changed[:3]], of=len(changed)) if changed else "no files changed"
+    changed, total = checkpoint.first_changed(3)
+    text = some([visible(path) for path in changed], of=total) if changed else "no files changed"
     return text if checkpoint.complete else f"partial; {text}"
 
 
 def saved_lines(checkpoint: Checkpoint, style: Style = PLAIN) -> list[str]:
     """Returns what to say after a save: one line, and what is missing if something is."""
     first = checkpoint.parent is None
-    files = count(len(checkpoint.files_changed), "file")
+    files = count(checkpoint.first_changed(0)[1], "file")
     what = f"{files} captured" if first else f"{files} changed"
     lines = [
         f"{style('green', 'saved')} {style('yellow', checkpoint.short_id)}  {style('bold', title(checkpoint))}  {what}"

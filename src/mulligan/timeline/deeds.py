@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 MOST = 10_000
 _SESSIONS = 8
 _SAVED = 20
+_RUNNING = 100
 _REF = r"@(?:([^/\s]+)/)?(after-)?(prompt|tool)-(\d{1,9})\Z"
 _BEFORE = "@before:"
 _KEPT = ("agent", "tool", "text", "paths", "subagent", "transcript", "at", "pending", "person")
@@ -157,8 +158,9 @@ class Deeds:
     # -- asking ---------------------------------------------------------------------------------
 
     def running(self) -> list[Recorded]:
-        """Returns the tool calls that have begun and not ended, oldest first."""
-        return self._select("WHERE open=1 ORDER BY seq")
+        """Returns the tool calls that have begun and not ended, oldest first: no more than can be at work at a time."""
+        # An agent that was killed never ends its calls; those of a year of such agents are not read with every hook.
+        return self._select("WHERE open=1 ORDER BY seq DESC LIMIT ?", _RUNNING)[::-1]
 
     def _left_running(self, session: str) -> Recorded | None:
         last = self.last(session)

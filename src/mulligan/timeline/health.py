@@ -131,9 +131,8 @@ def _refs(vault: Vault, said: crosscheck.Said) -> list[Finding]:
     have = refs.read_refs(vault.directory)
     missing = [name for name in want.keys() - have.keys() if owed.get(name) != want[name].hex()]
     unknown = have.keys() - want.keys() - dead
-    if (
-        missing or unknown
-    ) and not said.breaches:  # others may have saved or deleted them meanwhile: the rows say so now
+    if (missing or unknown) and not said.breaches:
+        # Others may have saved or deleted them meanwhile: the rows say so now.
         now = {entry.id for entry in vault.checkpoints.believable()}
         missing, unknown = [name for name in missing if name in now], unknown - now
     found = [Finding("ref", name, "its ref is missing", (name,)) for name in missing]
