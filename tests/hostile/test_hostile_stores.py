@@ -59,7 +59,7 @@ def test_a_value_longer_than_any_that_is_written_is_refused_before_it_is_read(ws
     ws.save("one", description="d" * 5000)
     ws.save("two")
     ws.close()
-    monkeypatch.setattr(database, "_LONGEST", 4096)
+    monkeypatch.setattr(database, "LONGEST", 4096)
     with mulligan.open(project, store=store) as again:
         with pytest.raises(mulligan.StoreDamaged, match="too big"):
             again.log()

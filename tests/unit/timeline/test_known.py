@@ -56,6 +56,7 @@ def test_a_transaction_that_failed_is_not_known(both):
 
 def test_a_commit_that_failed_is_not_known(both):
     one, _ = both
+    assert one.meta("position") == ""
     real, one._connection = one._connection, FailsToCommit(one._connection)
     with pytest.raises(mulligan.MulliganError), one.transaction():
         one.set_meta("position", "nowhere")
