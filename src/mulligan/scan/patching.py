@@ -10,6 +10,7 @@ which alone decides and reports; so is every directory above one that was left. 
 from __future__ import annotations
 
 import os
+import struct
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 
@@ -110,7 +111,7 @@ class Patching:
             return
         try:
             packed = Packed(self._cache.packed(path))
-        except (KeyError, ValueError):
+        except (KeyError, ValueError, struct.error):
             return  # never seen, or by another version
         if packed.has_ignores:
             try:
@@ -226,7 +227,9 @@ class Patching:
                     continue
                 tree = trees[path] = add(TREE, data, scan.objects)
             if seen is not None:
-                scan.patches[path] = Patch(packed.patched(seen.own, tree, seen.stats, seen.oids), seen.edits)
+                patch = Patch(packed.patched(seen.own, tree, seen.stats, seen.oids), seen.edits)
+                if patch.packed != self._cache.packed(path):
+                    scan.patches[path] = patch
             elif path in trees:
                 scan.patches[path] = Patch(packed.patched(packed.own, tree, packed.stats, packed.oids), [])
             done[path] = seen.disk if seen is not None else None

@@ -127,6 +127,12 @@ def test_a_record_that_is_doubted_is_walked(watched):
     assert not scan.patches and set(scan.records) == {b"", b"d"}
 
 
+def test_a_directory_that_is_looked_at_for_nothing_is_not_written_down(watched):
+    watched.ws._bench.observer._warm.image.mark_later({b"d", b"a/b"})
+    scan = watched.look()
+    assert not scan.patches and not scan.records
+
+
 def test_a_second_name_is_thought_of(watched):
     os.link(watched.root / "d/two", watched.root / "a/again")
     watched.ws.save()
