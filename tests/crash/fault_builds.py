@@ -11,10 +11,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import mulligan.opened
 from mulligan.errors import DurabilityLost
 from mulligan.restore import staging
-from mulligan.safefs import directory, durable, seam
+from mulligan.safefs import directory, durable, seam, trouble
 from mulligan.store import pack_writer
 
 
@@ -69,7 +68,7 @@ def _leaks_descriptors() -> None:
 
 def _says_it_in_pythons_words() -> None:
     """What the system refused is raised as it came."""
-    mulligan.opened.typed = lambda error: error
+    trouble.typed = lambda error: error
 
 
 def _writes_short() -> None:

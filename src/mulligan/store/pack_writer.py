@@ -88,7 +88,7 @@ class PlacedPacks:
         self.root = root
         self.written: list[tuple[bytes, bytes]] = []
         self.bytes = 0
-        # Of small packs that were written here, the index and the size of the pack: nobody need read them back.
+        # Of the last small pack that was written here, the index and the size of the pack: nobody need read it back.
         self.indexes: dict[bytes, tuple[bytes, int]] = {}
 
     def write(
@@ -137,7 +137,8 @@ class PlacedPacks:
             write_all_synced(
                 tmp, [(name, (pack,), "a pack"), (stem + b".idx", (index,), "the index of a pack"), *beside]
             )
-        self.indexes[self._register(stem, checksum, len(pack) + len(index))] = index, len(pack)
+        registered = self._register(stem, checksum, len(pack) + len(index))
+        self.indexes = {registered: (index, len(pack))}
 
     def _register(self, stem: bytes, checksum: bytes, size: int) -> bytes:
         name = b"pack-" + checksum.hex().encode()
