@@ -86,7 +86,7 @@ class WarmScanner(Scanner):
                 self._only.setdefault(parent_of(path), set()).add(path.rpartition(b"/")[2])
         self._ways = _ways(self._wanted)
         if not self._earlier:
-            most = sum(len(names) for names in self._wanted.values() if names)
+            most = sum(len(names or self._image.written(path)) for path, names in self._wanted.items())
             self._intake.read_ahead(self._root, most, self._written_to)
 
     def _patched(self) -> Head | None:
@@ -117,9 +117,12 @@ class WarmScanner(Scanner):
 
     def _written_to(self) -> dict[bytes, list[bytes]]:
         """Returns the captured files that were written to, by directory, in the order of the walk."""
-        there = [(path, names) for path, names in self._wanted.items() if names and path in self._cache]
-        there.sort(key=lambda each: depth_first(each[0]))
-        found = [(path, captured_in(self._cache.packed(path), names)) for path, names in there]
+        # Of a directory that is looked at as a whole too: a restore, and an editor that renames, leaves most of its names.
+        there = sorted((path for path in self._wanted if path in self._cache), key=depth_first)
+        found = [
+            (path, captured_in(self._cache.packed(path), self._wanted[path] or self._image.written(path)))
+            for path in there
+        ]
         return {path: names for path, names in found if names}
 
     def _noticed(self) -> tuple[Touched | None, Image | None]:
