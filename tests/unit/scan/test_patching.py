@@ -116,7 +116,8 @@ def test_a_file_that_was_written_to_and_is_the_same_changes_no_tree(watched):
     path = watched.root / "d/two"
     path.write_text(path.read_text())
     scan = watched.look()
-    assert set(scan.patches) == {b"d"} and not scan.objects
+    # Written within one tick of the clock, it may be as it was to the last field.
+    assert set(scan.patches) <= {b"d"} and not scan.objects
     assert watched.ws.save(if_changed=True) is None
 
 
