@@ -20,14 +20,19 @@ Names = frozenset[bytes] | None  # None: the directory as a whole
 
 
 class Mark(NamedTuple):
-    """Where something happened: with which notices it was last, to which names, and whether the directory itself changed."""
+    """
+    Where something happened: with which notices it was last, and to which names.
+
+    `moved` says that some of the names came or went, `whole` that the directory changed in a way that names do not tell.
+    """
 
     number: int
     names: frozenset[bytes]
+    moved: bool
     whole: bool
 
 
-_NO_MARK = Mark(0, frozenset(), whole=False)
+_NO_MARK = Mark(0, frozenset(), moved=False, whole=False)
 
 
 class Flags(NamedTuple):
@@ -66,7 +71,7 @@ class Image:
         """Marks where something happened."""
         self.number += 1
         for path, names in touched.names.items():
-            self._mark(path, names, whole=False)
+            self._mark(path, names, moved=path in touched.moved, whole=False)
         for path in (*touched.whole, *touched.deep):
             self._mark(path)
         self._deep.update(dict.fromkeys(touched.deep, self.number))
@@ -81,9 +86,9 @@ class Image:
         for path in paths:
             self._mark(path)
 
-    def _mark(self, path: bytes, names: Collection[bytes] = (), *, whole: bool = True) -> None:
+    def _mark(self, path: bytes, names: Collection[bytes] = (), *, moved: bool = False, whole: bool = True) -> None:
         known = self._marks.get(path, _NO_MARK)
-        self._marks[path] = Mark(self.number, known.names.union(names), whole or known.whole)
+        self._marks[path] = Mark(self.number, known.names.union(names), moved or known.moved, whole or known.whole)
 
     def wanted(self, *, index_changed: bool) -> dict[bytes, Names]:
         """Returns where to look: directories, each with the names in it, None for all of it."""
@@ -97,9 +102,9 @@ class Image:
                 wanted[path] = None
         return wanted
 
-    def written(self, path: bytes) -> frozenset[bytes]:
-        """Returns the names in a directory that were written to: what is remembered of them counts for nothing."""
-        return self._marks.get(path, _NO_MARK).names
+    def mark_of(self, path: bytes) -> Mark:
+        """Returns what happened in a directory; what is remembered of the names counts for nothing."""
+        return self._marks.get(path, _NO_MARK)
 
     @property
     def deep(self) -> set[bytes]:

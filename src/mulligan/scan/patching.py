@@ -35,10 +35,15 @@ Found = list[tuple[bytes, Stat, bytes]]  # names, their stat fields, their objec
 
 
 class Place(NamedTuple):
-    """Where to look: at which names, which of them were written to, and whether the directory itself changed."""
+    """
+    Where to look: at which names, and which of them were written to.
+
+    `moved` says that some of those may have come or gone, `whole` that the directory changed in a way that names do not tell.
+    """
 
     names: frozenset[bytes]
     written: frozenset[bytes]
+    moved: bool
     whole: bool
 
 
@@ -133,7 +138,7 @@ class Patching:
     def _take(self, path: bytes, packed: Packed, place: Place) -> _Seen | None:
         """Takes what was read ahead of a directory; None where that is not all that is asked for."""
         asked = place.names.difference(packed.missed)
-        ready = self._intake.ready(path, asked) if not place.whole else None
+        ready = self._intake.ready(path, asked) if not place.whole and not place.moved else None
         if ready is None:
             return None
         st = Stat(*STAT.unpack(ready[0]))
@@ -154,9 +159,13 @@ class Patching:
             return None
         try:
             if not place.whole:
-                if own not in (disk, NO_DIRECTORY):
-                    return None
                 asked: Collection[bytes] = place.names.difference(packed.missed)
+                if place.moved:
+                    if len(asked) < len(place.names):
+                        return None  # what was left out may have gone, or be another kind of thing
+                    asked, own = self._lasting(directory, packed, asked), self._doing.remember_own(st)
+                elif own not in (disk, NO_DIRECTORY):
+                    return None
             else:
                 if disk != own and not same_names(directory, packed, names_in(directory)):
                     return None
@@ -165,6 +174,12 @@ class Patching:
         except (OSError, Unreadable):
             return None  # something vanished, or cannot be read: the walk says which
         return None if found is None else self._patched(path, packed, found, disk, own)
+
+    @staticmethod
+    def _lasting(directory: Directory, packed: Packed, names: Collection[bytes]) -> list[bytes]:
+        """Returns some names without those that came and went again: an editor's, or a restore's."""
+        known = packed.names
+        return [name for name in names if _position(known, name) >= 0 or directory.exists(name)]
 
     def _read(
         self, directory: Directory, path: bytes, packed: Packed, asked: Collection[bytes], written: Container[bytes]
@@ -199,8 +214,8 @@ class Patching:
         stats, oids, size, edits = bytearray(packed.stats), bytearray(packed.oids), STAT.size, list[Edit]()
         names, most = packed.names if found else [], self._scope.max_file_size
         for name, seen, oid in found:
-            at = bisect_left(names, name)
-            if at == len(names) or names[at] != name or seen.size > most or mode_at(stats, at) != seen.mode:
+            at = _position(names, name)
+            if at < 0 or seen.size > most or mode_at(stats, at) != seen.mode:
                 return None
             before = bytes(oids[at * 20 : at * 20 + 20])
             stats[at * size : (at + 1) * size] = self._doing.remember(path, name, seen)
@@ -245,6 +260,11 @@ class Patching:
             children.append((name, tree))
         oids = packed.oids if seen is None else seen.oids
         return tree_of(packed.names, modes_in(packed.stats), oids, children)
+
+
+def _position(names: list[bytes], name: bytes) -> int:
+    at = bisect_left(names, name)
+    return at if at < len(names) and names[at] == name else -1
 
 
 def _fits(packed: Packed, mode: int) -> bool:

@@ -86,15 +86,16 @@ class WarmScanner(Scanner):
                 self._only.setdefault(parent_of(path), set()).add(path.rpartition(b"/")[2])
         self._ways = _ways(self._wanted)
         if not self._earlier:
-            most = sum(len(names or self._image.written(path)) for path, names in self._wanted.items())
+            most = sum(len(names or self._image.mark_of(path).names) for path, names in self._wanted.items())
             self._intake.read_ahead(self._root, most, self._written_to)
 
     def _patched(self) -> Head | None:
         if self._full or self._earlier or self._options.index_changed:
             return None
         places = {
-            path: Place(names or frozenset(), self._image.written(path), whole=names is None)
+            path: Place(names or frozenset(), mark.names, moved=mark.moved, whole=names is None)
             for path, names in self._wanted.items()
+            for mark in (self._image.mark_of(path),)
         }
         doing = Doing(self._remember, self._remember_own, self._note_names)
         patching = Patching(self._root, self._scope, self._cache, self._intake, doing, self._is_as_ever)
@@ -120,7 +121,7 @@ class WarmScanner(Scanner):
         # Of a directory that is looked at as a whole too: a restore, and an editor that renames, leaves most of its names.
         there = sorted((path for path in self._wanted if path in self._cache), key=depth_first)
         found = [
-            (path, captured_in(self._cache.packed(path), self._wanted[path] or self._image.written(path)))
+            (path, captured_in(self._cache.packed(path), self._wanted[path] or self._image.mark_of(path).names))
             for path in there
         ]
         return {path: names for path, names in found if names}
@@ -152,7 +153,7 @@ class WarmScanner(Scanner):
         touched, _ = self._noticed()
         if touched is None:
             return super()._restless()
-        return sorted(touched.whole)
+        return sorted(touched.whole | touched.moved)
 
     def _share(self, stack: list[Frame]) -> None:
         mine = set(self._seen)
@@ -216,7 +217,7 @@ class WarmScanner(Scanner):
 
     def _before(self, path: bytes) -> Record | None:
         record = self._earlier.get(path) or (self._bases[path] if path in self._bases else self._cache.get(path))
-        written = frozenset() if record is None or self._full else self._image.written(path)
+        written = frozenset() if record is None or self._full else self._image.mark_of(path).names
         return record if record is None or not written else without_proof(record, written)
 
     def _pass(self, frame: Frame) -> bool:
@@ -245,6 +246,7 @@ class WarmScanner(Scanner):
         rules, key = frame.rules, frame.key
         if frame.path not in self._earlier and self._pass(frame):
             old, st = frame.record, os.fstat(frame.directory.fd)
+            moved = self._image.mark_of(frame.path).moved
             own = (st.st_ino, st.st_mtime_ns, st.st_ctime_ns)
             if (
                 old.trusted
@@ -252,6 +254,7 @@ class WarmScanner(Scanner):
                 and not frame.only
                 and old.perm == st.st_mode & 0o7777
                 and (old.stat in (own, NO_DIRECTORY))
+                and not (moved and names & frame.out)  # one that was left out may have gone
                 and self._still_out(frame, old)
             ):
                 changed = self._changed_names(frame, old, names - frame.out)

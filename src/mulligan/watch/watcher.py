@@ -35,9 +35,14 @@ _LIMITS = {
 
 
 class Touched(NamedTuple):
-    """Where something happened: names in directories, directories as a whole, and directories with all below them."""
+    """
+    Where something happened: names in directories, directories as a whole, and directories with all below them.
+
+    In those that are `moved`, some of the names were made, removed or renamed, and not only written to.
+    """
 
     names: dict[bytes, set[bytes]]
+    moved: set[bytes]
     whole: set[bytes]
     deep: set[bytes]
 
@@ -250,14 +255,14 @@ class Watcher:
                 self._drop(below)
             else:
                 touched.whole.add(below)
-        elif what & _STRUCTURE:
-            touched.whole.add(path)
         else:
             touched.names.setdefault(path, set()).add(name)
+            if what & _STRUCTURE:
+                touched.moved.add(path)
 
 
 def _nothing() -> Touched:
-    return Touched({}, set(), set())
+    return Touched({}, set(), set(), set())
 
 
 def _identity(root: Directory) -> tuple[int, int]:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 import mulligan
-from mulligan.scan import intake
+from mulligan.scan import intake, patching
 from mulligan.scan.cache import Cache
 from mulligan.scan.observer import Observer
 from scans import misjudged, settings_for
@@ -69,6 +69,36 @@ def test_a_file_renamed_over_another_is_patched_in(watched):
     os.replace(watched.root / "d/.new", watched.root / "d/two")
     assert set(watched.look().patches) == {b"", b"d"}
     assert watched.ws.save().files_changed == ("d/two",)
+
+
+def test_of_a_directory_in_which_names_came_and_went_only_those_are_looked_at(watched, monkeypatch):
+    """Else an editor that renames costs a look at all of a directory, however large it is."""
+    (watched.root / "d/.new").write_text("other\n" * 50)
+    os.replace(watched.root / "d/.new", watched.root / "d/two")
+    (watched.root / "d/~lock").write_text("")
+    (watched.root / "d/~lock").unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(patching, "names_in", lambda _: pytest.fail("listed"))
+        assert set(watched.ws._bench.look().scan.patches) == {b"", b"d"}
+    assert watched.ws.save().files_changed == ("d/two",)
+    assert not watched.look().patches
+
+
+@pytest.mark.parametrize("then", ["gone", "another"])
+def test_what_was_left_out_and_goes_while_another_is_replaced_is_not_listed_any_more(watched, then):
+    noise = watched.root / "d/noise.log"
+    noise.write_text("noise")
+    watched.ws.save()
+    assert b"d/noise.log" in watched.look().missed
+    if then == "gone":
+        noise.unlink()
+    else:
+        noise.rename(watched.root / "d/other.log")
+    (watched.root / "d/.new").write_text("other\n" * 50)
+    os.replace(watched.root / "d/.new", watched.root / "d/two")
+    scan = watched.look()
+    assert b"d/noise.log" not in scan.missed
+    assert (b"d/other.log" in scan.missed) is (then == "another")
 
 
 def test_what_is_patched_below_a_directory_that_is_walked_is_told_to_it(watched):
