@@ -74,6 +74,11 @@ class Trash:
         for name in self.names:
             with suppress(OSError):  # the next writing command tries again
                 self._tmp.unlink(name, missing_ok=True)
-        self._tmp.close()
+        self.leave()
+
+    def leave(self) -> None:
+        """Gives back what is open; what was taken is for the next writing command."""
+        if self._tmp is not None:
+            self._tmp.close()
         self._tmp, self._bytes, self._refused = None, 0, False
         self.names = set()

@@ -136,6 +136,7 @@ class Vault:
         # disk, at whatever moment this is: what waits there to be removed is for the next writer.
         with suppress(Exception):
             self._leave_to_parent()
+            self._trash.leave()
             self._release()
 
     def _leave_to_parent(self) -> None:

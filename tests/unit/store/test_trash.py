@@ -67,3 +67,18 @@ def test_a_large_file_and_a_store_on_another_disk_are_removed_at_once(ws, projec
         ws.restore("one")
     assert os.listdir(store / "tmp") == []
     assert (project / "a").read_text() == "1"
+
+
+def test_a_workspace_that_is_dropped_after_a_restore_gives_its_descriptors_back(project, store):
+    (project / "f").write_text("1")
+
+    def use() -> None:
+        ws = mulligan.open(project, store=store)
+        ws.save("one")
+        (project / "f").write_text("22")
+        ws.restore("one")
+
+    use()
+    before = os.listdir("/proc/self/fd")
+    use()
+    assert os.listdir("/proc/self/fd") == before
