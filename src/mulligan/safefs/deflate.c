@@ -20,6 +20,9 @@
 #define DISTANCES 30
 #define END_OF_BLOCK 256
 #define LONGEST_CODE 15
+/* Longer codes are legal, and do not fit into the first table of a quick reader (ISA-L): it then takes twice as long. */
+#define LONGEST_LITERAL 12
+#define LONGEST_DISTANCE 10
 #define STORED_MOST 65535
 #define TEXT_LEAST 512 /* below, the head of the codes for text is too much of it */
 
@@ -268,10 +271,10 @@ static void put_head(struct bits *bits, const struct head *head) {
 /* How long the codes for text are, 'a' for one bit: of literals and lengths, then of distances. They were counted in
    source code, configuration and prose in several languages; every symbol has a code, so that any bytes can be written. */
 static const char text_lengths[] =
-    "nnnnnnnnnkfnnnnnnnnnnnnnnnnnnnnndjhikljhggijghfghhhijjjjjjhiihijkhihhhijihljhihhhmhhhijjkjmijilgiegf"
-    "fdggfejhffeefjeeefhghgkiiimnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnmnnnn"
-    "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnknddeeffgfgghghiiijjkklmnmnnnnflkkihggeedddd"
-    "dddddddddeefglll";
+    "lllllllllkgllllllllllllllllllllldkijkljhhgijghfghhhijjjjjjhiihijkhihhhijihljhihhhlhhhijjkjlijilgifgf"
+    "fdggfejhffeefjeeefhghgkiiillllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllll"
+    "llllllllllllllllllllllllllllllllllllllllllllllllllllllllklddeeffgfgghghiiijjkkllllllllfjjjihhgeedddd"
+    "dddddddddeefgjjj";
 
 static struct codes fixed_literal, fixed_distance, text_literal, text_distance;
 static struct head text_head;
@@ -349,8 +352,8 @@ static void put_block(struct deflater *self, struct bits *bits, uint32_t count, 
     struct head head;
     uint32_t fixed, dynamic;
     self->literals[END_OF_BLOCK] = 1;
-    make_codes(&self->literal, self->literals, LITERALS, LONGEST_CODE);
-    make_codes(&self->distance, self->distances, DISTANCES, LONGEST_CODE);
+    make_codes(&self->literal, self->literals, LITERALS, LONGEST_LITERAL);
+    make_codes(&self->distance, self->distances, DISTANCES, LONGEST_DISTANCE);
     make_head(&head, &self->literal, &self->distance);
     fixed = cost(self->literals, LITERALS, &fixed_literal) + cost(self->distances, DISTANCES, &fixed_distance);
     dynamic = cost(self->literals, LITERALS, &self->literal) + cost(self->distances, DISTANCES, &self->distance);
