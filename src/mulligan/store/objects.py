@@ -97,9 +97,8 @@ class ObjectStore:
         def use(pack: Pack, offset: int) -> tuple[bytes, bytes | int]:
             beginning = pack.first_bytes(offset)
             header = parse_header(beginning)
-            if header.type == _BLOB and header.size <= min(
-                most, _LARGE
-            ):  # almost always: the shortest way to its bytes
+            # Almost always so, and this is the shortest way to its bytes.
+            if header.type == _BLOB and header.size <= min(most, _LARGE):
                 data = pack.content(offset, beginning=beginning, header=header)[1]
                 if hash_of(BLOB, data) != oid:
                     raise Damaged(_WRONG_BYTES)

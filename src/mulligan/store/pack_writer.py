@@ -89,7 +89,7 @@ class PlacedPacks:
         self.written: list[tuple[bytes, bytes]] = []
         self.bytes = 0
         # Of the last small pack that was written here, the index and the size of the pack: nobody need read it back.
-        self.indexes: dict[bytes, tuple[bytes, int]] = {}
+        self.indexes: Indexes = {}
 
     def write(
         self,
@@ -102,7 +102,7 @@ class PlacedPacks:
         """Writes a pack of about that size, its index and what is to be `beside` them to tmp/, durably; returns the pack's name to be."""
         stem = _temporary_stem()
         digest = sha1(of=size)
-        written = 0
+        written, index = 0, b""
 
         def hashed() -> Iterator[bytes]:
             nonlocal written
@@ -114,31 +114,16 @@ class PlacedPacks:
             written += TRAILER_SIZE
 
         def indexed() -> Iterator[bytes]:
-            nonlocal written
+            nonlocal index
             index = encode_index(rows, digest.digest())
             yield index
-            written += len(index)
 
         with self.root.child(b"tmp") as tmp:
             files = [(stem + b".pack", hashed(), "a pack"), (stem + b".idx", indexed(), "the index of a pack"), *beside]
             write_all_synced(tmp, files)
-        return self._register(stem, digest.digest(), written)
-
-    def write_buffer(self, buffer: PackBuffer, beside: Iterable[NewFile] = ()) -> None:
-        """Does the same for records in memory."""
-        if buffer.size > _CHUNK:
-            self.write(buffer.rows, buffer.chunks(), size=buffer.size, beside=beside)
-            return
-        stem, body = _temporary_stem(), b"".join(buffer.chunks())
-        checksum = sha1(body, of=buffer.size).digest()
-        index = encode_index(buffer.rows, checksum)
-        pack, name = body + checksum, stem + b".pack"
-        with self.root.child(b"tmp") as tmp:
-            write_all_synced(
-                tmp, [(name, (pack,), "a pack"), (stem + b".idx", (index,), "the index of a pack"), *beside]
-            )
-        registered = self._register(stem, checksum, len(pack) + len(index))
-        self.indexes = {registered: (index, len(pack))}
+        name = self._register(stem, digest.digest(), written + len(index))
+        self.indexes = {name: (index, written)} if written <= _CHUNK else {}
+        return name
 
     def _register(self, stem: bytes, checksum: bytes, size: int) -> bytes:
         name = b"pack-" + checksum.hex().encode()
@@ -387,7 +372,8 @@ class PackWriter:
 
     def _flush(self, beside: Iterable[NewFile] = ()) -> None:
         if self._buffer.rows:
-            self._placed.write_buffer(self._buffer, beside)
+            buffer = self._buffer
+            self._placed.write(buffer.rows, buffer.chunks(), size=buffer.size, beside=beside)
             self._flushed.update(self._offsets)
             self._reset()
 

@@ -13,20 +13,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from mulligan.errors import StoreDamaged, StoreError
-from mulligan.model.typed import TYPE_CHECKING, Any
+from mulligan.model.typed import Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
 from mulligan.timeline.schema import STATEMENTS, TABLES
 from mulligan.timeline.seals import COLUMNS, seal, sealing
-from mulligan.timeline.sqlerrors import broken_row, disk_full, translated
-
-if TYPE_CHECKING:
-    import sqlite3
-else:
-    try:
-        import _sqlite3 as sqlite3  # all that is used here; the rest is about dates, and loads what knows them
-    except ImportError:
-        import sqlite3
+from mulligan.timeline.sqlerrors import broken_row, disk_full, sqlite3, translated
 
 NAME = "timeline.db"
 FORMAT = 1

@@ -1,4 +1,4 @@
-"""What SQLite says when something is wrong, in our words."""
+"""SQLite as the timeline uses it, and what it says when something is wrong, in our words."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     import sqlite3
 else:
     try:
-        import _sqlite3 as sqlite3
+        import _sqlite3 as sqlite3  # all that is used here; the rest is about dates, and loads what knows them
     except ImportError:
         import sqlite3
+
+__all__ = ["broken_row", "disk_full", "sqlite3", "translated"]
 
 # Not the file's fault: a store that may not be written, a process that may open no more files.
 _REFUSED = frozenset({sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM})

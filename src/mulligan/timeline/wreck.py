@@ -11,17 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import count, islice
 
-from mulligan.model.typed import TYPE_CHECKING, Any
+from mulligan.model.typed import Any
 from mulligan.timeline.database import LONGEST, STEPS, STEPS_PER_PAGE, connect, exactly
 from mulligan.timeline.seals import COLUMNS, seal
-
-if TYPE_CHECKING:
-    import sqlite3
-else:
-    try:
-        import _sqlite3 as sqlite3
-    except ImportError:
-        import sqlite3
+from mulligan.timeline.sqlerrors import sqlite3
 
 _MOST_ROWS = 4_000_000
 
