@@ -118,6 +118,7 @@ class Scan:
         self.modes = bytes(20)
         self.defaults = defaults
         self.cache = cache
+        self.is_adopted = False  # whether what is remembered is what git's index says, and no checkpoint's
         self.objects: dict[bytes, tuple[bytes, bytes]] = {}
         self.records: dict[bytes, Record] = {}
         # No directory is in both.

@@ -24,12 +24,14 @@ from mulligan.store.pack_index import ROW_SIZE, encode_index
 from mulligan.store.packfile import (
     HEADER_SIZE,
     LEVEL,
+    OFS_DELTA,
     PACK_LIMIT,
     SIGNATURE,
     TRAILER_SIZE,
     TYPE_OF_KIND,
     crc32,
     deflate,
+    encode_distance,
     encode_header,
     engine,
 )
@@ -295,6 +297,18 @@ class PackWriter:
             if oid not in self._offsets and not self._known(oid):
                 self._append(oid, record, crc)
 
+    def add_delta(self, oid: bytes, base: bytes, size: int, deflated: bytes) -> bool:
+        """Adds an object as a deflated delta of `size` bytes; returns False where its base does not wait for the same pack."""
+        if oid in self._offsets or self._known(oid):
+            return True
+        buffer, there = self._buffer, self._offsets.get(base)
+        # Room for the record and its header: a full pack would be written, and the base with it.
+        if there is None or buffer.size + len(deflated) + 64 > PACK_LIMIT - TRAILER_SIZE or len(buffer.rows) >= MOST_ROWS:
+            return False
+        distance = encode_distance(buffer.size - there)
+        self._append(oid, encode_header(OFS_DELTA, size) + distance + deflated)
+        return True
+
     def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
         """Adds a large blob as it comes and returns its id; ValueError, and nothing remains, if its size is not `size`."""
         if size >= _STREAM_LEAST:
@@ -335,12 +349,13 @@ class PackWriter:
         self._flush()
         return self._placed.written, self._placed.bytes, list(self.relied)
 
-    def take_over(self, share: Share) -> None:
-        """Makes what a forked process handed over part of this writer."""
+    def take_over(self, share: Share, held: Iterable[bytes] = ()) -> None:
+        """Makes what a forked process handed over part of this writer; what it is known to hold is not added again."""
         written, size, relied = share
         self._placed.written += written
         self._placed.bytes += size
         self.relied.update(relied)
+        self._flushed.update(held)
 
     def drop_share(self, process: int) -> None:
         """Removes what a forked process wrote that never handed it over."""
