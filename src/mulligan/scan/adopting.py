@@ -39,7 +39,7 @@ from mulligan.scan.git.records import ANY_SIZE, take_records
 from mulligan.scan.git.repository import Repository
 from mulligan.scan.glance import depth_first
 from mulligan.scan.ignore import Rules
-from mulligan.scan.reading import Sink, ignores_in
+from mulligan.scan.reading import HashOnly, Sink, Unreadable, capture, fields, ignores_in
 from mulligan.scan.record import STAT, Record, can_be_remembered, mode_at, modes_in, unproven, without_proof
 from mulligan.scan.result import Defaults
 from mulligan.scan.scope import IGNORE_FILE, TRACKED, Scope
@@ -56,6 +56,9 @@ _SAMPLE = 64
 _SNIFFED = 4096
 # A file that is nothing but a token is seldom longer, and so it is looked at, whatever its name.
 _TINY = 256
+# How many files are read to see whether git is right about them, and how long they may be.
+_TRIED = 200
+_LONGEST_TRIED = 1 << 20
 _LOW = 0xFFFFFFFF
 _JOURNALS = (b"-wal", b"-shm", b"-journal")
 
@@ -92,11 +95,13 @@ def adopt(ground: Ground, sink: Sink) -> Adopted | None:
         with _Taking(ground.repo, known.wanted, sink) as taking:
             making = _Making(ground, known)
             making.run()
-            taken = taking.end()
+            taken = taking.end(making.harmless)
+        refused = (known.wanted.keys() | making.harmless.keys() | known.torn) - taken
+        making.try_some(refused)
     except _Declined:
         return None
     cache = Cache()
-    cache.suppose(making.packed(known.wanted.keys() - taken))
+    cache.suppose(making.packed(refused))
     return Adopted(cache, making.objects)
 
 
@@ -106,7 +111,7 @@ def adopt(ground: Ground, sink: Sink) -> Adopted | None:
 class _Folder:
     """What the index says of a directory: names with the stat fields to be expected and ids, and which of them are to be looked at."""
 
-    __slots__ = ("dirs", "names", "oids", "stats", "unclear")
+    __slots__ = ("dirs", "has_large", "names", "oids", "stats", "unclear")
 
     def __init__(self) -> None:
         self.names: list[bytes] = []
@@ -114,10 +119,11 @@ class _Folder:
         self.oids: list[bytes] = []
         self.unclear: list[int] = []
         self.dirs: list[bytes] = []
+        self.has_large = False  # whether something in it is larger than what is captured
 
 
 class _Known:
-    """The index by directories, and the objects that are wanted, with their sizes."""
+    """The index by directories, and the objects, with their sizes, of files that are no secrets by any rule: those are wanted."""
 
     def __init__(self, ground: Ground, index: Index, written: int) -> None:
         self.folders = {b"": _Folder()}
@@ -130,6 +136,7 @@ class _Known:
             raise _Declined
         rows = list(_ENTRY.iter_unpack(joined))
         self._guess(ground.root, paths, rows, len(prefix))
+        self._largest = ground.scope.max_file_size
         self._sort(paths, rows, len(prefix), written - _MARGIN)
         self._want_trees(index.cache_tree, prefix)
 
@@ -141,7 +148,7 @@ class _Known:
             try:
                 st = os.stat(path[skip:], dir_fd=root.fd, follow_symlinks=False)
             except OSError:
-                continue
+                continue  # gone: the walk will see
             seen += 1
             if row[6] in modes and stat.S_ISREG(st.st_mode):
                 modes[row[6]][st.st_mode] += 1
@@ -149,32 +156,33 @@ class _Known:
                 same += (st.st_ino & _LOW, st.st_ctime_ns) == (row[5], row[0] * _SECOND + row[1])
         if same * 2 < seen or not same:
             raise _Declined  # an index of other files: nothing would be proven
-        self._modes = {
-            mode: next(iter(count.most_common(1)), (mode, 0))[0] for mode, count in modes.items()
-        }
+        self._modes = {mode: next(iter(count.most_common(1)), (mode, 0))[0] for mode, count in modes.items()}
         self._upper = upper.most_common(1)[0][0]
 
     def _sort(self, paths: list[bytes], rows: list[tuple[Any, ...]], skip: int, latest: int) -> None:
         folders, wanted, pack, modes, upper = self.folders, self.wanted, STAT.pack, self._modes, self._upper
-        torn: set[bytes] = set()
+        torn, largest = set[bytes](), self._largest
         for path, (ctime, cns, mtime, mns, _, ino, mode, _, _, size, oid, _) in zip(paths, rows, strict=True):
             above, _, name = (path[skip:] if skip else path).rpartition(b"/")
             folder = folders.get(above) or self._folder(above)
             changed, written, full = ctime * _SECOND + cns, mtime * _SECOND + mns, modes.get(mode)
-            if full is None:
-                if not stat.S_ISLNK(mode):
-                    continue  # a submodule
-                fields = unproven(mode | 0o777)
-            elif cns and changed < latest and written < latest:
-                fields = pack(upper | ino, full, size, written, changed)
-                if wanted.setdefault(oid, size) != size:
-                    torn.add(oid)
-            else:
-                fields = unproven(full)
-            if size <= _TINY or not is_plain_name(name):
+            if full and cns and changed < latest and written < latest:
+                proof = pack(upper | ino, full, size, written, changed)
+            elif full or stat.S_ISLNK(mode):
                 folder.unclear.append(len(folder.names))
+                folder.names.append(name)
+                folder.stats.append(unproven(full or mode | 0o777))
+                folder.oids.append(oid)
+                continue
+            else:
+                continue  # a submodule
+            if size <= _TINY or size > largest or not is_plain_name(name):
+                folder.unclear.append(len(folder.names))
+                folder.has_large |= size > largest
+            elif wanted.setdefault(oid, size) != size:
+                torn.add(oid)
             folder.names.append(name)
-            folder.stats.append(fields)
+            folder.stats.append(proof)
             folder.oids.append(oid)
         for oid in torn:
             del wanted[oid]  # two sizes for one object: one of them is a lie
@@ -230,21 +238,23 @@ class _Taking:
                 self._sink.drop_share(process)
         self._packs.close()
 
-    def end(self) -> set[bytes]:
-        """Waits, and returns what was copied."""
+    def end(self, more: dict[bytes, int]) -> set[bytes]:
+        """Copies some more, waits, and returns what was copied."""
         if self._twin is None:
-            return take_records(self._packs, self._wanted, self._sink)
+            return take_records(self._packs, more | self._wanted, self._sink)
         from marshal import loads
 
+        late = {oid: size for oid, size in more.items() if oid not in self._wanted}
+        found = take_records(self._packs, late, self._sink) if late else set()
         answer = self._twin.answer()
         if answer is None:
-            return set()
+            return found
         # The bytes come from a fork of this very process over a pipe that nobody else holds.
         share, refused = loads(answer)  # noqa: S302
         taken = self._wanted.keys() - {refused[at : at + 20] for at in range(0, len(refused), 20)}
         self._sink.take_over(share, taken)
         self._done = True
-        return taken
+        return taken | found
 
     def _part(self, numbers: Iterable[int]) -> bytes:
         from marshal import dumps
@@ -271,6 +281,7 @@ class _Making:
         # Without patterns of the user's own and ignore rules, a plain name is in scope.
         self._is_simple = ground.scope.is_simple
         self.objects: Objects = {}
+        self.harmless: dict[bytes, int] = {}  # objects, with their sizes, of files that were looked at
 
     def run(self) -> None:
         """Lists every directory and makes its record."""
@@ -280,9 +291,24 @@ class _Making:
         for path in reversed(order):
             self._seal(path, self._records[path])
 
+    def try_some(self, refused: set[bytes]) -> None:
+        """Reads a few files after all, nobody knows which: where git is wrong about one of them, it is believed in nothing."""
+        folders = [(path, folder) for path, folder in self._known.folders.items() if folder.names]
+        for _ in range(_TRIED):
+            path, folder = folders[int.from_bytes(os.urandom(4), "little") % len(folders)]
+            at = int.from_bytes(os.urandom(4), "little") % len(folder.names)
+            try:
+                with self._root.descend(path) as directory:
+                    st = directory.stat(folder.names[at])
+                    if STAT.unpack(folder.stats[at]) == fields(st) and st.st_size <= _LONGEST_TRIED:
+                        found, seen = capture(directory, folder.names[at], st, HashOnly(), check_secrets=False)
+                        if seen == fields(st) and found != folder.oids[at] and folder.oids[at] not in refused:
+                            raise _Declined
+            except (OSError, Unreadable):
+                continue  # it came or went: the walk will see
+
     def packed(self, refused: set[bytes]) -> Iterable[tuple[bytes, bytes]]:
         """Yields the records as they are remembered; what was not copied is not proven."""
-        refused |= self._known.torn
         for path, record in self._records.items():
             folder = self._known.folders[path]
             if refused and not refused.isdisjoint(folder.oids):
@@ -341,40 +367,41 @@ class _Making:
             unclear, dirs = folder.unclear, [name for name in record.dirs if not self._scope.is_plain_directory(name)]
         else:
             unclear, dirs = list(range(len(folder.names))), record.dirs
-        for at in unclear:
-            self._rule(join(path, folder.names[at]), folder.names[at], record, rules, is_dir=False)
+        captured = {at for at in unclear if self._rule(path, folder.names[at], record, rules, is_dir=False)}
         for name in dirs:
-            self._rule(join(path, name), name, record, rules, is_dir=True)
+            self._rule(path, name, record, rules, is_dir=True)
         for at in folder.unclear:
-            if not self._is_harmless(path, fd, folder.names[at], folder.stats[at]):
+            if at not in captured or not self._is_harmless(path, fd, folder, at):
                 folder.stats[at] = unproven(mode_at(folder.stats[at], 0))
-        largest = self._scope.max_file_size
-        if any([size > largest for _, _, size, _, _ in STAT.iter_unpack(b"".join(folder.stats))]):
+        if folder.has_large:
             record.trusted = False
 
-    def _rule(self, path: bytes, name: bytes, record: Record, rules: Rules, *, is_dir: bool) -> None:
-        decision = self._scope.decide(path, name, rules, is_dir=is_dir)
+    def _rule(self, above: bytes, name: bytes, record: Record, rules: Rules, *, is_dir: bool) -> bool:
+        decision = self._scope.decide(join(above, name), name, rules, is_dir=is_dir)
         record.leans |= decision is TRACKED
         # A database that has its journal beside it is for the walk, too.
         if decision[0] or name.endswith(_JOURNALS):
             record.trusted = False
+        return not decision[0]
 
-    def _is_harmless(self, path: bytes, fd: int, name: bytes, fields: bytes) -> bool:
+    def _is_harmless(self, path: bytes, fd: int, folder: _Folder, at: int) -> bool:
         """Looks at how a file begins, and returns whether it is the file that was expected and no secret."""
+        name, oid, expected = folder.names[at], folder.oids[at], STAT.unpack(folder.stats[at])
+        size = expected[2]
         try:
             opened = seam.calls.open(name, READ_FLAGS, dir_fd=fd)
         except OSError:
             return False
         try:
-            st = os.fstat(opened)
-            found = (st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
-            if found != STAT.unpack(fields):
+            if fields(os.fstat(opened)) != expected:
                 return False
-            return self._scope.included(join(path, name)) or not secret_content(os.pread(opened, _SNIFFED, 0))
+            if not self._scope.included(join(path, name)) and secret_content(os.pread(opened, _SNIFFED, 0)):
+                return False
         except OSError:
             return False
         finally:
             seam.calls.close(opened)
+        return bool(self._known.wanted.get(oid, size) == size == self.harmless.setdefault(oid, size))
 
     def _seal(self, path: bytes, record: Record) -> None:
         modes = modes_in(record.stats)

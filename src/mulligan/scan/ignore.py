@@ -295,7 +295,7 @@ class Rules:
     @property
     def are_empty(self) -> bool:
         """Whether there is no pattern that could match anything: files of comments, or none at all."""
-        return all([layer.compiled().is_empty for layer in self._layers])
+        return all(layer.compiled().is_empty for layer in self._layers)
 
     @property
     def unread(self) -> tuple[bytes, ...]:

@@ -181,7 +181,9 @@ class Observer:
                 adopted = None
                 if repo is not None and sink is not None and not (len(cache) or guests or held) and base is not None:
                     adopted = self._adopted(root, repo, scope, defaults, sink)
-                scanner = self._scanner(root, scope, adopted.cache if adopted else cache, defaults, options, guests=guests)
+                scanner = self._scanner(
+                    root, scope, adopted.cache if adopted else cache, defaults, options, guests=guests
+                )
                 scan = _run(scanner, self._settings.workspace)
                 if adopted is not None:
                     scan.objects.update(adopted.objects)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from mulligan.model.checkpoint import MOVING, SECRET, UNREADABLE
 from mulligan.model.digests import sha1
@@ -60,7 +60,10 @@ class Sink(Protocol):
     def hand_over(self) -> Any:
         """In a forked process: returns what its maker needs to take the share over."""
 
-    def add_delta(self, oid: bytes, base: bytes, size: int, deflated: bytes) -> bool:
+    def add_run(self, data: bytes, rows: Sequence[tuple[bytes, int, int]]) -> None:
+        """Takes finished records that stand one behind the other: id, CRC-32 and place of each."""
+
+    def add_delta(self, oid: bytes, base: bytes, size: int, deflated: bytes, /) -> bool:
         """Takes an object as a deflated delta of `size` bytes of another; False where that does not stand in the same pack."""
 
     def take_over(self, share: Any, held: Iterable[bytes] = ()) -> None:
@@ -97,7 +100,10 @@ class HashOnly:
     def hand_over(self) -> None:
         """Hands over nothing."""
 
-    def add_delta(self, oid: bytes, base: bytes, size: int, deflated: bytes) -> bool:
+    def add_run(self, data: bytes, rows: Sequence[tuple[bytes, int, int]]) -> None:
+        """Forgets the records."""
+
+    def add_delta(self, *_: object) -> bool:
         """Takes nothing."""
         return False
 

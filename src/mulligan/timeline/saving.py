@@ -73,7 +73,7 @@ def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change
 def paths_since(base: Entry | None, scan: Scan, source: Source) -> list[bytes]:
     """Returns the paths of `changes_since`; a first checkpoint may have millions, of which nothing else is kept."""
     if base is None:
-        return sorted(path for path, _, _ in scan.captured())
+        return scan.paths()
     return [change.path for change in changes_since(base, scan, source)]
 
 

@@ -27,7 +27,8 @@ from mulligan.scan.git.repository import Repository
 ATTRIBUTES = b".gitattributes"
 _LIMIT = 1 << 20
 # Attributes under which an object may be other bytes of the same length.
-_REWRITES = re.compile(rb"(?:^|\s)[-!]?(?:filter|working-tree-encoding)(?:[=\s]|$)")
+_REWRITES = re.compile(rb"(?:^|\s)[-!]?(?:filter|working-tree-encoding)(?:[=\s]|$)", re.MULTILINE)
+_COMMENT = re.compile(rb"^[ \t]*#.*$", re.MULTILINE)
 # Where git looks for what holds for everybody, depending on who built it.
 _SYSTEM = ("/etc", "/usr/etc", "/usr/local/etc", "/opt/homebrew/etc")
 # Settings that say where else attributes stand, which fields of a file count, or that this is not the usual kind of repository.
@@ -53,7 +54,9 @@ def is_odd(index: Index) -> bool:
 
 def may_rewrite(attributes: bytes | None) -> bool:
     """Returns whether attributes name something that turns bytes into others; those that cannot be read may."""
-    return attributes is None or len(attributes) > _LIMIT or _REWRITES.search(attributes) is not None
+    if attributes is None or len(attributes) > _LIMIT:
+        return True
+    return _REWRITES.search(_COMMENT.sub(b"", attributes)) is not None
 
 
 def attributes_in(directory: Directory) -> bytes | None:

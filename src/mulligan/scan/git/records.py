@@ -17,7 +17,8 @@ import os
 import sys
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from mulligan.model.digests import sha1
 from mulligan.model.typed import NamedTuple, Protocol
@@ -34,31 +35,29 @@ _FIRST = 8 + 1024
 _TRAILER = 20
 _HEAD = 12
 # How much is read at once, and the longest record that is taken: what is longer is streamed by whoever reads the file.
-_SEGMENT = 1 << 20
+_RUN = 1 << 20
 _LONGEST = 8 << 20
 _TREE, _BLOB, _OFS_DELTA = 2, 3, 6
 # Two sizes are what a delta begins with.
 _DELTA_SIZES = 20
 # Git makes no longer chains of its own accord.
 _DEEPEST = 50
+_REMEMBERED = 1 << 16
 
 
-class Row(NamedTuple):
-    """A record: where it begins, its object's id, its CRC-32, and where it ends."""
-
-    offset: int
-    oid: bytes
-    crc: int
-    end: int
+Row = tuple[int, bytes, int, int]  # of a record: where it begins, its object's id, its CRC-32, where it ends
+_Known = dict[
+    int, tuple[bytes, int, int]
+]  # by the offset of what was taken: its id, its kind, how many deltas deep it is
 
 
 class Taker(Protocol):
     """Who takes records in."""
 
-    def add_records(self, taken: Iterable[tuple[bytes, bytes, int, bytes]]) -> None:
-        """Takes whole objects as records; see `scan.reading.Sink`."""
+    def add_run(self, data: bytes, rows: Sequence[tuple[bytes, int, int]]) -> None:
+        """Takes records that stand one behind the other, each with its id, its CRC-32 and its place among the bytes."""
 
-    def add_delta(self, oid: bytes, base: bytes, size: int, deflated: bytes) -> bool:
+    def add_delta(self, oid: bytes, base: bytes, size: int, deflated: bytes, /) -> bool:
         """Takes an object as a delta, of so many bytes, of another; False where that is not at hand."""
 
 
@@ -101,7 +100,7 @@ def _opened(index: int, fd: int) -> _Pack:
     offsets_at, large_at = crcs_at + 4 * count, crcs_at + 8 * count
     if large_at > end or (end - large_at) % 8:
         raise _Bad("index")
-    if sha1(memoryview(data)[:-_TRAILER], of=len(data)).digest() != data[-_TRAILER:]:
+    if sha1(data[:-_TRAILER], of=len(data)).digest() != data[-_TRAILER:]:
         raise _Bad("the index's checksum")
     head, trailer = os.pread(fd, _HEAD, 0), os.pread(fd, _TRAILER, size - _TRAILER) if size > _TRAILER + _HEAD else b""
     if head != b"PACK\0\0\0\2" + count.to_bytes(4, "big") or trailer != data[end : end + _TRAILER]:
@@ -124,56 +123,93 @@ def _numbers(code: str, data: bytes) -> array[int]:
 
 
 def _take_from(pack: _Pack, wanted: Mapping[bytes, int], taken: set[bytes], taker: Taker) -> None:
-    known: dict[int, tuple[bytes, int, int]] = {}  # id, kind and depth of what was taken from this pack, by its offset there
-    for data, begin, rows in _segments(pack, wanted, taken):
-        whole: list[tuple[bytes, bytes, int, bytes]] = []
-        for offset, oid, crc, end in rows:
-            record = data[offset - begin : end - begin]
-            if zlib.crc32(record) != crc:
-                continue
-            try:
-                (kind, size, at), depth = _header(record), 0
-                if kind == _OFS_DELTA:
-                    # Its base must be there before it.
-                    taker.add_records(whole)
-                    whole = []
-                    kind, depth = _take_delta(record, at, Row(offset, oid, crc, end), wanted[oid], known, taker)
-                elif (kind, size) == (_BLOB, wanted[oid]) or (kind == _TREE and wanted[oid] == ANY_SIZE):
-                    whole.append((oid, record, crc, b""))
-                else:
-                    continue
-            except IndexError:
-                continue  # cut short
-            if kind:
-                taken.add(oid)
-                known[offset] = oid, kind, depth
-        taker.add_records(whole)
+    known: _Known = {}
+    for begin, rows in _runs(pack, wanted, taken):
+        data: bytes = seam.calls.pread(pack.fd, rows[-1][3] - begin, begin)
+        if len(data) != rows[-1][3] - begin:
+            raise _Bad("cut short")
+        if _are_whole(data, begin, rows, wanted):
+            taker.add_run(data, [(oid, crc, offset - begin) for offset, oid, crc, _ in rows])
+            taken.update([row[1] for row in rows])
+            known.update([(offset, (oid, _BLOB if wanted[oid] >= 0 else _TREE, 0)) for offset, oid, _, _ in rows])
+        else:
+            _take_each(data, begin, rows, wanted, known, taker)
+            taken.update([row[1] for row in rows if row[0] in known])
 
 
-def _segments(
-    pack: _Pack, wanted: Mapping[bytes, int], taken: set[bytes]
-) -> Iterator[tuple[bytes, int, list[Row]]]:
-    """Yields bytes of a pack, where they begin, and the wanted records in them, in the order of the pack."""
-    everything = sorted(zip(pack.offsets, pack.oids, pack.crcs, strict=True))
-    ends = [row[0] for row in everything[1:]] + [pack.size - _TRAILER]
-    rows: list[Row] = []
-    for (offset, oid, crc), end in zip(everything, ends, strict=True):
+def _runs(pack: _Pack, wanted: Mapping[bytes, int], taken: set[bytes]) -> Iterator[tuple[int, list[Row]]]:
+    """Yields rows of wanted records that stand one behind the other, and where they begin."""
+    bits = len(pack.oids).bit_length()
+    # Numbers are sorted in a fourth of the time that it takes to sort tuples.
+    order = sorted([offset << bits | at for at, offset in enumerate(pack.offsets)])
+    order.append(pack.size - _TRAILER << bits)
+    mask, oids, crcs, rows, last = (1 << bits) - 1, pack.oids, pack.crcs, list[Row](), 0
+    for number, after in pairwise(order):
+        at, offset, end = number & mask, number >> bits, after >> bits
+        oid = oids[at]
         if oid not in wanted or oid in taken or not _HEAD <= offset < end <= offset + _LONGEST:
             continue
-        if rows and (offset != rows[-1].end or end - rows[0].offset > _SEGMENT):
-            yield _read(pack, rows), rows[0].offset, rows
+        if rows and (offset != last or end - rows[0][0] > _RUN):
+            yield rows[0][0], rows
             rows = []
-        rows.append(Row(offset, oid, crc, end))
+        rows.append((offset, oid, crcs[at], end))
+        last = end
     if rows:
-        yield _read(pack, rows), rows[0].offset, rows
+        yield rows[0][0], rows
 
 
-def _read(pack: _Pack, rows: list[Row]) -> bytes:
-    begin, end = rows[0].offset, rows[-1].end
-    data: bytes = seam.calls.pread(pack.fd, end - begin, begin)
-    if len(data) != end - begin:
-        raise _Bad("cut short")
-    return data
+def _are_whole(data: bytes, begin: int, rows: list[Row], wanted: Mapping[bytes, int]) -> bool:
+    """Returns whether all records are right, and whole objects of the wanted sizes."""
+    view, headers, crc32 = memoryview(data), _headers, zlib.crc32
+    for offset, oid, crc, end in rows:
+        size, at = wanted[oid], offset - begin
+        if not (data.startswith(headers[size], at) if size >= 0 else data[at] >> 4 & 7 == _TREE):
+            return False
+        if crc32(view[at : end - begin]) != crc:
+            return False
+    return True
+
+
+class _Headers(dict[int, bytes]):
+    """How the record of a whole blob of a size begins."""
+
+    def __missing__(self, size: int) -> bytes:
+        byte, rest, found = _BLOB << 4 | size & 15, size >> 4, bytearray()
+        while rest:
+            found.append(byte | 0x80)
+            byte, rest = rest & 0x7F, rest >> 7
+        found.append(byte)
+        header = bytes(found)
+        if len(self) < _REMEMBERED:
+            self[size] = header
+        return header
+
+
+_headers = _Headers()
+
+
+def _take_each(
+    data: bytes, begin: int, rows: list[Row], wanted: Mapping[bytes, int], known: _Known, taker: Taker
+) -> None:
+    """Takes what is right of some records, deltas among them."""
+    for row in rows:
+        offset, oid, crc, end = row
+        record, size = data[offset - begin : end - begin], wanted[oid]
+        if zlib.crc32(record) != crc:
+            continue
+        try:
+            kind, said, at = _header(record)
+            if kind == _OFS_DELTA:
+                kind, depth = _take_delta(record, at, row, size, known, taker)
+            elif (kind, said) == (_BLOB, size) or (kind, size) == (_TREE, ANY_SIZE):
+                taker.add_run(record, [(oid, crc, 0)])
+                depth = 0
+            else:
+                continue
+        except IndexError:
+            continue  # cut short
+        if kind:
+            known[offset] = oid, kind, depth
 
 
 def _header(record: bytes) -> tuple[int, int, int]:
@@ -187,16 +223,14 @@ def _header(record: bytes) -> tuple[int, int, int]:
     return kind, size, at
 
 
-def _take_delta(
-    record: bytes, at: int, row: Row, size: int, known: Mapping[int, tuple[bytes, int, int]], taker: Taker
-) -> tuple[int, int]:
+def _take_delta(record: bytes, at: int, row: Row, size: int, known: _Known, taker: Taker) -> tuple[int, int]:
     """Hands on a delta whose base was taken; returns the kind of its object and its depth, 0 where it is not taken."""
     byte = record[at]
     distance, at = byte & 0x7F, at + 1
     while byte & 0x80:
         byte = record[at]
         distance, at = (distance + 1) << 7 | byte & 0x7F, at + 1
-    base, kind, depth = known.get(row.offset - distance, (b"", 0, 0))
+    base, kind, depth = known.get(row[0] - distance, (b"", 0, 0))
     try:
         begun = zlib.decompressobj().decompress(record[at : at + 256], _DELTA_SIZES)
     except zlib.error:
@@ -204,7 +238,7 @@ def _take_delta(
     _, middle = _varint(begun, 0)
     made, _ = _varint(begun, middle)
     right = (kind, made) == (_BLOB, size) or (kind, size) == (_TREE, ANY_SIZE)
-    if not right or depth >= _DEEPEST or not taker.add_delta(row.oid, base, _header(record)[1], record[at:]):
+    if not right or depth >= _DEEPEST or not taker.add_delta(row[1], base, _header(record)[1], record[at:]):
         return 0, 0
     return kind, depth + 1
 
