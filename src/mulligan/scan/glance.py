@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from mulligan.model.paths import join
 from mulligan.model.typed import TYPE_CHECKING
@@ -39,7 +39,7 @@ Seen = dict[bytes, tuple[int, int, int]]
 class Glance:
     """What was found by one glance."""
 
-    def __init__(self, begun: Glancing, *, index_changed: bool) -> None:
+    def __init__(self, begun: Glancing | Looked, *, index_changed: bool) -> None:
         self._cache = begun.cache
         self._order = order = begun.order
         self._looking = begun.looking
@@ -118,15 +118,19 @@ def load(place: str) -> Library | None:
     return found(place)
 
 
-def begin(root: int, cache: Cache, compiled: str = "") -> Glancing | None:
-    """Begins to look at everything that is remembered; None where nothing is, or it may not be trusted as it stands."""
-    return Glancing(root, cache, compiled) if len(cache) and not cache.is_doubted else None
+def begin(root: int, cache: Cache, compiled: str = "", *, alone: bool = False) -> Glancing | None:
+    """
+    Begins to look at everything that is remembered; None where nothing is, or it may not be trusted as it stands.
+
+    `alone` is without a second process, for who has something else to do for it.
+    """
+    return Glancing(root, cache, compiled, alone=alone) if len(cache) and not cache.is_doubted else None
 
 
 class Glancing:
     """A glance that was begun. It goes on by itself where it can, in a thread of the compiled part or a second process."""
 
-    def __init__(self, root: int, cache: Cache, compiled: str) -> None:
+    def __init__(self, root: int, cache: Cache, compiled: str, *, alone: bool = False) -> None:
         self.cache = cache
         self.order = order = sorted(cache.paths(), key=depth_first)
         self._root = root
@@ -138,7 +142,7 @@ class Glancing:
         )
         library = load(compiled) if len(order) >= _HELP_DIRECTORIES else None
         self.looking = library.look(root, order, [cache.packed(path) for path in order]) if library else None
-        if self.looking is None and len(order) >= _SHARE_DIRECTORIES and can_twin():
+        if self.looking is None and not alone and len(order) >= _SHARE_DIRECTORIES and can_twin():
             self._twin = Twin(-(-len(order) // self._size), self._part)
 
     def answer(self) -> bytes:
@@ -179,6 +183,21 @@ class Glancing:
     def _task(self, number: int) -> bytes:
         paths = self.order[number * self._size : (number + 1) * self._size]
         return bytes(_each(self._root, self.cache, paths, self._device))
+
+
+class Looked:
+    """A glance that is over; of some directories it is known by now that they are not what was remembered."""
+
+    def __init__(self, begun: Glancing, same: bytes, changed: Container[bytes]) -> None:
+        self.cache, self.order, self.looking = begun.cache, begun.order, begun.looking
+        self._same = bytes(was and path not in changed for was, path in zip(same, begun.order, strict=True))
+
+    def answer(self) -> bytes:
+        """Returns 1 for each directory that is as it was, 0 for the others."""
+        return self._same
+
+    def close(self) -> None:
+        """Has nothing to end."""
 
 
 def depth_first(path: bytes) -> bytes:

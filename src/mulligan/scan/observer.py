@@ -181,9 +181,7 @@ class Observer:
                 adopted = None
                 if repo is not None and sink is not None and not (len(cache) or guests or held) and base is not None:
                     adopted = self._adopted(root, repo, scope, defaults, sink)
-                scanner = self._scanner(
-                    root, scope, adopted.cache if adopted else cache, defaults, options, guests=guests
-                )
+                scanner = self._scanner(root, scope, cache, defaults, options, guests=guests, adopted=adopted)
                 scan = _run(scanner, self._settings.workspace)
                 if adopted is not None:
                     scan.objects.update(adopted.objects)
@@ -196,11 +194,22 @@ class Observer:
                     repo.close()
 
     def _scanner(
-        self, root: Directory, scope: Scope, cache: Cache, defaults: Defaults, options: Options, *, guests: bool
+        self,
+        root: Directory,
+        scope: Scope,
+        cache: Cache,
+        defaults: Defaults,
+        options: Options,
+        *,
+        guests: bool,
+        adopted: Adopted | None,
     ) -> Scanner:
+        cache = adopted.cache if adopted is not None else cache
         # What is looked at by name on top is another scope, for one look: what is watched knows nothing of it.
         if self._warm is None or not self._warm.watcher.usable or guests:
-            return Scanner(root, scope, cache, defaults, self._now_ns, options._replace(glance=self._begin_for(cache)))
+            looked = adopted.looked if adopted is not None else None
+            glance = self._begin_for(cache) if looked is None else lambda _: looked
+            return Scanner(root, scope, cache, defaults, self._now_ns, options._replace(glance=glance))
         from mulligan.scan.warm import WarmScanner
 
         return WarmScanner(root, scope, cache, defaults, self._now_ns, options, self._warm)
@@ -215,7 +224,8 @@ class Observer:
         from mulligan.scan.adopting import Ground, adopt
 
         homes = (settings.home, settings.git_home)
-        return adopt(Ground(root, repo, scope, defaults, self._now_ns(), homes), sink)
+        glance = self._warm is None or not self._warm.watcher.usable
+        return adopt(Ground(root, repo, scope, defaults, self._now_ns(), homes, settings.compiled, glance), sink)
 
     def _begin_for(self, cache: Cache) -> Callable[[int], Glancing | None]:
         def begin_glance(root: int) -> Glancing | None:

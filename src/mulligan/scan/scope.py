@@ -109,6 +109,17 @@ class Scope:
         return found
 
     @property
+    def has_excludes(self) -> bool:
+        """Whether the config names patterns of what is not captured."""
+        return bool(self._exclude)
+
+    def leaves_out(self, path: bytes) -> bool:
+        """Returns whether a file is not captured although git tracks it, for a reason other than that it is a secret."""
+        if path.startswith(RECORDS + b"/"):
+            return True
+        return bool(self._exclude) and self._exclude.match(path, is_dir=False) and not self.included(path)
+
+    @property
     def is_simple(self) -> bool:
         """Whether the user's config names no patterns, and the store lies elsewhere: then names and ignore rules decide alone."""
         return not self._include and not self._exclude and self._own is None

@@ -87,7 +87,7 @@ class PackBuffer:
             held.append(part)
             size += len(part)
             if size >= _CHUNK:
-                yield b"".join(held)
+                yield b"".join(held) if len(held) > 1 else part
                 held, size = [], 0
         yield b"".join(held)
 

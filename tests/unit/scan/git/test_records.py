@@ -11,7 +11,7 @@ import pytest
 from adopted import new_repository
 from mulligan.safefs.directory import Directory
 from mulligan.scan.git import records
-from mulligan.scan.git.records import ANY_SIZE, take_records
+from mulligan.scan.git.records import ANY_SIZE, Packs
 from tools import git
 
 
@@ -31,6 +31,15 @@ class Box:
     def add_delta(self, oid, base, size, deflated):
         self.deltas.append((oid, base))
         return True
+
+
+def take_records(directory, wanted, box) -> set[bytes]:
+    """Takes all that is wanted, and returns what was there."""
+    packs, taken = Packs(directory), set()
+    for _ in packs.take(wanted, box, taken):
+        pass
+    packs.close()
+    return taken
 
 
 class Packed:
