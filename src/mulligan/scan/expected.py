@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import struct
+from bisect import bisect_left
 from collections import Counter
 
 from mulligan.model.objects import MODE_EXEC, MODE_FILE
@@ -19,7 +20,7 @@ from mulligan.scan.git.cache_tree import CacheTree
 from mulligan.scan.git.index import Index
 from mulligan.scan.git.records import ANY_SIZE
 from mulligan.scan.record import STAT, unproven
-from mulligan.scan.scope import Scope
+from mulligan.scan.scope import RECORDS, Scope
 from mulligan.scan.secrets import is_plain_name
 
 _ENTRY = struct.Struct(">10I20sH")
@@ -93,7 +94,10 @@ class Expected:
     def _sort(self, paths: list[bytes], joined: bytes, skip: int, scope: Scope, latest: int) -> None:
         # Spelled out: this is done for every file that git tracks.
         folders, wanted, pack, modes, upper = self.folders, self.wanted, STAT.pack, self._modes, self._upper
-        torn, largest, leaves_out = set[bytes](), scope.max_file_size, scope.leaves_out if scope.has_excludes else None
+        torn, largest = set[bytes](), scope.max_file_size
+        records = bisect_left(paths, paths[0][:skip] + RECORDS + b"/")
+        has_records = records < len(paths) and paths[records][skip:].startswith(RECORDS + b"/")
+        leaves_out = scope.leaves_out if scope.has_excludes or has_records else None
         rows: Any = _ENTRY.iter_unpack(joined)
         for path, (ctime, cns, mtime, mns, _, ino, mode, _, _, size, oid, _) in zip(paths, rows, strict=True):
             above, _, name = (path[skip:] if skip else path).rpartition(b"/")

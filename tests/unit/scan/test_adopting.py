@@ -83,6 +83,34 @@ def test_what_was_taken_over_belongs_to_the_store(repo, tmp_path):
         assert not ws.check().problems
 
 
+def test_a_watched_workspace_begins_with_what_git_knows_too(repo, tmp_path):
+    """And goes on from there: the next look is at what was told of."""
+    with mulligan.open(str(repo), store=str(tmp_path / "store")) as ws, ws.watch():
+        looks = adopted.looks_of(ws)
+        ws.save("first")
+        assert looks[0].scan.read == 0
+        put(repo, "src/part1/file1.py", 77)
+        second = ws.save("second")
+        assert second.files_changed == ("src/part1/file1.py",)
+        assert (looks[1].scan.read, looks[1].scan.files) == (1, COUNT)
+        assert not ws.check().problems
+        ws.restore("first")
+    assert not git("status", "--porcelain", cwd=repo)
+
+
+def test_objects_of_files_that_the_user_leaves_out_are_not_taken_over(repo, tmp_path):
+    """Nothing is copied that the checkpoint does not hold."""
+    data = put(repo, "src/left.py", 505).read_bytes()
+    notes = put(repo, ".claude/checkpoints/notes.md", 606).read_bytes()
+    commit(repo, "-f")
+    settle(tmp_path)
+    for number, (exclude, out) in enumerate(((("left.py",), {blob(data), blob(notes)}), ((), {blob(notes)}))):
+        taken, read = adopted.both_ways(repo, tmp_path / str(number), exclude=exclude)
+        assert adopted.said(taken) == adopted.said(read)
+        assert objects_of(taken.store).keys().isdisjoint(out)
+        assert taken.read == 0
+
+
 def test_history_is_not_taken_over(repo, tmp_path):
     """Nothing is copied but what the checkpoint holds."""
     old = put(repo, "src/part0/file0.py", 0, b"a secret of last year " * 40).read_bytes()
