@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from mulligan.model.paths import join, parent_of
 from mulligan.model.typed import NamedTuple
+from mulligan.safefs.boot import booted_at
 from mulligan.safefs.descent import descending
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
@@ -80,7 +81,8 @@ def adopt(ground: Ground, sink: Sink) -> Adopted | None:
             index = believable_index(ground.repo, *ground.homes)
             if index is None or len(index[0].heads) < LEAST:
                 return None
-            expected = Expected(ground.root, ground.repo.prefix, ground.scope, *index)
+            boot = booted_at(ground.started)
+            expected = Expected(ground.root, ground.repo.prefix, ground.scope, *index, boot)
             taking.want(expected)
             making = _Making(ground, expected)
             making.run()

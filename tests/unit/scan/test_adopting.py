@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -205,6 +206,24 @@ def test_what_was_written_as_the_index_was_is_read(repo, tmp_path):
     git("repack", "-a", "-d", "-q", cwd=repo)
     settle(tmp_path)
     assert save(repo, tmp_path / "taken", take=True).read == 1
+
+
+def test_what_changed_shortly_before_the_machine_was_started_is_read(repo, tmp_path, monkeypatch):
+    """After a power cut it may have its times and not its bytes; nobody knows whether there was one."""
+    monkeypatch.setattr(adopting, "booted_at", lambda _: time.time_ns())
+    assert save(repo, tmp_path / "young", take=True).read == COUNT
+    monkeypatch.setattr(adopting, "booted_at", lambda _: time.time_ns() + 2 * 3_600_000_000_000)
+    assert save(repo, tmp_path / "old", take=True).read == 0
+
+
+def test_an_index_from_the_future_proves_nothing(repo, tmp_path):
+    """Its change time is what counts: nobody can set that."""
+    put(repo, "src/part1/file1.py", 77)
+    git("add", "-A", cwd=repo)
+    git("repack", "-a", "-d", "-q", cwd=repo)
+    os.utime(repo / ".git/index", (2e9, 2e9))
+    settle(tmp_path)
+    assert save(repo, tmp_path / "taken", take=True).read <= 1
 
 
 def test_a_loose_object_is_no_help(repo, tmp_path):
