@@ -41,10 +41,10 @@ from mulligan.scan.taking import Doubts, Taking
 from mulligan.scan.trees import Objects, Sealed, seal
 
 # Fewer files are read in the time that this takes.
-LEAST = 64
+LEAST = 500
 _ENTRY_LEAST = 64  # bytes of an entry in the index
-# How many files are read to see whether git is right about them, and how long they may be.
-_TRIED = 200
+# How many files are read to see whether git is right about them: of so many one, but no fewer and no more than these. And how long they may be.
+_TRIED_OF, _TRIED_LEAST, _TRIED_MOST = 50, 40, 200
 _LONGEST_TRIED = 1 << 20
 _IGNORES, _ATTRIBUTES = os.fsdecode(IGNORE_FILE), os.fsdecode(ATTRIBUTES)
 _JOURNALS = (b"-wal", b"-shm", b"-journal")
@@ -142,7 +142,8 @@ class _Making:
     def try_some(self, changed: dict[bytes, Record]) -> None:
         """Reads a few files after all, nobody knows which: where git is wrong about one of them, it is believed in nothing."""
         records = [(path, changed.get(path, record)) for path, record in self._records.items() if record.names]
-        for _ in range(_TRIED):
+        files = sum(len(record.names) for _, record in records)
+        for _ in range(min(_TRIED_MOST, max(_TRIED_LEAST, files // _TRIED_OF))):
             path, record = records[int.from_bytes(os.urandom(4), "little") % len(records)]
             at = int.from_bytes(os.urandom(4), "little") % len(record.names)
             try:

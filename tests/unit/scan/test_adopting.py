@@ -155,7 +155,7 @@ def test_a_delta_against_history_is_read(repo, tmp_path):
 
 def test_two_processes_take_over_what_one_does(repo, tmp_path):
     """A command may fork, a test with threads may not: both make the same checkpoint."""
-    for number in range(400):
+    for number in range(600):
         put(repo, f"src/part{number % 7}/more{number}.py", number)
     commit(repo, "-f")
     settle(tmp_path)
