@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-# Packs of up to so many objects are looked up in one dictionary, larger ones in their own index.
+# Packs of up to so many objects are looked up in one dictionary, larger ones in their own index, one index after the other.
 _SMALL = 512
+# Of packs that were just written here, also larger ones, as long as the dictionary has no more ids than this.
+_OWN = 8192
+_MOST_IDS = 1 << 15
 # So many packs are joined by whoever watches, when he has nothing else to do, and by a save where nobody does.
 MANY_PACKS = 48
 # Descriptors held open; a process may be allowed as few as 64 in all.
@@ -205,7 +208,7 @@ class ObjectStore:
         except (OSError, Damaged):
             return  # what is durable must not fail for want of a listing
         self._packs.update((pack.name, pack) for pack in fresh)
-        self._enter(fresh)
+        self._enter(fresh, _OWN)
         self._complete = self._held
         if used is not None:
             self._disk_bytes = used + sum(pack.size + pack.index.size for pack in fresh)
@@ -286,9 +289,10 @@ class ObjectStore:
         self._enter(fresh)
         self._listed, self._complete, self._disk_bytes = state, True, None
 
-    def _enter(self, packs: Iterable[Pack]) -> None:
+    def _enter(self, packs: Iterable[Pack], most: int = _SMALL) -> None:
         for pack in packs:
-            if pack.index.count <= _SMALL:
+            count = pack.index.count
+            if count <= _SMALL or (count <= most and len(self._small) + count <= _MOST_IDS):
                 self._small.update(dict.fromkeys(pack.index.oids(), pack))
             else:
                 self._large.append(pack)
@@ -335,7 +339,8 @@ class ObjectStore:
         found = [pack for pack in self._large if pack.index.find(oid) >= 0]
         if first is None:
             return found
-        small = (pack for pack in self._packs.values() if pack.index.count <= _SMALL and pack is not first)
+        asked = {id(first), *map(id, self._large)}
+        small = (pack for pack in self._packs.values() if id(pack) not in asked)
         return [first, *found, *(pack for pack in small if pack.index.find(oid) >= 0)]
 
     def _first(self, oid: bytes) -> tuple[Pack, int] | None:

@@ -10,8 +10,10 @@ import pytest
 
 from mulligan.errors import StoreDamaged
 from mulligan.model.objects import BLOB, COMMIT, MODE_FILE, TREE, TreeEntry, encode_tree, object_id
+from mulligan.store import objects
 from mulligan.store.collect import collect, merge_small
 from mulligan.store.objects import ObjectStore
+from mulligan.store.pack_index import PackIndex
 from stores import add_all, add_commit, open_descriptors, opened, pack_files
 
 
@@ -192,6 +194,32 @@ def test_large_and_small_packs_are_searched(tmp_path):
         assert all(store.has(oid) for oid in [*many, *few, commit])
         assert blobs == [store.read(oid, BLOB) for oid in many]
         assert not store.has(b"\0" * 20)
+
+
+def test_what_was_just_written_is_found_without_asking_each_pack(tmp_path, monkeypatch):
+    """Else each save of many files makes the next one slower: it asks of every object in every such pack."""
+    with opened(tmp_path / "store") as store:
+        packs = [add_all(store, [b"%d %d" % (pack, number) for number in range(600)]) for pack in range(3)]
+        with monkeypatch.context() as patch:
+            patch.setattr(PackIndex, "find", lambda *_: pytest.fail("a pack was asked"))
+            assert all(store.has(oid) for pack in packs for oid in pack)
+        assert store.read(packs[0][5], BLOB) == b"0 5"
+        assert [len(store.locations(pack[0])) for pack in packs] == [1, 1, 1]
+        store.close()
+        assert all(store.has(oid) for pack in packs for oid in pack)
+
+
+def test_of_the_packs_that_were_written_here_no_more_than_some_are_held_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(objects, "_MOST_IDS", 1300)
+    with opened(tmp_path / "store") as store:
+        packs = [add_all(store, [b"%d %d" % (pack, number) for number in range(600)]) for pack in range(4)]
+        assert 1200 <= len(store._small) <= 1300
+        assert all(store.has(oid) for pack in packs for oid in pack)
+        with store.writer(anew={packs[0][0]}) as writer:
+            writer.add(BLOB, b"0 0")
+            writer.finish()
+        assert len(store.locations(packs[0][0])) == 2
+        assert len(store.locations(packs[3][0])) == 1
 
 
 def test_merging_under_a_reader_is_harmless(tmp_path):
