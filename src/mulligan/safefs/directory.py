@@ -264,7 +264,8 @@ def append_at(directory: Directory, name: bytes, offset: int, data: bytes) -> No
     """Cuts an existing file at an offset and writes behind it."""
     fd = seam.calls.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory.fd)
     try:
-        seam.calls.ftruncate(fd, offset)
+        if os.fstat(fd).st_size != offset:  # to be cut where it ends takes a file system a transaction, too
+            seam.calls.ftruncate(fd, offset)
         os.lseek(fd, offset, os.SEEK_SET)
         write_all(fd, data)
     finally:
