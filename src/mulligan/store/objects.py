@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-# Packs of up to so many objects are looked up in one dictionary, larger ones in their own index.
+# Packs of up to so many objects are looked up in one dictionary, larger ones in their own index. Who asks for many objects, as a
+# save of a thousand files does, has larger ones in it too, as long as it holds no more than so many ids in all (5 MB).
 _SMALL = 512
+_MANY_ASKED, _MEDIUM, _MOST_IDS = 512, 8192, 32768
 # So many packs are joined by whoever watches, when he has nothing else to do, and by a save where nobody does.
 MANY_PACKS = 48
 # Descriptors held open; a process may be allowed as few as 64 in all.
@@ -56,6 +58,7 @@ class ObjectStore:
         self._packs: dict[bytes, Pack] = {}
         self._small: dict[bytes, Pack] = {}
         self._large: list[Pack] = []
+        self._asked = self._medium = 0
         self._open: OrderedDict[bytes, Pack] = OrderedDict()
         self._trees: OrderedDict[bytes, list[TreeEntry]] = OrderedDict()
         self._listed: tuple[int, ...] | None = None
@@ -288,7 +291,8 @@ class ObjectStore:
 
     def _enter(self, packs: Iterable[Pack]) -> None:
         for pack in packs:
-            if pack.index.count <= _SMALL:
+            count = pack.index.count
+            if count <= _SMALL or (count <= self._medium and len(self._small) + count <= _MOST_IDS):
                 self._small.update(dict.fromkeys(pack.index.oids(), pack))
             else:
                 self._large.append(pack)
@@ -320,9 +324,18 @@ class ObjectStore:
 
     # -- finding --------------------------------------------------------------------------------
 
+    def _expect_many(self) -> None:
+        """Makes it quick to ask for many objects."""
+        self._medium, large, self._large = _MEDIUM, self._large, []
+        self._enter(large)
+
     def _knows(self, oid: bytes) -> bool:
         if oid in self._small:
             return True
+        self._asked += 1
+        if self._asked == _MANY_ASKED:
+            self._expect_many()
+            return self._knows(oid)
         for pack in self._large:  # noqa: SIM110 - asked of every object that is saved: a generator takes as long again
             if pack.index.find(oid) >= 0:
                 return True
@@ -335,7 +348,7 @@ class ObjectStore:
         found = [pack for pack in self._large if pack.index.find(oid) >= 0]
         if first is None:
             return found
-        small = (pack for pack in self._packs.values() if pack.index.count <= _SMALL and pack is not first)
+        small = (pack for pack in self._packs.values() if pack not in self._large and pack is not first)
         return [first, *found, *(pack for pack in small if pack.index.find(oid) >= 0)]
 
     def _first(self, oid: bytes) -> tuple[Pack, int] | None:
@@ -343,10 +356,15 @@ class ObjectStore:
         found = self._small.get(oid)
         if found is not None:
             return found, found.index.find(oid)
+        self._asked += len(self._large) > 1
+        if self._asked == _MANY_ASKED:
+            self._expect_many()
+            return self._first(oid)
         for at, pack in enumerate(self._large):
             if (position := pack.index.find(oid)) >= 0:
                 # Neighbours are asked for together: the pack that had this one probably has the next.
-                self._large[at], self._large[0] = self._large[0], pack
+                if at:
+                    self._large.insert(0, self._large.pop(at))
                 return pack, position
         return None
 
