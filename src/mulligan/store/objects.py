@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 # Packs of up to so many objects are looked up in one dictionary, larger ones in their own index, one index after the other.
 _SMALL = 512
-# Of packs that were just written here, also larger ones, as long as the dictionary has no more ids than this.
-_OWN = 8192
-_MOST_IDS = 1 << 15
+# Larger ones too, where they were just written here or many objects were asked for, as a save of a thousand files does, as
+# long as the dictionary has no more ids than this (5 MB).
+_MANY_ASKED, _MEDIUM, _MOST_IDS = 512, 8192, 1 << 15
 # So many packs are joined by whoever watches, when he has nothing else to do, and by a save where nobody does.
 MANY_PACKS = 48
 # Descriptors held open; a process may be allowed as few as 64 in all.
@@ -59,6 +59,7 @@ class ObjectStore:
         self._packs: dict[bytes, Pack] = {}
         self._small: dict[bytes, Pack] = {}
         self._large: list[Pack] = []
+        self._asked = self._medium = 0
         self._open: OrderedDict[bytes, Pack] = OrderedDict()
         self._trees: OrderedDict[bytes, list[TreeEntry]] = OrderedDict()
         self._listed: tuple[int, ...] | None = None
@@ -208,7 +209,7 @@ class ObjectStore:
         except (OSError, Damaged):
             return  # what is durable must not fail for want of a listing
         self._packs.update((pack.name, pack) for pack in fresh)
-        self._enter(fresh, _OWN)
+        self._enter(fresh, _MEDIUM)
         self._complete = self._held
         if used is not None:
             self._disk_bytes = used + sum(pack.size + pack.index.size for pack in fresh)
@@ -292,7 +293,7 @@ class ObjectStore:
     def _enter(self, packs: Iterable[Pack], most: int = _SMALL) -> None:
         for pack in packs:
             count = pack.index.count
-            if count <= _SMALL or (count <= most and len(self._small) + count <= _MOST_IDS):
+            if count <= _SMALL or (count <= max(most, self._medium) and len(self._small) + count <= _MOST_IDS):
                 self._small.update(dict.fromkeys(pack.index.oids(), pack))
             else:
                 self._large.append(pack)
@@ -324,9 +325,18 @@ class ObjectStore:
 
     # -- finding --------------------------------------------------------------------------------
 
+    def _expect_many(self) -> None:
+        """Makes it quick to ask for many objects."""
+        self._medium, large, self._large = _MEDIUM, self._large, []
+        self._enter(large)
+
     def _knows(self, oid: bytes) -> bool:
         if oid in self._small:
             return True
+        self._asked += 1
+        if self._asked == _MANY_ASKED:
+            self._expect_many()
+            return self._knows(oid)
         for pack in self._large:  # noqa: SIM110 - asked of every object that is saved: a generator takes as long again
             if pack.index.find(oid) >= 0:
                 return True
@@ -348,10 +358,15 @@ class ObjectStore:
         found = self._small.get(oid)
         if found is not None:
             return found, found.index.find(oid)
+        self._asked += len(self._large) > 1
+        if self._asked == _MANY_ASKED:
+            self._expect_many()
+            return self._first(oid)
         for at, pack in enumerate(self._large):
             if (position := pack.index.find(oid)) >= 0:
                 # Neighbours are asked for together: the pack that had this one probably has the next.
-                self._large[at], self._large[0] = self._large[0], pack
+                if at:
+                    self._large.insert(0, self._large.pop(at))
                 return pack, position
         return None
 

@@ -230,3 +230,36 @@ def test_merging_under_a_reader_is_harmless(tmp_path):
         assert merge_small(other)
         assert b"".join(stream) == b"5"
         assert mine.read(oids[7], BLOB) == b"7"
+
+
+def test_who_asks_for_many_objects_is_answered_as_before(tmp_path, monkeypatch):
+    """Larger packs are then looked up with the small ones, as many as may be; none is passed over, and both copies are known."""
+    monkeypatch.setattr("mulligan.store.objects._SMALL", 4)
+    monkeypatch.setattr("mulligan.store.objects._MANY_ASKED", 20)
+    monkeypatch.setattr("mulligan.store.objects._MEDIUM", 30)
+    monkeypatch.setattr("mulligan.store.objects._MOST_IDS", 50)
+    with opened(tmp_path / "store") as store:
+        packs = [[b"%d of %d" % (number, size) for number in range(size)] for size in (2, 25, 28, 40, 3)]
+        oids = [oid for contents in packs for oid in add_all(store, contents)]
+        with store.writer(anew=set(oids)) as writer:
+            twice = [writer.add(BLOB, data) for data in packs[1][:10]]
+            writer.finish()
+        for _ in range(3):
+            for oid, data in zip(oids, (data for contents in packs for data in contents), strict=True):
+                assert store.has(oid) and store.read(oid, BLOB) == data
+                assert len(store.locations(oid)) == 1 + (oid in twice)
+                assert not store.has(object_id(BLOB, data + b"?"))
+        assert len(store._small) <= 50 and {pack.index.count for pack in store._large} >= {40}
+        fresh = add_all(store, [b"fresh %d" % number for number in range(12)])
+        assert all(store.has(oid) for oid in fresh)
+
+
+def test_packs_that_are_asked_by_turns_are_found_at_the_front(tmp_path, monkeypatch):
+    monkeypatch.setattr("mulligan.store.objects._SMALL", 0)
+    monkeypatch.setattr("mulligan.store.objects._MEDIUM", 0)
+    with opened(tmp_path / "store") as store:
+        oids = [add_all(store, [b"%d" % number])[0] for number in range(6)]
+        store.read(oids[0], BLOB)
+        store.read(oids[5], BLOB)
+        holders = [store.locations(oid)[0] for oid in (oids[5], oids[0])]
+        assert store._large[:2] == holders
