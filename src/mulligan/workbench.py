@@ -262,8 +262,8 @@ class Workbench:
         return gone
 
     def _pinned(self) -> set[str]:
-        database = self.vault.database
-        return set() if database.is_empty("pin") else {row["id"] for row in database.sealed("pin")}
+        # Asked anew each time: whoever pins one does not wait for the store's lock.
+        return {row["id"] for row in self.vault.database.sealed("pin")}
 
     def _unpin_the_dead(self) -> None:
         """Lets go of what processes held that are no more: their numbers will be given to others."""

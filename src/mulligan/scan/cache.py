@@ -13,6 +13,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, append_at, read_all, write_all
@@ -166,7 +167,7 @@ class Cache:
         """Appends to the log, or writes it anew when more than half of it is history."""
         size = sum(_FRAME.size + len(path) + len(data) for path, data in frames)
         if self.is_current(store) and self._log_bytes + size <= 2 * self._live + _SLACK:
-            self._append(store, b"".join([_frame(path, data) for path, data in frames]))
+            self._append(store, _framed(frames))
         else:
             self.rewrite(store)
 
@@ -203,18 +204,19 @@ class Cache:
 
     def _pieces(self) -> Iterator[bytes]:
         """Yields the log in pieces: with a million files it has a hundred megabytes."""
-        frames = [_MAGIC, _frame(_ROOT_PATH, b"")]
-        for path, data in self._packed.items():
-            if len(frames) > _PIECE:
-                yield b"".join(frames)
-                frames.clear()
-            frames.append(_frame(path, data))
-        yield b"".join((*frames, _frame(_ROOT_PATH, self.root_tree + self.note)))
+        yield _MAGIC + _framed([(_ROOT_PATH, b"")])
+        records = iter(self._packed.items())
+        while part := list(islice(records, _PIECE)):
+            yield _framed(part)
+        yield _framed([(_ROOT_PATH, self.root_tree + self.note)])
 
 
-def _frame(path: bytes, data: bytes) -> bytes:
-    body = path + data
-    return _FRAME.pack(len(path), len(data), zlib.crc32(body), 0) + body
+def _framed(records: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Returns records as they stand in the log."""
+    parts, pack, crc32 = list[bytes](), _FRAME.pack, zlib.crc32
+    for path, data in records:
+        parts += (pack(len(path), len(data), crc32(data, crc32(path)), 0), path, data)
+    return b"".join(parts)
 
 
 def compact(store: Directory) -> None:

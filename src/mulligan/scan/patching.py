@@ -245,7 +245,7 @@ class Patching:
                     below[above] = None
                     continue
                 tree = add(TREE, data, scan.objects)
-                self.made[path] = (tree, data)
+                self.made[path], scan.inside[tree] = (tree, data), edits[0][3]
                 beside = below.setdefault(above, [])
                 if beside is not None:
                     beside.append((name, MODE_DIR, before, tree))

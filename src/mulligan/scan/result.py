@@ -119,6 +119,7 @@ class Scan:
         self.defaults = defaults
         self.cache = cache
         self.objects: dict[bytes, tuple[bytes, bytes]] = {}
+        self.inside: dict[bytes, bytes] = {}  # of some of these trees, something in them that was not there before
         self.records: dict[bytes, Record] = {}
         # No directory is in both.
         self.patches: dict[bytes, Patch] = {}

@@ -279,9 +279,13 @@ class PackWriter:
         self.add_hashed(oid, kind, data)
         return oid
 
-    def add_hashed(self, oid: bytes, kind: bytes, data: bytes) -> None:
-        """Adds an object whose id the caller has computed, unless it is there already."""
-        if oid in self._offsets or self._known(oid):
+    def add_hashed(self, oid: bytes, kind: bytes, data: bytes, inside: bytes = b"") -> None:
+        """
+        Adds an object whose id the caller has computed, unless it is there already.
+
+        Nobody need look for one that has something new `inside`: the store holds nothing without what is in it.
+        """
+        if oid in self._offsets or (inside not in self._offsets and self._known(oid)):
             return
         key = (kind, len(data))
         header = _headers.get(key)
