@@ -57,7 +57,7 @@ static int read_bytes(struct recall *self, uint64_t *size) {
     if (fstat(self->log, &st) || st.st_size < (off_t)sizeof log_magic - 1 || !(self->data = malloc((size_t)st.st_size)))
         return 0;
     for (*size = 0; *size < (uint64_t)st.st_size;) {
-        ssize_t got = read(self->log, self->data + *size, (size_t)st.st_size - *size);
+        ssize_t got = pread(self->log, self->data + *size, (size_t)st.st_size - *size, (off_t)*size);
         if (got < 0)
             return 0;
         if (!got)

@@ -14,16 +14,17 @@ import time
 
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.directory import Directory
-from mulligan.scan.cache import NAME, Cache
-from mulligan.scan.glance import Glancing, begin, load
 
 if TYPE_CHECKING:
+    from mulligan.scan.cache import Cache
+    from mulligan.scan.glance import Glancing
     from mulligan.scan.recalling import Recalling
 
 # Who waited for longer than this, for the lock or for another program, looks anew.
 _RECENT = 1.0
 # Loading the compiled part takes 2 ms, in which Python reads and looks at so much of what is remembered.
 _HELP_BYTES = 64 << 10
+LOG = b"cache"  # as `scan.cache` calls it, which is loaded later
 
 
 class Early:
@@ -81,17 +82,25 @@ def look_early(workspace: str, store: str, compiled: str) -> Early | None:
 
 
 def _recalling(store: Directory, root: Directory, compiled: str) -> Recalling | None:
-    """Leaves all of it to the compiled part, where there is one and much is remembered."""
-    with store.reading(NAME) as log:
-        library = load(compiled) if os.fstat(log).st_size >= _HELP_BYTES else None
-        if library is None:
+    """Leaves all of it to the compiled part, where there is one and much is remembered; loads next to nothing for that."""
+    with store.reading(LOG) as log:
+        if os.fstat(log).st_size < _HELP_BYTES or not os.path.isdir(compiled):
             return None
-        from mulligan.scan.recalling import begin as begin_recalling
+        from mulligan.safefs.compiled import load
 
-        return begin_recalling(library, log, root.fd)
+        library = load(compiled)
+        recall = library.recall(log, root.fd) if library is not None else None
+        if recall is None:
+            return None
+        from mulligan.scan.recalling import Recalling
+
+        return Recalling(recall, os.fstat(log).st_ino, root.fd)
 
 
 def _glancing(store: Directory, root: Directory, compiled: str) -> Glancing | None:
+    from mulligan.scan.cache import Cache
+    from mulligan.scan.glance import begin
+
     cache = Cache()
     cache.load(store)
     return begin(root.fd, cache, compiled)

@@ -1,29 +1,21 @@
 """
 A glance at what is remembered that the compiled part makes by itself, straight from the log.
 
-It says what `glance.Found` says; nothing is made in Python for a directory that is as it was.
+It says what `glance.Found` says; nothing is made in Python for a directory that is as it was. What it stands on in Python is
+loaded when somebody asks: it is begun before anything else.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import cached_property
 
 from mulligan.model.typed import TYPE_CHECKING
-from mulligan.scan.cache import Cache
-from mulligan.scan.glance import Span, restless
-from mulligan.scan.record import HEAD
 
 if TYPE_CHECKING:
-    from mulligan.safefs.compiled import Library
     from mulligan.safefs.recalling import Recall
-
-
-def begin(library: Library, log: int, root: int) -> Recalling | None:
-    """Begins to read an open log, and to look at what it tells of; None where it cannot."""
-    recall = library.recall(log, root)
-    return Recalling(recall, os.fstat(log).st_ino, root) if recall is not None else None
+    from mulligan.scan.cache import Cache
+    from mulligan.scan.glance import Span
 
 
 class Recalling:
@@ -39,6 +31,8 @@ class Recalling:
     @cached_property
     def cache(self) -> Cache:
         """What the log tells; an empty memory, which is never the store's, where Python has to read it."""
+        from mulligan.scan.cache import Cache
+
         told = self._recall.told()
         return Cache.recalled(self._recall, told, self._inode) if told is not None else Cache()
 
@@ -67,6 +61,8 @@ class Recalled:
 
     def own(self, at: int) -> tuple[int, int, int]:
         """Returns the stat fields of a directory itself."""
+        from mulligan.scan.record import HEAD
+
         ino, mtime, ctime = HEAD.unpack_from(self._recall.record(at))[:3]
         return ino, mtime, ctime
 
@@ -83,6 +79,8 @@ class Recalled:
 
     def moved(self, spans: list[Span]) -> list[bytes]:
         """Looks at the directories of some spans once more; returns those that are no longer what they were."""
+        from mulligan.scan.glance import restless
+
         self._recall.look_again()
         found = []
         for at, end in spans:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections.abc import Iterator
@@ -44,6 +45,11 @@ def scanned(
         return Scanner(root, scope, cache, Defaults(), later, Options(HashOnly(), glance=begin)).run()
 
 
+def recall(library: str, log: int, root: Directory) -> recalling.Recalling:
+    """A glance by the compiled part, from a log."""
+    return recalling.Recalling(compiled.load(library).recall(log, root.fd), os.fstat(log).st_ino, root.fd)
+
+
 @contextmanager
 def recalled(project: Path, cache: Cache, library: str) -> Iterator[recalling.Recalling]:
     """A glance by the compiled part, from a log of what is remembered."""
@@ -52,7 +58,7 @@ def recalled(project: Path, cache: Cache, library: str) -> Iterator[recalling.Re
     with Directory.open(place) as store, Directory.open(project) as root:
         cache.rewrite(store)
         with store.reading(b"cache") as log:
-            begun = recalling.begin(compiled.load(library), log, root.fd)
+            begun = recall(library, log, root)
         assert begun.cache.is_current(store)
         yield begun
         begun.close()
@@ -135,7 +141,7 @@ def test_a_log_that_was_damaged_is_read_as_python_reads_it(project, seed, librar
             mine = Cache()
             mine.load(store)
             with store.reading(b"cache") as log:
-                begun = recalling.begin(compiled.load(library), log, root.fd)
+                begun = recall(library, log, root)
             assert begun.cache.is_current(store) == mine.is_current(store)
             assert (begun.cache.root_tree, begun.cache.note) == (mine.root_tree, mine.note)
             assert (begun.cache._live, begun.cache._log_bytes) == (mine._live, mine._log_bytes)
