@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mulligan.scan.git.index_format import IndexEntry
     from mulligan.scan.git.repository import Repository
     from mulligan.scan.image import Warm
+    from mulligan.scan.recalling import Recalling
     from mulligan.watch.watcher import Watcher
 
 
@@ -202,8 +203,8 @@ class Observer:
 
         return WarmScanner(root, scope, cache, defaults, self._now_ns, options, self._warm)
 
-    def _begin_for(self, cache: Cache) -> Callable[[int], Glancing | None]:
-        def begin_glance(root: int) -> Glancing | None:
+    def _begin_for(self, cache: Cache) -> Callable[[int], Glancing | Recalling | None]:
+        def begin_glance(root: int) -> Glancing | Recalling | None:
             early, self._early = self._early, None
             begun = early.taken(root, cache) if early is not None else None
             return begun if begun is not None else begin(root, cache, self._settings.compiled)

@@ -19,6 +19,7 @@ from mulligan.model.typed import NamedTuple
 STAT = struct.Struct("<Q4q")
 HEAD = struct.Struct("<Q2q16s20s20sHBIIIII")
 HEAD_SIZE = HEAD.size
+_KEY_AT = 24
 _TREE_AT = 40
 _MODE_AT = 8
 # The mode alone, of stat fields that lie one behind the other.
@@ -57,6 +58,11 @@ def unproven(mode: int) -> bytes:
 def tree_in(packed: bytes) -> bytes:
     """Returns the tree of an encoded record without decoding the rest."""
     return packed[_TREE_AT : _TREE_AT + 20]
+
+
+def key_in(packed: bytes) -> bytes:
+    """Returns what the rules over a directory were, of an encoded record."""
+    return packed[_KEY_AT:_TREE_AT]
 
 
 class Head(NamedTuple):
