@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from mulligan.restore.gitpart import GitPart
 
 Progress = Callable[[int, int], None]
-# Saves a checkpoint, and in its transaction does what it is given.
-SaveFirst = Callable[[Callable[[], None]], object]
+# Saves a checkpoint, and in its transaction does what it is given, if anything.
+SaveFirst = Callable[[Callable[[], None] | None], object]
 # What the last transaction writes: some pages, and those of the journal once more, which it overwrites.
 _LAST_WORDS, _PER_ACTION = 128 << 10, 128
 _SPARE_BLOCKS, _SPARE_FILES = 8, 4
@@ -73,8 +73,10 @@ def carry_out(
         layout = Layout(journal.actions)
         layout.shared = find_shared(staged, layout.chmods)
         journal = replace(journal, locked=_to_open(vault, journal, find_locked(staged, layout)))
-        _open(vault, journal, save_first)
         many = many_of(vault.settings.compiled, journal.token, layout, vault)
+        # Files that are staged in the background are staged while the checkpoint is saved, so that the journal comes first.
+        beside = save_first if many is not None and git is None else None
+        _open(vault, journal, save_first if beside is None else None)
         stager = Stager(root, staged, vault.objects, journal.token, layout, many=many)
         executor = Executor(
             root, handles, journal.token, layout,
@@ -83,6 +85,9 @@ def carry_out(
         room = ExitStack()
         try:
             unlock(staged, journal.locked)
+            stager.begin()
+            if beside is not None:
+                beside(None)
             stage = _prepare(stager, executor, git, progress)
             names = room.enter_context(closing(_hold_names(root, layout)))
             room.enter_context(closing(_hold_notes(vault, journal)))
@@ -90,7 +95,8 @@ def carry_out(
             names.close()
         except BaseException as error:
             room.close()
-            _abandon(vault, staged, journal, stager, git, confirm=not isinstance(error, DurabilityLost))
+            confirm = stager.halt() and not isinstance(error, DurabilityLost)
+            _abandon(vault, staged, journal, stager, git, confirm=confirm)
             raise
         try:
             outcome = executor.run(stage)
@@ -152,8 +158,8 @@ def _to_open(vault: Vault, journal: Journal, locked: Locked) -> Locked:
 
 
 def _prepare(stager: Stager, executor: Executor, git: GitPart | None, progress: Progress | None) -> Stage:
-    """Stages everything, takes git's locks if git is to move, and looks at every path once more."""
-    stage = stager.run(progress)
+    """Waits until everything is staged, takes git's locks if git is to move, and looks at every path once more."""
+    stage = stager.finish(progress)
     if git is not None:
         git.prepare()
     surprise = executor.first_surprise()

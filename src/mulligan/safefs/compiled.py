@@ -185,7 +185,9 @@ class Library:
         calls.mulligan_ahead.restype = pointer
         calls.mulligan_ahead_wait.argtypes, calls.mulligan_ahead_wait.restype = (pointer, number), None
         calls.mulligan_ahead_end.argtypes, calls.mulligan_ahead_end.restype = (pointer,), None
-        calls.mulligan_stage.argtypes, calls.mulligan_stage.restype = (number, *(pointer,) * 7), None
+        calls.mulligan_stage.argtypes, calls.mulligan_stage.restype = (pointer, number, *(pointer,) * 7), pointer
+        calls.mulligan_stage_wait.argtypes, calls.mulligan_stage_wait.restype = (pointer,), None
+        calls.mulligan_stage_end.argtypes, calls.mulligan_stage_end.restype = (pointer,), None
         calls.mulligan_unchanged.argtypes = (number, pointer, pointer, ctypes.c_char_p, pointer)
         calls.mulligan_unchanged.restype = None
         calls.mulligan_place.argtypes = (

@@ -9,11 +9,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <sys/syscall.h>
@@ -92,14 +94,94 @@ static uint64_t stage_one(int directory, const char *temporary, const char *repl
     return whole ? (uint64_t)made.st_ino : 0;
 }
 
-/* Stages files; `replaced` names, in the same directory, what each takes its owner over from, or is NULL. */
-void mulligan_stage(uint32_t count, const int *directories, const char *const *temporaries, const char *const *replaced,
-                    const uint32_t *modes, const unsigned char *const *contents, const uint64_t *sizes,
-                    uint64_t *inodes) {
+/* Files that are staged in the background, one batch after the other. */
+struct staging {
+    struct staging *before; /* the batch that is worked at first */
+    uint32_t count;
+    int *directories; /* copies: whoever has them open may close his own */
+    const char *const *temporaries, *const *replaced;
+    const uint32_t *modes;
+    const unsigned char *const *contents;
+    const uint64_t *sizes;
+    uint64_t *inodes;
+    int done;
+    pthread_t thread;
+};
+
+/* Files of one directory follow one another: they have one copy of it. */
+static int is_first_in(const int *directories, uint32_t at) {
+    return !at || directories[at] != directories[at - 1];
+}
+
+static void drop_staging(struct staging *batch) {
+    if (batch)
+        free(batch->directories);
+    free(batch);
+}
+
+static void *stage_batch(void *given) {
+    struct staging *batch = given;
+    if (batch->before)
+        pthread_join(batch->before->thread, NULL);
+    for (uint32_t at = 0; at < batch->count; at++)
+        batch->inodes[at] = batch->directories[at] < 0
+                                ? 0
+                                : stage_one(batch->directories[at], batch->temporaries[at], batch->replaced[at],
+                                            (mode_t)batch->modes[at], batch->contents[at], batch->sizes[at]);
+    for (uint32_t at = 0; at < batch->count; at++)
+        if (batch->directories[at] >= 0 && is_first_in(batch->directories, at))
+            close(batch->directories[at]);
+    __atomic_store_n(&batch->done, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/*
+ * Begins to stage files behind those of an earlier batch (NULL for none); `replaced` names, in the same directory, what each
+ * takes its owner over from, or is NULL. All that is given stays where it is until `mulligan_stage_end`, but for the open
+ * directories. Returns what the next two need, NULL when it cannot.
+ */
+void *mulligan_stage(void *before, uint32_t count, const int *directories, const char *const *temporaries,
+                     const char *const *replaced, const uint32_t *modes, const unsigned char *const *contents,
+                     const uint64_t *sizes, uint64_t *inodes) {
+    struct staging *batch = calloc(1, sizeof *batch);
+    if (batch)
+        batch->directories = calloc(count ? count : 1, sizeof(int));
+    if (!batch || !batch->directories) {
+        drop_staging(batch);
+        return NULL;
+    }
     for (uint32_t at = 0; at < count; at++)
-        inodes[at] = directories[at] < 0 ? 0
-                                         : stage_one(directories[at], temporaries[at], replaced[at],
-                                                     (mode_t)modes[at], contents[at], sizes[at]);
+        batch->directories[at] = !is_first_in(directories, at) ? batch->directories[at - 1]
+                                 : directories[at] < 0         ? -1
+                                                               : fcntl(directories[at], F_DUPFD_CLOEXEC, 3);
+    batch->before = before, batch->count = count, batch->temporaries = temporaries, batch->replaced = replaced;
+    batch->modes = modes, batch->contents = contents, batch->sizes = sizes, batch->inodes = inodes;
+    if (start_threads(&batch->thread, 1, stage_batch, batch))
+        return batch;
+    for (uint32_t at = 0; at < count; at++)
+        if (batch->directories[at] >= 0 && is_first_in(batch->directories, at))
+            close(batch->directories[at]);
+    drop_staging(batch);
+    return NULL;
+}
+
+/* Returns when a batch is staged. */
+void mulligan_stage_wait(void *given) {
+    struct staging *batch = given;
+    const struct timespec moment = {0, 50000};
+    while (!__atomic_load_n(&batch->done, __ATOMIC_ACQUIRE))
+        nanosleep(&moment, NULL);
+}
+
+/* Waits for the last batch and all before it, and lets them go. */
+void mulligan_stage_end(void *last) {
+    struct staging *batch = last;
+    pthread_join(batch->thread, NULL);
+    while (batch) {
+        struct staging *before = batch->before;
+        drop_staging(batch);
+        batch = before;
+    }
 }
 
 /* -- looking -- */
