@@ -155,12 +155,14 @@ def _whole_spellings(glob: Glob) -> list[bytes] | None:
 class _Compiled:
     """One rule file, ready for verdicts."""
 
-    __slots__ = ("cut", "dirs", "files")
+    __slots__ = ("cut", "dirs", "files", "is_empty")
 
     def __init__(self, content: bytes) -> None:
         self.dirs, self.files = _Table(), _Table()
+        self.is_empty = True
         self.cut = len(content) > MAX_FILE or max(map(len, content.split(b"\n"))) > MAX_LINE
         for pattern in _patterns(content):
+            self.is_empty = False
             self.dirs.add(pattern)
             if not pattern.only_dirs:
                 self.files.add(pattern)
@@ -289,6 +291,11 @@ class Rules:
             if order >= 0:
                 return not order & 1
         return None
+
+    @property
+    def are_empty(self) -> bool:
+        """Whether there is no pattern that could match anything: files of comments, or none at all."""
+        return all(layer.compiled().is_empty for layer in self._layers)
 
     @property
     def unread(self) -> tuple[bytes, ...]:
