@@ -143,6 +143,8 @@ class Image:
             self.flags.pop(path, None)
         self.flags.update(_special(taken.flags))
         self.observed.update(scan.observed)
+        made = ((path, record.tree, scan.objects.get(record.tree)) for path, record in scan.records.items())
+        self.trees.take({path: (tree, found[1]) for path, tree, found in made if found is not None})
         self.trees.take(taken.trees)
         self._marks = {path: mark for path, mark in self._marks.items() if mark.number > taken.number}
         self._deep = {path: number for path, number in self._deep.items() if number > taken.number}

@@ -236,11 +236,11 @@ class Patching:
             if packed is None or edits is None:
                 below[above] = None
                 continue
-            if seen is not None:
+            if seen is not None and seen.edits:
                 edits = [*edits, *seen.edits]
             before = tree = packed.tree
             if edits:
-                data = self._tree(path, packed, edits)
+                data = self._tree(path, packed, before, edits)
                 if data is None:
                     below[above] = None
                     continue
@@ -250,17 +250,17 @@ class Patching:
                 if beside is not None:
                     beside.append((name, MODE_DIR, before, tree))
             if seen is not None:
-                patch = Patch(packed.patched(seen.own, tree, seen.entries), seen.edits)
-                if patch.packed != self._cache.packed(path):
-                    scan.patches[path] = patch
+                patched = packed.patched(seen.own, tree, seen.entries)
+                if edits or patched != self._cache.packed(path):
+                    scan.patches[path] = Patch(patched, seen.edits)
             elif edits:
                 scan.patches[path] = Patch(packed.patched(packed.own, tree), [])
             done[path] = seen.disk if seen is not None else None
         return done
 
-    def _tree(self, path: bytes, packed: Packed, edits: list[Edit]) -> bytes | None:
+    def _tree(self, path: bytes, packed: Packed, before: bytes, edits: list[Edit]) -> bytes | None:
         """Returns the bytes of a directory's new tree, in which some entries have other ids; None where they are not known."""
-        known = self._held.get(path, packed.tree)
+        known = self._held.get(path, before)
         made = spliced(known, edits) if known is not None else None
         if made is not None:
             return made

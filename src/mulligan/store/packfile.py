@@ -139,11 +139,12 @@ def is_quick(size: int) -> bool:
     return _fast is not None and size <= _STORED
 
 
-def stored(data: bytes) -> bytes:
-    """Returns a few bytes as they are: one stored block between the two ends of a zlib stream."""
+def stored(data: bytes, header: bytes = b"") -> bytes:
+    """Returns a few bytes as they are: one stored block between the two ends of a zlib stream, behind a header."""
     size = len(data)
     check: int = (_fast or zlib).adler32(data)
-    return b"\x78\x01\x01%b%b%b%b" % (
+    return b"%b\x78\x01\x01%b%b%b%b" % (
+        header,
         size.to_bytes(2, "little"),
         (size ^ 0xFFFF).to_bytes(2, "little"),
         data,
