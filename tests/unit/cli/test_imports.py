@@ -63,6 +63,8 @@ def test_a_save_loads_no_restore_no_diff_and_none_of_the_slow_modules(project, w
         "mulligan.timeline.stores",
         "mulligan.model.gitconfig",
         "mulligan.model.sizes",
+        "mulligan.scan.wildmatch",
+        "mulligan.safefs.trouble",
         "mulligan.safefs.removal",
         "isal",
     )
