@@ -7,8 +7,10 @@ ignored files that are tracked, history, deltas, dirt of every kind. `both_ways`
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -77,6 +79,7 @@ def settle(place: Path) -> None:
     before = probe.stat().st_ctime_ns
     while probe.stat().st_ctime_ns < before + 60_000_000:
         probe.chmod(0o600)
+    probe.unlink()
 
 
 def new_repository(at: Path) -> Path:
@@ -93,6 +96,21 @@ def commit(at: Path, *packing: str) -> None:
     git("commit", "-q", "--allow-empty", "-m", "a commit", cwd=at)
     if packing:
         git("repack", "-a", "-d", "-q", *packing, cwd=at)
+
+
+def refresh(at: Path) -> None:
+    """Gives the entries of an index the stat fields that their files have now, as `git update-index --refresh` does, without git."""
+    index = at / ".git/index"
+    data = bytearray(index.read_bytes())
+    place, count = 12, int.from_bytes(data[8:12], "big")
+    for _ in range(count):
+        end = data.index(b"\0", place + 62)
+        st = (at / os.fsdecode(bytes(data[place + 62 : end]))).lstat()
+        times = [part for ns in (st.st_ctime_ns, st.st_mtime_ns) for part in divmod(ns, 1_000_000_000)]
+        struct.pack_into(">6I", data, place, *times, st.st_dev & 0xFFFFFFFF, st.st_ino & 0xFFFFFFFF)
+        place += (end - place + 8) & -8
+    data[-20:] = hashlib.sha1(data[:-20], usedforsecurity=False).digest()
+    index.write_bytes(data)
 
 
 def content(rng: random.Random) -> bytes:

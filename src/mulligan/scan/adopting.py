@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from mulligan.model.paths import join, parent_of
 from mulligan.model.typed import NamedTuple
+from mulligan.safefs.boot import booted_at
 from mulligan.safefs.descent import descending
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
@@ -40,10 +41,10 @@ from mulligan.scan.taking import Doubts, Taking
 from mulligan.scan.trees import Objects, Sealed, seal
 
 # Fewer files are read in the time that this takes.
-LEAST = 64
+LEAST = 500
 _ENTRY_LEAST = 64  # bytes of an entry in the index
-# How many files are read to see whether git is right about them, and how long they may be.
-_TRIED = 200
+# How many files are read to see whether git is right about them: of so many one, but no fewer and no more than these. And how long they may be.
+_TRIED_OF, _TRIED_LEAST, _TRIED_MOST = 50, 40, 200
 _LONGEST_TRIED = 1 << 20
 _IGNORES, _ATTRIBUTES = os.fsdecode(IGNORE_FILE), os.fsdecode(ATTRIBUTES)
 _JOURNALS = (b"-wal", b"-shm", b"-journal")
@@ -80,7 +81,8 @@ def adopt(ground: Ground, sink: Sink) -> Adopted | None:
             index = believable_index(ground.repo, *ground.homes)
             if index is None or len(index[0].heads) < LEAST:
                 return None
-            expected = Expected(ground.root, ground.repo.prefix, ground.scope, *index)
+            boot = booted_at(ground.started)
+            expected = Expected(ground.root, ground.repo.prefix, ground.scope, *index, boot)
             taking.want(expected)
             making = _Making(ground, expected)
             making.run()
@@ -140,7 +142,8 @@ class _Making:
     def try_some(self, changed: dict[bytes, Record]) -> None:
         """Reads a few files after all, nobody knows which: where git is wrong about one of them, it is believed in nothing."""
         records = [(path, changed.get(path, record)) for path, record in self._records.items() if record.names]
-        for _ in range(_TRIED):
+        files = sum(len(record.names) for _, record in records)
+        for _ in range(min(_TRIED_MOST, max(_TRIED_LEAST, files // _TRIED_OF))):
             path, record = records[int.from_bytes(os.urandom(4), "little") % len(records)]
             at = int.from_bytes(os.urandom(4), "little") % len(record.names)
             try:

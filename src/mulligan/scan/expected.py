@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import struct
+from bisect import bisect_left
 from collections import Counter
 
 from mulligan.model.objects import MODE_EXEC, MODE_FILE
@@ -19,13 +20,15 @@ from mulligan.scan.git.cache_tree import CacheTree
 from mulligan.scan.git.index import Index
 from mulligan.scan.git.records import ANY_SIZE
 from mulligan.scan.record import STAT, unproven
-from mulligan.scan.scope import Scope
+from mulligan.scan.scope import RECORDS, Scope
 from mulligan.scan.secrets import is_plain_name
 
 _ENTRY = struct.Struct(">10I20sH")
 _SECOND = 1_000_000_000
 # An entry that changed so shortly before the index was written may have changed again in the same tick of the clock.
 _MARGIN = 40_000_000
+# What changed so shortly before the machine was started may have lost its bytes and kept its times, if that was after a power cut.
+_UNWRITTEN = 3_600_000_000_000
 _SAMPLE = 64
 _LOW = 0xFFFFFFFF
 # A file that is nothing but a token is seldom longer, and so it is looked at, whatever its name.
@@ -59,7 +62,7 @@ class Folder:
 class Expected:
     """The index by directories, and the objects, with their sizes, of files that are captured and no secrets by any rule."""
 
-    def __init__(self, root: Directory, prefix: bytes, scope: Scope, index: Index, written: int) -> None:
+    def __init__(self, root: Directory, prefix: bytes, scope: Scope, index: Index, written: int, boot: int = 0) -> None:
         self.folders = {b"": Folder()}
         self.wanted: dict[bytes, int] = {}
         above = prefix + b"/" if prefix else b""
@@ -68,6 +71,7 @@ class Expected:
         if len(joined) != _ENTRY.size * len(paths) or not paths:
             raise Declined
         self._guess(root, paths, joined, len(above))
+        self._unsure = (boot - _UNWRITTEN, boot)
         self._sort(paths, joined, len(above), scope, written - _MARGIN)
         self._want_trees(index.cache_tree, above)
 
@@ -93,13 +97,17 @@ class Expected:
     def _sort(self, paths: list[bytes], joined: bytes, skip: int, scope: Scope, latest: int) -> None:
         # Spelled out: this is done for every file that git tracks.
         folders, wanted, pack, modes, upper = self.folders, self.wanted, STAT.pack, self._modes, self._upper
-        torn, largest, leaves_out = set[bytes](), scope.max_file_size, scope.leaves_out if scope.has_excludes else None
+        torn, largest, (since, boot) = set[bytes](), scope.max_file_size, self._unsure
+        records = bisect_left(paths, paths[0][:skip] + RECORDS + b"/")
+        has_records = records < len(paths) and paths[records][skip:].startswith(RECORDS + b"/")
+        leaves_out = scope.leaves_out if scope.has_excludes or has_records else None
         rows: Any = _ENTRY.iter_unpack(joined)
         for path, (ctime, cns, mtime, mns, _, ino, mode, _, _, size, oid, _) in zip(paths, rows, strict=True):
             above, _, name = (path[skip:] if skip else path).rpartition(b"/")
             folder = folders.get(above) or self._folder(above)
             changed, written, full = ctime * _SECOND + cns, mtime * _SECOND + mns, modes.get(mode)
-            if not (full and cns and changed < latest and written < latest and size <= largest):
+            sure = changed < latest and written < latest and not since <= changed < boot
+            if not (full and cns and sure and size <= largest):
                 if full or stat.S_ISLNK(mode):  # else a submodule
                     folder.add(name, unproven(full or mode | 0o777), oid)
                 continue

@@ -185,7 +185,7 @@ class Observer:
                 usual = note.get("defaults") or (held.defaults if held is not None else None)
                 defaults = Defaults(*usual) if usual else _usual(root)
                 adopted = None
-                if repo is not None and sink is not None and not (len(cache) or guests or held) and base is not None:
+                if repo is not None and sink is not None and not (len(cache) or guests) and base and base() is None:
                     adopted = self._adopted(root, repo, scope, defaults, sink)
                 scanner = self._scanner(root, scope, cache, defaults, options, guests=guests, adopted=adopted)
                 scan = _run(scanner, self._settings.workspace)

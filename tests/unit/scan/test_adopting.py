@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,34 @@ def test_what_was_taken_over_belongs_to_the_store(repo, tmp_path):
         assert not ws.check().problems
 
 
+def test_a_watched_workspace_begins_with_what_git_knows_too(repo, tmp_path):
+    """And goes on from there: the next look is at what was told of."""
+    with mulligan.open(str(repo), store=str(tmp_path / "store")) as ws, ws.watch():
+        looks = adopted.looks_of(ws)
+        ws.save("first")
+        assert looks[0].scan.read == 0
+        put(repo, "src/part1/file1.py", 77)
+        second = ws.save("second")
+        assert second.files_changed == ("src/part1/file1.py",)
+        assert (looks[1].scan.read, looks[1].scan.files) == (1, COUNT)
+        assert not ws.check().problems
+        ws.restore("first")
+    assert not git("status", "--porcelain", cwd=repo)
+
+
+def test_objects_of_files_that_the_user_leaves_out_are_not_taken_over(repo, tmp_path):
+    """Nothing is copied that the checkpoint does not hold."""
+    data = put(repo, "src/left.py", 505).read_bytes()
+    notes = put(repo, ".claude/checkpoints/notes.md", 606).read_bytes()
+    commit(repo, "-f")
+    settle(tmp_path)
+    for number, (exclude, out) in enumerate(((("left.py",), {blob(data), blob(notes)}), ((), {blob(notes)}))):
+        taken, read = adopted.both_ways(repo, tmp_path / str(number), exclude=exclude)
+        assert adopted.said(taken) == adopted.said(read)
+        assert objects_of(taken.store).keys().isdisjoint(out)
+        assert taken.read == 0
+
+
 def test_history_is_not_taken_over(repo, tmp_path):
     """Nothing is copied but what the checkpoint holds."""
     old = put(repo, "src/part0/file0.py", 0, b"a secret of last year " * 40).read_bytes()
@@ -126,7 +155,7 @@ def test_a_delta_against_history_is_read(repo, tmp_path):
 
 def test_two_processes_take_over_what_one_does(repo, tmp_path):
     """A command may fork, a test with threads may not: both make the same checkpoint."""
-    for number in range(400):
+    for number in range(600):
         put(repo, f"src/part{number % 7}/more{number}.py", number)
     commit(repo, "-f")
     settle(tmp_path)
@@ -177,6 +206,24 @@ def test_what_was_written_as_the_index_was_is_read(repo, tmp_path):
     git("repack", "-a", "-d", "-q", cwd=repo)
     settle(tmp_path)
     assert save(repo, tmp_path / "taken", take=True).read == 1
+
+
+def test_what_changed_shortly_before_the_machine_was_started_is_read(repo, tmp_path, monkeypatch):
+    """After a power cut it may have its times and not its bytes; nobody knows whether there was one."""
+    monkeypatch.setattr(adopting, "booted_at", lambda _: time.time_ns())
+    assert save(repo, tmp_path / "young", take=True).read == COUNT
+    monkeypatch.setattr(adopting, "booted_at", lambda _: time.time_ns() + 2 * 3_600_000_000_000)
+    assert save(repo, tmp_path / "old", take=True).read == 0
+
+
+def test_an_index_from_the_future_proves_nothing(repo, tmp_path):
+    """Its change time is what counts: nobody can set that."""
+    put(repo, "src/part1/file1.py", 77)
+    git("add", "-A", cwd=repo)
+    git("repack", "-a", "-d", "-q", cwd=repo)
+    os.utime(repo / ".git/index", (2e9, 2e9))
+    settle(tmp_path)
+    assert save(repo, tmp_path / "taken", take=True).read <= 1
 
 
 def test_a_loose_object_is_no_help(repo, tmp_path):

@@ -103,7 +103,7 @@ class Packs:
         for pack in self._packs:
             try:
                 yield from _take_from(pack, wanted, taken, taker)
-            except (OSError, _Bad):
+            except _Bad:
                 continue  # cut short, or not to be read: another may hold the same
 
 
@@ -155,9 +155,7 @@ def _take_from(pack: _Pack, wanted: Mapping[bytes, int], taken: set[bytes], take
     for rows in _runs(pack, wanted, taken):
         yield
         begin, end = rows[0][0], rows[-1][3]
-        data: bytes = seam.calls.pread(pack.fd, end - begin, begin)
-        if len(data) != end - begin:
-            raise _Bad("cut short")
+        data = _read(pack.fd, begin, end)
         if _are_whole(data, begin, rows, wanted):
             taker.add_run(data, [(oid, crc, offset - begin) for offset, oid, crc, _ in rows])
             taken.update([row[1] for row in rows])
@@ -167,6 +165,16 @@ def _take_from(pack: _Pack, wanted: Mapping[bytes, int], taken: set[bytes], take
             whole = []
             _take_each(data, begin, rows, wanted, known, taker)
             taken.update([row[1] for row in rows if row[0] in known])
+
+
+def _read(fd: int, begin: int, end: int) -> bytes:
+    try:
+        data: bytes = seam.calls.pread(fd, end - begin, begin)
+    except OSError as error:
+        raise _Bad(error.strerror) from error
+    if len(data) != end - begin:
+        raise _Bad("cut short")
+    return data
 
 
 def _runs(pack: _Pack, wanted: Mapping[bytes, int], taken: set[bytes]) -> Iterator[list[Row]]:

@@ -186,7 +186,8 @@ class Repository:
         if self._index is None or self._index[0] != key:
             self._index, self._raw = (key, parse_index(data, shared=self._shared)), None
         index = self._index[1]
-        return (index, st.st_mtime_ns) if index is not None else None
+        # The earlier of the two: anybody can set the one into the future.
+        return (index, min(st.st_mtime_ns, st.st_ctime_ns)) if index is not None else None
 
     def raw_index(self) -> RawIndex | None:
         """Returns the index for looking up single entries; None when it is read as a whole already, or has to be."""

@@ -209,3 +209,15 @@ def test_long_chains_of_deltas_are_cut(tmp_path, monkeypatch):
 
 def blob(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def test_packs_that_git_removes_meanwhile_are_read_to_the_end(packed):
+    """They are open: `git gc` may put others in their place."""
+    with Directory.open(str(packed.place)) as directory:
+        packs, taken = Packs(directory), set()
+        packed.pack.unlink()
+        packed.index.unlink()
+        for _ in packs.take(packed.wanted, Box(), taken):
+            pass
+        packs.close()
+    assert taken == set(packed.wanted)
