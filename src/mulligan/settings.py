@@ -130,6 +130,7 @@ def resolve(
         warnings=tuple(warnings),
         watch=WatchPolicy(**_section(user, "watch")),
         compiled=found.compiled,
+        git_home=os.path.join(where.config, "git"),
     )
 
 
@@ -144,6 +145,7 @@ def _capture(user: Values, project: Values, global_excludes: bytes) -> CapturePo
         exclude=user.get("capture.exclude", ()) + project.get("capture.exclude", ()),
         max_file_size=min(largest, project.get("capture.max_file_size", largest)),
         global_excludes=global_excludes,
+        take_from_git=user.get("capture.take_from_git", True),
     )
 
 
@@ -216,6 +218,7 @@ KEYS: dict[str, Key] = {
     "capture.include": Key(_plain_patterns, 'a list of patterns like [".env.example"], none beginning with "!"'),
     "capture.exclude": Key(_patterns, 'a list of patterns like ["*.log", "data/"]', True),
     "capture.max_file_size": Key(_size, _SIZE, True),
+    "capture.take_from_git": Key(_switch, "true or false"),
     "retention.automatic": _COUNT,
     "retention.session": _COUNT,
     "retention.step": _COUNT,

@@ -1,14 +1,23 @@
-"""A git index that lies about files, planted by somebody who may write in the workspace: a checkpoint holds the files' bytes all the same."""
+"""
+A git directory that lies about files, planted by somebody who may write in the workspace.
+
+Where nothing can be taken over, a checkpoint holds the files' bytes whatever git says. Where it can, lies that are many are found
+out; one lie among many files, well made, is believed once (docs/explanation/limits.md says so), and no more is lost by it than that.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import random
 import subprocess
 from pathlib import Path
 
 import pytest
 
 import mulligan
+from adopted import settle
+from mulligan.errors import StoreDamaged
+from mulligan.scan import adopting
 
 
 def git(at: Path, *arguments: str) -> str:
@@ -78,3 +87,67 @@ def test_bytes_come_from_files_where_a_filter_stands_between_them_and_git(repo: 
         ws.restore(saved.id)
     assert (repo / "lines.crlf").read_bytes() == b"one\r\ntwo\r\n"
     assert (repo / "same-size.upper").read_bytes() == b"as long as its blob\n"
+
+
+# -- where much can be taken over ------------------------------------------------------------------
+
+
+@pytest.fixture
+def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clean repository of files of one size that git could be believed in."""
+    monkeypatch.setattr(adopting, "LEAST", 1)
+    at = tmp_path / "packed"
+    at.mkdir()
+    for number in range(40):
+        (at / f"file{number:02}.py").write_bytes(random.Random(number).randbytes(200).hex().encode())
+    git(at, "init", "-q")
+    settle(tmp_path)
+    git(at, "add", "-A")
+    git(at, "commit", "-qm", "one")
+    git(at, "repack", "-qadf")
+    settle(tmp_path)
+    return at
+
+
+def blob(data: bytes) -> bytes:
+    """The id of some bytes."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).digest()
+
+
+def test_an_index_that_lies_about_much_is_found_out(packed: Path, tmp_path: Path) -> None:
+    """Some files are read to see whether it is right, and nobody knows which."""
+    before = {path.name: path.read_bytes() for path in packed.glob("*.py")}
+    for number in range(0, 40, 2):
+        lie(packed, f"file{number:02}.py", blob(before[f"file{number + 1:02}.py"]))
+    settle(tmp_path)
+    with mulligan.open(str(packed), store=str(tmp_path / "store")) as ws:
+        saved = ws.save("first")
+        for name in before:
+            (packed / name).unlink()
+        ws.restore(saved.id)
+    assert {path.name: path.read_bytes() for path in packed.glob("*.py")} == before
+
+
+def test_an_object_under_a_false_name_is_never_restored(packed: Path, tmp_path: Path) -> None:
+    """`check` finds it, and a restore refuses, by the hash; every other file comes back."""
+    first, second = (blob((packed / name).read_bytes()) for name in ("file00.py", "file01.py"))
+    index = next((packed / ".git/objects/pack").glob("*.idx"))
+    data, count = bytearray(index.read_bytes()), 0
+    count = int.from_bytes(data[1028:1032], "big")
+    places = [(data.index(oid, 1032) - 1032) // 20 for oid in (first, second)]
+    for table in (1032 + 20 * count, 1032 + 24 * count):
+        here, there = (slice(table + 4 * place, table + 4 * place + 4) for place in places)
+        data[here], data[there] = data[there], data[here]
+    data[-20:] = hashlib.sha1(data[:-20], usedforsecurity=False).digest()
+    index.chmod(0o644)
+    index.write_bytes(data)
+    with mulligan.open(str(packed), store=str(tmp_path / "store")) as ws:
+        saved = ws.save("first")
+        assert ws.check().problems
+        (packed / "file00.py").write_bytes(b"changed")
+        with pytest.raises(StoreDamaged):
+            ws.restore(saved.id)
+        assert (packed / "file00.py").read_bytes() == b"changed"
+        (packed / "file02.py").unlink()
+        ws.restore(saved.id, paths=["file02.py"])
+    assert (packed / "file02.py").exists()

@@ -47,6 +47,7 @@ class CapturePolicy(NamedTuple):
     `keep_new_in` names directories, at any depth, in which a restore brings back what was captured and removes nothing.
     `by_name` are paths that a program asks for itself: captured like `include`, and every checkpoint that was saved so remembers
     them, so that going back to it concerns them too, whoever asks.
+    `take_from_git` says whether a first checkpoint may take over what git has hashed and packed already.
     `certain` names paths of which the caller knows that they were not there, whatever hid them, if a checkpoint lacks them.
     """
 
@@ -57,6 +58,7 @@ class CapturePolicy(NamedTuple):
     keep_new_in: tuple[str, ...] = ()
     certain: tuple[str, ...] = ()
     by_name: tuple[str, ...] = ()
+    take_from_git: bool = True
 
     def naming(self, paths: Iterable[str]) -> CapturePolicy:
         """Returns the policy with more paths that are asked for by name."""
@@ -130,4 +132,5 @@ class Settings(NamedTuple):
     warnings: tuple[str, ...] = ()
     watch: WatchPolicy = WatchPolicy()
     compiled: str = ""  # the directory of the compiled part, empty for none
+    git_home: str = ""  # the directory of git's configuration, beside the file in the home directory
     append_only: bool = False  # for somebody who may add to history and never take from it: a model

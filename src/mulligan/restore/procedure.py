@@ -85,10 +85,7 @@ def carry_out(
         room = ExitStack()
         try:
             unlock(staged, journal.locked)
-            stager.begin()
-            if beside is not None:
-                beside(None)
-            stage = _prepare(stager, executor, git, progress)
+            stage = _prepare(stager, executor, git, beside, progress)
             names = room.enter_context(closing(_hold_names(root, layout)))
             room.enter_context(closing(_hold_notes(vault, journal)))
             set_phase(vault.database, APPLYING)
@@ -157,8 +154,13 @@ def _to_open(vault: Vault, journal: Journal, locked: Locked) -> Locked:
     )
 
 
-def _prepare(stager: Stager, executor: Executor, git: GitPart | None, progress: Progress | None) -> Stage:
-    """Waits until everything is staged, takes git's locks if git is to move, and looks at every path once more."""
+def _prepare(
+    stager: Stager, executor: Executor, git: GitPart | None, beside: SaveFirst | None, progress: Progress | None
+) -> Stage:
+    """Stages everything, with a checkpoint saved `beside`, takes git's locks if git is to move, and looks at every path once more."""
+    stager.begin()
+    if beside is not None:
+        beside(None)
     stage = stager.finish(progress)
     if git is not None:
         git.prepare()

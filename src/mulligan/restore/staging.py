@@ -193,6 +193,8 @@ class Stager:
                 ahead.begin(some, self._handles, self._held.get)
                 if start and not start % _BATCH:
                     self._flusher.nudge()
+        if ahead is not None:
+            self._flusher.nudge()
 
     def _hold(self, places: Places, *, skip_damaged: bool) -> int:
         """Reads some objects, once for their files and for the room they need, which is returned."""

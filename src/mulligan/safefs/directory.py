@@ -89,6 +89,10 @@ class Directory:
         """Returns the names in this directory, unsorted."""
         return [os.fsencode(name) for name in os.listdir(self.fd)]
 
+    def texts(self) -> list[str]:
+        """Returns the same names as the system's text, for who has many to compare: half the time."""
+        return os.listdir(self.fd)
+
     def readlink(self, name: bytes) -> bytes:
         """Returns where a link points."""
         return os.readlink(name, dir_fd=self.fd)

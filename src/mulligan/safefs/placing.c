@@ -27,6 +27,8 @@
 #define READ_PLAIN (O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
 #define CREATE_PLAIN (O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
 
+#define WORTH_A_THREAD 32
+
 enum { SWAP, PUT, REMOVE };
 /* How far a file came: nothing changed; old and new changed places; the old one is gone; read back and right. */
 enum { UNTOUCHED, MOVED, THROWN, PLACED };
@@ -247,41 +249,103 @@ static int move(const struct placing *want, int parent, const char *name, int st
     return rename_with(stage, temporary, parent, name, want->kind == PUT ? NO_REPLACE : EXCHANGE);
 }
 
-static int place_one(struct comparer *self, const struct placing *want, uint64_t inode, int parent, const char *name,
-                     int stage, const char *temporary, int trash, const char *gone) {
+/* Files that are put in place one after the other by the caller, and read back by whoever has time. */
+struct work {
+    uint32_t from, count;
+    const int *directories, *stages;
+    const char *const *names, *const *temporaries, *const *gone;
+    const struct placing *wanted;
+    const uint64_t *inodes;
+    int trash;
+    unsigned char *reached;
+    uint32_t moved, read; /* those before are where they belong, or not to be; those before are being read back, or were */
+    int ended;            /* no more are moved */
+};
+
+/* Everything but the reading back. */
+static int move_one(struct comparer *self, const struct work *job, uint32_t at) {
+    const struct placing *want = &job->wanted[at];
+    int parent = job->directories[at], stage = job->stages[at];
+    const char *name = job->names[at], *temporary = job->temporaries[at];
+    if (parent < 0 || stage < 0)
+        return UNTOUCHED;
     if (!is_as_before(parent, name, want->before) || move(want, parent, name, stage, temporary))
         return UNTOUCHED;
     if (want->kind != PUT) {
         if (!is_displaced(self, stage, temporary, want))
             return MOVED;
-        if (trash >= 0 ? renameat(stage, temporary, trash, gone) : unlinkat(stage, temporary, 0))
+        if (job->trash >= 0 ? renameat(stage, temporary, job->trash, job->gone[at]) : unlinkat(stage, temporary, 0))
             return MOVED;
     }
-    if (want->kind == REMOVE)
-        return PLACED;
-    return holds(self, parent, name, want->mode, inode, want->after_oid) ? PLACED : THROWN;
+    return want->kind == REMOVE ? PLACED : THROWN;
+}
+
+/* Reads back one more file; returns 0 when there is none for now. */
+static int read_one_back(struct comparer *self, struct work *job) {
+    uint32_t at = __atomic_load_n(&job->read, __ATOMIC_RELAXED);
+    do {
+        if (at >= __atomic_load_n(&job->moved, __ATOMIC_ACQUIRE))
+            return 0;
+    } while (!__atomic_compare_exchange_n(&job->read, &at, at + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    const struct placing *want = &job->wanted[at];
+    if (job->reached[at] == THROWN &&
+        holds(self, job->directories[at], job->names[at], want->mode, job->inodes[at], want->after_oid))
+        job->reached[at] = PLACED;
+    return 1;
+}
+
+static struct comparer *new_comparer(void) {
+    struct comparer *self = malloc(sizeof *self);
+    if (self)
+        self->quick = HAS_SHA_NI && has_sha_ni();
+    return self;
+}
+
+static void *read_back(void *given) {
+    struct work *job = given;
+    struct comparer *self = new_comparer();
+    const struct timespec moment = {0, 20000};
+    while (self) {
+        int ended = __atomic_load_n(&job->ended, __ATOMIC_ACQUIRE);
+        if (read_one_back(self, job))
+            continue;
+        if (ended)
+            break;
+        nanosleep(&moment, NULL);
+    }
+    free(self);
+    return NULL;
 }
 
 /*
- * Puts files in place, one after the other, and stops at the first that is not in place then: returns its number, and in
- * `reached` how far it came. What is displaced goes to `trash` under the names `gone`, or is removed where that is -1.
+ * Puts files in place, from one of them on, and stops moving at the first that cannot be moved; returns the first that is not
+ * in place and right. `reached`, which is zero at first and handed over again when the work goes on, says of each how far it
+ * came: what was moved is not moved again. What is displaced goes to `trash` under the names `gone`, or is removed where that
+ * is -1.
  */
 uint32_t mulligan_place(uint32_t from, uint32_t count, const int *directories, const char *const *names,
                         const int *stages, const char *const *temporaries, const struct placing *wanted,
-                        const uint64_t *inodes, int trash, const char *const *gone, uint32_t *reached) {
-    struct comparer *self = malloc(sizeof *self);
-    uint32_t at = from;
-    *reached = UNTOUCHED;
-    if (self)
-        self->quick = HAS_SHA_NI && has_sha_ni();
-    for (; self && at < count; at++) {
-        *reached = UNTOUCHED;
-        if (directories[at] >= 0 && stages[at] >= 0)
-            *reached = (uint32_t)place_one(self, &wanted[at], inodes[at], directories[at], names[at], stages[at],
-                                           temporaries[at], trash, trash < 0 ? "" : gone[at]);
-        if (*reached != PLACED)
+                        const uint64_t *inodes, int trash, const char *const *gone, unsigned char *reached) {
+    struct work job = {from, count, directories, stages, names, temporaries, gone, wanted, inodes, trash, reached, from, from, 0};
+    struct comparer *self = new_comparer();
+    pthread_t thread;
+    if (!self)
+        return from;
+    int helped = count - from >= WORTH_A_THREAD && start_threads(&thread, 1, read_back, &job);
+    for (uint32_t at = from; at < count; at++) {
+        if (reached[at] == UNTOUCHED)
+            reached[at] = (unsigned char)move_one(self, &job, at);
+        if (reached[at] < THROWN)
             break;
+        __atomic_store_n(&job.moved, at + 1, __ATOMIC_RELEASE);
     }
+    __atomic_store_n(&job.ended, 1, __ATOMIC_RELEASE);
+    while (read_one_back(self, &job))
+        ;
+    if (helped)
+        pthread_join(thread, NULL);
     free(self);
-    return at;
+    while (from < count && reached[from] == PLACED)
+        from++;
+    return from;
 }

@@ -143,11 +143,13 @@ class Run:
             directories(*where), texts(*names), directories(*stages), texts(*temporaries), b"".join(rows),
             (ctypes.c_uint64 * count)(*inodes), trash, texts(*gone),
         )  # fmt: skip
-        self._reached = ctypes.c_uint32()
+        self._reached = (ctypes.c_uint8 * count)()
 
     def go_on(self, start: int) -> tuple[int, int]:
-        """Goes on with a file and those behind it; returns the first that is not in place, and how far that one came."""
-        import ctypes
+        """
+        Goes on with a file and those behind it; returns the first that is not in place, and how far that one came.
 
-        at = self._go(start, self._count, *self._given, ctypes.byref(self._reached))
-        return at, self._reached.value
+        Some behind it may be in place already: they were moved before it was read back.
+        """
+        at = self._go(start, self._count, *self._given, self._reached)
+        return at, self._reached[at] if at < self._count else PLACED

@@ -180,6 +180,8 @@ static int read_log(struct recall *self) {
 
 static void tell(struct recall *self) {
     int good = read_log(self);
+    if (!good)
+        self->count = 0;
     close(self->log);
     pthread_mutex_lock(&self->lock);
     self->is_good = good, self->is_read = 1;
@@ -267,7 +269,7 @@ void mulligan_recall_end(void *given, int index_changed) {
 /* The place of a directory, -1 for one that is not remembered. */
 int64_t mulligan_recall_find(void *given, const char *path, uint32_t size) {
     const struct recall *self = given;
-    return (int64_t)*slot_of(self, path, size) - 1;
+    return self->count ? (int64_t)*slot_of(self, path, size) - 1 : -1;
 }
 
 /* Tells path, its length, record, its length, and where its subtree ends. */

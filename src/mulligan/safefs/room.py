@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from mulligan.errors import NoRoom
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all
-from mulligan.safefs.trouble import FULL
 
 _CHUNK = 1 << 20
 # What file systems say that know no file without a name, and kernels that do not.
@@ -49,6 +48,8 @@ def naming_need(what: str, need: int, directory: Directory) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        from mulligan.safefs.trouble import FULL
+
         if error.errno not in FULL:
             raise
         raise no_room(what, need, directory) from error

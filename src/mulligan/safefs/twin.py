@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from mulligan.safefs import seam
-from mulligan.safefs.directory import write_all
+from mulligan.safefs.directory import read_all, write_all
 
 # Task numbers wait in a pipe, which holds 64 KiB before a writer has to wait.
 MOST_TASKS = 8192
@@ -103,3 +103,37 @@ class Twin:
             if os.getppid() != maker:
                 return
             yield number
+
+
+class Listener(Twin):
+    """
+    A twin with one task, that is told something once, when its maker knows it; until then it does what it can do without.
+
+    `work` gets who waits for that and returns it, and who says whether the maker is still there.
+    """
+
+    def __init__(self, work: Callable[[Callable[[], bytes], Callable[[], bool]], bytes]) -> None:
+        self._ear, self._mouth = os.pipe()
+        try:
+            super().__init__(0, lambda _: self._listen(work))
+        finally:
+            os.close(self._ear)
+
+    def __exit__(self, *words: object) -> None:
+        if self._mouth >= 0:
+            os.close(self._mouth)
+        super().__exit__(*words)
+
+    def tell(self, data: bytes) -> None:
+        """Tells it; one that is no more does not hear it, and has no answer."""
+        mouth, self._mouth = self._mouth, -1
+        try:
+            with suppress(BrokenPipeError):
+                write_all(mouth, data)
+        finally:
+            os.close(mouth)
+
+    def _listen(self, work: Callable[[Callable[[], bytes], Callable[[], bool]], bytes]) -> bytes:
+        maker = os.getppid()
+        seam.calls.close(self._mouth)  # or it would wait for words of its own
+        return work(lambda: read_all(self._ear), lambda: os.getppid() == maker)

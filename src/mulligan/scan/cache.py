@@ -148,6 +148,11 @@ class Cache:
             self._packed[path] = packed
             self._live += len(packed)
 
+    def suppose(self, records: Iterable[tuple[bytes, bytes]]) -> None:
+        """Takes over what no checkpoint saw yet: for a look that is followed by one, and to be dropped otherwise."""
+        for path, packed in records:
+            self._take(path, packed)
+
     def load(self, store: Directory) -> None:
         """Reads the log as far as it is whole."""
         try:

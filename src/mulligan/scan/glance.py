@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from mulligan.model.paths import join
 from mulligan.model.typed import TYPE_CHECKING
@@ -41,7 +41,7 @@ Span = tuple[int, int]  # of directories, in the order of a walk: the first, and
 class Found:
     """What a glance found; each directory has a place in the order of a walk, so that what is below it follows it."""
 
-    def __init__(self, begun: Glancing, *, index_changed: bool) -> None:
+    def __init__(self, begun: Glancing | Looked, *, index_changed: bool) -> None:
         self._cache = begun.cache
         self._root = begun.root
         self._order = begun.order
@@ -111,7 +111,7 @@ class Found:
 class Glance:
     """What was found by one glance, and what of it a walk made use of."""
 
-    def __init__(self, begun: Glancing | Recalling, *, index_changed: bool) -> None:
+    def __init__(self, begun: Glancing | Looked | Recalling, *, index_changed: bool) -> None:
         self._cache = begun.cache
         self._found: Found | Recalled = begun.found(index_changed=index_changed)
         self._passed: list[Span] = []
@@ -194,15 +194,19 @@ def load(place: str) -> Library | None:
     return found(place)
 
 
-def begin(root: int, cache: Cache, compiled: str = "") -> Glancing | None:
-    """Begins to look at everything that is remembered; None where nothing is, or it may not be trusted as it stands."""
-    return Glancing(root, cache, compiled) if len(cache) and not cache.is_doubted else None
+def begin(root: int, cache: Cache, compiled: str = "", *, alone: bool = False) -> Glancing | None:
+    """
+    Begins to look at everything that is remembered; None where nothing is, or it may not be trusted as it stands.
+
+    `alone` is without a second process, for who has something else to do for it.
+    """
+    return Glancing(root, cache, compiled, alone=alone) if len(cache) and not cache.is_doubted else None
 
 
 class Glancing:
     """A glance that was begun. It goes on by itself where it can, in a thread of the compiled part or a second process."""
 
-    def __init__(self, root: int, cache: Cache, compiled: str) -> None:
+    def __init__(self, root: int, cache: Cache, compiled: str, *, alone: bool = False) -> None:
         self.cache = cache
         self.order = order = sorted(cache.paths(), key=depth_first)
         self.root = root
@@ -214,7 +218,7 @@ class Glancing:
         )
         library = load(compiled) if len(order) >= _HELP_DIRECTORIES else None
         self.looking = library.look(root, order, [cache.packed(path) for path in order]) if library else None
-        if self.looking is None and len(order) >= _SHARE_DIRECTORIES and can_twin():
+        if self.looking is None and not alone and len(order) >= _SHARE_DIRECTORIES and can_twin():
             self._twin = Twin(-(-len(order) // self._size), self._part)
 
     def found(self, *, index_changed: bool) -> Found:
@@ -259,6 +263,25 @@ class Glancing:
     def _task(self, number: int) -> bytes:
         paths = self.order[number * self._size : (number + 1) * self._size]
         return bytes(_each(self.root, self.cache, paths, self._device))
+
+
+class Looked:
+    """A glance that is over; of some directories it is known by now that they are not what was remembered."""
+
+    def __init__(self, begun: Glancing, same: bytes, changed: Container[bytes]) -> None:
+        self.root, self.cache, self.order, self.looking = begun.root, begun.cache, begun.order, begun.looking
+        self._same = bytes(was and path not in changed for was, path in zip(same, begun.order, strict=True))
+
+    def found(self, *, index_changed: bool) -> Found:
+        """Returns what was found."""
+        return Found(self, index_changed=index_changed)
+
+    def answer(self) -> bytes:
+        """Returns 1 for each directory that is as it was, 0 for the others."""
+        return self._same
+
+    def close(self) -> None:
+        """Has nothing to end."""
 
 
 def depth_first(path: bytes) -> bytes:

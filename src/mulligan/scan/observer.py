@@ -15,7 +15,7 @@ from mulligan.errors import UserError
 from mulligan.model.checkpoint import GitState
 from mulligan.model.light import json
 from mulligan.model.objects import MODE_DIR
-from mulligan.model.paths import ancestors
+from mulligan.model.paths import ancestors, to_text
 from mulligan.model.policy import CapturePolicy, Settings
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.boot import boot_id
@@ -30,6 +30,7 @@ from mulligan.scan.scope import IGNORE_FILE, Scope, Tracked, nothing_tracked
 from mulligan.scan.walk import Options, Scanner
 
 if TYPE_CHECKING:
+    from mulligan.scan.adopting import Adopted
     from mulligan.scan.early import Early
     from mulligan.scan.git.index_format import IndexEntry
     from mulligan.scan.git.repository import Repository
@@ -121,7 +122,7 @@ class Observer:
     def remember(self, store: Directory, scan: Scan, git: dict[str, Any]) -> None:
         """Keeps what an acknowledged checkpoint saw."""
         note = {"defaults": list(scan.defaults), "boot": self._boot(), "at": self._now_ns(), **git}
-        cache, held = scan.cache, self._cache
+        cache, held = scan.cache, scan.cache if scan.is_adopted else self._cache
         self._cache = None  # whoever interrupts this leaves half of it: the next scan reads more
         scan.forget_trees()
         self._noted = json.dumps(note).encode("ascii"), note
@@ -183,9 +184,14 @@ class Observer:
                 held = base() if base is not None and "defaults" not in note else None
                 usual = note.get("defaults") or (held.defaults if held is not None else None)
                 defaults = Defaults(*usual) if usual else _usual(root)
-                scan = _run(
-                    self._scanner(root, scope, cache, defaults, options, guests=guests), self._settings.workspace
-                )
+                adopted = None
+                if repo is not None and sink is not None and not (len(cache) or guests) and base and base() is None:
+                    adopted = self._adopted(root, repo, scope, defaults, sink)
+                scanner = self._scanner(root, scope, cache, defaults, options, guests=guests, adopted=adopted)
+                scan = _run(scanner, self._settings.workspace)
+                if adopted is not None:
+                    scan.objects.update(adopted.objects)
+                    scan.is_adopted = True
                 judged = repo if with_git else None
                 git, remembered = self._git(judged, scan, note, _hidden_from_git(root, scope))
                 return scan, git, {"index": scope.tracked.key.hex(), **remembered}
@@ -194,14 +200,38 @@ class Observer:
                     repo.close()
 
     def _scanner(
-        self, root: Directory, scope: Scope, cache: Cache, defaults: Defaults, options: Options, *, guests: bool
+        self,
+        root: Directory,
+        scope: Scope,
+        cache: Cache,
+        defaults: Defaults,
+        options: Options,
+        *,
+        guests: bool,
+        adopted: Adopted | None,
     ) -> Scanner:
+        cache = adopted.cache if adopted is not None else cache
         # What is looked at by name on top is another scope, for one look: what is watched knows nothing of it.
         if self._warm is None or not self._warm.watcher.usable or guests:
-            return Scanner(root, scope, cache, defaults, self._now_ns, options._replace(glance=self._begin_for(cache)))
+            looked = adopted.looked if adopted is not None else None
+            glance = self._begin_for(cache) if looked is None else lambda _: looked
+            return Scanner(root, scope, cache, defaults, self._now_ns, options._replace(glance=glance))
         from mulligan.scan.warm import WarmScanner
 
         return WarmScanner(root, scope, cache, defaults, self._now_ns, options, self._warm)
+
+    def _adopted(
+        self, root: Directory, repo: Repository, scope: Scope, defaults: Defaults, sink: Sink
+    ) -> Adopted | None:
+        """Returns what git knows of the workspace, its objects given to the sink; None where it is not to be believed."""
+        settings = self._settings
+        if sink.hash_only or not settings.capture.take_from_git:
+            return None
+        from mulligan.scan.adopting import Ground, adopt
+
+        homes = (settings.home, settings.git_home)
+        glance = self._warm is None or not self._warm.watcher.usable
+        return adopt(Ground(root, repo, scope, defaults, self._now_ns(), homes, settings.compiled, glance), sink)
 
     def _begin_for(self, cache: Cache) -> Callable[[int], Glancing | Recalling | None]:
         def begin_glance(root: int) -> Glancing | Recalling | None:
@@ -267,6 +297,7 @@ class Observer:
     ) -> tuple[GitState | None, dict[str, Any]]:
         if repo is None:
             return None, {}
+        from mulligan.scan.git.staged import staged_paths
         from mulligan.scan.git.status import dirty_files, update_dirty
 
         head, key, cover = repo.head(), repo.state_key().hex(), scan.cover()
@@ -283,6 +314,11 @@ class Observer:
 
         if note.get("git_key") == key and scan.cache.root_tree:
             known, changed = note.get("dirty", ()), {path: after for path, _, after in scan.changes()}
+            dirty = update_dirty(repo, known, changed, clean_by_stat=clean, is_ignored=is_ignored)
+        elif scan.is_adopted:
+            # What is remembered is the index: whatever is different is all that git would call so.
+            changed = {path: after for path, _, after in scan.changes() if after or cover.over(path) is None}
+            known = [to_text(path) for path in staged_paths(repo)]
             dirty = update_dirty(repo, known, changed, clean_by_stat=clean, is_ignored=is_ignored)
         else:
             hidden = lambda path: cover.over(path) is not None  # noqa: E731 - one use

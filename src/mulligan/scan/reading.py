@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from mulligan.model.checkpoint import MOVING, SECRET, UNREADABLE
 from mulligan.model.digests import sha1
@@ -60,8 +60,14 @@ class Sink(Protocol):
     def hand_over(self) -> Any:
         """In a forked process: returns what its maker needs to take the share over."""
 
-    def take_over(self, share: Any) -> None:
-        """Takes what a forked process handed over."""
+    def add_run(self, data: bytes, rows: Sequence[tuple[bytes, int, int]]) -> None:
+        """Takes finished records that stand one behind the other: id, CRC-32 and place of each."""
+
+    def add_delta(self, oid: bytes, base: bytes, size: int, deflated: bytes, /) -> bool:
+        """Takes an object as a deflated delta of `size` bytes of another; False where that does not stand in the same pack."""
+
+    def take_over(self, share: Any, held: Iterable[bytes] = ()) -> None:
+        """Takes what a forked process handed over; what that is known to `held` is not asked for again."""
 
     def drop_share(self, process: int) -> None:
         """Removes the share of a forked process that failed."""
@@ -94,7 +100,14 @@ class HashOnly:
     def hand_over(self) -> None:
         """Hands over nothing."""
 
-    def take_over(self, share: None) -> None:
+    def add_run(self, data: bytes, rows: Sequence[tuple[bytes, int, int]]) -> None:
+        """Forgets the records."""
+
+    def add_delta(self, *_: object) -> bool:
+        """Takes nothing."""
+        return False
+
+    def take_over(self, share: None, held: Iterable[bytes] = ()) -> None:
         """Takes nothing."""
 
     def drop_share(self, process: int) -> None:

@@ -210,6 +210,12 @@ def captured_in(packed: bytes, names: Collection[bytes]) -> list[bytes]:
     return [name for name in names if b"\0%b\0" % name in there]
 
 
+def names_of(packed: bytes) -> list[bytes]:
+    """Returns the names that an encoded record says were captured, without decoding the rest."""
+    size = HEAD.unpack_from(packed)[8]
+    return packed[HEAD_SIZE : HEAD_SIZE + size].split(b"\0") if size else []
+
+
 def has_room_for(mtime_ns: int) -> bool:
     """Returns whether a record has room for a time: a file may claim one before 1678 or after 2262."""
     return -_FARTHEST <= mtime_ns < _FARTHEST

@@ -15,7 +15,7 @@ from mulligan.model.objects import MODE_DIR, TREE, TreeEntry, encode_tree, objec
 from mulligan.model.paths import ancestors, join, parent_of, to_text
 from mulligan.model.typed import NamedTuple
 from mulligan.scan.cache import Cache
-from mulligan.scan.record import STAT, Missed, Record, Stat, decode, differing, git_mode, tree_in
+from mulligan.scan.record import STAT, Missed, Record, Stat, decode, differing, git_mode, names_of, tree_in
 
 Entry = tuple[int, bytes]  # git mode and object id
 Edit = tuple[bytes, int, bytes, bytes]  # name, git mode, object ids before and after
@@ -118,6 +118,7 @@ class Scan:
         self.modes = bytes(20)
         self.defaults = defaults
         self.cache = cache
+        self.is_adopted = False  # whether what is remembered is what git's index says, and no checkpoint's
         self.objects: dict[bytes, tuple[bytes, bytes]] = {}
         self.inside: dict[bytes, bytes] = {}  # of some of these trees, something in them that was not there before
         self.records: dict[bytes, Record] = {}
@@ -129,6 +130,7 @@ class Scan:
         # What earlier looks observed of files that were too young then, and that nothing has happened to since.
         self.observed_before: Mapping[bytes, Stat] = {}
         self.files = 0
+        self.read = 0  # how many of them had to be read
         self._seen_trees: dict[bytes, tuple[bytes, Record, bool]] = {}
         self._patched_trees: dict[bytes, tuple[bytes, bool]] | None = None  # made when somebody asks
         self.visited: Container[bytes] = ()
@@ -190,6 +192,17 @@ class Scan:
             above = directory + b"/" if directory else b""
             for name, mode, oid in entries(record) if record is not None else ():
                 yield above + name, mode, oid
+
+    def paths(self) -> list[bytes]:
+        """Returns the path of every captured file and link, sorted."""
+        found: list[bytes] = []
+        for directory in {*self.cache.paths(), *self.records, *self.patches} - set(self.gone):
+            record, patch = self.records.get(directory), self.patches.get(directory)
+            packed = patch.packed if patch is not None else self.cache.packed(directory) if record is None else b""
+            names = record.names if record is not None else names_of(packed)
+            found += [directory + b"/" + name for name in names] if directory else names
+        found.sort()
+        return found
 
     def changes(self) -> Iterator[tuple[bytes, Entry | None, Entry | None]]:
         """Yields path, before and after of every file and link that is not what the cache remembers, in no promised order."""

@@ -108,6 +108,26 @@ class Scope:
             found = TRACKED if not is_dir and path in self.tracked else (IGNORED, "")
         return found
 
+    @property
+    def has_excludes(self) -> bool:
+        """Whether the config names patterns of what is not captured."""
+        return bool(self._exclude)
+
+    def leaves_out(self, path: bytes) -> bool:
+        """Returns whether a file is not captured although git tracks it, for a reason other than that it is a secret."""
+        if path.startswith(RECORDS + b"/"):
+            return True
+        return bool(self._exclude) and self._exclude.match(path, is_dir=False) and not self.included(path)
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether the user's config names no patterns, and the store lies elsewhere: then names and ignore rules decide alone."""
+        return not self._include and not self._exclude and self._own is None
+
+    def is_plain_directory(self, name: bytes) -> bool:
+        """Returns whether a directory's name means nothing to any tool, so that only rules can decide over it."""
+        return name[:1] != b"." and name not in self._built_in
+
     def included(self, path: bytes) -> bool:
         """Returns whether the user's own config asks for a file, secret or not."""
         return self.has_includes and self._include.match(path, is_dir=False)

@@ -137,6 +137,19 @@ def secret_name(path: bytes) -> str:
     return "" if extension in _SOURCE and name[:1] != b"." else _by_shape(name, path)
 
 
+def is_plain_name(name: bytes) -> bool:
+    """Returns whether a file is named like source code or a document, which says that its name is not that of a secret."""
+    # Asked of every tracked file: a name with a dot in front, or with capital letters behind the last, is looked at more closely.
+    _, dot, extension = name.rpartition(b".")
+    return bool(dot) and extension in _SOURCE and name[0] != 0x2E
+
+
+def is_plain_place(directory: bytes) -> bool:
+    """Returns whether no file is a secret, or anything else of its own, for being in a directory."""
+    name = directory.rpartition(b"/")[2]
+    return name[:1] != b"." and name.lower() not in _BELOW
+
+
 def _by_shape(name: bytes, path: bytes) -> str:
     if b"env" in name or b".dev" in name:
         shape, reason = _ENV_NAME, _ENVIRONMENT

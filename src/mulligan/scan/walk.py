@@ -116,6 +116,7 @@ class Scanner:
                 frame.directory.close()
         head = head or root.record
         self._scan.tree, self._scan.modes = head.tree, head.modes
+        self._scan.read = self._intake.read
         self._scan.is_wanted = lambda path: scope.wanted_inside(path, is_dir=False)
         self._conclude(self._scan)
         return self._scan

@@ -10,7 +10,7 @@ A writer belongs to one thread, and to the process that holds the store's lock.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
 
@@ -24,12 +24,14 @@ from mulligan.store.pack_index import ROW_SIZE, encode_index
 from mulligan.store.packfile import (
     HEADER_SIZE,
     LEVEL,
+    OFS_DELTA,
     PACK_LIMIT,
     SIGNATURE,
     TRAILER_SIZE,
     TYPE_OF_KIND,
     crc32,
     deflate,
+    encode_distance,
     encode_header,
     engine,
     is_quick,
@@ -70,6 +72,15 @@ class PackBuffer:
         self._parts.append(record)
         self.size = offset + len(record)
 
+    def append_run(self, data: bytes, rows: Sequence[tuple[bytes, int, int]]) -> None:
+        """Takes records that stand one behind the other, with id, CRC-32 and place of each."""
+        begin = self.size
+        placed = [(oid, crc, begin + at) for oid, crc, at in rows]
+        self.rows += placed
+        self.offsets.update([(oid, offset) for oid, _, offset in placed])
+        self._parts.append(data)
+        self.size = begin + len(data)
+
     def chunks(self) -> Iterator[bytes]:
         """Yields the bytes of the pack but for its trailer, in few pieces."""
         held: list[bytes] = [SIGNATURE + len(self.rows).to_bytes(4, "big")]
@@ -78,7 +89,7 @@ class PackBuffer:
             held.append(part)
             size += len(part)
             if size >= _CHUNK:
-                yield b"".join(held)
+                yield b"".join(held) if len(held) > 1 else part
                 held, size = [], 0
         yield b"".join(held)
 
@@ -303,6 +314,33 @@ class PackWriter:
             if oid not in self._offsets and not self._known(oid):
                 self._append(oid, record, crc)
 
+    def add_run(self, data: bytes, rows: Sequence[tuple[bytes, int, int]]) -> None:
+        """Adds records that stand one behind the other, with id, CRC-32 and place of each; those that are there already too, in another pack."""
+        if not self._offsets.keys().isdisjoint([oid for oid, _, _ in rows]):
+            ends = [*(at for _, _, at in rows[1:]), len(data)]
+            self.add_records((oid, data[at:end], crc, b"") for (oid, crc, at), end in zip(rows, ends, strict=True))
+            return
+        buffer = self._buffer
+        if buffer.size + len(data) > PACK_LIMIT - TRAILER_SIZE or len(buffer.rows) + len(rows) > MOST_ROWS:
+            self._flush()
+        self._buffer.append_run(data, rows)
+
+    def add_delta(self, oid: bytes, base: bytes, size: int, deflated: bytes, /) -> bool:
+        """Adds an object as a deflated delta of `size` bytes; returns False where its base does not wait for the same pack."""
+        if oid in self._offsets or self._known(oid):
+            return True
+        buffer, there = self._buffer, self._offsets.get(base)
+        # Room for the record and its header: a full pack would be written, and the base with it.
+        if (
+            there is None
+            or buffer.size + len(deflated) + 64 > PACK_LIMIT - TRAILER_SIZE
+            or len(buffer.rows) >= MOST_ROWS
+        ):
+            return False
+        distance = encode_distance(buffer.size - there)
+        self._append(oid, encode_header(OFS_DELTA, size) + distance + deflated)
+        return True
+
     def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
         """Adds a large blob as it comes and returns its id; ValueError, and nothing remains, if its size is not `size`."""
         if size >= _STREAM_LEAST:
@@ -343,12 +381,13 @@ class PackWriter:
         self._flush()
         return self._placed.written, self._placed.bytes, list(self.relied)
 
-    def take_over(self, share: Share) -> None:
-        """Makes what a forked process handed over part of this writer."""
+    def take_over(self, share: Share, held: Iterable[bytes] = ()) -> None:
+        """Makes what a forked process handed over part of this writer; what it is known to hold is not added again."""
         written, size, relied = share
         self._placed.written += written
         self._placed.bytes += size
         self.relied.update(relied)
+        self._flushed.update(held)
 
     def drop_share(self, process: int) -> None:
         """Removes what a forked process wrote that never handed it over."""

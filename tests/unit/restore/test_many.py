@@ -386,7 +386,7 @@ def test_directories_may_be_closed_as_soon_as_files_are_given(tmp_path, library)
     for (place, is_there), inode in zip(expected, inodes, strict=True):
         assert inode == (place.stat().st_ino if is_there else 0)
         assert not is_there or place.read_bytes() == os.fsencode(place.name) * 9
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
     assert lane.end() == []
 
 
@@ -546,6 +546,59 @@ def test_without_a_place_for_them_displaced_files_are_removed_at_once(tmp_path, 
         assert placing.Placer(found).run([file], [inode], -1, []).go_on(0) == (1, placing.PLACED)
     assert [path.name for path in tmp_path.iterdir()] == ["name"]
     assert (tmp_path / "name").read_bytes() == b"new"
+
+
+class Pairs:
+    """Names with temporaries beside them, to be exchanged."""
+
+    def __init__(self, home: Path, count: int) -> None:
+        self.home, self.files, self.inodes = home, [], []
+        self.wrong: dict[int, str] = {}
+        for number in range(count):
+            (home / f"n{number}").write_bytes(b"old %d" % number)
+            (home / f"t{number}").write_bytes(b"new %d" % number)
+
+    def placings(self, fd: int) -> list[placing.Placing]:
+        found = []
+        for number in range(len(list(self.home.glob("n*")))):
+            st, made = (self.home / f"n{number}").stat(), (self.home / f"t{number}").stat()
+            fields = [st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns]
+            how = self.wrong.get(number)
+            after = b"other" if how == "not right" else b"new %d" % number
+            before = b"other" if how == "not expected" else b"old %d" % number
+            if how == "not as seen":
+                fields[3] += 1
+            ids = object_id(b"blob", before), object_id(b"blob", after)
+            packed = placing.pack(placing.struct.pack("<Q4q", *fields), *ids, made.st_mode, placing.SWAP, False)
+            found.append((fd, b"n%d" % number, fd, b"t%d" % number, packed))
+            self.inodes.append(made.st_ino)
+        return found
+
+
+@pytest.mark.parametrize("count", [5, 100], ids=["alone", "with a thread"])
+def test_each_that_is_not_in_place_is_told_in_its_order_and_none_is_moved_twice(tmp_path, library, count):
+    """Those behind one that does not read back right may be in place when that is found out."""
+    found = load(library)
+    assert found is not None
+    pairs = Pairs(tmp_path, count)
+    troubles = {"not right": placing.THROWN, "not expected": placing.MOVED, "not as seen": placing.UNTOUCHED}
+    numbers = [1, 2, 4] if count == 5 else [0, 3, 4, 40, 41, 77, 99]
+    pairs.wrong = {number: [*troubles][at % 3] for at, number in enumerate(numbers)}
+    told, start = {}, 0
+    with Directory.open(tmp_path) as root:
+        run = placing.Placer(found).run(pairs.placings(root.fd), pairs.inodes, -1, [])
+        while start < count:
+            at, reached = run.go_on(start)
+            if at < count:
+                told[at] = reached
+            start = at + 1
+    assert told == {number: troubles[how] for number, how in pairs.wrong.items()}
+    for number in range(count):
+        moved = told.get(number) != placing.UNTOUCHED
+        assert (tmp_path / f"n{number}").read_bytes() == (b"new %d" if moved else b"old %d") % number
+        beside = {placing.MOVED: b"old %d" % number, placing.UNTOUCHED: b"new %d" % number}.get(told.get(number, -1))
+        assert (tmp_path / f"t{number}").exists() == (beside is not None)
+        assert beside is None or (tmp_path / f"t{number}").read_bytes() == beside
 
 
 def test_portions_are_as_large_as_the_open_directories_allow(tmp_path):

@@ -95,7 +95,7 @@ def test_few_are_open_however_deep_they_lie(place, tmp_path):
         handles.get(b"/".join([b"x"] * levels))
     assert len(os.listdir("/proc/self/fd")) - before <= 9 + 8
     handles.close()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 def test_what_was_forgotten_is_reached_by_its_name_again(handles, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,9 @@ import mulligan
 from mulligan.safefs.directory import Directory
 from mulligan.scan import cache, early, observer
 from mulligan.scan.early import look_early
-from scans import later, settings_for
+from random_trees import directories, plant
+from random_trees import edit as change
+from scans import Looking, later, settings_for
 from tools import cli, plain_environment
 
 DIRECTORIES = 400  # enough for a second process, and for the compiled part
@@ -74,6 +77,27 @@ def test_what_changed_before_an_early_look_is_saved_and_nobody_looks_twice(setti
     monkeypatch.setattr(observer, "begin", lambda *_: pytest.fail("it was looked at again"))
     assert saved(settings, begun) == ("d3/file",)
     begun.close()
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("help_of", ["nobody", "library"])
+def test_saves_that_begin_with_an_early_look_hold_what_is_there(project, seed, help_of, request, monkeypatch):
+    """Whatever happened since the last one, by a process of their own each."""
+    monkeypatch.setattr(early, "_HELP_BYTES", 0)
+    rng, compiled = random.Random(seed), request.getfixturevalue(help_of) if help_of == "library" else ""
+    settings = settings_for(project, compiled=compiled)
+    plant(rng, project)
+    for _ in range(6):
+        begun = look_early(settings.workspace, settings.store, settings.compiled)
+        with mulligan.Workspace(settings, now_ns=later) as ws:
+            ws.expect(begun)
+            ws.save()
+            with ws._reading() as vault:
+                assert vault.checkpoints.current().files_tree == Looking(project).look().tree
+        if begun is not None:
+            begun.close()
+        for _ in range(rng.choice([0, 1, 1, 2, 5])):
+            change(rng, rng.choice(directories(project)))
 
 
 def test_another_save_in_between_makes_an_early_look_void(settings):

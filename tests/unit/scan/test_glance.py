@@ -88,6 +88,29 @@ def test_a_glance_from_the_log_finds_what_python_finds(project, seed, library, i
         looking.look()
 
 
+def test_a_glance_from_the_log_knows_other_rules_and_directories_that_went(project, library):
+    for at in range(6):
+        (project / "some" / str(at) / "below").mkdir(parents=True)
+        (project / "some" / str(at) / "below/file").write_text("1")
+    looking = Looking(project)
+    scan = looking.look()
+    place = project.with_name("log")
+    (place / "tmp").mkdir(parents=True)
+    other = bytearray(looking.cache.packed(b"some/3/below"))
+    other[24] ^= 1  # as if other rules had been over it
+    records = [(b"some/3/below", bytes(other)), (b"gone", other), (b"gone/too", other)]
+    with Directory.open(place) as store, Directory.open(project) as root:
+        looking.cache.save(store, [])
+        looking.cache.save(store, looking.cache.update(records, (), scan.tree, b"{}"))
+        looking.cache.save(store, looking.cache.update([], [b"gone", b"gone/too"], scan.tree, b"{}"))
+        with store.reading(b"cache") as log:
+            begun = recall(library, log, root)
+        mine = begun.found(index_changed=False)
+        assert told(mine) == told(glancing.begin(root.fd, looking.cache).found(index_changed=False))
+        ends = {mine.path(at): mine.end(at) for at in range(len(mine))}
+        assert (ends[b"some/2"] > 0, ends[b"some/3"], ends[b"some"], b"gone" in ends) == (True, 0, 0, False)
+
+
 def told(found: glancing.Found | recalling.Recalled) -> list[object]:
     """What a glance found, of each directory and of each subtree that is as it was."""
     rows = []

@@ -40,7 +40,10 @@ class Index:
     id); it is there for loops over everything. For single entries there is `get`.
     """
 
-    def __init__(self, names: list[bytes], heads: list[bytes], special: list[int], tree: bytes = b"") -> None:
+    def __init__(
+        self, names: list[bytes], heads: list[bytes], special: list[int], tree: bytes = b"", *, is_split: bool = False
+    ) -> None:
+        self.is_split = is_split
         unmerged: set[bytes] = set()
         assumed: set[bytes] = set()
         skipped: set[bytes] = set()
@@ -128,7 +131,8 @@ def parse_index(data: bytes, *, shared: Callable[[bytes], bytes | None] | None =
         _check_names(rows)
     except Malformed:
         return None
-    return Index(rows.names, rows.heads, rows.special, extensions.get(b"TREE", b""))
+    tree, is_split = extensions.get(b"TREE", b""), b"link" in extensions
+    return Index(rows.names, rows.heads, rows.special, tree, is_split=is_split)
 
 
 def split_rows(rows: Rows, link: bytes, shared: Callable[[bytes], bytes | None] | None) -> Rows:

@@ -14,8 +14,9 @@ import stat
 from collections.abc import Callable
 
 from mulligan.safefs.directory import Directory
-from mulligan.scan.git.files import notice, open_directory, read_file, status
+from mulligan.scan.git.files import notice, open_directory, read_file, read_open, status
 from mulligan.scan.git.index import EMPTY, INDEX_LIMIT, Index, parse_index
+from mulligan.scan.git.index_format import TRAILER
 from mulligan.scan.git.objects import Objects
 from mulligan.scan.git.raw_index import RawIndex
 from mulligan.scan.git.refs import Head, head_bytes, read_head
@@ -168,6 +169,25 @@ class Repository:
             self._index = key, parse_index(data, shared=self._shared) if data is not None else None
             self._raw = None
         return self._index[1]
+
+    def checked_index(self) -> tuple[Index, int] | None:
+        """Returns the index and when it was written, None where it does not carry a checksum that is right."""
+        try:
+            with self._git_dir.reading(b"index") as fd:
+                st, data = os.fstat(fd), read_open(fd, INDEX_LIMIT)
+        except OSError as error:
+            notice(error)
+            return None
+        key = (st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
+        if data is None or len(data) != st.st_size or key != self.index_key():
+            return None
+        if hashlib.sha1(memoryview(data)[:-TRAILER], usedforsecurity=False).digest() != data[-TRAILER:]:
+            return None
+        if self._index is None or self._index[0] != key:
+            self._index, self._raw = (key, parse_index(data, shared=self._shared)), None
+        index = self._index[1]
+        # The earlier of the two: anybody can set the one into the future.
+        return (index, min(st.st_mtime_ns, st.st_ctime_ns)) if index is not None else None
 
     def raw_index(self) -> RawIndex | None:
         """Returns the index for looking up single entries; None when it is read as a whole already, or has to be."""

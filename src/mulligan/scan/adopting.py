@@ -1,0 +1,225 @@
+"""
+A first look that begins with what git knows.
+
+Where the workspace is a git repository, its index holds name, stat fields and object id of every tracked file, and its
+packs hold the objects. From the index records are made as if an earlier scan had remembered them, and the objects are copied
+(`git.records`), in a second process where there can be one. Then the workspace is looked at as ever: what is remembered is
+compared with the disk, name by name, and whatever differs, or is not proven, is decided and read by the walk. So no rule
+has a second spelling here: a file is taken over because its stat fields are, now, those that git noted when it read it
+(`git.belief` says when that may be believed), and every directory is listed for names that git does not know.
+
+A record says too little rather than too much. An entry proves itself only if git noted it well before it wrote the
+index, if its object was copied, and if nothing about it could be a secret: its name is that of source code or of a document, or
+its first bytes were looked at. A directory is trusted only if it holds exactly what the index says and each name is in scope.
+
+LIMIT: a private key or a lone token in a file that is named like source code or a document is not looked for in what is taken
+over; a file that is read is searched, whatever its name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from mulligan.model.paths import join, parent_of
+from mulligan.model.typed import NamedTuple
+from mulligan.safefs.boot import booted_at
+from mulligan.safefs.descent import descending
+from mulligan.safefs.directory import Directory
+from mulligan.scan.cache import Cache
+from mulligan.scan.expected import Declined, Expected, Folder
+from mulligan.scan.git.belief import ATTRIBUTES, attributes_in, believable_index, may_rewrite
+from mulligan.scan.git.repository import Repository
+from mulligan.scan.glance import Looked, begin, depth_first
+from mulligan.scan.ignore import Rules
+from mulligan.scan.reading import HashOnly, Sink, Unreadable, capture, fields, ignores_in
+from mulligan.scan.record import Record, can_be_remembered, modes_in, unproven, without_proof
+from mulligan.scan.result import Defaults
+from mulligan.scan.scope import IGNORE_FILE, TRACKED, Scope
+from mulligan.scan.secrets import is_plain_place
+from mulligan.scan.taking import Doubts, Taking
+from mulligan.scan.trees import Objects, Sealed, seal
+
+# Fewer files are read in the time that this takes.
+LEAST = 500
+_ENTRY_LEAST = 64  # bytes of an entry in the index
+# How many files are read to see whether git is right about them: of so many one, but no fewer and no more than these. And how long they may be.
+_TRIED_OF, _TRIED_LEAST, _TRIED_MOST = 50, 40, 200
+_LONGEST_TRIED = 1 << 20
+_IGNORES, _ATTRIBUTES = os.fsdecode(IGNORE_FILE), os.fsdecode(ATTRIBUTES)
+_JOURNALS = (b"-wal", b"-shm", b"-journal")
+
+
+class Ground(NamedTuple):
+    """What a first look stands on."""
+
+    root: Directory
+    repo: Repository
+    scope: Scope
+    defaults: Defaults
+    started: int
+    homes: tuple[str, str]  # the user's own, and that of git's configuration
+    compiled: str = ""  # the directory of the compiled part, empty for none
+    glance: bool = True  # whether one glance at everything is wanted
+
+
+class Adopted(NamedTuple):
+    """What is remembered by git's word, the trees of it, which nothing holds yet, and a glance at the disk."""
+
+    cache: Cache
+    objects: Objects
+    looked: Looked | None
+
+
+def adopt(ground: Ground, sink: Sink) -> Adopted | None:
+    """Returns a memory made from git's index, its objects given to the sink; None where everything is to be read."""
+    found, begun = ground.repo.index_key(), None
+    if found is None or found[1] < LEAST * _ENTRY_LEAST:
+        return None
+    try:
+        with Taking(ground.root, ground.repo, ground.scope, sink) as taking:
+            index = believable_index(ground.repo, *ground.homes)
+            if index is None or len(index[0].heads) < LEAST:
+                return None
+            boot = booted_at(ground.started)
+            expected = Expected(ground.root, ground.repo.prefix, ground.scope, *index, boot)
+            taking.want(expected)
+            making = _Making(ground, expected)
+            making.run()
+            cache = Cache()
+            cache.suppose(making.packed())
+            begun = begin(ground.root.fd, cache, ground.compiled, alone=True) if ground.glance else None
+            same = begun.answer() if begun is not None else b""
+            doubts = taking.end()
+        changed = making.doubt(doubts)
+        making.try_some(changed)
+    except Declined:
+        if begun is not None:
+            begun.close()
+        return None
+    cache.suppose((path, record.encode()) for path, record in changed.items())
+    return Adopted(cache, making.objects, Looked(begun, same, changed) if begun is not None else None)
+
+
+class _Making:
+    """Makes a record of each directory that the index knows, and their trees."""
+
+    def __init__(self, ground: Ground, expected: Expected) -> None:
+        self._root, self._scope, self._started = ground.root, ground.scope, ground.started
+        self._defaults, self._expected = ground.defaults, expected
+        self._device = os.fstat(ground.root.fd).st_dev
+        self._records: dict[bytes, Record] = {}
+        self._rules: dict[bytes, tuple[Rules, bytes]] = {}
+        # Without patterns of the user's own and ignore rules, a plain name is in scope.
+        self._is_simple = ground.scope.is_simple
+        self.objects: Objects = {}
+
+    def run(self) -> None:
+        """Lists every directory and makes its record."""
+        order = sorted(self._expected.folders, key=depth_first)
+        for path, fd in zip(order, descending(self._root.fd, order), strict=True):
+            self._records[path] = self._record(path, fd, self._expected.folders[path])
+        for path in reversed(order):
+            self._seal(path, self._records[path])
+
+    def packed(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yields the records as they are remembered."""
+        for path, record in self._records.items():
+            yield path, record.encode()
+
+    def doubt(self, doubts: Doubts) -> dict[bytes, Record]:
+        """Returns the records in which something proves nothing after all, as they are then."""
+        names: dict[bytes, set[bytes]] = {}
+        folders, refused = self._expected.folders, doubts.oids | self._expected.torn
+        for path, at in doubts.files:
+            names.setdefault(path, set()).add(folders[path].names[at])
+        for path, folder in folders.items() if refused else ():
+            if not refused.isdisjoint(folder.oids):
+                found = [name for name, oid in zip(folder.names, folder.oids, strict=True) if oid in refused]
+                names.setdefault(path, set()).update(found)
+        return {path: without_proof(self._records[path], found) for path, found in names.items()}
+
+    def try_some(self, changed: dict[bytes, Record]) -> None:
+        """Reads a few files after all, nobody knows which: where git is wrong about one of them, it is believed in nothing."""
+        records = [(path, changed.get(path, record)) for path, record in self._records.items() if record.names]
+        files = sum(len(record.names) for _, record in records)
+        for _ in range(min(_TRIED_MOST, max(_TRIED_LEAST, files // _TRIED_OF))):
+            path, record = records[int.from_bytes(os.urandom(4), "little") % len(records)]
+            at = int.from_bytes(os.urandom(4), "little") % len(record.names)
+            try:
+                with self._root.descend(path) as directory:
+                    st = directory.stat(record.names[at])
+                    if record.stat_at(at) == fields(st) and st.st_size <= _LONGEST_TRIED:
+                        found, seen = capture(directory, record.names[at], st, HashOnly(), check_secrets=False)
+                        if seen == fields(st) and found != record.oid_at(at):
+                            raise Declined
+            except (OSError, Unreadable):
+                continue  # it came or went: the walk will see
+
+    def _record(self, path: bytes, fd: int, folder: Folder) -> Record:
+        record = Record()
+        record.names, record.dirs, record.oids = folder.names, sorted(folder.dirs), b"".join(folder.oids)
+        record.trusted = False
+        rules = self._rules.get(parent_of(path)) if path else self._base()
+        st = os.fstat(fd) if fd >= 0 else None
+        if st is None or rules is None or st.st_dev != self._device:
+            record.stats = b"".join([unproven(mode) for mode in modes_in(b"".join(folder.stats))])
+            return record
+        record.perm = st.st_mode & 0o7777
+        names = self._names(fd)
+        record.has_ignores = _IGNORES in names
+        if record.has_ignores:
+            rules = self._entered(path, Directory(fd), rules)
+        record.key, self._rules[path] = rules[1], rules
+        self._look_for_attributes(fd, names, record)
+        # One text for all, since what the system says comes as text.
+        record.trusted = names == set(os.fsdecode(b"/".join((*record.names, *record.dirs))).split("/"))
+        self._decide(path, record, rules[0], folder)
+        record.stats = b"".join(folder.stats)
+        if record.trusted and can_be_remembered(st.st_mtime_ns, st.st_ctime_ns, self._started):
+            record.stat = (st.st_ino, st.st_mtime_ns, st.st_ctime_ns)
+        return record
+
+    def _names(self, fd: int) -> set[str]:
+        try:
+            return set(Directory(fd).texts())
+        except OSError:
+            return set()  # the walk says why
+
+    def _base(self) -> tuple[Rules, bytes]:
+        rules = self._scope.rules
+        return rules, self._scope.key(rules, only_tracked=False)
+
+    def _entered(self, path: bytes, directory: Directory, rules: tuple[Rules, bytes]) -> tuple[Rules, bytes]:
+        entered = rules[0].enter(path, ignores_in(directory)[0])
+        return entered, self._scope.key(entered, only_tracked=False)
+
+    def _look_for_attributes(self, fd: int, names: set[str], record: Record) -> None:
+        if _ATTRIBUTES in names:
+            if may_rewrite(attributes_in(Directory(fd))):
+                raise Declined
+        elif record.find(ATTRIBUTES) >= 0:
+            raise Declined  # gone from the disk, and in force all the same
+
+    def _decide(self, path: bytes, record: Record, rules: Rules, folder: Folder) -> None:
+        """Decides over each name and says so in the record."""
+        if self._is_simple and rules.are_empty and is_plain_place(path):
+            unclear, dirs = folder.unclear, [name for name in record.dirs if not self._scope.is_plain_directory(name)]
+        else:
+            unclear, dirs = list(range(len(folder.names))), record.dirs
+        for at in unclear:
+            self._rule(path, folder.names[at], record, rules, is_dir=False)
+        for name in dirs:
+            self._rule(path, name, record, rules, is_dir=True)
+
+    def _rule(self, above: bytes, name: bytes, record: Record, rules: Rules, *, is_dir: bool) -> None:
+        decision = self._scope.decide(join(above, name), name, rules, is_dir=is_dir)
+        record.leans |= decision is TRACKED
+        # A database that has its journal beside it is for the walk, too.
+        if decision[0] or name.endswith(_JOURNALS):
+            record.trusted = False
+
+    def _seal(self, path: bytes, record: Record) -> None:
+        modes = modes_in(record.stats)
+        children = [(name, self._records[join(path, name)]) for name in record.dirs]
+        seal(Sealed(record, modes, children), self._defaults, self.objects)

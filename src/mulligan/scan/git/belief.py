@@ -1,0 +1,115 @@
+"""
+Whether what git's index says of a file may be taken for the file itself.
+
+Git calls a file clean, without reading it, while its stat fields are those that the index noted when git read it. That is
+the standard of proof here too, and more is asked: the index must carry its own checksum and it must be right; nothing in
+it may be assumed, skipped, unmerged, split or sparse; and nothing may have been able to turn the file's bytes into others
+on their way into the object. Line endings and `$Id$` only ever lose bytes on that way, so that an object as long as its
+file is the file (the sizes are compared by `git.records`); a filter or another encoding may keep the length, and so where any attribute
+names one, nothing is believed. Configuration is read for reasons to decline and for nothing else.
+
+LIMIT: what stood between file and object when git read it, and does not any more, is not known to anybody; and neither is what
+`GIT_*` variables said then.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from mulligan.model.gitconfig import parse_git_config
+from mulligan.safefs.directory import Directory
+from mulligan.safefs.userfile import read_user_file
+from mulligan.scan.git.files import open_directory, read_file, status
+from mulligan.scan.git.index import Index
+from mulligan.scan.git.repository import Repository
+
+ATTRIBUTES = b".gitattributes"
+_LIMIT = 1 << 20
+# Attributes under which an object may be other bytes of the same length.
+_REWRITES = re.compile(rb"(?:^|\s)[-!]?(?:filter|working-tree-encoding)(?:[=\s]|$)", re.MULTILINE)
+_COMMENT = re.compile(rb"^[ \t]*#.*$", re.MULTILINE)
+# Where git looks for what holds for everybody, depending on who built it.
+_SYSTEM = ("/etc", "/usr/etc", "/usr/local/etc", "/opt/homebrew/etc")
+# Settings that say where else attributes stand, which fields of a file count, or that this is not the usual kind of repository.
+_DOUBTFUL = frozenset({
+    *("core.attributesfile", "core.checkstat", "core.trustctime", "core.ignorestat", "core.worktree"),
+    *("extensions.objectformat", "extensions.worktreeconfig", "core.sparsecheckout"),
+})  # fmt: skip
+
+
+def believable_index(repo: Repository, home: str, git_home: str) -> tuple[Index, int] | None:
+    """Returns the index and when it was written, None where what it says may not be taken for the files."""
+    found = repo.checked_index()
+    if found is None or is_odd(found[0]):
+        return None
+    return found if not _is_doubtful(repo, home, git_home) else None
+
+
+def is_odd(index: Index) -> bool:
+    """Returns whether an index holds more than plain entries."""
+    odd = index.unmerged | index.sparse | index.assume_valid | index.skip_worktree | index.intent_to_add
+    return index.is_split or bool(odd)
+
+
+def may_rewrite(attributes: bytes | None) -> bool:
+    """Returns whether attributes name something that turns bytes into others; those that cannot be read may."""
+    if attributes is None or len(attributes) > _LIMIT:
+        return True
+    return _REWRITES.search(_COMMENT.sub(b"", attributes)) is not None
+
+
+def attributes_in(directory: Directory) -> bytes | None:
+    """Returns the attributes that stand in a directory, None where they cannot be read."""
+    return read_file(directory, ATTRIBUTES, limit=_LIMIT)
+
+
+def _is_doubtful(repo: Repository, home: str, git_home: str) -> bool:
+    if status(repo.git_dir, b"config.worktree") is not None:
+        return True
+    own = read_file(repo.common, b"config", limit=_LIMIT)
+    if own is None or _is_doubtful_config(own):
+        return True
+    if status(repo.common, b"info/attributes") is not None and may_rewrite(
+        read_file(repo.common, b"info/attributes", limit=_LIMIT)
+    ):
+        return True
+    configs = [os.path.join(home, ".gitconfig"), os.path.join(git_home, "config")]
+    configs += [os.path.join(place, "gitconfig") for place in _SYSTEM]
+    attributes = [os.path.join(git_home, "attributes"), *(os.path.join(place, "gitattributes") for place in _SYSTEM)]
+    try:
+        return (
+            any(_is_doubtful_config(_user_file(path)) for path in configs)
+            or any(may_rewrite(_user_file(path)) for path in attributes)
+            or _above_may_rewrite(repo)
+        )
+    except (OSError, ValueError):
+        return True  # there, and not to be read
+
+
+def _user_file(path: str) -> bytes:
+    return read_user_file(path, limit=_LIMIT + 1) or b""
+
+
+def _is_doubtful_config(data: bytes) -> bool:
+    if len(data) > _LIMIT:
+        return True
+    for key, _ in parse_git_config(data.decode("utf-8", "surrogateescape")):
+        if key in _DOUBTFUL or key.startswith(("include.", "includeif.")):
+            return True
+    return False
+
+
+def _above_may_rewrite(repo: Repository) -> bool:
+    """Whether attributes above a workspace that is a part of its repository reach into it."""
+    here, rest = repo.top, repo.prefix
+    while rest:
+        directory = open_directory(here)
+        if directory is None:
+            return True
+        with directory:
+            if status(directory, ATTRIBUTES) is not None and may_rewrite(attributes_in(directory)):
+                return True
+        name, _, rest = rest.partition(b"/")
+        here = os.path.join(here, name)
+    return False

@@ -1,0 +1,26 @@
+"""A first checkpoint that begins with what git knows is the checkpoint that reading everything makes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import adopted
+from mulligan.scan import adopting
+from plain_git import fsck
+from tools import sweep
+
+
+@pytest.mark.parametrize("seed", range(sweep(12)))
+def test_a_checkpoint_from_git_is_the_one_that_reading_makes(tmp_path, monkeypatch, seed):
+    """Same trees, same lists, same memory for the next look, whatever the repository holds and however dirty it is."""
+    monkeypatch.setattr(adopting, "LEAST", 1)
+    rng = random.Random(seed)
+    repo = adopted.grow(rng, tmp_path / "project")
+    if rng.random() < 0.6:
+        adopted.dirty(rng, repo)
+    adopted.settle(tmp_path)
+    taken, read = adopted.both_ways(repo, tmp_path)
+    assert adopted.said(taken) == adopted.said(read), f"seed {seed}"
+    assert fsck(taken.store) == []
