@@ -75,9 +75,9 @@ def _forgets_patches() -> tuple[object, str, Any]:
     return warm.WarmScanner, "_head_of", lambda self, path: self._cache.head_of(path)
 
 
-def _holds_stale_trees() -> tuple[object, str, Any]:
-    """Takes the tree that a directory had for the one that it has."""
-    return trees.Held, "get", lambda self, path, tree: self._trees.get(path, (b"", None))[1]
+def _exchanges_one_id() -> tuple[object, str, Any]:
+    """Makes a tree of the last one with one of the ids that are new."""
+    return patching, "spliced", lambda tree, edits: trees.spliced(tree, edits[:1])
 
 
 BUILDS: dict[str, Callable[[], tuple[object, str, Any]]] = {
@@ -89,7 +89,7 @@ BUILDS: dict[str, Callable[[], tuple[object, str, Any]]] = {
     "overlooks-the-index": _overlooks_the_index,
     "patches-anything": _patches_anything,
     "forgets-patches": _forgets_patches,
-    "holds-stale-trees": _holds_stale_trees,
+    "exchanges-one-id": _exchanges_one_id,
 }
 OVERFLOW_BUILDS = {"overlooks-overflow": _overlooks_overflow}
 
