@@ -13,7 +13,7 @@ from typing import Any
 
 from loose_builds import replaced
 from mulligan.errors import Busy
-from mulligan.restore import executor, procedure
+from mulligan.restore import executor, procedure, staging
 from mulligan.restore.layout import temporary_name
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, read_all, write_all
@@ -95,7 +95,11 @@ def clean_before_validate() -> Iterator[None]:
     def remove(self: Any, _: int, action: Any) -> None:
         self._done(action)
 
-    with replaced(procedure, _prepare=prepare), replaced(executor.Executor, _place=place, _remove=remove):
+    with (
+        replaced(staging, _NAMELESS=0),
+        replaced(procedure, _prepare=prepare),
+        replaced(executor.Executor, _place=place, _remove=remove),
+    ):
         yield
 
 

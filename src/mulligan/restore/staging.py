@@ -25,12 +25,14 @@ from mulligan.restore.unlocking import is_writable, touched_directories
 from mulligan.safefs import seam
 from mulligan.safefs.attributes import attribute_names, copy_attribute, copy_owner, owner_of, plain_owner
 from mulligan.safefs.directory import Directory, write_all
-from mulligan.safefs.durable import sync, sync_filesystem
+from mulligan.safefs.durable import may_be_named_later, sync, sync_filesystem, write_out
 from mulligan.safefs.flushing import Flusher
-from mulligan.safefs.room import free_bytes
+from mulligan.safefs.room import NO_NAMELESS, free_bytes
 from mulligan.safefs.trouble import FULL
 
 _SYNC_EACH = 16
+# So many files are held open without a name.
+_NAMELESS = 8
 # Larger files are written piece by piece; so many bytes are held from the check of the room until they are staged.
 _AT_ONCE = 1 << 20
 _HELD = 16 << 20
@@ -87,6 +89,8 @@ class Stager:
         self._held: dict[bytes, bytes] = {}
         self._held_bytes = 0
         self._flusher = Flusher(root, _FILES)
+        self._namelessly = False
+        self._nameless: list[tuple[bytes, int, int]] = []
 
     def begin(self) -> None:
         """
@@ -99,6 +103,51 @@ class Stager:
             self._read(self._layout.staged)
         except OSError as error:
             raise _refusal(error) from error
+
+    def stage_nameless(self) -> Stage | None:
+        """
+        Stages a few plain files without names, before anybody knows of it: a crash leaves nothing to be found.
+
+        They get their names with `give_names`, after the caller saw to it that somebody knows, and `confirm`. None, with
+        nothing done, where there are too many, or some that cannot be had so; raises with the workspace unchanged.
+        """
+        places = self._layout.staged
+        if not 0 < len(places) <= _NAMELESS or any(action.after and action.after.is_link for _, action in places):
+            return None
+        if not may_be_named_later(self._root):
+            return None
+        stage, self._namelessly = Stage({}, self._notes, {}), True
+        try:
+            self._check_access()
+            self._read(places)
+            self._some(places, stage, durable=False, skip_damaged=False)
+        except BaseException as error:
+            self.halt()
+            self._notes.clear()
+            if isinstance(error, OSError) and error.errno in NO_NAMELESS:
+                return None
+            raise (_refusal(error) if isinstance(error, OSError) else error) from error
+        finally:
+            self._namelessly = False
+        return stage
+
+    def confirm(self) -> None:
+        """Makes the bytes of files without names durable."""
+        for path, _, fd in self._nameless:
+            sync(fd, to_text(path))
+
+    def give_names(self) -> None:
+        """Gives files that have none the names of their temporaries."""
+        try:
+            for path, number, fd in self._nameless:
+                stage = self._handles.get(self._layout.stage_of(path))
+                stage.give_name(fd, temporary_name(self._token, number))
+        finally:
+            self._forget_nameless()
+
+    def _forget_nameless(self) -> None:
+        while self._nameless:
+            seam.calls.close(self._nameless.pop()[2])
 
     def finish(self, progress: Progress | None = None) -> Stage:
         """Stages the rest of what was begun, and makes all of it durable."""
@@ -146,7 +195,8 @@ class Stager:
                 self._unlink(number, action)
 
     def halt(self) -> bool:
-        """Waits for what goes on beside; returns whether the disk confirmed what it was asked to."""
+        """Waits for what goes on beside, lets go of what has no name; returns whether the disk confirmed what it was asked to."""
+        self._forget_nameless()
         if self._many is not None:
             self._many.staged()
         try:
@@ -250,7 +300,12 @@ class Stager:
         owner = self._plain_owner(action.path) if replaces else None
         # What takes nothing over has its permission bits from the start, which saves a call; all else is its owner's alone.
         bare = node.perm > 0o777 or (replaces and owner is None)
-        fd, made = self._create(directory, name, _PRIVATE if bare else node.perm)
+        mode = _PRIVATE if bare else node.perm
+        if self._namelessly:
+            fd, made = directory.made_nameless(mode)
+            self._nameless.append((action.path, number, fd))
+        else:
+            fd, made = self._create(directory, name, mode)
         try:
             if owner is not None and owner != (made.st_uid, made.st_gid) and not bare:
                 bare = True
@@ -263,9 +318,12 @@ class Stager:
                 seam.calls.fchmod(fd, node.perm)
             if durable:
                 sync(fd, to_text(action.path))
+            if self._namelessly:
+                write_out(fd)
             return made.st_ino
         finally:
-            seam.calls.close(fd)
+            if not self._namelessly:
+                seam.calls.close(fd)
 
     @staticmethod
     def _create(directory: Directory, name: bytes, mode: int) -> tuple[int, os.stat_result]:
