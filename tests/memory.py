@@ -62,6 +62,10 @@ class Memory:
         self.trees_read.append(oid)
         return parse_tree(self.objects[oid])
 
+    def read(self, oid: bytes, _: bytes) -> bytes:
+        """The bytes of an object."""
+        return self.objects[oid]
+
     def read_blob(self, oid: bytes) -> bytes:
         """The contents of a blob."""
         self.blobs_read.append(oid)

@@ -237,13 +237,16 @@ class Workspace(WithSessions):
         All that an agent did for one prompt is one operation; what others did meanwhile is kept. With `session`, the newest turn of
         that session (the beginning of its id will do) is taken back wherever it stands, and everything else is kept.
         """
+        from mulligan.turns import Turns
+
         with self._writing("undo", needed=True):
             moves = self._bench.vault.moves.down()
-            steps = self._steps_of_turn(moves)
+            turns = Turns(self._bench)
             if session is not None:
-                report = self._undo_session(session)
+                report = turns.undo_session(session)
             else:
-                report = self._undo_turn(moves, steps) or self._bench.step("undo", moves, skip=steps)
+                steps = turns.steps(moves)
+                report = turns.undo_turn(moves, steps) or self._bench.step("undo", moves, skip=steps)
         if report is None:
             raise NothingToUndo(
                 "There is no earlier state that differs from the workspace. Nothing was changed.", hint="mulligan log"

@@ -262,6 +262,7 @@ class Workbench:
         return gone
 
     def _pinned(self) -> set[str]:
+        # Asked anew each time: whoever pins one does not wait for the store's lock.
         return {row["id"] for row in self.vault.database.sealed("pin")}
 
     def _unpin_the_dead(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from loose_builds import replaced
 from mulligan.errors import Busy
-from mulligan.restore import executor, procedure
+from mulligan.restore import executor, procedure, staging
 from mulligan.restore.layout import temporary_name
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, read_all, write_all
@@ -79,12 +79,13 @@ def journal_late() -> Iterator[None]:
 def clean_before_validate() -> Iterator[None]:
     """Everything that is to change is removed, and only then is it seen whether the store can give the new files."""
 
-    def prepare(stager: Any, doer: Any, _git: Any, progress: Any) -> Any:
+    def prepare(stager: Any, doer: Any, _git: Any, _beside: Any, progress: Any) -> Any:
         for number, action in (*doer._layout.removes, *doer._layout.places):
             if action.before is not None and not action.before.is_dir:
                 parent, name, _stage, _temporary = doer._places_of(number, action)
                 parent.unlink(name)
-        return stager.run(progress)
+        stager.begin()
+        return stager.finish(progress)
 
     def place(self: Any, number: int, action: Any) -> None:
         parent, name, stage, temporary = self._places_of(number, action)
@@ -94,7 +95,11 @@ def clean_before_validate() -> Iterator[None]:
     def remove(self: Any, _: int, action: Any) -> None:
         self._done(action)
 
-    with replaced(procedure, _prepare=prepare), replaced(executor.Executor, _place=place, _remove=remove):
+    with (
+        replaced(staging, _NAMELESS=0),
+        replaced(procedure, _prepare=prepare),
+        replaced(executor.Executor, _place=place, _remove=remove),
+    ):
         yield
 
 

@@ -154,7 +154,8 @@ class Victim:
         executor = Executor(self._root, handles, token, layout, seen=Unseen())
         try:
             try:
-                stage = stager.run()
+                stager.begin()
+                stage = stager.finish()
                 stale = executor.first_surprise() is not None
             except (mulligan.MulliganError, OSError):
                 stager.clear()

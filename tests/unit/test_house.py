@@ -48,8 +48,10 @@ ALLOWED = {
     "gitside": _HISTORY | {"restore", "usergit"},
     "workbench": _HISTORY | {"restore", "state", "usergit", "gitside"},
     "opened": _HISTORY | {"restore", "state", "settings", "events", "workbench"},
-    "sessions": _HISTORY | {"opened", "restore", "workbench"},
-    "engine": _HISTORY | {"opened", "sessions", "restore", "state", "settings", "events", "workbench", "usergit"},
+    "sessions": _HISTORY | {"opened"},
+    "turns": _HISTORY | {"restore", "workbench"},
+    "engine": _HISTORY
+    | {"opened", "sessions", "turns", "restore", "state", "settings", "events", "workbench", "usergit"},
     "aio": _HISTORY | {"restore", "state", "settings", "events", "engine", "mulligan"},
     "usergit": _DISK | {"scan", "settings"},
     "environments": _ALL | {"usergit"},

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mulligan.safefs import inotify
-from mulligan.scan import image, patching, warm
+from mulligan.scan import image, patching, trees, warm
 from mulligan.watch import watcher
 
 
@@ -75,6 +75,11 @@ def _forgets_patches() -> tuple[object, str, Any]:
     return warm.WarmScanner, "_head_of", lambda self, path: self._cache.head_of(path)
 
 
+def _exchanges_one_id() -> tuple[object, str, Any]:
+    """Makes a tree of the last one with one of the ids that are new."""
+    return patching, "spliced", lambda tree, edits: trees.spliced(tree, edits[:1])
+
+
 BUILDS: dict[str, Callable[[], tuple[object, str, Any]]] = {
     "forgets-new-directories": _forgets_new_directories,
     "does-not-wait": _does_not_wait,
@@ -84,6 +89,7 @@ BUILDS: dict[str, Callable[[], tuple[object, str, Any]]] = {
     "overlooks-the-index": _overlooks_the_index,
     "patches-anything": _patches_anything,
     "forgets-patches": _forgets_patches,
+    "exchanges-one-id": _exchanges_one_id,
 }
 OVERFLOW_BUILDS = {"overlooks-overflow": _overlooks_overflow}
 

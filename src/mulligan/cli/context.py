@@ -15,12 +15,12 @@ from functools import cached_property
 from mulligan.errors import MulliganError, NothingSaved, UnsafePath, UserError
 from mulligan.model.light import UTC, datetime
 from mulligan.model.typed import TYPE_CHECKING, Any, TextIO
-from mulligan.present.text import Style
 
 if TYPE_CHECKING:
     from mulligan.engine import Workspace
     from mulligan.model.policy import Settings
     from mulligan.present.progress import ProgressLine
+    from mulligan.present.text import Style
     from mulligan.scan.early import Early
 
 
@@ -41,8 +41,14 @@ class Screen:
     def __init__(self, stream: TextIO, environ: Mapping[str, str]) -> None:
         self.stream = stream
         self.is_terminal = stream.isatty()
-        colour = self.is_terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
-        self.style = Style(enabled=colour)
+        self._colour = self.is_terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+
+    @cached_property
+    def style(self) -> Style:
+        """Colour, or the absence of it; a result as JSON asks for neither."""
+        from mulligan.present.text import Style
+
+        return Style(enabled=self._colour)
 
     @cached_property
     def width(self) -> int | None:

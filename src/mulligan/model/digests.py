@@ -15,6 +15,7 @@ except ImportError:
     from hashlib import blake2b
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from hashlib import _Hash
 
 __all__ = ["blake2b", "sha1", "sha256"]
@@ -23,11 +24,14 @@ __all__ = ["blake2b", "sha1", "sha256"]
 _ALONE = 400_000
 _EACH = 500
 _left = _ALONE
+_fast: Callable[..., _Hash] | None = None
 
 
 def sha1(data: bytes = b"", *, of: int = _ALONE) -> _Hash:
     """Returns a SHA-1 that was given some bytes, of about so many in all."""
-    global _left  # noqa: PLW0603 - how much was hashed concerns the whole process
+    global _fast, _left  # noqa: PLW0603 - how much was hashed concerns the whole process
+    if _fast is not None:
+        return _fast(data, usedforsecurity=False)
     if _left > 0:
         _left -= of + _EACH
         if _left > 0:
@@ -39,6 +43,7 @@ def sha1(data: bytes = b"", *, of: int = _ALONE) -> _Hash:
                 return cast("_Hash", plain(data))
     from hashlib import sha1 as fast
 
+    _fast = fast
     return fast(data, usedforsecurity=False)
 
 

@@ -43,7 +43,7 @@ class Change(NamedTuple):
 
 def object_id(kind: bytes, data: bytes) -> bytes:
     """Returns the id git gives these bytes."""
-    return sha1(b"%s %d\0" % (kind, len(data)) + data, of=len(data)).digest()
+    return sha1(b"%b %d\0%b" % (kind, len(data), data), of=len(data)).digest()
 
 
 EMPTY_TREE = object_id(TREE, b"")

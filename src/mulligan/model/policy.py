@@ -62,7 +62,8 @@ class CapturePolicy(NamedTuple):
 
     def naming(self, paths: Iterable[str]) -> CapturePolicy:
         """Returns the policy with more paths that are asked for by name."""
-        return self._replace(by_name=tuple(dict.fromkeys((*self.by_name, *paths))))
+        named = tuple(dict.fromkeys((*self.by_name, *paths)))
+        return self if named == self.by_name else self._replace(by_name=named)
 
     @property
     def always(self) -> tuple[str, ...]:

@@ -68,14 +68,13 @@ class Many:
         self._layout = layout
         self._trash = trash
         self._rows: dict[int, _Row] = {}
+        self._lane = placer.lane()
+        self._numbers: list[int] = []
 
     # -- staging --------------------------------------------------------------------------------
 
-    def stage(
-        self, places: Sequence[Step], handles: Handles, contents: Callable[[bytes], bytes | None]
-    ) -> dict[int, int]:
-        """Stages some files; returns the inode of each that is there, whole. Contents that are not at hand are left out."""
-        inodes: dict[int, int] = {}
+    def begin(self, places: Sequence[Step], handles: Handles, contents: Callable[[bytes], bytes | None]) -> None:
+        """Begins to stage some files, in the background. Contents that are not at hand are left out."""
         for some in _portions(places, handles):
             files = {}
             for number, action in some:
@@ -83,8 +82,13 @@ class Many:
                 if found is not None:
                     files[number] = found
             if files:
-                inodes.update(zip(files, self._placer.stage([*files.values()]), strict=True))
-        return {number: inode for number, inode in inodes.items() if inode}
+                self._numbers += files
+                self._lane.add([*files.values()])
+
+    def staged(self) -> dict[int, int]:
+        """Waits for what was begun; returns the inode of each file that is there, whole."""
+        numbers, self._numbers = self._numbers, []
+        return {number: inode for number, inode in zip(numbers, self._lane.end(), strict=True) if inode}
 
     def _new_file(
         self, number: int, action: Action, handles: Handles, contents: Callable[[bytes], bytes | None]

@@ -17,7 +17,7 @@ from stat import S_IFREG
 
 from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB, object_id
-from mulligan.model.paths import parent_of
+from mulligan.model.paths import covers, join, parent_of
 from mulligan.model.plan import Action, Node
 from mulligan.safefs import seam
 from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, fair_share_of_files
@@ -25,6 +25,7 @@ from mulligan.safefs.durable import sync, sync_filesystem
 from mulligan.scan.record import Stat
 
 _OPEN_FEWEST, _OPEN_MOST = 16, 1024
+_WAY = 8
 _SYNC_EACH = 16
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
@@ -35,6 +36,8 @@ class Handles:
     def __init__(self, root: Directory) -> None:
         self._root = root
         self._open: OrderedDict[bytes, Directory] = OrderedDict()
+        # Those above the one that was opened last, each in the one before it: a plan is sorted, and the next lies nearby.
+        self._way: list[tuple[bytes, Directory]] = []
         self.most = max(_OPEN_FEWEST, min(_OPEN_MOST, fair_share_of_files()))
 
     def get(self, path: bytes) -> Directory:
@@ -43,31 +46,40 @@ class Handles:
         if found is not None:
             self._open.move_to_end(path)
             return found
-        above = parent_of(path)
-        if path and above in self._open:
-            # The usual case of a sorted plan: a sibling of the last one.
-            self._open.move_to_end(above)
-            return self._add(path, self._open[above].child(os.path.basename(path)))
-        if above:
-            self._add(above, self._root.descend(above))
-            return self._add(path, self._open[above].child(os.path.basename(path)))
-        return self._add(path, self._root.descend(path))
-
-    def _add(self, path: bytes, directory: Directory) -> Directory:
-        self._open[path] = directory
+        above, _, name = path.rpartition(b"/")
+        found = self._open[path] = self._above(above).child(name) if path else self._root.descend(b"")
         if len(self._open) > self.most:
             self._open.popitem(last=False)[1].close()
-        return directory
+        return found
+
+    def _above(self, path: bytes) -> Directory:
+        """Returns an open directory, reached name by name from the nearest one above it that is open."""
+        found = self._open.get(path) if path else self._root
+        if found is not None:
+            return found
+        while self._way and not covers(self._way[-1][0], path):
+            self._way.pop()[1].close()
+        at, here = self._way[-1] if self._way else (b"", self._root)
+        for name in path[len(at) :].lstrip(b"/").split(b"/") if at != path else ():
+            at, here = join(at, name), here.child(name)
+            self._way.append((at, here))
+        while len(self._way) > _WAY:
+            self._way.pop(0)[1].close()
+        return here
 
     def forget(self, path: bytes) -> None:
         """Closes a directory that is about to be removed, and those below it."""
-        for known in [p for p in self._open if p == path or p.startswith(path + b"/")]:
+        for known in [p for p in self._open if covers(path, p)]:
             self._open.pop(known).close()
+        while self._way and covers(path, self._way[-1][0]):
+            self._way.pop()[1].close()
 
     def close(self) -> None:
         """Closes all."""
         while self._open:
             self._open.popitem()[1].close()
+        while self._way:
+            self._way.pop()[1].close()
 
 
 def find_shared(handles: Handles, actions: Iterable[tuple[int, Action]]) -> list[tuple[int, Action]]:

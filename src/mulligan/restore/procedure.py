@@ -9,8 +9,8 @@ position. Whatever is cut short is ended by `end_interrupted`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 
 from mulligan.errors import DurabilityLost, NoRoom, PlanStale
 from mulligan.model.objects import MODE_DIR
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from mulligan.restore.gitpart import GitPart
 
 Progress = Callable[[int, int], None]
-# Saves a checkpoint, and in its transaction does what it is given.
-SaveFirst = Callable[[Callable[[], None]], object]
+# Saves a checkpoint, and in its transaction does what it is given, if anything.
+SaveFirst = Callable[[Callable[[], None] | None], object]
 # What the last transaction writes: some pages, and those of the journal once more, which it overwrites.
 _LAST_WORDS, _PER_ACTION = 128 << 10, 128
 _SPARE_BLOCKS, _SPARE_FILES = 8, 4
@@ -73,26 +73,28 @@ def carry_out(
         layout = Layout(journal.actions)
         layout.shared = find_shared(staged, layout.chmods)
         journal = replace(journal, locked=_to_open(vault, journal, find_locked(staged, layout)))
-        _open(vault, journal, save_first)
         many = many_of(vault.settings.compiled, journal.token, layout, vault)
         stager = Stager(root, staged, vault.objects, journal.token, layout, many=many)
         executor = Executor(
             root, handles, journal.token, layout,
             seen=seen, locked=journal.locked, discard=vault.throw_away, many=many,
         )  # fmt: skip
-        room = ExitStack()
+        room = _Room(vault, root, journal, layout)
+        stage = stager.stage_nameless() if many is None and git is None and not journal.locked else None
+        if stage is not None:
+            _open_staged(vault, journal, save_first, stager, executor, room)
+        else:
+            # Files that are staged in the background are staged while the checkpoint is saved: the journal comes first then.
+            beside = save_first if many is not None and git is None else None
+            _open(vault, journal, save_first if beside is None else None)
+            with _abandoning(vault, staged, journal, stager, git, room):
+                unlock(staged, journal.locked)
+                stage = _prepare(stager, executor, git, beside, progress)
+                room.hold()
+                set_phase(vault.database, APPLYING)
         try:
-            unlock(staged, journal.locked)
-            stage = _prepare(stager, executor, git, progress)
-            names = room.enter_context(closing(_hold_names(root, layout)))
-            room.enter_context(closing(_hold_notes(vault, journal)))
-            set_phase(vault.database, APPLYING)
-            names.close()
-        except BaseException as error:
-            room.close()
-            _abandon(vault, staged, journal, stager, git, confirm=not isinstance(error, DurabilityLost))
-            raise
-        try:
+            room.names.close()
+            stager.give_names()
             outcome = executor.run(stage)
             outcome.kept += git.finish() if git is not None else []
         except (KeyboardInterrupt, MemoryError, OSError) as error:
@@ -115,14 +117,40 @@ def carry_out(
     return outcome
 
 
-def _open(vault: Vault, journal: Journal, save_first: SaveFirst | None) -> None:
-    """Makes the journal durable, in one transaction with a checkpoint that is to be saved first."""
+def _open_staged(
+    vault: Vault, journal: Journal, save_first: SaveFirst | None, stager: Stager, executor: Executor, room: _Room
+) -> None:
+    """Makes the journal of a restore durable whose files are staged and have no names yet: one that is to be applied at once."""
+
+    def ready() -> None:
+        stager.confirm()
+        _look_again(executor)
+        room.hold()
+
+    try:
+        _open(vault, replace(journal, phase=APPLYING), save_first, ready)
+    except BaseException:
+        room.close()
+        stager.halt()
+        raise
+
+
+def _open(
+    vault: Vault, journal: Journal, save_first: SaveFirst | None, ready: Callable[[], None] | None = None
+) -> None:
+    """Makes the journal durable, in one transaction with a checkpoint that is to be saved first, when all is `ready`."""
+
+    def write() -> None:
+        if ready is not None:
+            ready()
+        open_journal(vault.database, journal)
+
     if save_first is None:
         with vault.database.transaction():
-            open_journal(vault.database, journal)
+            write()
         return
     try:
-        save_first(lambda: open_journal(vault.database, journal))
+        save_first(write)
     except DurabilityLost:
         raise  # such a disk is not asked again; the next command finds a journal of nothing, or none
     except BaseException:
@@ -151,18 +179,48 @@ def _to_open(vault: Vault, journal: Journal, locked: Locked) -> Locked:
     )
 
 
-def _prepare(stager: Stager, executor: Executor, git: GitPart | None, progress: Progress | None) -> Stage:
-    """Stages everything, takes git's locks if git is to move, and looks at every path once more."""
-    stage = stager.run(progress)
+def _prepare(
+    stager: Stager, executor: Executor, git: GitPart | None, beside: SaveFirst | None, progress: Progress | None
+) -> Stage:
+    """Stages everything, with a checkpoint saved `beside`, takes git's locks if git is to move, and looks at every path once more."""
+    stager.begin()
+    if beside is not None:
+        beside(None)
+    stage = stager.finish(progress)
     if git is not None:
         git.prepare()
+    _look_again(executor)
+    return stage
+
+
+def _look_again(executor: Executor) -> None:
+    """Raises PlanStale when a path is not as the plan expects it."""
     surprise = executor.first_surprise()
     if surprise is not None:
         raise PlanStale(
             f"{to_text(surprise)!r} changed while the restore was prepared. Nothing was changed.",
             hint="Run the command again.",
         )
-    return stage
+
+
+class _Room:
+    """Room on the disk that a restore takes before it changes anything, so that it need not stop in the middle."""
+
+    def __init__(self, vault: Vault, root: Directory, journal: Journal, layout: Layout) -> None:
+        self._of = vault, root, journal, layout
+        self._held = ExitStack()
+        self.names = ExitStack()
+
+    def hold(self) -> None:
+        """Takes it; raises NoRoom."""
+        vault, root, journal, layout = self._of
+        self.names.enter_context(closing(_hold_names(root, layout)))
+        self._held.enter_context(closing(_hold_notes(vault, journal)))
+
+    def close(self) -> None:
+        """Gives all of it back; again is harmless."""
+        self.names.close()
+        self._held.close()
 
 
 def _hold_names(root: Directory, layout: Layout) -> HeldRoom:
@@ -189,6 +247,20 @@ def _hold_notes(vault: Vault, journal: Journal) -> HeldRoom:
 def _plenty(actions: int) -> int | None:
     """Returns how much room nobody takes away during a restore that is over in a moment, None for one that takes longer."""
     return _PLENTY if actions <= _FEW else None
+
+
+@contextmanager
+def _abandoning(
+    vault: Vault, handles: Handles, journal: Journal, stager: Stager, git: GitPart | None, room: _Room
+) -> Iterator[None]:
+    """Takes back what was staged when something goes wrong."""
+    try:
+        yield
+    except BaseException as error:
+        room.close()
+        confirm = stager.halt() and not isinstance(error, DurabilityLost)
+        _abandon(vault, handles, journal, stager, git, confirm=confirm)
+        raise
 
 
 def _abandon(

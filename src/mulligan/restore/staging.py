@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
-from mulligan.errors import NoRoom, PlanStale, StoreDamaged, UserError
+from mulligan.errors import DurabilityLost, NoRoom, PlanStale, StoreDamaged, UserError
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action
 from mulligan.model.typed import NamedTuple, Protocol
@@ -25,12 +25,14 @@ from mulligan.restore.unlocking import is_writable, touched_directories
 from mulligan.safefs import seam
 from mulligan.safefs.attributes import attribute_names, copy_attribute, copy_owner, owner_of, plain_owner
 from mulligan.safefs.directory import Directory, write_all
-from mulligan.safefs.durable import sync, sync_filesystem
+from mulligan.safefs.durable import may_be_named_later, sync, sync_filesystem, write_out
 from mulligan.safefs.flushing import Flusher
-from mulligan.safefs.room import free_bytes
+from mulligan.safefs.room import NO_NAMELESS, free_bytes
 from mulligan.safefs.trouble import FULL
 
 _SYNC_EACH = 16
+# So many files are held open without a name.
+_NAMELESS = 8
 # Larger files are written piece by piece; so many bytes are held from the check of the room until they are staged.
 _AT_ONCE = 1 << 20
 _HELD = 16 << 20
@@ -85,29 +87,96 @@ class Stager:
         self._layout = layout
         self._notes: dict[bytes, str] = {}
         self._held: dict[bytes, bytes] = {}
+        self._held_bytes = 0
+        self._flusher = Flusher(root, _FILES)
+        self._namelessly = False
+        self._nameless: list[tuple[bytes, int, int]] = []
 
-    def run(self, progress: Progress | None = None) -> Stage:
-        """Stages every file, once it is sure that every directory may be written; raises with the workspace unchanged."""
+    def begin(self) -> None:
+        """
+        Begins to stage every file, once it is sure that every directory may be written; raises with the workspace unchanged.
+
+        Where the compiled part is there, it goes on beside what the caller does until `finish`.
+        """
         try:
             self._check_access()
+            self._read(self._layout.staged)
         except OSError as error:
             raise _refusal(error) from error
-        return self.stage(self._layout.staged, progress=progress)
 
-    def stage(self, places: Places, *, skip_damaged: bool = False, progress: Progress | None = None) -> Stage:
+    def stage_nameless(self) -> Stage | None:
+        """
+        Stages a few plain files without names, before anybody knows of it: a crash leaves nothing to be found.
+
+        They get their names with `give_names`, after the caller saw to it that somebody knows, and `confirm`. None, with
+        nothing done, where there are too many, or some that cannot be had so; raises with the workspace unchanged.
+        """
+        places = self._layout.staged
+        if not 0 < len(places) <= _NAMELESS or any(action.after and action.after.is_link for _, action in places):
+            return None
+        if not may_be_named_later(self._root):
+            return None
+        stage, self._namelessly = Stage({}, self._notes, {}), True
+        try:
+            self._check_access()
+            self._read(places)
+            self._some(places, stage, durable=False, skip_damaged=False)
+        except BaseException as error:
+            self.halt()
+            self._notes.clear()
+            if isinstance(error, OSError) and error.errno in NO_NAMELESS:
+                return None
+            raise (_refusal(error) if isinstance(error, OSError) else error) from error
+        finally:
+            self._namelessly = False
+        return stage
+
+    def confirm(self) -> None:
+        """Makes the bytes of files without names durable."""
+        for path, _, fd in self._nameless:
+            sync(fd, to_text(path))
+
+    def give_names(self) -> None:
+        """Gives files that have none the names of their temporaries."""
+        try:
+            for path, number, fd in self._nameless:
+                stage = self._handles.get(self._layout.stage_of(path))
+                stage.give_name(fd, temporary_name(self._token, number))
+        finally:
+            self._forget_nameless()
+
+    def _forget_nameless(self) -> None:
+        while self._nameless:
+            seam.calls.close(self._nameless.pop()[2])
+
+    def finish(self, progress: Progress | None = None) -> Stage:
+        """Stages the rest of what was begun, and makes all of it durable."""
+        return self._finish(self._layout.staged, progress=progress)
+
+    def stage(self, places: Places, *, skip_damaged: bool = False) -> Stage:
         """Stages some files; with `skip_damaged`, leaves out what the store has lost. On failure the caller calls `clear`."""
+        try:
+            self._read(places, skip_damaged=skip_damaged)
+        except OSError as error:
+            raise _refusal(error) from error
+        return self._finish(places, skip_damaged=skip_damaged)
+
+    def _finish(self, places: Places, *, skip_damaged: bool = False, progress: Progress | None = None) -> Stage:
         stage = Stage({}, self._notes, {})
         each = len(places) <= _SYNC_EACH
         try:
-            self._check_room(places, skip_damaged=skip_damaged)
-            with Flusher(self._root, _FILES) as flusher:
-                for start in range(0, len(places), _SHOWN):
+            if self._many is not None:
+                stage.inodes.update(self._many.staged())
+            with self._flusher:
+                left = [step for step in places if step[0] not in stage.inodes]
+                for start in range(0, len(left), _SHOWN):
                     if progress is not None:
-                        progress(start, len(places))
-                    self._some(places[start : start + _SHOWN], stage, durable=each, skip_damaged=skip_damaged)
+                        progress(len(places) - len(left) + start, len(places))
+                    self._some(left[start : start + _SHOWN], stage, durable=each, skip_damaged=skip_damaged)
                     if not (start + _SHOWN) % _BATCH:
-                        flusher.nudge()
+                        self._flusher.nudge()
             self._held.clear()
+            self._held_bytes = 0
             if places and not each:
                 sync_filesystem(self._root, _FILES)
         except OSError as error:
@@ -115,12 +184,8 @@ class Stager:
         return stage
 
     def _some(self, places: Places, stage: Stage, *, durable: bool, skip_damaged: bool) -> None:
-        """Stages a few files, those that are plain all at once."""
-        if self._many is not None and not durable:
-            stage.inodes.update(self._many.stage(places, self._handles, self._held.get))
+        """Stages a few files."""
         for number, action in places:
-            if number in stage.inodes:
-                continue
             try:
                 stage.inodes[number] = self._one(number, action, durable=durable)
             except StoreDamaged:
@@ -128,6 +193,18 @@ class Stager:
                     raise
                 stage.skipped[number] = "damaged in the store"
                 self._unlink(number, action)
+
+    def halt(self) -> bool:
+        """Waits for what goes on beside, lets go of what has no name; returns whether the disk confirmed what it was asked to."""
+        self._forget_nameless()
+        if self._many is not None:
+            self._many.staged()
+        try:
+            with self._flusher:
+                pass
+        except DurabilityLost:
+            return False
+        return True
 
     def clear(self, *, sparing: Collection[int] = ()) -> bool:
         """Removes the temporaries of this plan, but for those of some numbers; returns whether none is left."""
@@ -150,14 +227,34 @@ class Stager:
         stage = self._handles.get(self._layout.stage_of(action.path))
         stage.unlink(temporary_name(self._token, number), missing_ok=True)
 
-    def _check_room(self, places: Places, *, skip_damaged: bool) -> None:
-        block, need, held = os.fstatvfs(self._root.fd).f_frsize, 0, 0
+    def _read(self, places: Places, *, skip_damaged: bool = False) -> None:
+        """Reads what is to be staged, as much of it as may be held, and counts the room that it needs."""
+        have, need = free_bytes(self._root), 0
+        ahead = self._many if len(places) > _SYNC_EACH else None
+        for start in range(0, len(places), _SHOWN):
+            some = places[start : start + _SHOWN]
+            need += self._hold(some, skip_damaged=skip_damaged)
+            if have is not None and need > have:
+                raise NoRoom(
+                    f"The restore needs {need} bytes or more and the disk has {have}. Nothing was changed.",
+                    hint="Free space, or restore some paths only: mulligan restore REF -- PATH",
+                )
+            if ahead is not None:
+                ahead.begin(some, self._handles, self._held.get)
+                if start and not start % _BATCH:
+                    self._flusher.nudge()
+        if ahead is not None:
+            self._flusher.nudge()
+
+    def _hold(self, places: Places, *, skip_damaged: bool) -> int:
+        """Reads some objects, once for their files and for the room they need, which is returned."""
+        block, need = os.fstatvfs(self._root.fd).f_frsize, 0
         for _, action in places:
             if action.after is None:
                 continue
             oid = action.after.oid
             try:
-                found = self._store.read_up_to(oid, min(_AT_ONCE, _HELD - held))
+                found = self._store.read_up_to(oid, min(_AT_ONCE, _HELD - self._held_bytes))
             except StoreDamaged:
                 if not skip_damaged:
                     raise
@@ -167,14 +264,9 @@ class Stager:
                 need += found
             else:
                 need += len(found)
-                held += len(found)
+                self._held_bytes += len(found)
                 self._held[oid] = found
-        have = free_bytes(self._root)
-        if have is not None and need > have:
-            raise NoRoom(
-                f"The restore needs {need} bytes and the disk has {have}. Nothing was changed.",
-                hint="Free space, or restore some paths only: mulligan restore REF -- PATH",
-            )
+        return need
 
     def _check_access(self) -> None:
         for path in sorted(touched_directories(self._layout) - self._layout.writable):
@@ -208,7 +300,12 @@ class Stager:
         owner = self._plain_owner(action.path) if replaces else None
         # What takes nothing over has its permission bits from the start, which saves a call; all else is its owner's alone.
         bare = node.perm > 0o777 or (replaces and owner is None)
-        fd, made = self._create(directory, name, _PRIVATE if bare else node.perm)
+        mode = _PRIVATE if bare else node.perm
+        if self._namelessly:
+            fd, made = directory.made_nameless(mode)
+            self._nameless.append((action.path, number, fd))
+        else:
+            fd, made = self._create(directory, name, mode)
         try:
             if owner is not None and owner != (made.st_uid, made.st_gid) and not bare:
                 bare = True
@@ -221,9 +318,12 @@ class Stager:
                 seam.calls.fchmod(fd, node.perm)
             if durable:
                 sync(fd, to_text(action.path))
+            if self._namelessly:
+                write_out(fd)
             return made.st_ino
         finally:
-            seam.calls.close(fd)
+            if not self._namelessly:
+                seam.calls.close(fd)
 
     @staticmethod
     def _create(directory: Directory, name: bytes, mode: int) -> tuple[int, os.stat_result]:

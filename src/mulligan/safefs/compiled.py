@@ -1,7 +1,8 @@
 """
 The optional compiled part: where it may lie, when it is believed, how it is called.
 
-It looks at many directories in two threads (`glance.c`; `scan/glance.py` asks it), reads, hashes and deflates files
+It looks at many directories in two threads (`glance.c`; `scan/glance.py` asks it), also straight from the log of what is
+remembered (`recalling.c`; `safefs/recalling.py` asks it), reads, hashes and deflates files
 (`reading.c`, with `sha1.c` and `deflate.c`; `safefs/bulk.py` asks it), and puts the plain files of a restore in place
 (`placing.c`; `safefs/placing.py` asks it). It is code that runs as the user, so it is loaded only from a directory and a file
 that are the user's own and that nobody else may write to, under a name that holds the hash of the source that this version
@@ -21,10 +22,12 @@ from mulligan.safefs.directory import Directory
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mulligan.safefs.recalling import Recall
+
 # What everything that is built begins with, finished or not.
 PREFIX = b"glance-"
 # One after the other they are one source: a later file uses what an earlier one defines.
-SOURCES = (b"glance.c", b"sha1.c", b"deflate.c", b"reading.c", b"placing.c")
+SOURCES = (b"glance.c", b"sha1.c", b"deflate.c", b"reading.c", b"placing.c", b"recalling.c")
 _LARGEST_SOURCE = 1 << 20
 _loaded: dict[tuple[int, int, int], Library] = {}
 
@@ -115,6 +118,11 @@ def _sweep(directory: Directory, *, keep: bytes) -> bool:
     return bool(old)
 
 
+def spare() -> int:
+    """Returns how many threads beside the caller's have a processor."""
+    return min(len(os.sched_getaffinity(0)) - 1, 1)
+
+
 class Looking:
     """Many directories that are being looked at."""
 
@@ -134,9 +142,8 @@ class Looking:
 
     def begin(self, *, again: bool = False) -> Looking:
         """Begins to look, in the background: at everything, or only whether the directories are still the same."""
-        spare = min(len(os.sched_getaffinity(0)) - 1, 1)
         given = (self._paths, self._records, self._sizes, self._same)
-        self._job = self._calls.mulligan_begin(self._root, self._count, *given, int(again), spare)
+        self._job = self._calls.mulligan_begin(self._root, self._count, *given, int(again), spare())
         return self
 
     def answer(self) -> bytes:
@@ -178,7 +185,9 @@ class Library:
         calls.mulligan_ahead.restype = pointer
         calls.mulligan_ahead_wait.argtypes, calls.mulligan_ahead_wait.restype = (pointer, number), None
         calls.mulligan_ahead_end.argtypes, calls.mulligan_ahead_end.restype = (pointer,), None
-        calls.mulligan_stage.argtypes, calls.mulligan_stage.restype = (number, *(pointer,) * 7), None
+        calls.mulligan_stage.argtypes, calls.mulligan_stage.restype = (pointer, number, *(pointer,) * 7), pointer
+        calls.mulligan_stage_wait.argtypes, calls.mulligan_stage_wait.restype = (pointer,), None
+        calls.mulligan_stage_end.argtypes, calls.mulligan_stage_end.restype = (pointer,), None
         calls.mulligan_unchanged.argtypes = (number, pointer, pointer, ctypes.c_char_p, pointer)
         calls.mulligan_unchanged.restype = None
         calls.mulligan_place.argtypes = (
@@ -189,3 +198,9 @@ class Library:
     def look(self, root: int, paths: Sequence[bytes], records: Sequence[bytes]) -> Looking:
         """Begins to look at directories beneath an open one; each has a record of what should be there."""
         return Looking(self, root, paths, records).begin()
+
+    def recall(self, log: int, root: int) -> Recall | None:
+        """Begins to read an open log of records, and to look at the directories beneath an open one; None where it cannot."""
+        from mulligan.safefs.recalling import recall
+
+        return recall(self.calls, log, root, spare())

@@ -33,6 +33,8 @@ OF_DIRECTORIES = (
     MODIFY | ATTRIB | CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF | _ONLYDIR
 )  # fmt: skip
 
+# To write to a file is to be told of it twice, at least.
+_CONTENTS = MODIFY | CLOSE_WRITE
 _HEAD = struct.Struct("iIII")
 _BUFFER = 1 << 18
 
@@ -107,13 +109,17 @@ class Inotify:
 
 
 def notices(data: bytes) -> Iterator[Notice]:
-    """Yields what the bytes of a queue say."""
-    at, end, size = 0, len(data), _HEAD.size
+    """Yields what the bytes of a queue say; of what was told of one name's contents twice in a row, once."""
+    at, end, size, unpack, make = 0, len(data), _HEAD.size, _HEAD.unpack_from, tuple.__new__
+    watch, what, name = -1, 0, b""
     while at + size <= end:
-        watch, what, _, length = _HEAD.unpack_from(data, at)
+        before, then, last = watch, what, name
+        watch, what, _, length = unpack(data, at)
         at += size
-        yield Notice(watch, what, data[at : at + length].rstrip(b"\0"))
+        name = data[at : at + length]
         at += length
+        if name != last or watch != before or (what | then) & ~_CONTENTS:
+            yield make(Notice, (watch, what, name.rstrip(b"\0")))
 
 
 def unwatchable(directory: Directory) -> str:

@@ -9,11 +9,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <sys/syscall.h>
@@ -24,6 +26,8 @@
 #define EXCHANGE 2
 #define READ_PLAIN (O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
 #define CREATE_PLAIN (O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
+
+#define WORTH_A_THREAD 32
 
 enum { SWAP, PUT, REMOVE };
 /* How far a file came: nothing changed; old and new changed places; the old one is gone; read back and right. */
@@ -92,14 +96,94 @@ static uint64_t stage_one(int directory, const char *temporary, const char *repl
     return whole ? (uint64_t)made.st_ino : 0;
 }
 
-/* Stages files; `replaced` names, in the same directory, what each takes its owner over from, or is NULL. */
-void mulligan_stage(uint32_t count, const int *directories, const char *const *temporaries, const char *const *replaced,
-                    const uint32_t *modes, const unsigned char *const *contents, const uint64_t *sizes,
-                    uint64_t *inodes) {
+/* Files that are staged in the background, one batch after the other. */
+struct staging {
+    struct staging *before; /* the batch that is worked at first */
+    uint32_t count;
+    int *directories; /* copies: whoever has them open may close his own */
+    const char *const *temporaries, *const *replaced;
+    const uint32_t *modes;
+    const unsigned char *const *contents;
+    const uint64_t *sizes;
+    uint64_t *inodes;
+    int done;
+    pthread_t thread;
+};
+
+/* Files of one directory follow one another: they have one copy of it. */
+static int is_first_in(const int *directories, uint32_t at) {
+    return !at || directories[at] != directories[at - 1];
+}
+
+static void drop_staging(struct staging *batch) {
+    if (batch)
+        free(batch->directories);
+    free(batch);
+}
+
+static void *stage_batch(void *given) {
+    struct staging *batch = given;
+    if (batch->before)
+        pthread_join(batch->before->thread, NULL);
+    for (uint32_t at = 0; at < batch->count; at++)
+        batch->inodes[at] = batch->directories[at] < 0
+                                ? 0
+                                : stage_one(batch->directories[at], batch->temporaries[at], batch->replaced[at],
+                                            (mode_t)batch->modes[at], batch->contents[at], batch->sizes[at]);
+    for (uint32_t at = 0; at < batch->count; at++)
+        if (batch->directories[at] >= 0 && is_first_in(batch->directories, at))
+            close(batch->directories[at]);
+    __atomic_store_n(&batch->done, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/*
+ * Begins to stage files behind those of an earlier batch (NULL for none); `replaced` names, in the same directory, what each
+ * takes its owner over from, or is NULL. All that is given stays where it is until `mulligan_stage_end`, but for the open
+ * directories. Returns what the next two need, NULL when it cannot.
+ */
+void *mulligan_stage(void *before, uint32_t count, const int *directories, const char *const *temporaries,
+                     const char *const *replaced, const uint32_t *modes, const unsigned char *const *contents,
+                     const uint64_t *sizes, uint64_t *inodes) {
+    struct staging *batch = calloc(1, sizeof *batch);
+    if (batch)
+        batch->directories = calloc(count ? count : 1, sizeof(int));
+    if (!batch || !batch->directories) {
+        drop_staging(batch);
+        return NULL;
+    }
     for (uint32_t at = 0; at < count; at++)
-        inodes[at] = directories[at] < 0 ? 0
-                                         : stage_one(directories[at], temporaries[at], replaced[at],
-                                                     (mode_t)modes[at], contents[at], sizes[at]);
+        batch->directories[at] = !is_first_in(directories, at) ? batch->directories[at - 1]
+                                 : directories[at] < 0         ? -1
+                                                               : fcntl(directories[at], F_DUPFD_CLOEXEC, 3);
+    batch->before = before, batch->count = count, batch->temporaries = temporaries, batch->replaced = replaced;
+    batch->modes = modes, batch->contents = contents, batch->sizes = sizes, batch->inodes = inodes;
+    if (start_threads(&batch->thread, 1, stage_batch, batch))
+        return batch;
+    for (uint32_t at = 0; at < count; at++)
+        if (batch->directories[at] >= 0 && is_first_in(batch->directories, at))
+            close(batch->directories[at]);
+    drop_staging(batch);
+    return NULL;
+}
+
+/* Returns when a batch is staged. */
+void mulligan_stage_wait(void *given) {
+    struct staging *batch = given;
+    const struct timespec moment = {0, 50000};
+    while (!__atomic_load_n(&batch->done, __ATOMIC_ACQUIRE))
+        nanosleep(&moment, NULL);
+}
+
+/* Waits for the last batch and all before it, and lets them go. */
+void mulligan_stage_end(void *last) {
+    struct staging *batch = last;
+    pthread_join(batch->thread, NULL);
+    while (batch) {
+        struct staging *before = batch->before;
+        drop_staging(batch);
+        batch = before;
+    }
 }
 
 /* -- looking -- */
@@ -165,41 +249,103 @@ static int move(const struct placing *want, int parent, const char *name, int st
     return rename_with(stage, temporary, parent, name, want->kind == PUT ? NO_REPLACE : EXCHANGE);
 }
 
-static int place_one(struct comparer *self, const struct placing *want, uint64_t inode, int parent, const char *name,
-                     int stage, const char *temporary, int trash, const char *gone) {
+/* Files that are put in place one after the other by the caller, and read back by whoever has time. */
+struct work {
+    uint32_t from, count;
+    const int *directories, *stages;
+    const char *const *names, *const *temporaries, *const *gone;
+    const struct placing *wanted;
+    const uint64_t *inodes;
+    int trash;
+    unsigned char *reached;
+    uint32_t moved, read; /* those before are where they belong, or not to be; those before are being read back, or were */
+    int ended;            /* no more are moved */
+};
+
+/* Everything but the reading back. */
+static int move_one(struct comparer *self, const struct work *job, uint32_t at) {
+    const struct placing *want = &job->wanted[at];
+    int parent = job->directories[at], stage = job->stages[at];
+    const char *name = job->names[at], *temporary = job->temporaries[at];
+    if (parent < 0 || stage < 0)
+        return UNTOUCHED;
     if (!is_as_before(parent, name, want->before) || move(want, parent, name, stage, temporary))
         return UNTOUCHED;
     if (want->kind != PUT) {
         if (!is_displaced(self, stage, temporary, want))
             return MOVED;
-        if (trash >= 0 ? renameat(stage, temporary, trash, gone) : unlinkat(stage, temporary, 0))
+        if (job->trash >= 0 ? renameat(stage, temporary, job->trash, job->gone[at]) : unlinkat(stage, temporary, 0))
             return MOVED;
     }
-    if (want->kind == REMOVE)
-        return PLACED;
-    return holds(self, parent, name, want->mode, inode, want->after_oid) ? PLACED : THROWN;
+    return want->kind == REMOVE ? PLACED : THROWN;
+}
+
+/* Reads back one more file; returns 0 when there is none for now. */
+static int read_one_back(struct comparer *self, struct work *job) {
+    uint32_t at = __atomic_load_n(&job->read, __ATOMIC_RELAXED);
+    do {
+        if (at >= __atomic_load_n(&job->moved, __ATOMIC_ACQUIRE))
+            return 0;
+    } while (!__atomic_compare_exchange_n(&job->read, &at, at + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    const struct placing *want = &job->wanted[at];
+    if (job->reached[at] == THROWN &&
+        holds(self, job->directories[at], job->names[at], want->mode, job->inodes[at], want->after_oid))
+        job->reached[at] = PLACED;
+    return 1;
+}
+
+static struct comparer *new_comparer(void) {
+    struct comparer *self = malloc(sizeof *self);
+    if (self)
+        self->quick = HAS_SHA_NI && has_sha_ni();
+    return self;
+}
+
+static void *read_back(void *given) {
+    struct work *job = given;
+    struct comparer *self = new_comparer();
+    const struct timespec moment = {0, 20000};
+    while (self) {
+        int ended = __atomic_load_n(&job->ended, __ATOMIC_ACQUIRE);
+        if (read_one_back(self, job))
+            continue;
+        if (ended)
+            break;
+        nanosleep(&moment, NULL);
+    }
+    free(self);
+    return NULL;
 }
 
 /*
- * Puts files in place, one after the other, and stops at the first that is not in place then: returns its number, and in
- * `reached` how far it came. What is displaced goes to `trash` under the names `gone`, or is removed where that is -1.
+ * Puts files in place, from one of them on, and stops moving at the first that cannot be moved; returns the first that is not
+ * in place and right. `reached`, which is zero at first and handed over again when the work goes on, says of each how far it
+ * came: what was moved is not moved again. What is displaced goes to `trash` under the names `gone`, or is removed where that
+ * is -1.
  */
 uint32_t mulligan_place(uint32_t from, uint32_t count, const int *directories, const char *const *names,
                         const int *stages, const char *const *temporaries, const struct placing *wanted,
-                        const uint64_t *inodes, int trash, const char *const *gone, uint32_t *reached) {
-    struct comparer *self = malloc(sizeof *self);
-    uint32_t at = from;
-    *reached = UNTOUCHED;
-    if (self)
-        self->quick = HAS_SHA_NI && has_sha_ni();
-    for (; self && at < count; at++) {
-        *reached = UNTOUCHED;
-        if (directories[at] >= 0 && stages[at] >= 0)
-            *reached = (uint32_t)place_one(self, &wanted[at], inodes[at], directories[at], names[at], stages[at],
-                                           temporaries[at], trash, trash < 0 ? "" : gone[at]);
-        if (*reached != PLACED)
+                        const uint64_t *inodes, int trash, const char *const *gone, unsigned char *reached) {
+    struct work job = {from, count, directories, stages, names, temporaries, gone, wanted, inodes, trash, reached, from, from, 0};
+    struct comparer *self = new_comparer();
+    pthread_t thread;
+    if (!self)
+        return from;
+    int helped = count - from >= WORTH_A_THREAD && start_threads(&thread, 1, read_back, &job);
+    for (uint32_t at = from; at < count; at++) {
+        if (reached[at] == UNTOUCHED)
+            reached[at] = (unsigned char)move_one(self, &job, at);
+        if (reached[at] < THROWN)
             break;
+        __atomic_store_n(&job.moved, at + 1, __ATOMIC_RELEASE);
     }
+    __atomic_store_n(&job.ended, 1, __ATOMIC_RELEASE);
+    while (read_one_back(self, &job))
+        ;
+    if (helped)
+        pthread_join(thread, NULL);
     free(self);
-    return at;
+    while (from < count && reached[from] == PLACED)
+        from++;
+    return from;
 }

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: So many files make one call at most: who wants to stop the program waits for no more than these.
 MOST = 128
+# And so many calls may be under way, each with the directories of its files open once more.
+_IN_FLIGHT = 6
 #: No file that is larger than this is compared here.
 LARGEST = 1 << 18
 #: What happens to a file: it changes places with what stands there, it comes where nothing stands, or it goes.
@@ -53,19 +55,9 @@ class Placer:
     def __init__(self, library: Library) -> None:
         self._calls = library.calls
 
-    def stage(self, files: Sequence[NewFile]) -> list[int]:
-        """Writes files; returns the inode of each, 0 for one that is left to the caller (and may be there in part)."""
-        import ctypes
-
-        count = len(files)
-        texts, numbers = ctypes.c_char_p * count, ctypes.c_uint64 * count
-        where, temporaries, replaced, perms, contents = zip(*files, strict=True)
-        inodes = numbers()
-        self._calls.mulligan_stage(
-            count, (ctypes.c_int * count)(*where), texts(*temporaries), texts(*replaced), (ctypes.c_uint32 * count)(*perms),
-            texts(*contents), numbers(*map(len, contents)), inodes,
-        )  # fmt: skip
-        return list(inodes)
+    def lane(self) -> Lane:
+        """Returns where files can be staged in the background."""
+        return Lane(self._calls)
 
     def unchanged(self, files: Sequence[Placing]) -> bytes:
         """Returns 1 for each file whose path is exactly as it was seen, 0 for any other."""
@@ -87,6 +79,53 @@ class Placer:
         return Run(self._calls, files, inodes, trash, gone)
 
 
+class Lane:
+    """
+    Files that are staged one after the other, beside whatever else is done.
+
+    It has copies of the directories it is given, for as long as it needs them. Whoever drops it waits for it.
+    """
+
+    def __init__(self, calls: Any) -> None:
+        self._calls = calls
+        self._last: int | None = None
+        # What the threads read and write, until they have ended.
+        self._batches: list[tuple[int | None, Any, tuple[Any, ...]]] = []
+
+    def add(self, files: Sequence[NewFile]) -> None:
+        """Begins to stage some files behind those that were added before; waits where many of those are still to be staged."""
+        import ctypes
+
+        count = len(files)
+        texts, numbers = ctypes.c_char_p * count, ctypes.c_uint64 * count
+        where, temporaries, replaced, perms, contents = zip(*files, strict=True)
+        inodes = numbers()
+        given = (
+            (ctypes.c_int * count)(*where), texts(*temporaries), texts(*replaced), (ctypes.c_uint32 * count)(*perms),
+            texts(*contents), numbers(*map(len, contents)), inodes,
+        )  # fmt: skip
+        if len(self._batches) >= _IN_FLIGHT:
+            self._wait(self._batches[-_IN_FLIGHT][0])
+        batch = self._calls.mulligan_stage(self._last, count, *given)
+        self._batches.append((batch, inodes, given))
+        self._last = batch or self._last
+
+    def _wait(self, batch: int | None) -> None:
+        if batch:
+            self._calls.mulligan_stage_wait(batch)
+
+    def end(self) -> list[int]:
+        """Waits; returns the inode of each file, 0 for one that is left to the caller (and may be there in part)."""
+        last, self._last = self._last, None
+        if last:
+            self._calls.mulligan_stage_end(last)
+        batches, self._batches = self._batches, []
+        return [inode for _, inodes, _ in batches for inode in inodes]
+
+    def __del__(self) -> None:
+        self.end()  # its threads read what is about to be freed
+
+
 class Run:
     """Files that are put in place one after the other."""
 
@@ -104,11 +143,13 @@ class Run:
             directories(*where), texts(*names), directories(*stages), texts(*temporaries), b"".join(rows),
             (ctypes.c_uint64 * count)(*inodes), trash, texts(*gone),
         )  # fmt: skip
-        self._reached = ctypes.c_uint32()
+        self._reached = (ctypes.c_uint8 * count)()
 
     def go_on(self, start: int) -> tuple[int, int]:
-        """Goes on with a file and those behind it; returns the first that is not in place, and how far that one came."""
-        import ctypes
+        """
+        Goes on with a file and those behind it; returns the first that is not in place, and how far that one came.
 
-        at = self._go(start, self._count, *self._given, ctypes.byref(self._reached))
-        return at, self._reached.value
+        Some behind it may be in place already: they were moved before it was read back.
+        """
+        at = self._go(start, self._count, *self._given, self._reached)
+        return at, self._reached[at] if at < self._count else PLACED

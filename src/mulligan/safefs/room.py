@@ -16,11 +16,10 @@ from contextlib import contextmanager
 from mulligan.errors import NoRoom
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all
-from mulligan.safefs.trouble import FULL
 
 _CHUNK = 1 << 20
 # What file systems say that know no file without a name, and kernels that do not.
-_NO_NAMELESS = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS, errno.ENOENT})
+NO_NAMELESS = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS, errno.ENOENT})
 
 
 def free_bytes(directory: Directory) -> int | None:
@@ -49,6 +48,8 @@ def naming_need(what: str, need: int, directory: Directory) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        from mulligan.safefs.trouble import FULL
+
         if error.errno not in FULL:
             raise
         raise no_room(what, need, directory) from error
@@ -65,7 +66,7 @@ class HeldRoom:
         try:
             self._fd = seam.calls.open(b".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=directory.fd)
         except OSError as error:
-            if error.errno not in _NO_NAMELESS:
+            if error.errno not in NO_NAMELESS:
                 raise
             return  # nothing is held then: a name of ours in a workspace could stay there
         try:

@@ -58,6 +58,14 @@ class Calls:
         """Writes out the whole file system that holds an open file."""
         self._check(self._libc.syncfs(fd))
 
+    def kind_of_disk(self, fd: int) -> int:
+        """Returns the number that Linux gives to the kind of file system that holds an open file; 0 elsewhere."""
+        import ctypes
+        import sys
+
+        found = (ctypes.c_long * 64)()
+        return int(found[0]) if sys.platform == "linux" and not self._libc.fstatfs(fd, found) else 0
+
     @cached_property
     def _libc(self) -> Any:
         import ctypes

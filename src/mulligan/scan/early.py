@@ -12,31 +12,42 @@ from __future__ import annotations
 import os
 import time
 
+from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.directory import Directory
-from mulligan.scan.cache import Cache
-from mulligan.scan.glance import Glancing, begin
+
+if TYPE_CHECKING:
+    from mulligan.scan.cache import Cache
+    from mulligan.scan.glance import Glancing
+    from mulligan.scan.recalling import Recalling
 
 # Who waited for longer than this, for the lock or for another program, looks anew.
 _RECENT = 1.0
+# Loading the compiled part takes 2 ms, in which Python reads and looks at so much of what is remembered.
+_HELP_BYTES = 64 << 10
+LOG = b"cache"  # as `scan.cache` calls it, which is loaded later
 
 
 class Early:
     """A glance that was begun early, and what it may count for."""
 
-    def __init__(self, root: Directory, store: tuple[int, int], cache: Cache, begun: Glancing) -> None:
-        self.cache = cache
+    def __init__(self, root: Directory, store: tuple[int, int], begun: Glancing | Recalling) -> None:
         self._store = store
         self._root = root
         self._begun = begun
         begun.is_kept = True
         self._at = time.monotonic()
 
+    @property
+    def cache(self) -> Cache:
+        """What it knows by."""
+        return self._begun.cache
+
     def is_fresh(self, store: Directory) -> bool:
         """Whether its memory is that of the store, and nobody had time for much since."""
         recent = time.monotonic() - self._at < _RECENT
         return recent and _identity(store) == self._store and self.cache.is_current(store)
 
-    def taken(self, root: int, cache: Cache) -> Glancing | None:
+    def taken(self, root: int, cache: Cache) -> Glancing | Recalling | None:
         """Returns the glance, if it was one at this directory with this memory."""
         found = os.fstat(root)
         same = (found.st_dev, found.st_ino) == _identity(self._root)
@@ -55,18 +66,41 @@ def _identity(directory: Directory) -> tuple[int, int]:
 
 def look_early(workspace: str, store: str, compiled: str) -> Early | None:
     """Begins to look; None where nothing is remembered, or anything stands in the way: the engine will tell."""
-    cache = Cache()
     try:
         with Directory.open(store) as directory:
-            cache.load(directory)
             home = _identity(directory)
-        root = Directory.open(workspace)
+            root = Directory.open(workspace)
+            begun = None
+            try:
+                begun = _recalling(directory, root, compiled) or _glancing(directory, root, compiled)
+            finally:
+                if begun is None:
+                    root.close()
     except OSError:
         return None
-    begun = None
-    try:
-        begun = begin(root.fd, cache, compiled)
-    finally:
-        if begun is None:
-            root.close()
-    return Early(root, home, cache, begun) if begun is not None else None
+    return Early(root, home, begun) if begun is not None else None
+
+
+def _recalling(store: Directory, root: Directory, compiled: str) -> Recalling | None:
+    """Leaves all of it to the compiled part, where there is one and much is remembered; loads next to nothing for that."""
+    with store.reading(LOG) as log:
+        if os.fstat(log).st_size < _HELP_BYTES or not os.path.isdir(compiled):
+            return None
+        from mulligan.safefs.compiled import load
+
+        library = load(compiled)
+        recall = library.recall(log, root.fd) if library is not None else None
+        if recall is None:
+            return None
+        from mulligan.scan.recalling import Recalling
+
+        return Recalling(recall, os.fstat(log).st_ino, root.fd)
+
+
+def _glancing(store: Directory, root: Directory, compiled: str) -> Glancing | None:
+    from mulligan.scan.cache import Cache
+    from mulligan.scan.glance import begin
+
+    cache = Cache()
+    cache.load(store)
+    return begin(root.fd, cache, compiled)

@@ -9,7 +9,7 @@ reads and reports. Where it is safe, two processes share the looking.
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Container, Iterator
 
 from mulligan.model.paths import join
@@ -17,11 +17,12 @@ from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.descent import descending
 from mulligan.safefs.twin import MOST_TASKS, Twin, can_twin
 from mulligan.scan.cache import Cache
-from mulligan.scan.record import HEAD, HEAD_SIZE, STAT, Missed, head_in
+from mulligan.scan.record import HEAD, HEAD_SIZE, STAT, Missed, head_in, key_in
 
 if TYPE_CHECKING:
     from mulligan.safefs.compiled import Library
     from mulligan.scan.frame import Frame
+    from mulligan.scan.recalling import Recalled, Recalling
     from mulligan.scan.result import Scan
 
 # So many directories make one task, and from so many on a second process pays for itself.
@@ -34,30 +35,24 @@ _TRUSTED, _HAS_IGNORES, _LEANS = 1, 4, 8
 
 
 Seen = dict[bytes, tuple[int, int, int]]
+Span = tuple[int, int]  # of directories, in the order of a walk: the first, and the first that is not in it
 
 
-class Glance:
-    """What was found by one glance."""
+class Found:
+    """What a glance found; each directory has a place in the order of a walk, so that what is below it follows it."""
 
     def __init__(self, begun: Glancing | Looked, *, index_changed: bool) -> None:
         self._cache = begun.cache
-        self._order = order = begun.order
+        self._root = begun.root
+        self._order = begun.order
         self._looking = begun.looking
-        self._own: list[tuple[int, int, int]] = []
-        self._files: list[int] = []
-        self._keys: list[bytes] = []
-        self._missed: list[int] = []
+        self._heads = [HEAD.unpack_from(self._cache.packed(path)) for path in self._order]
         self._end = self._join(begun.answer(), index_changed=index_changed)
-        self._at = {path: at for at, path in enumerate(order) if self._end[at]}
+        self._at = {path: at for at, path in enumerate(self._order)}
 
     def _join(self, same: bytes, *, index_changed: bool) -> list[int]:
         """Returns where the subtree of each directory ends, 0 for one that is not as it was, or not all below it is."""
-        order, count = self._order, len(self._order)
-        heads = [HEAD.unpack_from(self._cache.packed(path)) for path in order]
-        self._own = [head[:3] for head in heads]
-        self._keys = keys = [head[3] for head in heads]
-        self._files = [head[11] for head in heads]
-        self._missed = [at for at, head in enumerate(heads) if head[10]]
+        order, heads, count = self._order, self._heads, len(self._order)
         end = [0] * count
         for at in range(count - 1, -1, -1):
             _, _, _, key, _, _, _, flags, names, dirs, missed, _, below = heads[at]
@@ -69,44 +64,125 @@ class Glance:
             if below:
                 start, path = HEAD_SIZE + names, order[at]
                 for name in self._cache.packed(path)[start : start + dirs].split(b"\0"):
-                    if stop >= count or not end[stop] or keys[stop] != key or order[stop] != join(path, name):
+                    if stop >= count or not end[stop] or heads[stop][3] != key or order[stop] != join(path, name):
                         stop = 0
                         break
                     stop = end[stop]
             end[at] = stop
         return end
 
-    def pass_over(self, frame: Frame, scan: Scan, seen: Seen) -> None:
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def find(self, path: bytes) -> int:
+        """Returns the place of a directory, -1 for one that is not remembered."""
+        return self._at.get(path, -1)
+
+    def path(self, at: int) -> bytes:
+        """Returns the directory at a place."""
+        return self._order[at]
+
+    def end(self, at: int) -> int:
+        """Returns where the subtree of a directory ends, 0 if not all of it is as it was."""
+        return self._end[at]
+
+    def own(self, at: int) -> tuple[int, int, int]:
+        """Returns the stat fields of a directory itself."""
+        ino, mtime, ctime = self._heads[at][:3]
+        return ino, mtime, ctime
+
+    def files(self, span: Span) -> int:
+        """Returns how many files are captured in the directories of a span."""
+        return sum(head[11] for head in self._heads[slice(*span)])
+
+    def missing(self, span: Span) -> Iterator[int]:
+        """Yields the directories of a span in which something is not captured."""
+        return (at for at in range(*span) if self._heads[at][10])
+
+    def moved(self, spans: list[Span]) -> list[bytes]:
+        """Looks at the directories of some spans once more; returns those that are no longer what they were."""
+        inside = [at for span in spans for at in range(*span)]
+        if self._looking is not None:
+            still = self._looking.begin(again=True).answer()
+            inside = [at for at in inside if not still[at]]
+        return restless(self._root, {self._order[at]: self.own(at) for at in inside})
+
+
+class Glance:
+    """What was found by one glance, and what of it a walk made use of."""
+
+    def __init__(self, begun: Glancing | Looked | Recalling, *, index_changed: bool) -> None:
+        self._cache = begun.cache
+        self._found: Found | Recalled = begun.found(index_changed=index_changed)
+        self._passed: list[Span] = []
+
+    def pass_over(self, frame: Frame, scan: Scan) -> None:
         """Takes those directories in one as they were that need no walk; the others stay to be done."""
-        left = []
+        found, left = self._found, []
         for name in frame.todo:
             path = join(frame.path, name)
-            at = self._at.get(path, -1)
+            at = found.find(path)
+            end = found.end(at) if at >= 0 else 0
+            packed = self._cache.packed(path) if end else b""
             # Remembered under other rules, or looked at for what git tracks in it alone: the walk knows what that means.
-            if at < 0 or self._keys[at] != frame.key or name in frame.out:
+            if not end or key_in(packed) != frame.key or name in frame.out:
                 left.append(name)
                 continue
-            end = self._end[at]
-            frame.children.append((name, head_in(self._cache.packed(path))))
-            seen.update(zip(self._order[at:end], self._own[at:end], strict=True))
-            scan.files += sum(self._files[at:end])
-            scan.missed.update(self._missed_in(at, end))
+            frame.children.append((name, head_in(packed)))
+            self._pass((at, end))
+            scan.files += found.files((at, end))
+            scan.missed.update(self._missed_in((at, end)))
         frame.todo = left
+
+    def _pass(self, span: Span) -> None:
+        # Directories that stand side by side follow each other.
+        if self._passed and self._passed[-1][1] == span[0]:
+            span = (self._passed.pop()[0], span[1])
+        self._passed.append(span)
+
+    def begin_part(self) -> None:
+        """Forgets what was passed over: a twin tells of its own part alone."""
+        self._passed = []
+
+    def visited(self, seen: Seen) -> Visited:
+        """Returns the directories that were entered or passed over."""
+        return Visited(seen, self._found, self._passed)
 
     def restless(self, root: int, seen: Seen) -> list[bytes]:
         """Returns the directories that are no longer what was seen of them."""
-        if self._looking is None:
-            return restless(root, seen)
-        still = self._looking.begin(again=True).answer()
-        passed = {path for at, path in enumerate(self._order) if still[at] and seen.get(path) == self._own[at]}
-        return restless(root, {path: own for path, own in seen.items() if path not in passed})
+        return restless(root, seen) + self._found.moved(self._passed)
 
-    def _missed_in(self, begin: int, end: int) -> Iterator[tuple[bytes, Missed]]:
-        for at in self._missed[bisect_left(self._missed, begin) : bisect_left(self._missed, end)]:
-            path = self._order[at]
+    def _missed_in(self, span: Span) -> Iterator[tuple[bytes, Missed]]:
+        for at in self._found.missing(span):
+            path = self._found.path(at)
             record = self._cache.get(path)
             for row in record.missed if record is not None else ():
                 yield join(path, row.name), row
+
+
+class Visited:
+    """The directories that were entered, and those that were passed over."""
+
+    def __init__(self, entered: Seen, found: Found | Recalled, passed: list[Span]) -> None:
+        self._entered, self._found, self._passed = entered, found, sorted(passed)
+
+    def __contains__(self, path: object) -> bool:
+        if not isinstance(path, bytes) or path in self._entered:
+            return isinstance(path, bytes)
+        at = self._found.find(path)
+        nearest = bisect_right(self._passed, (at, len(self._found))) - 1
+        return at >= 0 and nearest >= 0 and at < self._passed[nearest][1]
+
+    def all(self) -> Seen:
+        """Returns what was seen of each of them."""
+        found = self._found
+        return self._entered | {found.path(at): found.own(at) for span in self._passed for at in range(*span)}
+
+    def gone(self) -> list[bytes]:
+        """Returns the directories that are remembered, and were neither entered nor passed over."""
+        starts, ends = [begin for begin, _ in self._passed], [0, *(end for _, end in self._passed)]
+        left = [at for gap in zip(ends, [*starts, len(self._found)], strict=True) for at in range(*gap)]
+        return [path for path in map(self._found.path, left) if path not in self._entered]
 
 
 def load(place: str) -> Library | None:
@@ -133,7 +209,7 @@ class Glancing:
     def __init__(self, root: int, cache: Cache, compiled: str, *, alone: bool = False) -> None:
         self.cache = cache
         self.order = order = sorted(cache.paths(), key=depth_first)
-        self._root = root
+        self.root = root
         self._device = os.fstat(root).st_dev
         self._size = max(_TASK, len(order) // MOST_TASKS + 1)
         self._twin: Twin | None = None
@@ -145,13 +221,17 @@ class Glancing:
         if self.looking is None and not alone and len(order) >= _SHARE_DIRECTORIES and can_twin():
             self._twin = Twin(-(-len(order) // self._size), self._part)
 
+    def found(self, *, index_changed: bool) -> Found:
+        """Helps to the end and returns what was found; once."""
+        return Found(self, index_changed=index_changed)
+
     def answer(self) -> bytes:
         """Helps to the end and returns 1 for each directory that is as it was, 0 for the others; once."""
         if self.looking is not None:
             return self.looking.answer()
         twin, size = self._twin, self._size
         if twin is None:
-            return bytes(_each(self._root, self.cache, self.order, self._device))
+            return bytes(_each(self.root, self.cache, self.order, self._device))
         found = bytearray(len(self.order))
         try:
             for number in twin.tasks():
@@ -182,15 +262,19 @@ class Glancing:
 
     def _task(self, number: int) -> bytes:
         paths = self.order[number * self._size : (number + 1) * self._size]
-        return bytes(_each(self._root, self.cache, paths, self._device))
+        return bytes(_each(self.root, self.cache, paths, self._device))
 
 
 class Looked:
     """A glance that is over; of some directories it is known by now that they are not what was remembered."""
 
     def __init__(self, begun: Glancing, same: bytes, changed: Container[bytes]) -> None:
-        self.cache, self.order, self.looking = begun.cache, begun.order, begun.looking
+        self.root, self.cache, self.order, self.looking = begun.root, begun.cache, begun.order, begun.looking
         self._same = bytes(was and path not in changed for was, path in zip(same, begun.order, strict=True))
+
+    def found(self, *, index_changed: bool) -> Found:
+        """Returns what was found."""
+        return Found(self, index_changed=index_changed)
 
     def answer(self) -> bytes:
         """Returns 1 for each directory that is as it was, 0 for the others."""

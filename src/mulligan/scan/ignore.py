@@ -17,8 +17,10 @@ from collections.abc import Iterable, Iterator
 
 from mulligan.model.digests import blake2b
 from mulligan.model.light import re
-from mulligan.model.typed import NamedTuple
-from mulligan.scan.wildmatch import STAR, Glob, component_regex, parse, segments, spellings
+from mulligan.model.typed import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from mulligan.scan.wildmatch import Glob  # loaded when there is a pattern with wildcards
 
 MAX_FILE = 4 << 20
 MAX_LINE = 64 << 10
@@ -54,6 +56,8 @@ class _Tried:
     __slots__ = ("_expression", "_glob", "head", "least", "order", "tail", "whole")
 
     def __init__(self, order: int, glob: Glob, *, whole: bool) -> None:
+        from mulligan.scan.wildmatch import STAR
+
         self.order, self.whole = order, whole
         self.head, self.tail = glob.head(), glob.tail()
         self.least = glob.least()
@@ -118,6 +122,8 @@ class _Table:
             self.weight += len(pattern.text)
 
     def _look_up(self, order: int, glob: Glob, *, whole: bool) -> bool:
+        from mulligan.scan.wildmatch import segments, spellings
+
         if whole:
             return self._fill(self.paths, _whole_spellings(glob), order)
         component = glob.groups[0][0]
@@ -141,6 +147,8 @@ class _Table:
 
 
 def _whole_spellings(glob: Glob) -> list[bytes] | None:
+    from mulligan.scan.wildmatch import spellings
+
     if glob.gaps or glob.open_end:
         return None
     out = [b""]
@@ -196,6 +204,8 @@ def _read_line(line: bytes, order: int) -> _Pattern | None:
     text = line.removeprefix(b"/")
     if not re.search(_WILD, text):
         return _Pattern(order, only_dirs, whole, text, None) if text else None
+    from mulligan.scan.wildmatch import Glob, parse
+
     glob = parse(text, whole=whole)
     if glob is None:
         return None
@@ -337,6 +347,8 @@ class Patterns:
         if directory and self.match(directory, is_dir=True):
             return True
         if self._openers is None:
+            from mulligan.scan.wildmatch import parse
+
             anchored = (p for p in _patterns(self._content) if p.whole and not p.order & 1)
             globs = (p.glob or parse(p.text, whole=True) for p in anchored)
             self._openers = [_Opener(glob) for glob in globs if glob]
@@ -364,6 +376,8 @@ class _Opener:
     __slots__ = ("_endless", "_way")
 
     def __init__(self, glob: Glob) -> None:
+        from mulligan.scan.wildmatch import component_regex
+
         self._way = [component_regex(component) for component in glob.groups[0]]
         self._endless = bool(glob.gaps) or glob.open_end
 

@@ -7,13 +7,14 @@ there; a look that nobody kept (a diff, a failed save) takes no mark away. Sets 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from mulligan.model.paths import join, parent_of
 from mulligan.model.typed import NamedTuple
 from mulligan.scan.cache import Cache
 from mulligan.scan.record import Missed, Record, Stat
 from mulligan.scan.result import Scan
+from mulligan.scan.trees import Held
 from mulligan.watch.watcher import Touched, Watcher
 
 Names = frozenset[bytes] | None  # None: the directory as a whole
@@ -44,13 +45,14 @@ class Flags(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What a look found beside records, and the last notices that it knew of."""
+    """What a look found beside records, the last notices that it knew of, and the trees that it made of others."""
 
     image: Image
     number: int
     files: int
     missed: dict[bytes, Missed]
     flags: dict[bytes, Flags]
+    trees: Mapping[bytes, tuple[bytes, bytes]]
 
 
 class Image:
@@ -63,6 +65,7 @@ class Image:
         self.flags: dict[bytes, Flags] = {}
         self.linked: set[bytes] = set()
         self.observed: dict[bytes, Stat] = {}
+        self.trees = Held()
         self.number = 0
         self._marks: dict[bytes, Mark] = {}
         self._deep: dict[bytes, int] = {}
@@ -140,6 +143,9 @@ class Image:
             self.flags.pop(path, None)
         self.flags.update(_special(taken.flags))
         self.observed.update(scan.observed)
+        made = ((path, record.tree, scan.objects.get(record.tree)) for path, record in scan.records.items())
+        self.trees.take({path: (tree, found[1]) for path, tree, found in made if found is not None})
+        self.trees.take(taken.trees)
         self._marks = {path: mark for path, mark in self._marks.items() if mark.number > taken.number}
         self._deep = {path: number for path, number in self._deep.items() if number > taken.number}
 

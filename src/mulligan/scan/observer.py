@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mulligan.scan.git.index_format import IndexEntry
     from mulligan.scan.git.repository import Repository
     from mulligan.scan.image import Warm
+    from mulligan.scan.recalling import Recalling
     from mulligan.watch.watcher import Watcher
 
 
@@ -55,6 +56,9 @@ class Observer:
         self._epoch = -1
         self._warm: Warm | None = None
         self._early: Early | None = None
+        self._noted: tuple[bytes, dict[str, Any]] = (b"", {})
+        self._plain: tuple[CapturePolicy, Scope] | None = None  # where there is no repository, the same every time
+        self._repositories = _repositories(settings.workspace)
 
     def expect(self, early: Early | None) -> None:
         """Takes over a look that was begun before there was anybody to look; None for one that must not count any more."""
@@ -121,7 +125,8 @@ class Observer:
         cache, held = scan.cache, scan.cache if scan.is_adopted else self._cache
         self._cache = None  # whoever interrupts this leaves half of it: the next scan reads more
         scan.forget_trees()
-        frames = cache.update(scan.packed(), scan.gone, scan.tree, json.dumps(note).encode("ascii"))
+        self._noted = json.dumps(note).encode("ascii"), note
+        frames = cache.update(scan.packed(), scan.gone, scan.tree, self._noted[0])
         if self._warm is not None:
             self._warm.remember(scan)
         try:
@@ -142,11 +147,12 @@ class Observer:
         self._cache = None
 
     def _note(self, cache: Cache) -> dict[str, Any]:
-        try:
-            note: dict[str, Any] = json.loads(cache.note) if cache.note else {}
-        except ValueError:
-            note = {}
-        return note
+        if cache.note != self._noted[0]:
+            try:
+                self._noted = cache.note, json.loads(cache.note) if cache.note else {}
+            except ValueError:
+                self._noted = cache.note, {}
+        return self._noted[1]
 
     # -- looking ------------------------------------------------------------------------------------
 
@@ -227,8 +233,8 @@ class Observer:
         glance = self._warm is None or not self._warm.watcher.usable
         return adopt(Ground(root, repo, scope, defaults, self._now_ns(), homes, settings.compiled, glance), sink)
 
-    def _begin_for(self, cache: Cache) -> Callable[[int], Glancing | None]:
-        def begin_glance(root: int) -> Glancing | None:
+    def _begin_for(self, cache: Cache) -> Callable[[int], Glancing | Recalling | None]:
+        def begin_glance(root: int) -> Glancing | Recalling | None:
             early, self._early = self._early, None
             begun = early.taken(root, cache) if early is not None else None
             return begun if begun is not None else begin(root, cache, self._settings.compiled)
@@ -256,21 +262,21 @@ class Observer:
 
     def _repository(self) -> Repository | None:
         """Returns the git repository around the workspace; its reader is only loaded where something looks like one."""
-        at = self._settings.workspace
-        while not os.path.lexists(os.path.join(at, ".git")):
-            above = os.path.dirname(at)
-            if above == at:
-                return None
-            at = above
+        if not any(map(os.path.lexists, self._repositories)):
+            return None
         from mulligan.scan.git.repository import Repository
 
         return Repository.find(self._settings.workspace, home=self._settings.home)
 
     def _scope(self, repo: Repository | None, policy: CapturePolicy) -> Scope:
+        if repo is None and self._plain is not None and self._plain[0] is policy:
+            return self._plain[1]
         store = os.path.relpath(self._settings.store, self._settings.workspace)
         own = None if store.startswith("..") else os.fsencode(store)
         if repo is None:
-            return Scope(policy, Rules.base(policy.global_excludes), nothing_tracked(), own)
+            scope = Scope(policy, Rules.base(policy.global_excludes), nothing_tracked(), own)
+            self._plain = policy, scope
+            return scope
         rules = Rules.base()
         for content in (policy.global_excludes, repo.info_exclude()):
             rules = rules.above(repo.prefix, content) if repo.prefix else rules.enter(b"", content)
@@ -318,6 +324,15 @@ class Observer:
             hidden = lambda path: cover.over(path) is not None  # noqa: E731 - one use
             dirty = dirty_files(repo, scan.captured(), not_captured=hidden, clean_by_stat=clean, is_ignored=is_ignored)
         return GitState(head.commit, head.branch, dirty), {"git_key": key, "dirty": list(dirty)}
+
+
+def _repositories(workspace: str) -> list[str]:
+    """Returns where a git repository around a workspace may be, the innermost first."""
+    found, at = [os.path.join(workspace, ".git")], workspace
+    while (above := os.path.dirname(at)) != at:
+        found.append(os.path.join(above, ".git"))
+        at = above
+    return found
 
 
 def _hidden_from_git(root: Directory, scope: Scope) -> Callable[[bytes], bool]:

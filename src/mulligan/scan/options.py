@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mulligan.model.typed import NamedTuple
+from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.scan.glance import Glancing, Looked
 from mulligan.scan.intake import Progress
 from mulligan.scan.reading import Sink
+
+if TYPE_CHECKING:
+    from mulligan.scan.recalling import Recalling
 
 
 class Options(NamedTuple):
@@ -19,4 +22,4 @@ class Options(NamedTuple):
     progress: Progress | None = None
     compiled: str = ""  # the directory of the compiled part, empty for none
     # Begins one glance at everything; not where each directory must be opened, as for a watcher.
-    glance: Callable[[int], Glancing | Looked | None] | None = None
+    glance: Callable[[int], Glancing | Looked | Recalling | None] | None = None

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import os
 import struct
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 
-from mulligan.model.objects import TREE
+from mulligan.model.objects import MODE_DIR, TREE
 from mulligan.model.paths import join, parent_of
 from mulligan.model.typed import NamedTuple
 from mulligan.safefs.descent import descending
@@ -25,13 +24,14 @@ from mulligan.scan.glance import depth_first
 from mulligan.scan.ignore import Rules
 from mulligan.scan.intake import Intake
 from mulligan.scan.reading import Unreadable, fields, ignores_in, names_in
-from mulligan.scan.record import NO_DIRECTORY, STAT, Packed, Stat, git_mode, mode_at, modes_in
+from mulligan.scan.record import NO_DIRECTORY, STAT, Packed, Stat, git_mode, modes_in
 from mulligan.scan.result import Edit, Patch, Scan
 from mulligan.scan.scope import Scope
-from mulligan.scan.trees import add, tree_of
+from mulligan.scan.trees import Held, add, spliced, tree_of
 
 Own = tuple[int, int, int]
 Found = list[tuple[bytes, Stat, bytes]]  # names, their stat fields, their objects
+_NONE: list[Edit] = []
 
 
 class Place(NamedTuple):
@@ -60,8 +60,7 @@ class _Seen(NamedTuple):
 
     disk: Own
     own: Own
-    stats: bytes
-    oids: bytes
+    entries: list[tuple[int, bytes, bytes]]  # positions, their stat fields, their objects
     edits: list[Edit]
 
 
@@ -76,9 +75,12 @@ class Patching:
         intake: Intake,
         doing: Doing,
         is_known: Callable[[bytes], bool],
+        held: Held,
     ) -> None:
+        self.made: dict[bytes, tuple[bytes, bytes]] = {}  # the new trees of directories: id and bytes
         self._root, self._device = root, os.fstat(root.fd).st_dev
         self._scope, self._cache, self._intake, self._doing, self._is_known = scope, cache, intake, doing, is_known
+        self._held = held
         self._packed: dict[bytes, Packed] = {}
         self._rules: dict[bytes, tuple[Rules, bytes]] = {}
         self._looked: dict[bytes, _Seen] = {}
@@ -89,7 +91,7 @@ class Patching:
         """
         Patches directories and those above them in a scan; returns the ones that are done, as they are on the disk if looked at.
 
-        `ways` are, for each directory above, the names to follow.
+        `ways` are the directories above, each with the names to follow.
         """
         order = sorted({b"", *places, *ways}, key=depth_first)
         for path in order:
@@ -99,7 +101,7 @@ class Patching:
         for path, fd in zip(left, descending(self._root.fd, left), strict=True):
             if fd < 0 or not self._keep(path, self._look(path, self._packed[path], places[path], fd)):
                 del self._packed[path]
-        return self._seal(order, ways, scan)
+        return self._seal(order, scan)
 
     def _keep(self, path: bytes, seen: _Seen | None) -> bool:
         if seen is None or not all(self._is_known(join(path, name)) for name in self._packed[path].dirs):
@@ -137,13 +139,14 @@ class Patching:
 
     def _take(self, path: bytes, packed: Packed, place: Place) -> _Seen | None:
         """Takes what was read ahead of a directory; None where that is not all that is asked for."""
-        asked = place.names.difference(packed.missed)
-        ready = self._intake.ready(path, asked) if not place.whole and not place.moved else None
+        if place.whole or place.moved:
+            return None
+        ready = self._intake.ready(path, place.names.difference(packed.missed))
         if ready is None:
             return None
-        st = Stat(*STAT.unpack(ready[0]))
-        disk = (st.ino, st.mtime_ns, st.ctime_ns)
-        if not _fits(packed, st.mode) or packed.own not in (disk, NO_DIRECTORY):
+        ino, mode, _, mtime, ctime = STAT.unpack(ready[0])
+        disk = (ino, mtime, ctime)
+        if not _fits(packed, mode) or packed.own not in (disk, NO_DIRECTORY):
             return None
         found = [(name, Stat(*STAT.unpack(taken[3])), taken[0]) for name, taken in ready[1].items()]
         seen = self._patched(path, packed, found, disk, packed.own)
@@ -178,20 +181,18 @@ class Patching:
     @staticmethod
     def _lasting(directory: Directory, packed: Packed, names: Collection[bytes]) -> list[bytes]:
         """Returns some names without those that came and went again: an editor's, or a restore's."""
-        known = packed.names
-        return [name for name in names if _position(known, name) >= 0 or directory.exists(name)]
+        return [name for name in names if packed.find(name) >= 0 or directory.exists(name)]
 
     def _read(
         self, directory: Directory, path: bytes, packed: Packed, asked: Collection[bytes], written: Container[bytes]
     ) -> Found | None:
         """Returns those of some names that are not as remembered, read; None where more than contents changed."""
         changed = []
-        remembered = dict(zip(packed.names, STAT.iter_unpack(packed.stats), strict=True)) if asked else {}
         for name in asked:
-            want = remembered.get(name)
-            if want is None:
+            at = packed.find(name)
+            if at < 0:
                 return None
-            st = directory.stat(name)
+            want, st = packed.stat_at(at), directory.stat(name)
             if st.st_nlink > 1:
                 self._doing.note_names(path, [(name, st)])
             # What is remembered of a file that was written to counts for nothing: its stat fields may have been put back.
@@ -211,60 +212,71 @@ class Patching:
 
     def _patched(self, path: bytes, packed: Packed, found: Found, disk: Own, own: Own) -> _Seen | None:
         """Returns a directory with what was read in it; None where more than contents changed."""
-        stats, oids, size, edits = bytearray(packed.stats), bytearray(packed.oids), STAT.size, list[Edit]()
-        names, most = packed.names if found else [], self._scope.max_file_size
+        entries, edits = list[tuple[int, bytes, bytes]](), list[Edit]()
+        most, remember = self._scope.max_file_size, self._doing.remember
         for name, seen, oid in found:
-            at = _position(names, name)
-            if at < 0 or seen.size > most or mode_at(stats, at) != seen.mode:
+            at = packed.find(name)
+            if at < 0 or seen.size > most or packed.stat_at(at)[1] != seen.mode:
                 return None
-            before = bytes(oids[at * 20 : at * 20 + 20])
-            stats[at * size : (at + 1) * size] = self._doing.remember(path, name, seen)
+            entries.append((at, remember(path, name, seen), oid))
+            before = packed.oid_at(at)
             if before != oid:
-                oids[at * 20 : at * 20 + 20] = oid
                 edits.append((name, git_mode(seen.mode), before, oid))
-        return _Seen(disk, own, bytes(stats), bytes(oids), edits)
+        return _Seen(disk, own, entries, edits)
 
     # -- trees -----------------------------------------------------------------------------------------
 
-    def _seal(self, order: list[bytes], ways: Mapping[bytes, Collection[bytes]], scan: Scan) -> dict[bytes, Own | None]:
+    def _seal(self, order: list[bytes], scan: Scan) -> dict[bytes, Own | None]:
         """Gives every directory its new tree, those below first; returns the ones that are done."""
         done: dict[bytes, Own | None] = {}
-        trees: dict[bytes, bytes] = {}  # of those that have another one now
+        below: dict[bytes, list[Edit] | None] = {}  # what became of the directories in one; None: some were left
         for path in reversed(order):
-            packed, seen = self._packed.get(path), self._looked.get(path)
-            below = [join(path, name) for name in ways.get(path, ())]
-            if packed is None or not done.keys() >= {*below}:
+            above, _, name = path.rpartition(b"/")
+            packed, seen, edits = self._packed.get(path), self._looked.get(path), below.pop(path, _NONE)
+            if packed is None or edits is None:
+                below[above] = None
                 continue
-            tree = packed.tree
-            if (seen is not None and seen.edits) or not trees.keys().isdisjoint(below):
-                data = self._tree(path, packed, seen, trees)
+            if seen is not None and seen.edits:
+                edits = [*edits, *seen.edits]
+            before = tree = packed.tree
+            if edits:
+                data = self._tree(path, packed, before, edits)
                 if data is None:
+                    below[above] = None
                     continue
-                tree = trees[path] = add(TREE, data, scan.objects)
+                tree = add(TREE, data, scan.objects)
+                self.made[path], scan.inside[tree] = (tree, data), edits[0][3]
+                beside = below.setdefault(above, [])
+                if beside is not None:
+                    beside.append((name, MODE_DIR, before, tree))
             if seen is not None:
-                patch = Patch(packed.patched(seen.own, tree, seen.stats, seen.oids), seen.edits)
-                if patch.packed != self._cache.packed(path):
-                    scan.patches[path] = patch
-            elif path in trees:
-                scan.patches[path] = Patch(packed.patched(packed.own, tree, packed.stats, packed.oids), [])
+                patched = packed.patched(seen.own, tree, seen.entries)
+                if edits or patched != self._cache.packed(path):
+                    scan.patches[path] = Patch(patched, seen.edits)
+            elif edits:
+                scan.patches[path] = Patch(packed.patched(packed.own, tree), [])
             done[path] = seen.disk if seen is not None else None
         return done
 
-    def _tree(self, path: bytes, packed: Packed, seen: _Seen | None, trees: Mapping[bytes, bytes]) -> bytes | None:
+    def _tree(self, path: bytes, packed: Packed, before: bytes, edits: list[Edit]) -> bytes | None:
+        """Returns the bytes of a directory's new tree, in which some entries have other ids; None where they are not known."""
+        known = self._held.get(path, before)
+        made = spliced(known, edits) if known is not None else None
+        if made is not None:
+            return made
+        ids = {name: after for name, _, _, after in edits}
         children = []
         for name in packed.dirs:
-            each = join(path, name)
-            tree = trees.get(each) or self._cache.tree_of(each)
+            tree = ids.get(name) or self._cache.tree_of(join(path, name))
             if tree is None:
                 return None
             children.append((name, tree))
-        oids = packed.oids if seen is None else seen.oids
-        return tree_of(packed.names, modes_in(packed.stats), oids, children)
-
-
-def _position(names: list[bytes], name: bytes) -> int:
-    at = bisect_left(names, name)
-    return at if at < len(names) and names[at] == name else -1
+        oids = bytearray(packed.oids)
+        for name, mode, _, after in edits:
+            if mode != MODE_DIR:
+                at = packed.find(name) * 20
+                oids[at : at + 20] = after
+        return tree_of(packed.names, modes_in(packed.stats), bytes(oids), children)
 
 
 def _fits(packed: Packed, mode: int) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from mulligan.model.objects import MODE_EXEC, MODE_FILE, MODE_LINK
 from mulligan.model.typed import NamedTuple
@@ -19,6 +19,7 @@ from mulligan.model.typed import NamedTuple
 STAT = struct.Struct("<Q4q")
 HEAD = struct.Struct("<Q2q16s20s20sHBIIIII")
 HEAD_SIZE = HEAD.size
+_KEY_AT = 24
 _TREE_AT = 40
 _MODE_AT = 8
 # The mode alone, of stat fields that lie one behind the other.
@@ -59,6 +60,11 @@ def tree_in(packed: bytes) -> bytes:
     return packed[_TREE_AT : _TREE_AT + 20]
 
 
+def key_in(packed: bytes) -> bytes:
+    """Returns what the rules over a directory were, of an encoded record."""
+    return packed[_KEY_AT:_TREE_AT]
+
+
 class Head(NamedTuple):
     """What the directory above needs to know of a directory."""
 
@@ -81,10 +87,10 @@ def modes_in(stats: bytes) -> list[int]:
     return [mode for (mode,) in _MODE.iter_unpack(stats)]
 
 
-def mode_at(stats: bytes | bytearray, at: int) -> int:
-    """Returns the mode of one entry among them."""
-    mode: int = _MODE.unpack_from(stats, at * STAT.size)[0]
-    return mode
+def position_of(name: bytes, names: list[bytes]) -> int:
+    """Returns where a name stands among sorted ones, -1 if it does not."""
+    at = bisect_left(names, name)
+    return at if at < len(names) and names[at] == name else -1
 
 
 class Packed:
@@ -94,7 +100,18 @@ class Packed:
     For what changes nothing but stat fields and objects of some names: nothing else of the record is touched.
     """
 
-    __slots__ = ("_dirs_at", "_missed_at", "_packed", "_stats_at", "_stats_end", "flags", "key", "names", "own", "perm")
+    __slots__ = (
+        "_dirs_at",
+        "_missed_at",
+        "_names",
+        "_packed",
+        "_stats_at",
+        "_stats_end",
+        "flags",
+        "key",
+        "own",
+        "perm",
+    )
 
     def __init__(self, packed: bytes) -> None:
         ino, mtime, ctime, self.key, _, _, self.perm, self.flags, names, dirs, missed, count, _ = HEAD.unpack_from(
@@ -108,7 +125,18 @@ class Packed:
         self._stats_end = self._stats_at + count * STAT.size
         if len(packed) != self._stats_end + count * 20:
             raise ValueError("not a directory record")
-        self.names: list[bytes] = packed[HEAD_SIZE : self._dirs_at].split(b"\0") if count else []
+        self._names: list[bytes] | None = None if count else []
+
+    @property
+    def names(self) -> list[bytes]:
+        """The captured names, sorted."""
+        if self._names is None:
+            self._names = self._packed[HEAD_SIZE : self._dirs_at].split(b"\0")
+        return self._names
+
+    def find(self, name: bytes) -> int:
+        """Returns the position of a captured name, -1 if it is none."""
+        return position_of(name, self.names)
 
     @property
     def trusted(self) -> bool:
@@ -138,11 +166,9 @@ class Packed:
     @property
     def missed(self) -> list[bytes]:
         """The names that are not captured."""
-        return self._packed[self._missed_at : self._stats_at].split(b"\0")[::3] if self._has_missed else []
-
-    @property
-    def _has_missed(self) -> bool:
-        return bool(self._stats_at > self._missed_at)
+        if self._stats_at == self._missed_at:
+            return []
+        return self._packed[self._missed_at : self._stats_at].split(b"\0")[::3]
 
     @property
     def stats(self) -> bytes:
@@ -154,11 +180,27 @@ class Packed:
         """The object ids of the captured names, one behind the other."""
         return self._packed[self._stats_end :]
 
-    def patched(self, own: tuple[int, int, int], tree: bytes, stats: bytes, oids: bytes) -> bytes:
-        """Returns the record with other stat fields, a tree of its own and other objects of the same names and modes."""
-        packed = self._packed
-        head, middle = packed[_OWN.size : _TREE_AT], packed[_TREE_AT + 20 : self._stats_at]
-        return b"".join((_OWN.pack(*own), head, tree, middle, stats, oids))
+    def stat_at(self, at: int) -> tuple[int, ...]:
+        """Returns the remembered stat fields of an entry."""
+        return STAT.unpack_from(self._packed, self._stats_at + at * STAT.size)
+
+    def oid_at(self, at: int) -> bytes:
+        """Returns the object id of an entry."""
+        at = self._stats_end + at * 20
+        return self._packed[at : at + 20]
+
+    def patched(
+        self, own: tuple[int, int, int], tree: bytes, entries: Iterable[tuple[int, bytes, bytes]] = ()
+    ) -> bytes:
+        """Returns the record with stat fields and a tree of its own, and with other stat fields and objects of some entries."""
+        made = bytearray(self._packed)
+        _OWN.pack_into(made, 0, *own)
+        made[_TREE_AT : _TREE_AT + 20] = tree
+        for at, stat, oid in entries:
+            stat_at, oid_at = self._stats_at + at * STAT.size, self._stats_end + at * 20
+            made[stat_at : stat_at + STAT.size] = stat
+            made[oid_at : oid_at + 20] = oid
+        return bytes(made)
 
 
 def captured_in(packed: bytes, names: Collection[bytes]) -> list[bytes]:
@@ -251,8 +293,7 @@ class Record:
 
     def find(self, name: bytes) -> int:
         """Returns the position of a captured name, -1 if it is none."""
-        at = bisect_left(self.names, name)
-        return at if at < len(self.names) and self.names[at] == name else -1
+        return position_of(name, self.names)
 
     def stat_at(self, at: int) -> Stat:
         """Returns the remembered stat fields of an entry."""

@@ -120,6 +120,7 @@ class Scan:
         self.cache = cache
         self.is_adopted = False  # whether what is remembered is what git's index says, and no checkpoint's
         self.objects: dict[bytes, tuple[bytes, bytes]] = {}
+        self.inside: dict[bytes, bytes] = {}  # of some of these trees, something in them that was not there before
         self.records: dict[bytes, Record] = {}
         # No directory is in both.
         self.patches: dict[bytes, Patch] = {}

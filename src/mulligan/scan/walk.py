@@ -13,15 +13,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 
-from mulligan.model.checkpoint import (
-    EXCLUDED,
-    IGNORED,
-    MOVING,
-    OTHER_FILESYSTEM,
-    SECRET,
-    SPECIAL,
-    UNREADABLE,
-)
+from mulligan.model.checkpoint import EXCLUDED, IGNORED, MOVING, OTHER_FILESYSTEM, SECRET, SPECIAL, UNREADABLE
 from mulligan.model.paths import join
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.stillness import stamping_clock
@@ -135,6 +127,10 @@ class Scanner:
 
     def _conclude(self, scan: Scan) -> None:
         """Says which directories were seen, and which are not there any more."""
+        if self._glance is not None:
+            scan.visited = visited = self._glance.visited(self._seen)
+            scan.gone = visited.gone()
+            return
         scan.visited = self._seen
         scan.gone = [path for path in self._cache.paths() if path not in self._seen]
 
@@ -197,12 +193,15 @@ class Scanner:
 
         self._scan, self._seen = Scan(self._defaults, self._cache), {}
         self._intake.part()
+        if self._glance is not None:
+            self._glance.begin_part()
         done = []
         for number in numbers:
             frame = self._subtree(*tasks[number])
             if frame is not None:
                 done.append(Subtree(number, frame.record, frame.changed, frame.only))
-        return encode(Part(done, self._options.sink.hand_over(), self._seen, self._intake.read), self._scan)
+        seen = self._glance.visited(self._seen).all() if self._glance is not None else self._seen
+        return encode(Part(done, self._options.sink.hand_over(), seen, self._intake.read), self._scan)
 
     def _take(self, parent: Frame, name: bytes) -> None:
         frame = self._subtree(parent, name)
@@ -279,7 +278,7 @@ class Scanner:
         self._fill(frame)
         frame.todo = frame.record.dirs
         if self._glance is not None and not frame.only:
-            self._glance.pass_over(frame, self._scan, self._seen)
+            self._glance.pass_over(frame, self._scan)
 
     def _fill(self, frame: Frame) -> None:
         st = os.fstat(frame.directory.fd)

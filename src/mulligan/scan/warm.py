@@ -67,6 +67,7 @@ class WarmScanner(Scanner):
         self._flags: dict[bytes, Flags] = {}
         self._gone: list[bytes] = []
         self._apart: set[bytes] = set()
+        self._made: Mapping[bytes, tuple[bytes, bytes]] = {}
         self._full = (
             self._everything or touched is None or image is None or image.cache is not self._cache or image.key != key
         )
@@ -98,9 +99,11 @@ class WarmScanner(Scanner):
             for mark in (self._image.mark_of(path),)
         }
         doing = Doing(self._remember, self._remember_own, self._note_names)
-        patching = Patching(self._root, self._scope, self._cache, self._intake, doing, self._is_as_ever)
+        known = self._is_as_ever if self._deep else self._watcher.covers
+        patching = Patching(self._root, self._scope, self._cache, self._intake, doing, known, self._image.trees)
         done = patching.run(places, self._ways, self._scan)
         self._seen.update((path, own) for path, own in done.items() if own is not None)
+        self._made = patching.made
         if b"" in done:
             return self._head_of(b"")
         # What is left goes the way of the walk, which meets it from above.
@@ -143,7 +146,7 @@ class WarmScanner(Scanner):
             self._watcher.end()
         else:
             scan.gone, scan.visited = self._gone, _Visited(self._seen, self._cache, set(self._gone))
-        taken = scan.taken = Taken(image, number, scan.files, dict(scan.missed), self._flags)
+        taken = scan.taken = Taken(image, number, scan.files, dict(scan.missed), self._flags, self._made)
         if self._full:
             image.rebase(scan, taken)
             image.mark_later(self._apart)

@@ -31,13 +31,18 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-# Packs of up to so many objects are looked up in one dictionary, larger ones in their own index.
+# Packs of up to so many objects are looked up in one dictionary, larger ones in their own index, one index after the other.
 _SMALL = 512
+# Larger ones too, where they were just written here or many objects were asked for, as a save of a thousand files does, as
+# long as the dictionary has no more ids than this (5 MB).
+_MANY_ASKED, _MEDIUM, _MOST_IDS = 512, 8192, 1 << 15
 # So many packs are joined by whoever watches, when he has nothing else to do, and by a save where nobody does.
 MANY_PACKS = 48
 # Descriptors held open; a process may be allowed as few as 64 in all.
 _OPEN_PACKS = 16
 _TREES = 1024
+# The bytes of trees that are kept: of each, and of all, with what Python takes for each.
+_TREE_KEPT, _TREES_KEPT, _EACH_TREE = 1 << 16, 4 << 20, 200
 # A directory whose time is younger than this may change again within the same tick of its clock.
 _SETTLED_NS = 50_000_000
 _STREAM_CHUNK = 1 << 20
@@ -56,8 +61,11 @@ class ObjectStore:
         self._packs: dict[bytes, Pack] = {}
         self._small: dict[bytes, Pack] = {}
         self._large: list[Pack] = []
+        self._asked = self._medium = 0
         self._open: OrderedDict[bytes, Pack] = OrderedDict()
         self._trees: OrderedDict[bytes, list[TreeEntry]] = OrderedDict()
+        self._tree_bytes: dict[bytes, bytes] = {}
+        self._tree_room = _TREES_KEPT
         self._listed: tuple[int, ...] | None = None
         # Whether the lists above are what the directory holds, and what it was when the store's lock was let go.
         self._complete = self._held = False
@@ -73,6 +81,8 @@ class ObjectStore:
         self._packs.clear()
         self._small.clear()
         self._large.clear()
+        self._tree_bytes.clear()
+        self._tree_room = _TREES_KEPT
         self._outdate()
         if self._packs_directory is not None:
             self._packs_directory.close()
@@ -86,10 +96,22 @@ class ObjectStore:
 
     def read(self, oid: bytes, kind: bytes) -> bytes:
         """Returns the bytes of an object; raises StoreDamaged when it is missing, wrong or of another kind."""
+        if kind == TREE and (kept := self._tree_bytes.get(oid)) is not None:
+            return kept
         found, data = self._each(oid, lambda pack, offset: _verified(pack, offset, oid))
         if found != kind:
             raise damaged(oid, f"it is a {found.decode()}, not a {kind.decode()}")
+        if kind == TREE and len(data) <= _TREE_KEPT:
+            self._keep_tree(oid, data)
         return data
+
+    def _keep_tree(self, oid: bytes, data: bytes) -> None:
+        """Keeps the bytes of a tree: whoever goes back to a checkpoint often does so again."""
+        if self._tree_room < len(data):
+            self._tree_bytes.clear()
+            self._tree_room = _TREES_KEPT
+        self._tree_bytes[oid] = data
+        self._tree_room -= len(data) + _EACH_TREE
 
     def read_up_to(self, oid: bytes, most: int) -> bytes | int:
         """Returns the bytes of a blob as `read` does, or how many it has where they are more than `most`."""
@@ -205,7 +227,7 @@ class ObjectStore:
         except (OSError, Damaged):
             return  # what is durable must not fail for want of a listing
         self._packs.update((pack.name, pack) for pack in fresh)
-        self._enter(fresh)
+        self._enter(fresh, _MEDIUM)
         self._complete = self._held
         if used is not None:
             self._disk_bytes = used + sum(pack.size + pack.index.size for pack in fresh)
@@ -286,9 +308,10 @@ class ObjectStore:
         self._enter(fresh)
         self._listed, self._complete, self._disk_bytes = state, True, None
 
-    def _enter(self, packs: Iterable[Pack]) -> None:
+    def _enter(self, packs: Iterable[Pack], most: int = _SMALL) -> None:
         for pack in packs:
-            if pack.index.count <= _SMALL:
+            count = pack.index.count
+            if count <= _SMALL or (count <= max(most, self._medium) and len(self._small) + count <= _MOST_IDS):
                 self._small.update(dict.fromkeys(pack.index.oids(), pack))
             else:
                 self._large.append(pack)
@@ -320,9 +343,18 @@ class ObjectStore:
 
     # -- finding --------------------------------------------------------------------------------
 
+    def _expect_many(self) -> None:
+        """Makes it quick to ask for many objects."""
+        self._medium, large, self._large = _MEDIUM, self._large, []
+        self._enter(large)
+
     def _knows(self, oid: bytes) -> bool:
         if oid in self._small:
             return True
+        self._asked += 1
+        if self._asked == _MANY_ASKED:
+            self._expect_many()
+            return self._knows(oid)
         for pack in self._large:  # noqa: SIM110 - asked of every object that is saved: a generator takes as long again
             if pack.index.find(oid) >= 0:
                 return True
@@ -335,7 +367,8 @@ class ObjectStore:
         found = [pack for pack in self._large if pack.index.find(oid) >= 0]
         if first is None:
             return found
-        small = (pack for pack in self._packs.values() if pack.index.count <= _SMALL and pack is not first)
+        asked = {id(first), *map(id, self._large)}
+        small = (pack for pack in self._packs.values() if id(pack) not in asked)
         return [first, *found, *(pack for pack in small if pack.index.find(oid) >= 0)]
 
     def _first(self, oid: bytes) -> tuple[Pack, int] | None:
@@ -343,10 +376,15 @@ class ObjectStore:
         found = self._small.get(oid)
         if found is not None:
             return found, found.index.find(oid)
+        self._asked += len(self._large) > 1
+        if self._asked == _MANY_ASKED:
+            self._expect_many()
+            return self._first(oid)
         for at, pack in enumerate(self._large):
             if (position := pack.index.find(oid)) >= 0:
                 # Neighbours are asked for together: the pack that had this one probably has the next.
-                self._large[at], self._large[0] = self._large[0], pack
+                if at:
+                    self._large.insert(0, self._large.pop(at))
                 return pack, position
         return None
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from itertools import count
 
 from mulligan.model.digests import sha1
-from mulligan.model.objects import BLOB
+from mulligan.model.objects import BLOB, TREE
 from mulligan.model.typed import Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all
@@ -34,6 +34,8 @@ from mulligan.store.packfile import (
     encode_distance,
     encode_header,
     engine,
+    is_quick,
+    stored,
 )
 
 _CHUNK = 1 << 20
@@ -288,9 +290,13 @@ class PackWriter:
         self.add_hashed(oid, kind, data)
         return oid
 
-    def add_hashed(self, oid: bytes, kind: bytes, data: bytes) -> None:
-        """Adds an object whose id the caller has computed, unless it is there already."""
-        if oid in self._offsets or self._known(oid):
+    def add_hashed(self, oid: bytes, kind: bytes, data: bytes, inside: bytes = b"") -> None:
+        """
+        Adds an object whose id the caller has computed, unless it is there already.
+
+        Nobody need look for one that has something new `inside`: the store holds nothing without what is in it.
+        """
+        if oid in self._offsets or (inside not in self._offsets and self._known(oid)):
             return
         key = (kind, len(data))
         header = _headers.get(key)
@@ -298,7 +304,9 @@ class PackWriter:
             header = encode_header(TYPE_OF_KIND[kind], len(data))
             if len(_headers) < 4096:
                 _headers[key] = header
-        self._append(oid, header + deflate(data))
+        # Ids do not deflate: of trees, the quick way found one in six that it made smaller at all, by 1.7 % of all their bytes.
+        quick = kind == TREE and is_quick(len(data))
+        self._append(oid, stored(data, header) if quick else header + deflate(data))
 
     def add_records(self, taken: Iterable[tuple[bytes, bytes, int, bytes]]) -> None:
         """Adds objects as finished records, whose CRC-32 the caller has computed, unless they are there already."""

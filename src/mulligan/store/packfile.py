@@ -128,14 +128,28 @@ def deflate(data: bytes) -> bytes:
     quick: bytes = by.compress(data, 1 if by is zlib else 0)
     if len(quick) < len(data):
         return quick
-    size = len(data)
-    if size <= _STORED:
-        # One stored block between the two ends of a zlib stream: seven times as quick as to have it found out.
-        lengths = size.to_bytes(2, "little") + (size ^ 0xFFFF).to_bytes(2, "little")
-        check: int = by.adler32(data)
-        return b"\x78\x01\x01" + lengths + data + check.to_bytes(4, "big")
+    if len(data) <= _STORED:
+        return stored(data)  # seven times as quick as to have it found out
     slow: bytes = by.compress(data, LEVEL)
     return slow
+
+
+def is_quick(size: int) -> bool:
+    """Returns whether so few bytes would be tried at ISA-L's level 0, and stored where that makes them no smaller."""
+    return _fast is not None and size <= _STORED
+
+
+def stored(data: bytes, header: bytes = b"") -> bytes:
+    """Returns a few bytes as they are: one stored block between the two ends of a zlib stream, behind a header."""
+    size = len(data)
+    check: int = (_fast or zlib).adler32(data)
+    return b"%b\x78\x01\x01%b%b%b%b" % (
+        header,
+        size.to_bytes(2, "little"),
+        (size ^ 0xFFFF).to_bytes(2, "little"),
+        data,
+        check.to_bytes(4, "big"),
+    )
 
 
 def encode_record(kind: bytes, data: bytes) -> bytes:

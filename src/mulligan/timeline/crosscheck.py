@@ -12,7 +12,7 @@ from mulligan.errors import MulliganError, StoreDamaged
 from mulligan.model.typed import Any, NamedTuple
 from mulligan.store import refs
 from mulligan.timeline.commits import Entry, read_commit
-from mulligan.timeline.journal import read_journal
+from mulligan.timeline.journal import STAGING, read_journal
 from mulligan.timeline.vault import Vault
 
 
@@ -83,7 +83,9 @@ def _names(vault: Vault, rows: list[Entry]) -> list[Breach]:
     asked += [("a step of undo", move.id) for move in vault.moves.down(-1)]
     asked += [("a step of redo", move.id) for move in vault.moves.redoable()]
     if (journal := read_journal(vault.database)) is not None:
-        asked += [("the journal", journal.target), ("the journal", journal.safety)]
+        asked.append(("the journal", journal.target))
+        if journal.phase != STAGING:  # before that, the checkpoint may still have been on its way
+            asked.append(("the journal", journal.safety))
     return [Breach(f"{what} names {name}, which is not there") for what, name in asked if name not in known]
 
 

@@ -74,7 +74,14 @@ def paths_since(base: Entry | None, scan: Scan, source: Source) -> list[bytes]:
     """Returns the paths of `changes_since`; a first checkpoint may have millions, of which nothing else is kept."""
     if base is None:
         return scan.paths()
+    if scan.cache.root_tree == base.files_tree and not scan.records and not scan.gone and _same_bits(base, scan):
+        return sorted(path for path, _, _ in scan.changes())  # other contents, and nothing else
     return [change.path for change in changes_since(base, scan, source)]
+
+
+def _same_bits(base: Entry, scan: Scan) -> bool:
+    """Whether no permission bits differ: then trees and usual bits are the same."""
+    return base.trees == State(base.files_tree, scan.modes, scan.defaults)
 
 
 def _entry(path: bytes, found: tuple[int, bytes] | None) -> TreeEntry | None:
@@ -124,8 +131,9 @@ def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | No
 
 def write_objects(entry: Entry, scan: Scan, writer: Any, git: GitRecord | None = None) -> Entry:
     """Adds the trees that are new, where git stood if that is recorded, and the commit; returns the entry with its commit."""
+    inside = scan.inside
     for oid, (kind, data) in scan.objects.items():
-        writer.add_hashed(oid, kind, data)
+        writer.add_hashed(oid, kind, data, inside.get(oid, b""))
     if entry.files_tree == EMPTY_TREE:
         writer.add(b"tree", b"")
     if git is None:

@@ -6,14 +6,28 @@ Permission bits are resolved here too: a checkpoint writes down only those that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mulligan.errors import UserError
-from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, MODE_FILE, TREE, Change, TreeEntry, object_id, parse_tree
+from mulligan.model.objects import (
+    BLOB,
+    EMPTY_TREE,
+    MODE_DIR,
+    MODE_EXEC,
+    MODE_FILE,
+    TREE,
+    Change,
+    TreeEntry,
+    object_id,
+    parse_tree,
+)
 from mulligan.model.paths import join
-from mulligan.model.typed import NamedTuple, Protocol
+from mulligan.model.typed import TYPE_CHECKING, NamedTuple, Protocol
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.trees import NONE, parse_odd
+
+if TYPE_CHECKING:
+    from mulligan.diff.compare import Pair
 
 
 class Reader(Protocol):
@@ -79,11 +93,29 @@ class Source:
         from mulligan.diff.compare import compare_trees, without_directories
 
         if self._compared is None or {old, new} != {*self._compared[:2]}:
-            self._compared = old, new, compare_trees(self.read_tree, old, new, directories=True)
+            self._compared = (
+                old,
+                new,
+                compare_trees(self.read_tree, old, new, directories=True, quickly=self._differing),
+            )
         first, _, found = self._compared
         if first != old:
             found = [Change(path, before, after) for path, after, before in found]
         return found if directories else without_directories(found)
+
+    def _differing(self, old: bytes, new: bytes) -> Iterable[Pair] | None:
+        """Compares a tree that the scan made with one of the store by their bytes; None where they hold other names."""
+        from mulligan.diff.compare import differing_ids
+
+        made = self._made_here(old), self._made_here(new)
+        if (made[0] is None) == (made[1] is None) or EMPTY_TREE in (old, new):
+            return None
+        # Whoever hands over the id of a tree gets the bytes that hash to it: those that were made here cannot be odd.
+        return differing_ids(made[0] or self._store.read(old, TREE), made[1] or self._store.read(new, TREE))
+
+    def _made_here(self, oid: bytes) -> bytes | None:
+        found = self._overlay.get(oid)
+        return found[1] if found is not None and found[0] == TREE else None
 
     def lookup(self, tree: bytes, path: bytes) -> TreeEntry | None:
         """Returns what stands at a path below a tree."""

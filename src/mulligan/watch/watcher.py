@@ -18,7 +18,7 @@ import time
 
 from mulligan.model.paths import join, parent_of
 from mulligan.model.typed import NamedTuple
-from mulligan.safefs import inotify
+from mulligan.safefs import inotify, seam
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.inotify import Inotify, Mounts, notices, unwatchable
 
@@ -174,8 +174,7 @@ class Watcher:
         if not self.usable or self._queue is None or self._mounts is None:
             return None
         try:
-            with self._store.reading(COOKIE):
-                pass
+            seam.calls.close(self._store.open_file(COOKIE))
             if not self._collect(self._queue, self._queue.waiting()):
                 self._reopen()
             mounted = self._mounts is None or self._mounts.changed()

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import mulligan
+from mulligan.restore import staging
 from mulligan.safefs import seam
 from tree import put
 from users_repository import make_dirty, move_on, new_repository
@@ -38,7 +39,7 @@ class Watching(seam.Calls):
         super()._renameat2(old, new, src, dst, flags)
         self._note(src, dst)
 
-    def link(self, *names: Any, src_dir_fd: int, dst_dir_fd: int, follow_symlinks: bool) -> None:
+    def link(self, *names: Any, src_dir_fd: int | None = None, dst_dir_fd: int, follow_symlinks: bool) -> None:
         os.link(*names, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=follow_symlinks)
         self._note(dst_dir_fd)
 
@@ -104,7 +105,11 @@ def test_a_restore_that_is_refused_leaves_no_name_unconfirmed(moved: Any, projec
     assert [path for path in project.rglob("*") if "mulligan-" in path.name] == []
 
 
-def test_a_restore_that_was_cut_short_is_taken_back_with_every_name_confirmed(moved: Any, project: Path) -> None:
+def test_a_restore_that_was_cut_short_is_taken_back_with_every_name_confirmed(
+    moved: Any, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "_NAMELESS", 0)
+
     class Dies(Watching):
         def exchange(self, *_names: Any, **_handles: Any) -> None:
             raise KeyboardInterrupt
@@ -126,3 +131,27 @@ def test_a_restore_that_was_cut_short_is_taken_back_with_every_name_confirmed(mo
     assert list(project.rglob(".mulligan-*")) != []
     assert owed_after(project, lambda: moved.save("after")) == set()
     assert list(project.rglob(".mulligan-*")) == []
+
+
+def test_a_restore_that_was_cut_short_after_its_files_got_names_is_finished_with_every_name_confirmed(
+    moved: Any, project: Path
+) -> None:
+    class Dies(Watching):
+        dead = False
+
+        def exchange(self, *_names: Any, **_handles: Any) -> None:
+            self.dead = True
+            raise SystemExit
+
+        def unlink(self, name: bytes, *, dir_fd: int) -> None:
+            if self.dead:
+                raise OSError(5, "the machine is off")
+            super().unlink(name, dir_fd=dir_fd)
+
+    with pytest.raises(SystemExit), seam.using(Dies(project)):
+        moved.restore("one")
+    moved.close()
+    assert list(project.rglob(".mulligan-*")) != []
+    assert owed_after(project, lambda: moved.save("after")) == set()
+    assert list(project.rglob(".mulligan-*")) == []
+    assert (project / "deep/er/file").read_text() == "one"

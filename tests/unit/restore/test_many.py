@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import mulligan
 import random_trees
 from faults import Counting
 from mulligan.engine import Workspace
 from mulligan.errors import PlanStale
 from mulligan.model.objects import object_id
+from mulligan.restore import place as places
+from mulligan.restore import procedure, staging
 from mulligan.restore.executor import Executor
 from mulligan.restore.layout import Layout
 from mulligan.restore.many import Many
 from mulligan.restore.place import Handles
-from mulligan.safefs import placing, seam
+from mulligan.safefs import flushing, placing, seam
 from mulligan.safefs.compiled import load
 from mulligan.safefs.directory import Directory
 from mulligan.settings import resolve
+from mulligan.workbench import Workbench
 from scenes import left_lying, state_of
 from tree import snapshot
 
@@ -351,10 +358,143 @@ def test_a_leftover_of_the_same_name_is_replaced(tmp_path, library):
             placing.NewFile(-1, b"c", None, 0o600, b"new"),
             placing.NewFile(root.fd, b"d", b"gone", 0o600, b"new"),
         ]
-        inodes = placing.Placer(found).stage(files)
+        lane = placing.Placer(found).lane()
+        lane.add(files)
+        inodes = lane.end()
     assert inodes[0] == inodes[2] == inodes[3] == 0
     assert inodes[1] == (tmp_path / "b").stat().st_ino
     assert (tmp_path / "there").read_bytes() == b"old" and (tmp_path / "b").stat().st_mode & 0o7777 == 0o640
+
+
+def test_directories_may_be_closed_as_soon_as_files_are_given(tmp_path, library):
+    """The lane has copies of its own, and gives them back; with batches behind batches, and one without a directory."""
+    found = load(library)
+    assert found is not None
+    before = len(os.listdir("/proc/self/fd"))
+    lane, expected = placing.Placer(found).lane(), []
+    for batch in range(20):
+        (tmp_path / f"d{batch}").mkdir()
+        with Directory.open(tmp_path / f"d{batch}") as one, Directory.open(tmp_path) as other:
+            names = [b"f%d-%d" % (batch, number) for number in range(12)]
+            places = [one.fd, one.fd, -1, other.fd, one.fd, *[other.fd] * 7]
+            lane.add([placing.NewFile(fd, name, None, 0o644, name * 9) for fd, name in zip(places, names, strict=True)])
+            expected += [
+                (tmp_path / (f"d{batch}" if fd == one.fd else "") / os.fsdecode(name), fd >= 0)
+                for fd, name in zip(places, names, strict=True)
+            ]
+    inodes = lane.end()
+    for (place, is_there), inode in zip(expected, inodes, strict=True):
+        assert inode == (place.stat().st_ino if is_there else 0)
+        assert not is_there or place.read_bytes() == os.fsencode(place.name) * 9
+    assert len(os.listdir("/proc/self/fd")) <= before
+    assert lane.end() == []
+
+
+def test_a_lane_that_is_dropped_is_waited_for(tmp_path, library):
+    found = load(library)
+    assert found is not None
+    with Directory.open(tmp_path) as root:
+        lane = placing.Placer(found).lane()
+        lane.add([placing.NewFile(root.fd, b"%d" % number, None, 0o644, b"x" * 9999) for number in range(100)])
+        del lane
+    assert [path.stat().st_size for path in tmp_path.iterdir()] == [9999] * 100
+
+
+@pytest.fixture
+def steps(monkeypatch) -> list[str]:
+    """What a restore does, in its order."""
+    found: list[str] = []
+
+    def noting(owner: Any, name: str, word: str) -> None:
+        real = getattr(owner, name)
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            found.append(word)
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, noted)
+
+    noting(procedure, "open_journal", "journal")
+    noting(placing.Lane, "add", "staged")
+    noting(Workbench, "keep", "saved")
+    noting(placing.Lane, "end", "waited")
+    noting(staging, "sync_filesystem", "durable")
+    noting(Executor, "first_surprise", "looked")
+    noting(procedure, "set_phase", "phase")
+    noting(placing.Run, "go_on", "changed")
+    return found
+
+
+def test_the_checkpoint_is_saved_while_files_are_staged_and_all_is_durable_before_one_changes(twins, steps):
+    staged_twins(twins)
+    space = twins.spaces[1]
+    steps.clear()
+    space.restore(space.log()[-1].id)
+    first = steps.index("changed")
+    assert steps[:first] == ["journal", "staged", "saved", "waited", "durable", "looked", "phase"]
+    assert space.log()[0].kind == "safety"
+
+
+@pytest.mark.parametrize("trouble", [partial(OSError, errno.ENOSPC, "full"), KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_checkpoint_that_cannot_be_saved_leaves_nothing_of_what_was_staged(twins, monkeypatch, trouble, late):
+    """Before anything of it is durable, and after; the next restore does what this one did not."""
+    staged_twins(twins)
+    space, project = twins.spaces[1], twins.projects[1]
+    before, target = state_of(project), space.log()[-1].id
+    real = Workbench.keep
+
+    def refusing(*args: Any, **kwargs: Any) -> Any:
+        if late:
+            real(*args, **kwargs)
+        raise trouble()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Workbench, "keep", refusing)
+        with pytest.raises((mulligan.MulliganError, KeyboardInterrupt, MemoryError)):
+            space.restore(target)
+    assert state_of(project) == before and left_lying(project) == []
+    assert space.pending() is None
+    assert len(space.restore(target).modified) == FILES
+    space.undo()
+    assert state_of(project) == before
+
+
+def test_a_sync_beside_that_fails_ends_it_and_is_not_asked_for_again(twins, monkeypatch):
+    """While the checkpoint is saved: what is lying there is removed, and the disk is asked for nothing more."""
+    monkeypatch.setattr(staging, "_SHOWN", 16)
+    monkeypatch.setattr(staging, "_BATCH", 16)
+    staged_twins(twins)
+    space, project, asked = twins.spaces[1], twins.projects[1], []
+    before, target = state_of(project), space.log()[-1].id
+
+    def failing(_: Directory, what: str) -> None:
+        asked.append(what)
+        raise mulligan.DurabilityLost("lost")
+
+    for module in (flushing, staging, places):
+        monkeypatch.setattr(module, "sync_filesystem", failing)
+    with pytest.raises(mulligan.DurabilityLost):
+        space.restore(target)
+    assert len(asked) == 1
+    assert state_of(project) == before and left_lying(project) == []
+
+
+def test_what_a_killed_restore_staged_before_its_checkpoint_was_saved_is_removed(twins, monkeypatch):
+    staged_twins(twins)
+    space, project = twins.spaces[1], twins.projects[1]
+    before, target = state_of(project), space.log()[-1].id
+    child = os.fork()
+    if not child:
+        monkeypatch.setattr(Workbench, "keep", lambda *_, **__: (time.sleep(0.05), os._exit(7)))
+        with suppress(BaseException):
+            Workspace(space.settings).restore(target)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert left_lying(project)
+    assert space.pending()["phase"] == "staging" and space.check().ok
+    assert space.save("next") is not None
+    assert left_lying(project) == [] and state_of(project) == before
 
 
 def test_a_seam_that_lies_is_asked_about_everything(twins, taken):
@@ -406,6 +546,59 @@ def test_without_a_place_for_them_displaced_files_are_removed_at_once(tmp_path, 
         assert placing.Placer(found).run([file], [inode], -1, []).go_on(0) == (1, placing.PLACED)
     assert [path.name for path in tmp_path.iterdir()] == ["name"]
     assert (tmp_path / "name").read_bytes() == b"new"
+
+
+class Pairs:
+    """Names with temporaries beside them, to be exchanged."""
+
+    def __init__(self, home: Path, count: int) -> None:
+        self.home, self.files, self.inodes = home, [], []
+        self.wrong: dict[int, str] = {}
+        for number in range(count):
+            (home / f"n{number}").write_bytes(b"old %d" % number)
+            (home / f"t{number}").write_bytes(b"new %d" % number)
+
+    def placings(self, fd: int) -> list[placing.Placing]:
+        found = []
+        for number in range(len(list(self.home.glob("n*")))):
+            st, made = (self.home / f"n{number}").stat(), (self.home / f"t{number}").stat()
+            fields = [st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns]
+            how = self.wrong.get(number)
+            after = b"other" if how == "not right" else b"new %d" % number
+            before = b"other" if how == "not expected" else b"old %d" % number
+            if how == "not as seen":
+                fields[3] += 1
+            ids = object_id(b"blob", before), object_id(b"blob", after)
+            packed = placing.pack(placing.struct.pack("<Q4q", *fields), *ids, made.st_mode, placing.SWAP, False)
+            found.append((fd, b"n%d" % number, fd, b"t%d" % number, packed))
+            self.inodes.append(made.st_ino)
+        return found
+
+
+@pytest.mark.parametrize("count", [5, 100], ids=["alone", "with a thread"])
+def test_each_that_is_not_in_place_is_told_in_its_order_and_none_is_moved_twice(tmp_path, library, count):
+    """Those behind one that does not read back right may be in place when that is found out."""
+    found = load(library)
+    assert found is not None
+    pairs = Pairs(tmp_path, count)
+    troubles = {"not right": placing.THROWN, "not expected": placing.MOVED, "not as seen": placing.UNTOUCHED}
+    numbers = [1, 2, 4] if count == 5 else [0, 3, 4, 40, 41, 77, 99]
+    pairs.wrong = {number: [*troubles][at % 3] for at, number in enumerate(numbers)}
+    told, start = {}, 0
+    with Directory.open(tmp_path) as root:
+        run = placing.Placer(found).run(pairs.placings(root.fd), pairs.inodes, -1, [])
+        while start < count:
+            at, reached = run.go_on(start)
+            if at < count:
+                told[at] = reached
+            start = at + 1
+    assert told == {number: troubles[how] for number, how in pairs.wrong.items()}
+    for number in range(count):
+        moved = told.get(number) != placing.UNTOUCHED
+        assert (tmp_path / f"n{number}").read_bytes() == (b"new %d" if moved else b"old %d") % number
+        beside = {placing.MOVED: b"old %d" % number, placing.UNTOUCHED: b"new %d" % number}.get(told.get(number, -1))
+        assert (tmp_path / f"t{number}").exists() == (beside is not None)
+        assert beside is None or (tmp_path / f"t{number}").read_bytes() == beside
 
 
 def test_portions_are_as_large_as_the_open_directories_allow(tmp_path):

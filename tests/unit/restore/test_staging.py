@@ -7,13 +7,16 @@ import os
 import resource
 import stat
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import mulligan
-from faults import ActsWhenStaged, Counting, FailsAlways
+from faults import ActsWhenStaged, Counting, FailsAlways, is_nameless
+from mulligan.restore import procedure, staging
 from mulligan.safefs import seam
+from mulligan.safefs.directory import Directory
 from mulligan.safefs.seam import Calls
 from scenes import OLD, Scene, left_lying, state_of
 from tree import put
@@ -239,7 +242,7 @@ def test_nobody_else_may_open_a_staged_file_before_it_has_what_it_takes_over(ws,
 
     class Watching(Counting):
         def write(self, fd, data):
-            if ".mulligan-" in os.readlink(f"/proc/self/fd/{fd}"):
+            if ".mulligan-" in os.readlink(f"/proc/self/fd/{fd}") or is_nameless(fd):
                 seen.append(stat.S_IMODE(os.fstat(fd).st_mode))
             return super().write(fd, data)
 
@@ -292,3 +295,132 @@ def test_a_sync_in_between_that_fails_is_not_asked_for_again(ws, project):
     assert "exchange" not in calls.seen
     assert {path.read_text() for path in project.glob("f*")} == {"2"}
     assert left_lying(project) == []
+
+
+class Noting(Counting):
+    """Which calls were made, and on what a file without a name was confirmed."""
+
+    def fsync(self, fd: int) -> None:
+        nameless = is_nameless(fd)
+        super().fsync(fd)
+        if nameless:
+            self.seen.append("confirmed")
+
+
+def two(ws, project) -> None:
+    for path in ("a", "d/b", "gone"):
+        put(project, path, "1")
+    ws.save("one")
+    put(project, "a", "2")
+    put(project, "d/b", "2")
+    (project / "gone").unlink()
+    put(project, "new", "2")
+
+
+@pytest.fixture
+def phases(monkeypatch) -> list[str]:
+    """The phases that are written to the journal."""
+    found: list[str] = []
+    opened, moved = procedure.open_journal, procedure.set_phase
+    monkeypatch.setattr(procedure, "open_journal", lambda db, row: (found.append(row.phase), opened(db, row)))
+    monkeypatch.setattr(procedure, "set_phase", lambda db, phase: (found.append(phase), moved(db, phase)))
+    return found
+
+
+def test_few_files_have_no_name_until_they_are_durable_and_the_journal_knows_of_them(ws, project, phases):
+    two(ws, project)
+    with seam.using(Noting()) as calls:
+        ws.restore("one")
+    assert phases == ["applying"]
+    assert calls.seen.count("confirmed") == 3
+    last = len(calls.seen) - calls.seen[::-1].index("confirmed")
+    assert "link" in calls.seen[last:] and not {"link", "exchange"} & {*calls.seen[:last]}
+    assert {path: (project / path).read_text() for path in ("a", "d/b", "gone")} == dict.fromkeys(
+        ("a", "d/b", "gone"), "1"
+    )
+    assert not (project / "new").exists() and left_lying(project) == []
+    ws.undo()
+    assert (project / "new").read_text() == "2" and not (project / "gone").exists()
+
+
+@pytest.mark.parametrize(
+    "reason", ["too many", "a link", "another disk", "no such files"], ids=lambda reason: reason.replace(" ", "-")
+)
+def test_where_files_cannot_be_without_a_name_they_are_staged_by_name(ws, project, phases, monkeypatch, reason):
+    two(ws, project)
+    calls = Noting()
+    if reason == "too many":
+        monkeypatch.setattr(staging, "_NAMELESS", 2)
+    elif reason == "a link":
+        (project / "gone").symlink_to("a")
+        ws.save("two")
+        (project / "gone").unlink()
+        put(project, "a", "3")
+    elif reason == "another disk":
+        monkeypatch.setattr(seam.Calls, "kind_of_disk", lambda *_: 0x9123683E)
+    else:
+        real = Directory.made_nameless
+
+        def second_fails(directory: Directory, mode: int):
+            if calls.seen.count("refused"):
+                raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+            calls.seen.append("refused")
+            return real(directory, mode)
+
+        monkeypatch.setattr(Directory, "made_nameless", second_fails)
+    before = len(os.listdir("/proc/self/fd"))
+    with seam.using(calls):
+        ws.restore("two" if reason == "a link" else "one")
+    assert phases == ["staging", "applying"] and "confirmed" not in calls.seen
+    assert (project / "a").read_text() == ("2" if reason == "a link" else "1")
+    assert left_lying(project) == [] and len(os.listdir("/proc/self/fd")) <= before + 2
+
+
+@pytest.mark.parametrize("call", ["link", "write", "fchmod", "open"])
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EPERM, errno.EMFILE])
+def test_whatever_fails_on_the_way_files_are_old_or_new_and_nothing_is_left(ws, project, call, code):
+    """A failing call of each kind, at each of its turns."""
+    two(ws, project)
+    (project / "a").chmod(0o640)
+    before = state_of(project)
+
+    class Failing(Counting):
+        turn = 0
+
+        def meet(self, name: str) -> None:
+            super().meet(name)
+            if name == call and self.seen.count(name) == self.turn:
+                raise OSError(code, os.strerror(code))
+
+    for turn in range(1, 60):
+        calls = Failing()
+        calls.turn = turn
+        with seam.using(calls), suppress(mulligan.MulliganError, OSError):
+            ws.restore("one")
+        if calls.seen.count(call) < turn:
+            break
+        if ws.pending() is not None:
+            ws.save("next")
+        assert left_lying(project) == []
+        if state_of(project) != before:
+            assert {(project / path).read_text() for path in ("a", "d/b")} <= {"1", "2"}
+            ws.undo()
+        assert state_of(project) == before
+    else:
+        pytest.fail("it never came through")
+
+
+def test_a_sync_of_a_file_without_a_name_that_fails_changes_nothing_and_says_so(ws, project):
+    two(ws, project)
+    before = state_of(project)
+
+    class Lost(Counting):
+        def fsync(self, fd: int) -> None:
+            if is_nameless(fd):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            super().fsync(fd)
+
+    with seam.using(Lost()), pytest.raises(mulligan.DurabilityLost):
+        ws.restore("one")
+    assert state_of(project) == before and ws.pending() is None
+    assert ws.restore("one").modified == ["a", "d/b"]

@@ -3,29 +3,53 @@
 from __future__ import annotations
 
 import os
+import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import mulligan
 from mulligan.safefs.directory import Directory
-from mulligan.scan import early, observer
+from mulligan.scan import cache, early, observer
 from mulligan.scan.early import look_early
-from scans import later, settings_for
-from tools import cli
+from random_trees import directories, plant
+from random_trees import edit as change
+from scans import Looking, later, settings_for
+from tools import cli, plain_environment
 
-DIRECTORIES = 170  # enough for a second process
+DIRECTORIES = 400  # enough for a second process, and for the compiled part
 
 
-@pytest.fixture
-def settings(project):
+@pytest.fixture(params=["in Python", "compiled"])
+def settings(project, request):
+    compiled = request.getfixturevalue("library") if request.param == "compiled" else ""
     for at in range(DIRECTORIES):
         (project / f"d{at}").mkdir()
         (project / f"d{at}/file").write_text("1")
-    found = settings_for(project)
+    found = settings_for(project, compiled=compiled)
     with mulligan.Workspace(found, now_ns=later) as ws:
         ws.save("first")
     return found
+
+
+def test_the_log_has_one_name():
+    assert early.LOG == cache.NAME
+
+
+def test_the_compiled_part_looks_straight_from_the_log_and_loads_nothing_for_it(settings, tmp_path):
+    """What a walk needs is loaded while it looks."""
+    program = (
+        "import sys; from mulligan.scan.early import look_early; begun = look_early(*sys.argv[1:])\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('mulligan.scan.')))\nbegun.close()"
+    )
+    words = (settings.workspace, settings.store, settings.compiled)
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], cwd=tmp_path, env=plain_environment(), capture_output=True, check=True
+    )
+    straight = {b"mulligan.scan.early", b"mulligan.scan.recalling"}
+    assert bool(settings.compiled) == (set(done.stdout.split()) == straight)
 
 
 def edit(settings, name: str, text: str) -> None:
@@ -53,6 +77,27 @@ def test_what_changed_before_an_early_look_is_saved_and_nobody_looks_twice(setti
     monkeypatch.setattr(observer, "begin", lambda *_: pytest.fail("it was looked at again"))
     assert saved(settings, begun) == ("d3/file",)
     begun.close()
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("help_of", ["nobody", "library"])
+def test_saves_that_begin_with_an_early_look_hold_what_is_there(project, seed, help_of, request, monkeypatch):
+    """Whatever happened since the last one, by a process of their own each."""
+    monkeypatch.setattr(early, "_HELP_BYTES", 0)
+    rng, compiled = random.Random(seed), request.getfixturevalue(help_of) if help_of == "library" else ""
+    settings = settings_for(project, compiled=compiled)
+    plant(rng, project)
+    for _ in range(6):
+        begun = look_early(settings.workspace, settings.store, settings.compiled)
+        with mulligan.Workspace(settings, now_ns=later) as ws:
+            ws.expect(begun)
+            ws.save()
+            with ws._reading() as vault:
+                assert vault.checkpoints.current().files_tree == Looking(project).look().tree
+        if begun is not None:
+            begun.close()
+        for _ in range(rng.choice([0, 1, 1, 2, 5])):
+            change(rng, rng.choice(directories(project)))
 
 
 def test_another_save_in_between_makes_an_early_look_void(settings):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from mulligan.safefs import compiled
 from mulligan.safefs.directory import Directory
 from mulligan.scan import glance as glancing
+from mulligan.scan import recalling
 from mulligan.scan.cache import Cache
 from mulligan.scan.reading import HashOnly
 from mulligan.scan.result import Defaults, Scan
@@ -30,13 +34,154 @@ def way(request, monkeypatch) -> str:
     return request.getfixturevalue("library") if request.param == COMPILED else ""
 
 
-def scanned(project: Path, cache: Cache, *, at_once: bool, way: str = "") -> Scan:
+def scanned(
+    project: Path, cache: Cache, *, at_once: bool, way: str = "", begun: recalling.Recalling | None = None
+) -> Scan:
     """One look with what is remembered, by a glance first or by the walk alone."""
     looking = Looking(project)
     with Directory.open(project) as root:
         scope = looking.observer._scope(looking.observer._repository(), looking.observer._settings.capture)
-        begin = (lambda fd: glancing.begin(fd, cache, way)) if at_once else None
+        begin = (lambda fd: begun or glancing.begin(fd, cache, way)) if at_once else None
         return Scanner(root, scope, cache, Defaults(), later, Options(HashOnly(), glance=begin)).run()
+
+
+def recall(library: str, log: int, root: Directory) -> recalling.Recalling:
+    """A glance by the compiled part, from a log."""
+    return recalling.Recalling(compiled.load(library).recall(log, root.fd), os.fstat(log).st_ino, root.fd)
+
+
+@contextmanager
+def recalled(project: Path, cache: Cache, library: str) -> Iterator[recalling.Recalling]:
+    """A glance by the compiled part, from a log of what is remembered."""
+    place = project.with_name("log")
+    (place / "tmp").mkdir(parents=True, exist_ok=True)
+    with Directory.open(place) as store, Directory.open(project) as root:
+        cache.rewrite(store)
+        with store.reading(b"cache") as log:
+            begun = recall(library, log, root)
+        assert begun.cache.is_current(store)
+        yield begun
+        begun.close()
+
+
+@pytest.mark.parametrize("index_changed", [False, True])
+@pytest.mark.parametrize("seed", range(40))
+def test_a_glance_from_the_log_finds_what_python_finds(project, seed, library, index_changed):
+    """Directory by directory, and all that is said of one."""
+    rng = random.Random(seed)
+    plant(rng, project)
+    looking = Looking(project)
+    looking.look()
+    for _ in range(4):
+        for _ in range(rng.choice([0, 1, 1, 2, 5])):
+            edit(rng, rng.choice(directories(project)))
+        with Directory.open(project) as root, recalled(project, looking.cache, library) as begun:
+            mine, other = (
+                each.found(index_changed=index_changed) for each in (begun, glancing.begin(root.fd, looking.cache))
+            )
+            everything = [(0, len(other))]
+            assert told(mine) == told(other)
+            assert (begun.cache.root_tree, begun.cache.note) == (looking.cache.root_tree, looking.cache.note)
+            assert [begun.cache.packed(path) for path in looking.cache.paths()] == [*looking.cache._packed.values()]
+            assert sorted(mine.moved(everything)) == sorted(other.moved(everything))
+            assert sorted(begun.cache.paths()) == sorted(looking.cache.paths())
+        looking.look()
+
+
+def test_a_glance_from_the_log_knows_other_rules_and_directories_that_went(project, library):
+    for at in range(6):
+        (project / "some" / str(at) / "below").mkdir(parents=True)
+        (project / "some" / str(at) / "below/file").write_text("1")
+    looking = Looking(project)
+    scan = looking.look()
+    place = project.with_name("log")
+    (place / "tmp").mkdir(parents=True)
+    other = bytearray(looking.cache.packed(b"some/3/below"))
+    other[24] ^= 1  # as if other rules had been over it
+    records = [(b"some/3/below", bytes(other)), (b"gone", other), (b"gone/too", other)]
+    with Directory.open(place) as store, Directory.open(project) as root:
+        looking.cache.save(store, [])
+        looking.cache.save(store, looking.cache.update(records, (), scan.tree, b"{}"))
+        looking.cache.save(store, looking.cache.update([], [b"gone", b"gone/too"], scan.tree, b"{}"))
+        with store.reading(b"cache") as log:
+            begun = recall(library, log, root)
+        mine = begun.found(index_changed=False)
+        assert told(mine) == told(glancing.begin(root.fd, looking.cache).found(index_changed=False))
+        ends = {mine.path(at): mine.end(at) for at in range(len(mine))}
+        assert (ends[b"some/2"] > 0, ends[b"some/3"], ends[b"some"], b"gone" in ends) == (True, 0, 0, False)
+
+
+def told(found: glancing.Found | recalling.Recalled) -> list[object]:
+    """What a glance found, of each directory and of each subtree that is as it was."""
+    rows = []
+    for at in range(len(found)):
+        span = (at, found.end(at))
+        inside = (found.files(span), list(found.missing(span))) if span[1] else ()
+        rows.append((found.path(at), found.find(found.path(at)), span, found.own(at), inside))
+    return [*rows, found.find(b"nowhere"), found.find(b"")]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_walk_that_begins_with_a_glance_from_the_log_says_the_same(project, seed, library):
+    rng = random.Random(seed)
+    plant(rng, project)
+    looking = Looking(project)
+    looking.look()
+    for _ in range(4):
+        for _ in range(rng.choice([0, 1, 1, 2, 5])):
+            edit(rng, rng.choice(directories(project)))
+        with recalled(project, looking.cache, library) as begun:
+            glanced = scanned(project, begun.cache, at_once=True, begun=begun)
+            assert story(glanced) == story(scanned(project, looking.cache, at_once=False))
+            begun.cache.update(glanced.packed(), glanced.gone, glanced.tree, b"{}")
+            again = scanned(project, begun.cache, at_once=False)
+            assert (again.tree, again.gone) == (glanced.tree, [])
+        looking.look()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_log_that_was_damaged_is_read_as_python_reads_it(project, seed, library):
+    rng = random.Random(seed)
+    plant(rng, project)
+    looking = Looking(project)
+    place = project.with_name("log")
+    (place / "tmp").mkdir(parents=True)
+    with Directory.open(place) as store, Directory.open(project) as root:
+        looking.look()
+        looking.cache.save(store, [])
+        for _ in range(3):  # a log with a history: records that do not count any more, and directories that went
+            edit(rng, rng.choice(directories(project)))
+            scan = looking.look(remember=False)
+            looking.cache.save(store, looking.cache.update(scan.packed(), scan.gone, scan.tree, b"{}"))
+        whole = (place / "cache").read_bytes()
+        for damage in range(12):
+            data = bytearray(whole)
+            if damage % 2:
+                data = data[: rng.randrange(len(data))]
+            elif damage:
+                data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+            (place / "cache").write_bytes(data)
+            mine = Cache()
+            mine.load(store)
+            with store.reading(b"cache") as log:
+                begun = recall(library, log, root)
+            assert begun.cache.is_current(store) == mine.is_current(store)
+            assert (begun.cache.root_tree, begun.cache.note) == (mine.root_tree, mine.note)
+            assert (begun.cache._live, begun.cache._log_bytes) == (mine._live, mine._log_bytes)
+            assert begun.cache._all() == mine._packed
+            begun.close()
+
+
+def test_a_look_that_nobody_asked_for_ends_soon_and_what_was_read_stays(project, library):
+    (project / "file").write_text("1")
+    looking = Looking(project)
+    looking.look()
+    with recalled(project, looking.cache, library) as begun:
+        cache = begun.cache
+        begun.close()
+        begun.close()
+        del begun
+        assert cache.packed(b"") == looking.cache.packed(b"")
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -140,12 +285,12 @@ def test_the_second_look_notices_what_moved_meanwhile(project, way):
     looking.look()
     with Directory.open(project) as root:
         found = glancing.Glance(glancing.begin(root.fd, looking.cache, way), index_changed=False)
-        seen = dict(zip(found._order, found._own, strict=True))
-        assert found.restless(root.fd, seen) == []
+        found._pass((0, len(found._found)))
+        assert found.restless(root.fd, {}) == []
         (project / "some/3/new").write_text("1")
         (project / "some/5").rmdir()
         (project / "some/7").rename(project / "some/8/7")
-        assert sorted(found.restless(root.fd, seen)) == [b"some", b"some/3", b"some/8"]
+        assert sorted(found.restless(root.fd, {})) == [b"some", b"some/3", b"some/8"]
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,10 @@ import pytest
 
 from mulligan.errors import StoreDamaged
 from mulligan.model.objects import BLOB, COMMIT, MODE_FILE, TREE, TreeEntry, encode_tree, object_id
+from mulligan.store import objects
 from mulligan.store.collect import collect, merge_small
 from mulligan.store.objects import ObjectStore
+from mulligan.store.pack_index import PackIndex
 from stores import add_all, add_commit, open_descriptors, opened, pack_files
 
 
@@ -194,6 +196,32 @@ def test_large_and_small_packs_are_searched(tmp_path):
         assert not store.has(b"\0" * 20)
 
 
+def test_what_was_just_written_is_found_without_asking_each_pack(tmp_path, monkeypatch):
+    """Else each save of many files makes the next one slower: it asks of every object in every such pack."""
+    with opened(tmp_path / "store") as store:
+        packs = [add_all(store, [b"%d %d" % (pack, number) for number in range(600)]) for pack in range(3)]
+        with monkeypatch.context() as patch:
+            patch.setattr(PackIndex, "find", lambda *_: pytest.fail("a pack was asked"))
+            assert all(store.has(oid) for pack in packs for oid in pack)
+        assert store.read(packs[0][5], BLOB) == b"0 5"
+        assert [len(store.locations(pack[0])) for pack in packs] == [1, 1, 1]
+        store.close()
+        assert all(store.has(oid) for pack in packs for oid in pack)
+
+
+def test_of_the_packs_that_were_written_here_no_more_than_some_are_held_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(objects, "_MOST_IDS", 1300)
+    with opened(tmp_path / "store") as store:
+        packs = [add_all(store, [b"%d %d" % (pack, number) for number in range(600)]) for pack in range(4)]
+        assert 1200 <= len(store._small) <= 1300
+        assert all(store.has(oid) for pack in packs for oid in pack)
+        with store.writer(anew={packs[0][0]}) as writer:
+            writer.add(BLOB, b"0 0")
+            writer.finish()
+        assert len(store.locations(packs[0][0])) == 2
+        assert len(store.locations(packs[3][0])) == 1
+
+
 def test_merging_under_a_reader_is_harmless(tmp_path):
     with opened(tmp_path / "store") as mine, opened(tmp_path / "store") as other:
         oids = [add_all(other, [b"%d" % number])[0] for number in range(40)]
@@ -202,3 +230,54 @@ def test_merging_under_a_reader_is_harmless(tmp_path):
         assert merge_small(other)
         assert b"".join(stream) == b"5"
         assert mine.read(oids[7], BLOB) == b"7"
+
+
+def test_who_asks_for_many_objects_is_answered_as_before(tmp_path, monkeypatch):
+    """Larger packs are then looked up with the small ones, as many as may be; none is passed over, and both copies are known."""
+    monkeypatch.setattr("mulligan.store.objects._SMALL", 4)
+    monkeypatch.setattr("mulligan.store.objects._MANY_ASKED", 20)
+    monkeypatch.setattr("mulligan.store.objects._MEDIUM", 30)
+    monkeypatch.setattr("mulligan.store.objects._MOST_IDS", 50)
+    with opened(tmp_path / "store") as store:
+        packs = [[b"%d of %d" % (number, size) for number in range(size)] for size in (2, 25, 28, 40, 3)]
+        oids = [oid for contents in packs for oid in add_all(store, contents)]
+        with store.writer(anew=set(oids)) as writer:
+            twice = [writer.add(BLOB, data) for data in packs[1][:10]]
+            writer.finish()
+        for _ in range(3):
+            for oid, data in zip(oids, (data for contents in packs for data in contents), strict=True):
+                assert store.has(oid) and store.read(oid, BLOB) == data
+                assert len(store.locations(oid)) == 1 + (oid in twice)
+                assert not store.has(object_id(BLOB, data + b"?"))
+        assert len(store._small) <= 50 and {pack.index.count for pack in store._large} >= {40}
+        fresh = add_all(store, [b"fresh %d" % number for number in range(12)])
+        assert all(store.has(oid) for oid in fresh)
+
+
+def test_packs_that_are_asked_by_turns_are_found_at_the_front(tmp_path, monkeypatch):
+    monkeypatch.setattr("mulligan.store.objects._SMALL", 0)
+    monkeypatch.setattr("mulligan.store.objects._MEDIUM", 0)
+    with opened(tmp_path / "store") as store:
+        oids = [add_all(store, [b"%d" % number])[0] for number in range(6)]
+        store.read(oids[0], BLOB)
+        store.read(oids[5], BLOB)
+        holders = [store.locations(oid)[0] for oid in (oids[5], oids[0])]
+        assert store._large[:2] == holders
+
+
+def test_the_bytes_of_trees_are_kept_as_far_as_there_is_room(tmp_path, monkeypatch):
+    """Those of the last few; a tree that is asked for as something else is still told to be a tree."""
+    trees = [encode_tree([TreeEntry(b"n%d" % number, MODE_FILE, bytes(20))]) for number in range(40)]
+    monkeypatch.setattr("mulligan.store.objects._TREES_KEPT", 10 * 230)
+    with opened(tmp_path / "store") as store:
+        with store.writer() as writer:
+            oids = [writer.add(TREE, tree) for tree in trees]
+            writer.finish()
+        store.close()
+        for _ in range(2):
+            for oid, tree in zip(oids, trees, strict=True):
+                assert store.read(oid, TREE) == tree
+                assert len(store._tree_bytes) <= 10
+        assert store.read(oids[-1], TREE) is store.read(oids[-1], TREE)
+        with pytest.raises(StoreDamaged, match="not a blob"):
+            store.read(oids[-1], BLOB)
