@@ -38,12 +38,22 @@ class Twin:
 
     def __init__(self, count: int, work: Callable[[Iterator[int]], bytes]) -> None:
         self._tasks, full = os.pipe()
-        write_all(full, b"".join(number.to_bytes(_NUMBER, "little") for number in range(min(count, MOST_TASKS))))
-        os.close(full)
-        self._answer, answer = os.pipe()
+        try:
+            write_all(full, b"".join(number.to_bytes(_NUMBER, "little") for number in range(min(count, MOST_TASKS))))
+            self._answer, answer = os.pipe()
+        except OSError:
+            os.close(self._tasks)
+            raise
+        finally:
+            os.close(full)
         self._has_answered = False
         maker = os.getpid()
-        self.pid = os.fork()
+        try:
+            self.pid = os.fork()
+        except OSError:
+            self.pid = 0  # none to be had: the maker does it all, as after one that failed
+            os.close(answer)
+            return
         if not self.pid:
             self._live(work, answer, maker)
         os.close(answer)
@@ -116,6 +126,9 @@ class Listener(Twin):
         self._ear, self._mouth = os.pipe()
         try:
             super().__init__(0, lambda _: self._listen(work))
+        except OSError:
+            os.close(self._mouth)
+            raise
         finally:
             os.close(self._ear)
 

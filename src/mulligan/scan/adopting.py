@@ -90,12 +90,14 @@ def adopt(ground: Ground, sink: Sink) -> Adopted | None:
             cache.suppose(making.packed())
             begun = begin(ground.root.fd, cache, ground.compiled, alone=True) if ground.glance else None
             same = begun.answer() if begun is not None else b""
-            doubts = taking.end()
-        changed = making.doubt(doubts)
-        making.try_some(changed)
-    except Declined:
+            changed = making.doubt(taking.end())
+            making.try_some(changed)
+            taking.keep()
+    except BaseException as error:
         if begun is not None:
             begun.close()
+        if not isinstance(error, Declined):
+            raise
         return None
     cache.suppose((path, record.encode()) for path, record in changed.items())
     return Adopted(cache, making.objects, Looked(begun, same, changed) if begun is not None else None)

@@ -21,7 +21,7 @@ from mulligan.scan.git.index import Index
 from mulligan.scan.git.records import ANY_SIZE
 from mulligan.scan.record import STAT, unproven
 from mulligan.scan.scope import RECORDS, Scope
-from mulligan.scan.secrets import is_plain_name
+from mulligan.scan.secrets import is_plain_name, is_plain_place
 
 _ENTRY = struct.Struct(">10I20sH")
 _SECOND = 1_000_000_000
@@ -42,9 +42,10 @@ class Declined(Exception):
 class Folder:
     """What the index says of a directory: names with the stat fields to be expected and ids, and which of them are to be looked at."""
 
-    __slots__ = ("dirs", "names", "oids", "stats", "unclear")
+    __slots__ = ("dirs", "is_plain", "names", "oids", "stats", "unclear")
 
-    def __init__(self) -> None:
+    def __init__(self, path: bytes = b"") -> None:
+        self.is_plain = is_plain_place(path)
         self.names: list[bytes] = []
         self.stats: list[bytes] = []
         self.oids: list[bytes] = []
@@ -68,11 +69,13 @@ class Expected:
         above = prefix + b"/" if prefix else b""
         paths = index.below(above) if prefix else list(index.heads)
         joined = b"".join([index.heads[path] for path in paths] if prefix else index.heads.values())
-        if len(joined) != _ENTRY.size * len(paths) or not paths:
+        if len(joined) != _ENTRY.size * len(paths) or not paths or _are_odd(paths):
             raise Declined
         self._guess(root, paths, joined, len(above))
         self._unsure = (boot - _UNWRITTEN, boot)
         self._sort(paths, joined, len(above), scope, written - _MARGIN)
+        if any(above + path in index.heads for path in self.folders if path):
+            raise Declined  # a file and a directory of one name
         self._want_trees(index.cache_tree, above)
 
     def _guess(self, root: Directory, paths: list[bytes], joined: bytes, skip: int) -> None:
@@ -112,7 +115,8 @@ class Expected:
                     folder.add(name, unproven(full or mode | 0o777), oid)
                 continue
             proof = pack(upper | ino, full, size, written, changed)
-            if size <= _TINY or not is_plain_name(name) or (leaves_out and leaves_out(path[skip:])):
+            plain = folder.is_plain and size > _TINY and is_plain_name(name)
+            if not plain or (leaves_out and leaves_out(path[skip:])):
                 folder.add(name, proof, oid)
                 continue
             folder.names.append(name)
@@ -125,7 +129,7 @@ class Expected:
         self.torn = torn
 
     def _folder(self, path: bytes) -> Folder:
-        found = self.folders[path] = Folder()
+        found = self.folders[path] = Folder(path)
         above, _, name = path.rpartition(b"/")
         (self.folders.get(above) or self._folder(above)).dirs.append(name)
         return found
@@ -140,3 +144,9 @@ class Expected:
             if node.oid is not None:
                 self.wanted.setdefault(node.oid, ANY_SIZE)
             nodes += node.children.values()
+
+
+def _are_odd(paths: list[bytes]) -> bool:
+    """Returns whether paths are not in order, or some of them are none: what git never writes, and records cannot hold."""
+    joined = b"/\0/%b/\0/" % b"/\0/".join(paths)
+    return b"//" in joined or b"/./" in joined or paths != sorted(paths)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from mulligan.model.paths import join
-from mulligan.model.typed import NamedTuple
+from mulligan.model.typed import Any, NamedTuple
 from mulligan.safefs import seam
 from mulligan.safefs.descent import descending
 from mulligan.safefs.directory import READ_FLAGS, Directory
@@ -39,7 +39,7 @@ class Doubts(NamedTuple):
 
 class Taking:
     """
-    Copies objects; use it with `with`, say what is wanted, and call `end`.
+    Copies objects; use it with `with`, say what is wanted, call `end`, and `keep` if they are to stay.
 
     A second process begins at once with what it can do before it knows what is wanted: opening the packs.
     """
@@ -48,6 +48,8 @@ class Taking:
         self._root, self._scope, self._sink = root, scope, sink
         self._wanted: dict[bytes, int] = {}
         self._unclear: list[Unclear] = []
+        self._share: Any = None
+        self._copied = set[bytes]()
         self._done = False
         try:
             self._packs = repo.common.descend(b"objects/pack")
@@ -55,6 +57,8 @@ class Taking:
             raise Declined from None
         try:
             self._twin = Listener(self._part) if can_twin() else None
+        except OSError:
+            self._twin = None  # no pipes to be had: one process does it all
         except BaseException:
             self._packs.close()
             raise
@@ -97,10 +101,15 @@ class Taking:
             if answer is None:
                 raise Declined  # it failed, and why shows when the files are read
             # The bytes come from a fork of this very process over a pipe that nobody else holds.
-            share, more, refused, files = loads(answer)  # noqa: S302
-            self._sink.take_over(share, (self._wanted.keys() | set(_cut(more))) - set(_cut(refused)))
-            self._done = True
+            self._share, more, refused, files = loads(answer)  # noqa: S302
+            self._copied = (self._wanted.keys() | set(_cut(more))) - set(_cut(refused))
         return Doubts(frozenset(_cut(refused)), files)
+
+    def keep(self) -> None:
+        """Keeps what was copied by a second process; without this, nothing of it remains."""
+        if self._share is not None:
+            self._sink.take_over(self._share, self._copied)
+            self._done = True
 
     def _part(self, heard: Callable[[], bytes], is_needed: Callable[[], bool]) -> bytes:
         """The second process's part."""

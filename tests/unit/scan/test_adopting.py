@@ -274,6 +274,19 @@ def test_no_object_of_a_tracked_secret_is_in_the_store(repo, tmp_path):
     assert objects_of(saved.store).keys().isdisjoint(map(blob, secrets.values()))
 
 
+def test_what_is_secret_for_its_place_is_not_copied(repo, tmp_path):
+    """However much like source code it is named."""
+    secrets = {".ssh/deploy.py": b"a secret of this place " * 20, "conf/.aws/credentials.md": b"and another one " * 30}
+    for path, data in secrets.items():
+        put(repo, path, 0, data)
+    commit(repo, "-f")
+    settle(tmp_path)
+    taken, read = adopted.both_ways(repo, tmp_path)
+    assert adopted.said(taken) == adopted.said(read)
+    assert taken.read == 0
+    assert objects_of(taken.store).keys().isdisjoint(map(blob, secrets.values()))
+
+
 # -- when git is not believed ----------------------------------------------------------------------
 
 
@@ -315,6 +328,15 @@ def unmerged(repo: Path) -> None:
     git("update-index", "--index-info", cwd=repo, stdin=lines.encode())
 
 
+def replaced(*packing: str):
+    def plant(repo: Path) -> None:
+        git("replace", ":src/part1/file1.py", ":src/part2/file2.py", cwd=repo)
+        if packing:
+            git(*packing, cwd=repo)
+
+    return plant
+
+
 DOUBTS = {
     "nothing": (lambda _: None, True),
     "comments": (lambda repo: (repo / ".gitattributes").write_text("# filter=lfs? no\n*.py diff=python\n"), True),
@@ -327,6 +349,10 @@ DOUBTS = {
     "attributes below": (attributes("src/part1/.gitattributes"), False),
     "attributes of the repository": (attributes(".git/info/attributes"), False),
     "attributes of the user": (attributes("../home/git/attributes"), False),
+    "attributes of a tree": (setting("attr.tree", "HEAD"), False),
+    "what is put into files": (lambda repo: (repo / ".gitattributes").write_text("*.nothing ident\n"), False),
+    "an object replaced": (replaced(), False),
+    "an object replaced, and that packed": (replaced("pack-refs", "--all", "--prune"), False),
     "an include": (setting("include.path", "more"), False),
     "attributes elsewhere": (setting("core.attributesFile", "/nowhere"), False),
     "fewer fields": (setting("core.checkStat", "minimal"), False),
@@ -360,6 +386,10 @@ def test_attributes_above_a_workspace_reach_into_it(repo, tmp_path):
     assert is_believed(repo / "src", tmp_path / "one")
     put(repo, ".gitattributes", 0, b"*.nothing filter=lfs\n")
     assert not is_believed(repo / "src", tmp_path / "two")
+    commit(repo, "-f")
+    (repo / ".gitattributes").unlink()
+    settle(tmp_path)
+    assert not is_believed(repo / "src", tmp_path / "three")
 
 
 def test_an_index_of_other_files_is_not_believed(repo, tmp_path):
@@ -370,6 +400,23 @@ def test_an_index_of_other_files_is_not_believed(repo, tmp_path):
 
 def test_the_user_can_switch_it_off(repo, tmp_path):
     assert save(repo, tmp_path / "read", take=False).read == COUNT
+
+
+@pytest.mark.parametrize("refused", ["fork", "pipe"])
+def test_without_a_second_process_the_checkpoint_is_made_all_the_same(repo, tmp_path, monkeypatch, refused):
+    """A limit on processes or descriptors costs time; nothing stays open for it."""
+
+    def refuse() -> None:
+        raise OSError(11, "none to be had")
+
+    before = contents(repo)
+    monkeypatch.setattr("mulligan.scan.taking.can_twin", lambda: True)
+    monkeypatch.setattr(os, refused, refuse)
+    opened = len(os.listdir("/proc/self/fd"))
+    saved = save(repo, tmp_path / "taken", take=True)
+    assert len(os.listdir("/proc/self/fd")) == opened
+    monkeypatch.undo()
+    assert brought_back(repo, saved.store) == before
 
 
 def test_a_later_checkpoint_asks_git_for_nothing(repo, tmp_path):

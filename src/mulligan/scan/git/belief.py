@@ -4,9 +4,10 @@ Whether what git's index says of a file may be taken for the file itself.
 Git calls a file clean, without reading it, while its stat fields are those that the index noted when git read it. That is
 the standard of proof here too, and more is asked: the index must carry its own checksum and it must be right; nothing in
 it may be assumed, skipped, unmerged, split or sparse; and nothing may have been able to turn the file's bytes into others
-on their way into the object. Line endings and `$Id$` only ever lose bytes on that way, so that an object as long as its
-file is the file (the sizes are compared by `git.records`); a filter or another encoding may keep the length, and so where any attribute
-names one, nothing is believed. Configuration is read for reasons to decline and for nothing else.
+on their way into the object, or back. Line endings only ever lose bytes on the way in and gain some on the way out, so that an object
+as long as its file is the file (the sizes are compared by `git.records`); a filter, another encoding or what is put into `$Id$` may
+keep the length, and so where any attribute names one, nothing is believed. Neither is anything where objects are replaced by others
+(`git replace`): the file is the other one then. Configuration is read for reasons to decline and for nothing else.
 
 LIMIT: what stood between file and object when git read it, and does not any more, is not known to anybody; and neither is what
 `GIT_*` variables said then.
@@ -26,15 +27,16 @@ from mulligan.scan.git.repository import Repository
 
 ATTRIBUTES = b".gitattributes"
 _LIMIT = 1 << 20
+_REFS_LIMIT = 32 << 20
 # Attributes under which an object may be other bytes of the same length.
-_REWRITES = re.compile(rb"(?:^|\s)[-!]?(?:filter|working-tree-encoding)(?:[=\s]|$)", re.MULTILINE)
+_REWRITES = re.compile(rb"(?:^|\s)[-!]?(?:filter|ident|working-tree-encoding)(?:[=\s]|$)", re.MULTILINE)
 _COMMENT = re.compile(rb"^[ \t]*#.*$", re.MULTILINE)
 # Where git looks for what holds for everybody, depending on who built it.
 _SYSTEM = ("/etc", "/usr/etc", "/usr/local/etc", "/opt/homebrew/etc")
 # Settings that say where else attributes stand, which fields of a file count, or that this is not the usual kind of repository.
 _DOUBTFUL = frozenset({
     *("core.attributesfile", "core.checkstat", "core.trustctime", "core.ignorestat", "core.worktree"),
-    *("extensions.objectformat", "extensions.worktreeconfig", "core.sparsecheckout"),
+    *("extensions.objectformat", "extensions.refstorage", "extensions.worktreeconfig", "core.sparsecheckout", "attr.tree"),
 })  # fmt: skip
 
 
@@ -43,7 +45,7 @@ def believable_index(repo: Repository, home: str, git_home: str) -> tuple[Index,
     found = repo.checked_index()
     if found is None or is_odd(found[0]):
         return None
-    return found if not _is_doubtful(repo, home, git_home) else None
+    return found if not _is_doubtful(repo, found[0], home, git_home) else None
 
 
 def is_odd(index: Index) -> bool:
@@ -64,8 +66,8 @@ def attributes_in(directory: Directory) -> bytes | None:
     return read_file(directory, ATTRIBUTES, limit=_LIMIT)
 
 
-def _is_doubtful(repo: Repository, home: str, git_home: str) -> bool:
-    if status(repo.git_dir, b"config.worktree") is not None:
+def _is_doubtful(repo: Repository, index: Index, home: str, git_home: str) -> bool:
+    if status(repo.git_dir, b"config.worktree") is not None or _may_be_replaced(repo):
         return True
     own = read_file(repo.common, b"config", limit=_LIMIT)
     if own is None or _is_doubtful_config(own):
@@ -81,7 +83,7 @@ def _is_doubtful(repo: Repository, home: str, git_home: str) -> bool:
         return (
             any(_is_doubtful_config(_user_file(path)) for path in configs)
             or any(may_rewrite(_user_file(path)) for path in attributes)
-            or _above_may_rewrite(repo)
+            or _above_may_rewrite(repo, index)
         )
     except (OSError, ValueError):
         return True  # there, and not to be read
@@ -100,16 +102,36 @@ def _is_doubtful_config(data: bytes) -> bool:
     return False
 
 
-def _above_may_rewrite(repo: Repository) -> bool:
+def _may_be_replaced(repo: Repository) -> bool:
+    """Whether git may have written another object's bytes into a file than those of the one that the index names."""
+    try:
+        with repo.common.descend(b"refs/replace") as replaced:
+            if replaced.names():
+                return True
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # none of its own
+    except OSError:
+        return True
+    if status(repo.common, b"packed-refs") is None:
+        return False
+    packed = read_file(repo.common, b"packed-refs", limit=_REFS_LIMIT)
+    return packed is None or b" refs/replace/" in packed
+
+
+def _above_may_rewrite(repo: Repository, index: Index) -> bool:
     """Whether attributes above a workspace that is a part of its repository reach into it."""
-    here, rest = repo.top, repo.prefix
+    here, rest, below = repo.top, repo.prefix, b""
     while rest:
         directory = open_directory(here)
         if directory is None:
             return True
         with directory:
-            if status(directory, ATTRIBUTES) is not None and may_rewrite(attributes_in(directory)):
+            if status(directory, ATTRIBUTES) is None:
+                if below + ATTRIBUTES in index.heads:
+                    return True  # gone from the disk, and in force all the same
+            elif may_rewrite(attributes_in(directory)):
                 return True
         name, _, rest = rest.partition(b"/")
+        below += name + b"/"
         here = os.path.join(here, name)
     return False

@@ -30,6 +30,7 @@ from mulligan.scan.git.files import read_open
 #: The size of a wanted object that may have any: a tree.
 ANY_SIZE = -1
 _PACKS_LIMIT = 64
+# Of all indexes together: what they say is held in memory, some ten times as large.
 _INDEX_LIMIT = 64 << 20
 _MAGIC = b"\xfftOc\0\0\0\x02"
 _FIRST = 8 + 1024
@@ -39,8 +40,9 @@ _HEAD = 12
 _RUN = 1 << 20
 _LONGEST = 8 << 20
 _TREE, _BLOB, _OFS_DELTA = 2, 3, 6
-# Two sizes are what a delta begins with.
+# Two sizes are what a delta begins with, and a size and a distance are all that a record does: numbers of 64 bits.
 _DELTA_SIZES = 20
+_NUMBERS = 20
 # Git makes no longer chains of its own accord.
 _DEEPEST = 50
 _REMEMBERED = 1 << 16
@@ -86,11 +88,13 @@ class Packs:
         except OSError:
             return  # none, then
         stems = sorted(name[:-4] for name in names if name.startswith(b"pack-") and name.endswith(b".idx"))
+        left = _INDEX_LIMIT
         for stem in stems[:_PACKS_LIMIT]:
             try:
                 with directory.reading(stem + b".idx") as index:
                     fd = self._files.enter_context(directory.reading(stem + b".pack"))
-                    self._packs.append(_opened(index, fd))
+                    self._packs.append(_opened(index, fd, left))
+                    left -= os.fstat(index).st_size
             except (OSError, _Bad):
                 continue  # gone or damaged: git may have packed anew meanwhile
 
@@ -107,8 +111,8 @@ class Packs:
                 continue  # cut short, or not to be read: another may hold the same
 
 
-def _opened(index: int, fd: int) -> _Pack:
-    data, size = read_open(index, _INDEX_LIMIT), os.fstat(fd).st_size
+def _opened(index: int, fd: int, limit: int) -> _Pack:
+    data, size = read_open(index, limit), os.fstat(fd).st_size
     if data is None or len(data) < _FIRST + 2 * _TRAILER or data[:8] != _MAGIC:
         raise _Bad("index")
     count = int.from_bytes(data[_FIRST - 4 : _FIRST], "big")
@@ -156,7 +160,8 @@ def _take_from(pack: _Pack, wanted: Mapping[bytes, int], taken: set[bytes], take
         yield
         begin, end = rows[0][0], rows[-1][3]
         data = _read(pack.fd, begin, end)
-        if _are_whole(data, begin, rows, wanted):
+        # An index that names an object twice is none of git's: the pack that is made of it must not be like it.
+        if _are_whole(data, begin, rows, wanted) and len({row[1] for row in rows}) == len(rows):
             taker.add_run(data, [(oid, crc, offset - begin) for offset, oid, crc, _ in rows])
             taken.update([row[1] for row in rows])
             whole += rows
@@ -235,7 +240,7 @@ def _take_each(
         if zlib.crc32(record) != crc:
             continue
         try:
-            kind, said, at = _header(record)
+            kind, said, at = _header(record[:_NUMBERS])
             if kind == _OFS_DELTA:
                 kind, depth = _take_delta(record, at, row, size, known, taker)
             elif (kind, said) == (_BLOB, size) or (kind, size) == (_TREE, ANY_SIZE):
@@ -262,10 +267,11 @@ def _header(record: bytes) -> tuple[int, int, int]:
 
 def _take_delta(record: bytes, at: int, row: Row, size: int, known: _Known, taker: Taker) -> tuple[int, int]:
     """Hands on a delta whose base was taken; returns the kind of its object and its depth, 0 where it is not taken."""
-    byte = record[at]
+    numbers = record[:_NUMBERS]
+    byte = numbers[at]
     distance, at = byte & 0x7F, at + 1
     while byte & 0x80:
-        byte = record[at]
+        byte = numbers[at]
         distance, at = (distance + 1) << 7 | byte & 0x7F, at + 1
     base, kind, depth = known.get(row[0] - distance, (b"", 0, 0))
     try:
@@ -275,7 +281,7 @@ def _take_delta(record: bytes, at: int, row: Row, size: int, known: _Known, take
     _, middle = _varint(begun, 0)
     made, _ = _varint(begun, middle)
     right = (kind, made) == (_BLOB, size) or (kind, size) == (_TREE, ANY_SIZE)
-    if not right or depth >= _DEEPEST or not taker.add_delta(row[1], base, _header(record)[1], record[at:]):
+    if not right or depth >= _DEEPEST or not taker.add_delta(row[1], base, _header(numbers)[1], record[at:]):
         return 0, 0
     return kind, depth + 1
 
