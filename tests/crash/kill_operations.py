@@ -7,19 +7,16 @@ A threshold is lowered only while the operation runs, so that the next command m
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
-from operations import OPERATIONS, Operation
+from operations import OPERATIONS, Operation, lowered, noise
 from places import Place
 
-from adopted import refresh
 from mulligan.model.deed import Deed
 from mulligan.model.policy import Retention
 from mulligan.restore import many, staging
-from mulligan.scan import adopting, walk
+from mulligan.scan import walk
 from mulligan.state.transcript import Transcript
 from mulligan.store import reclaim
 from mulligan.timeline import budget, tidying
@@ -29,24 +26,6 @@ from tree import put
 from users_repository import make_dirty, move_on, new_repository
 
 MANY = 1000
-
-
-@contextmanager
-def lowered(module: Any, **values: Any) -> Iterator[None]:
-    """Gives some constants of a module other values for a while."""
-    before = {name: getattr(module, name) for name in values}
-    for name, value in values.items():
-        setattr(module, name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(module, name, value)
-
-
-def noise(seed: int, size: int) -> bytes:
-    """Bytes that do not compress."""
-    return random.Random(seed).randbytes(size)
 
 
 # -- saving -----------------------------------------------------------------------------------------
@@ -62,25 +41,6 @@ def _wide(place: Place) -> None:
 
 def _save_with_twin(ws: Any, _: Place) -> None:
     with lowered(walk, _SHARE_READ=3, _SHARE_DIRECTORIES=3, _SHARE_LEAST=2):
-        ws.save("now")
-
-
-def _clean(place: Place) -> None:
-    new_repository(place.project)
-    for number in range(24):
-        put(place.project, f"d{number % 4}/f{number}.py", noise(number // 2, 600).hex() + f"\n{number}\n" * 9)
-    git("add", "-A", cwd=place.project)
-    git("commit", "-q", "-m", "clean", cwd=place.project)
-    git("repack", "-a", "-d", "-f", "-q", cwd=place.project)
-
-
-def _save_from_git(ws: Any, place: Place) -> None:
-    # The scene was copied: git must see the files as they are now, and none of them may be too young for it.
-    ready = time.monotonic() + 0.07
-    while time.monotonic() < ready:
-        pass  # without a call that could be the one to be killed at
-    refresh(place.project)
-    with lowered(adopting, LEAST=1):
         ws.save("now")
 
 
@@ -405,7 +365,6 @@ def _many(rng: random.Random, part: str) -> State:
 
 EXTRA: dict[str, Operation] = {
     "save-twin": Operation(_wide, _save_with_twin),
-    "save-adopting": Operation(_clean, _save_from_git),
     "save-evicting": Operation(_automatic, _save_within_budget, again=False),
     "save-expiring": Operation(_automatic, lambda ws, _: ws.save("now", kind="automatic"), again=False),
     "save-unchanged": Operation(_settled, lambda ws, _: ws.save("now", if_changed=True), again=False),

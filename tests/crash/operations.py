@@ -10,17 +10,20 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from places import Place
 
+from adopted import refresh
 from check_checkpoints import read_checkpoint
 from checker import objects_of, rows
 from faults import Killed, KilledAt
 from mulligan.safefs import seam
-from mulligan.scan import reading
+from mulligan.scan import adopting, reading, taking
 from mulligan.timeline import tidying
 from scenes import MID, NEW, OLD, State, file, folder, state_of, write_state
 from seals import reseal
@@ -33,6 +36,24 @@ HIDING: State = {".gitignore": file("*.log\n"), "sub": folder(), "sub/.gitignore
 HIDDEN: State = {"noise.log": file("noise"), "sub/x": file("hidden")}
 # A file need not be of real size to take the way of the large ones.
 reading.STREAM_FROM = 1 << 20
+
+
+@contextmanager
+def lowered(module: Any, **values: Any) -> Iterator[None]:
+    """Gives some constants of a module other values for a while."""
+    before = {name: getattr(module, name) for name in values}
+    for name, value in values.items():
+        setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(module, name, value)
+
+
+def noise(seed: int, size: int) -> bytes:
+    """Bytes that do not compress."""
+    return random.Random(seed).randbytes(size)
 
 
 class Operation(NamedTuple):
@@ -62,6 +83,30 @@ def _unsaved(place: Place) -> None:
 
 def _first(place: Place) -> None:
     write_state(place.project, OLD | HIDING | HIDDEN)
+
+
+def _clean(place: Place) -> None:
+    new_repository(place.project)
+    for number in range(24):
+        put(place.project, f"d{number % 4}/f{number}.py", noise(number // 2, 600).hex() + f"\n{number}\n" * 9)
+    git("add", "-A", cwd=place.project)
+    git("commit", "-q", "-m", "clean", cwd=place.project)
+    git("repack", "-a", "-d", "-f", "-q", cwd=place.project)
+
+
+def _save_from_git(ws: Any, place: Place) -> None:
+    # The scene was copied: git must see the files as they are now, and none of them may be too young for it.
+    ready = time.monotonic() + 0.07
+    while time.monotonic() < ready:
+        pass  # without a call that could be the one to be killed at
+    refresh(place.project)
+    with lowered(adopting, LEAST=1):
+        ws.save("now")
+
+
+def _save_from_git_alone(ws: Any, place: Place) -> None:
+    with lowered(taking, can_twin=lambda: False):
+        _save_from_git(ws, place)
 
 
 def _second(place: Place) -> None:
@@ -278,6 +323,8 @@ OPERATIONS: dict[str, Operation] = {
     "save-many": Operation(_many, lambda ws, _: ws.save("now")),
     "save-streamed": Operation(_streamed, lambda ws, _: ws.save("now")),
     "save-git": Operation(_with_repository, lambda ws, _: ws.save("now", git=True)),
+    "save-adopting": Operation(_clean, _save_from_git),
+    "save-adopting-alone": Operation(_clean, _save_from_git_alone),
     "save-joining": Operation(_crowded, lambda ws, _: ws.save("now")),
     "import-commit": Operation(_committed, lambda ws, _: ws.import_commit(_head(ws), name="now")),
     "import-directory": Operation(_another_project, lambda ws, place: ws.import_directory(place.home / "copy")),

@@ -11,8 +11,8 @@ Modes, for `--mode`:
 
 `--size` is the number of cuts. Operations are saves, restores with and without git, undo, redo, delete, gc, forget, doctor and
 the first save into a new store. With `--apart`, the workspace and its store are on two disks in that part of the trials: then
-nothing that one of them confirms helps the other. `--build` takes a known-bad build, which must be caught; `--subject` shadow git, for
-comparison. Needs root, loop mounts and mkfs of the kind.
+nothing that one of them confirms helps the other. `--build` takes a known-bad build, which must be caught; `--subject` the first
+checkpoint of a clean git repository alone (mulligan-adopting), or shadow git, for comparison. Needs root, loop mounts and mkfs of the kind.
 Exit codes: 0 nothing was lost, 1 something was, 77 this machine cannot do it.
 """
 
@@ -56,18 +56,23 @@ _CORE = frozenset(
     {"engine", "opened", "workbench", "gitside", "settings", "state", "usergit", "restore", "timeline", "store", "diff"}
     | {"scan", "safefs", "model", "errors", "events"}
 )
+SUBJECTS = ("mulligan", "mulligan-adopting", "shadow-git", "shadow-git-fsync-all")
 _DEEP = 3
 _LONGEST_S = 60.0
 
 
 class Mulligan(NamedTuple):
-    """The package itself as a subject."""
+    """The package itself as a subject; or its first checkpoint of a git repository alone, which begins with what git knows."""
 
     build: str
+    adopts: bool = False
 
     def prepare(self, places: Places) -> None:
         """A project with a history."""
-        workload.prepare(places)
+        if self.adopts:
+            workload.prepare_clean(places)
+        else:
+            workload.prepare(places)
 
     def load(self) -> None:
         """Imports all that the processes will need, once for all of them."""
@@ -78,6 +83,7 @@ class Mulligan(NamedTuple):
     def work(self, places: Places, rng: random.Random, given: dict[str, Any], alert: Callable[[str], None]) -> None:
         """Works until the cut, in this build."""
         BUILDS[self.build]()
+        given["adopts"] = self.adopts
         workload.work(places, rng, given, alert)
 
     def judge(self, places: Places, rng: random.Random) -> tuple[list[str], dict[str, int]]:
@@ -361,7 +367,7 @@ def main() -> int:
     options.add_argument("--disk", choices=disks.KINDS, default="ext4")
     options.add_argument("--mode", choices=MODES, default="acknowledged")
     options.add_argument("--build", choices=BUILDS, default="good")
-    options.add_argument("--subject", choices=("mulligan", "shadow-git", "shadow-git-fsync-all"), default="mulligan")
+    options.add_argument("--subject", choices=SUBJECTS, default="mulligan")
     options.add_argument("--apart", type=float, default=0.3, help="how often workspace and store are on two disks")
     options.add_argument("--compiled", action="store_true", help="with the compiled part")
     options.add_argument("--longest", type=float, default=40.0, help="seconds until the cut, at the most (later)")
@@ -369,7 +375,9 @@ def main() -> int:
     given = options.parse_args()
     if why := disks.why_not(given.disk):
         return cannot(f"{why}: THE POWER OF {given.disk} DISKS IS NOT CUT")
-    subject = Mulligan(given.build) if given.subject == "mulligan" else ShadowGit(given.subject.endswith("all"))
+    subject: Any = ShadowGit(given.subject.endswith("all"))
+    if given.subject.startswith("mulligan"):
+        subject = Mulligan(given.build, given.subject == "mulligan-adopting")
     who = given.subject if given.build == "good" else given.build
     tally = Tally(f"power cuts, {who}, {given.disk}, {given.mode}", given.size, enough=given.enough)
     subject.load()
@@ -377,6 +385,8 @@ def main() -> int:
         if given.compiled:
             use_compiled()
         bench, rng = Bench(base, given.disk, subject), random.Random(given.seed)
+        if given.subject == "mulligan-adopting":
+            bench.usual["first"] = 0.1  # nobody learns it from cuts that come too early
         if given.mode == "later":
             many_at_a_time(bench, given, rng, tally)
         else:

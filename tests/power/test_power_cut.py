@@ -47,6 +47,14 @@ def test_a_power_cut_loses_nothing_that_was_acknowledged(mode: str, disk: str) -
 
 
 @needs("ext4")
+@pytest.mark.parametrize("mode", ["inside", "acknowledged"])
+def test_a_power_cut_loses_nothing_that_was_taken_over_from_git(mode: str) -> None:
+    """The first checkpoint of a clean repository, whose objects were copied."""
+    done = run("--mode", mode, "--subject", "mulligan-adopting", "--size", str(sweep(6)))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs("ext4")
 def test_what_was_acknowledged_is_there_when_the_power_goes_seconds_later() -> None:
     done = run("--mode", "later", "--size", str(sweep(8)), "--longest", "4")
     assert done.returncode == 0, done.stdout + done.stderr

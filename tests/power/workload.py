@@ -21,7 +21,9 @@ from typing import Any, NamedTuple
 from disks import sync
 
 import mulligan
+from adopted import settle
 from mulligan.model.policy import Retention
+from mulligan.scan import adopting
 from mulligan.settings import resolve
 from scenes import state_of
 from tools import git
@@ -46,6 +48,8 @@ _WEIGHTS = {
     "doctor": 1,
 }
 OPERATIONS = tuple(_WEIGHTS)
+# How many files there are in the repository that is clean.
+CLEAN = 40
 # The operation that is cut: more often one that changes the workspace.
 _LAST = _WEIGHTS | {"restore": 10, "restore_git": 6, "undo": 6, "redo": 3}
 
@@ -118,6 +122,24 @@ def prepare(places: Places) -> None:
             places.tell(done="prepared", saved={saved.id: state}, state=state, head=places.head(), staged=index)
 
 
+def prepare_clean(places: Places) -> None:
+    """A clean repository, packed, whose first checkpoint in another store begins with what git knows; one checkpoint from before."""
+    project = places.project
+    git("init", "-q", "-b", "main", cwd=project)
+    for number in range(CLEAN):
+        put(project, f"src{number % 4}/f{number}.py", f"{random.Random(number).randbytes(9000).hex()}\n{number}\n")
+    settle(places.point)
+    git("add", "-A", cwd=project)
+    git("commit", "-q", "-m", "clean", cwd=project)
+    git("repack", "-a", "-d", "-f", "-q", cwd=project)
+    settle(places.point)
+    places.store.parent.mkdir(mode=0o700)
+    with places.open() as ws:
+        state = marked(state_of(project))
+        saved = ws.save("one", git=True)
+        places.tell(done="prepared", saved={saved.id: state}, state=state, head=places.head(), staged=staged(project))
+
+
 def staged(project: Path) -> str:
     """A hash of what is staged, by git's own word."""
     return hashlib.sha1(git("ls-files", "--stage", cwd=project, check=False)).hexdigest()
@@ -136,6 +158,13 @@ class Worker:
             self.known |= line.get("saved", {})
         self.one = next(iter(self.known))
         self.kept = set(self.known)
+
+    def adopt(self, alert: Callable[[str], None], done: Callable[[], None]) -> None:
+        """Makes the first checkpoint in another store, of a repository so small that nobody else would ask git about it."""
+        adopting.LEAST = 1
+        self.edit()
+        self.operate("first", alert)
+        done()
 
     def live(self, count: int, alert: Callable[[str], None], done: Callable[[], None]) -> None:
         """Does so many operations."""
@@ -285,7 +314,7 @@ def work(places: Places, rng: random.Random, given: dict[str, Any], alert: Calla
     The life of the process: ends with the cut when that is its own affair, and else waits for it.
 
     `given`: how many operations (`count`), whether edits are `synced`, how it cuts the power itself, right after the last
-    acknowledgement (`cut`), whether it is the command `after` a cut, and whether it `stays`, its files open, or ends;
+    acknowledgement (`cut`), whether it is the command `after` a cut, whether it `adopts` what git knows, and whether it `stays`, its files open, or ends;
     `said` is called when all is done.
     """
     try:
@@ -299,6 +328,8 @@ def work(places: Places, rng: random.Random, given: dict[str, Any], alert: Calla
 
         if given["after"]:
             worker.resume(alert, done)
+        elif given["adopts"]:
+            worker.adopt(alert, done)
         else:
             worker.live(given["count"], alert, done)
         given["said"]()

@@ -7,6 +7,7 @@ import random
 import pytest
 
 import adopted
+from honesty import BAD, Bad, caught
 from mulligan.scan import adopting
 from plain_git import fsck
 from tools import sweep
@@ -24,3 +25,8 @@ def test_a_checkpoint_from_git_is_the_one_that_reading_makes(tmp_path, monkeypat
     taken, read = adopted.both_ways(repo, tmp_path)
     assert adopted.said(taken) == adopted.said(read), f"seed {seed}"
     assert fsck(taken.store) == []
+
+
+@pytest.mark.parametrize("bad", [bad for bad in BAD if bad.sweep == "adoption"], ids=lambda bad: bad.name)
+def test_an_adoption_that_believes_too_much_is_caught(bad: Bad) -> None:
+    assert caught(bad, 1) == ""
