@@ -89,6 +89,7 @@ BAD = (
     Bad("overlooks-the-index", "that git tracks other files now goes unnoticed", "watcher", 6000, _ONE),
     Bad("patches-anything", "names that came and went are taken for the same", "watcher", 6000, _ONE),
     Bad("forgets-patches", "what changed below a directory that is walked is not told to it", "watcher", 6000, _ONE),
+    Bad("exchanges-one-id", "of the entries that changed in a tree, one is exchanged", "watcher", 6000, _ONE),
     Bad("cleans", "a restore removes what lies beside, as git clean does", "bystanders", 200, _ONE),
     Bad("touches", "a restore gives other files a fresh time", "bystanders", 200, _ONE),
     Bad("forgets-the-wall", "a disk without room is not noticed", "full-disks", 40, (*_TMPFS, "save-streamed")),

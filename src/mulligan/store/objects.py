@@ -344,7 +344,8 @@ class ObjectStore:
     # -- finding --------------------------------------------------------------------------------
 
     def _expect_many(self) -> None:
-        """Makes it quick to ask for many objects."""
+        """Makes it quick to ask for many objects; once."""
+        self._asked += 1
         self._medium, large, self._large = _MEDIUM, self._large, []
         self._enter(large)
 
