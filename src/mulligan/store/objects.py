@@ -308,7 +308,7 @@ class ObjectStore:
         self._enter(fresh)
         self._listed, self._complete, self._disk_bytes = state, True, None
 
-    def _enter(self, packs: Iterable[Pack], most: int = _SMALL) -> None:
+    def _enter(self, packs: Iterable[Pack], most: int = 0) -> None:
         for pack in packs:
             count = pack.index.count
             if count <= _SMALL or (count <= max(most, self._medium) and len(self._small) + count <= _MOST_IDS):
