@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from typing import Self as Self
     from typing import TextIO as TextIO
     from typing import cast as cast
+
+    def expect_many() -> None:
+        """Makes the constructors of all classes that there are, for a process that stays."""
 else:
     Any = NoReturn = Self = BinaryIO = TextIO = object
 
@@ -53,7 +56,9 @@ else:
                 **{field: _tuplegetter(at, f"Alias for field number {at}") for at, field in enumerate(fields)},
                 **namespace,
             }
-            return type(name, (tuple,), made)
+            cls = type(name, (tuple,), made)
+            _classes.append(cls)
+            return cls
 
     class NamedTuple(metaclass=_Named):
         """Stands for `typing.NamedTuple`."""
@@ -61,6 +66,14 @@ else:
     # So many values of a class are made by hand: to make its constructor takes as long as to make fifty values.
     _few = 4
     _uses = {}
+    _classes = []
+
+    def expect_many():
+        """Makes the constructors of all classes that there are: else the first saves of a process that stays make them, one by one."""
+        for cls in _classes:
+            if getattr(cls.__dict__["__new__"], "__func__", None) is _first_use:
+                _constructor(cls)
+        _classes.clear()
 
     def _first_use(cls, /, *args, **named):
         """Makes one of a class's first values; the constructor, once it is worth it, takes this one's place."""

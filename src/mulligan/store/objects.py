@@ -308,7 +308,7 @@ class ObjectStore:
         self._enter(fresh)
         self._listed, self._complete, self._disk_bytes = state, True, None
 
-    def _enter(self, packs: Iterable[Pack], most: int = _SMALL) -> None:
+    def _enter(self, packs: Iterable[Pack], most: int = 0) -> None:
         for pack in packs:
             count = pack.index.count
             if count <= _SMALL or (count <= max(most, self._medium) and len(self._small) + count <= _MOST_IDS):
@@ -344,7 +344,8 @@ class ObjectStore:
     # -- finding --------------------------------------------------------------------------------
 
     def _expect_many(self) -> None:
-        """Makes it quick to ask for many objects."""
+        """Makes it quick to ask for many objects; once."""
+        self._asked += 1
         self._medium, large, self._large = _MEDIUM, self._large, []
         self._enter(large)
 

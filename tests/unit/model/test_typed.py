@@ -8,6 +8,7 @@ import typing
 
 import pytest
 
+from mulligan.model import typed
 from mulligan.model.typed import NamedTuple
 
 
@@ -99,3 +100,27 @@ def test_a_class_below_a_value_is_made_with_its_own_arguments():
 
 def test_a_value_without_fields_is_an_empty_tuple():
     assert Empty() == ()
+
+
+def test_who_expects_many_values_makes_their_constructors_at_once():
+    class Pair(NamedTuple):
+        one: int
+        two: str = "2"
+
+    class Own(NamedTuple):
+        one: int
+
+        def __new__(cls, one):
+            return tuple.__new__(cls, (one + 1,))
+
+    by_hand = Pair(1)
+    assert Pair.__new__ is typed._first_use
+    typed.expect_many()
+    assert Pair.__new__ is not typed._first_use
+    assert by_hand == Pair(1) == (1, "2")
+    assert Pair(two="x", one=3) == (3, "x")
+    assert Own(1) == (2,)
+    with pytest.raises(TypeError):
+        Pair()
+    typed.expect_many()
+    assert Pair(4) == (4, "2")

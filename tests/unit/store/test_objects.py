@@ -281,3 +281,17 @@ def test_the_bytes_of_trees_are_kept_as_far_as_there_is_room(tmp_path, monkeypat
         assert store.read(oids[-1], TREE) is store.read(oids[-1], TREE)
         with pytest.raises(StoreDamaged, match="not a blob"):
             store.read(oids[-1], BLOB)
+
+
+def test_who_reads_many_objects_is_answered_when_few_packs_are_left(tmp_path, monkeypatch):
+    """The question that makes larger packs quick to ask is asked once, also where none or one is left to be asked by itself."""
+    monkeypatch.setattr("mulligan.store.objects._SMALL", 2)
+    monkeypatch.setattr("mulligan.store.objects._MANY_ASKED", 5)
+    monkeypatch.setattr("mulligan.store.objects._MEDIUM", 4)
+    with opened(tmp_path / "store") as store:
+        packs = [add_all(store, [b"%d of %d" % (number, size) for number in range(size)]) for size in (3, 4, 5)]
+    with opened(tmp_path / "store") as store:
+        for _ in range(3):
+            for oid in (oid for pack in packs for oid in pack):
+                assert store.read(oid, BLOB)
+            assert store._first(b"\1" * 20) is None
