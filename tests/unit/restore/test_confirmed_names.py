@@ -72,6 +72,16 @@ def owed_after(root: Path, act: Callable[[], Any]) -> set[str]:
     return {place for place in watching.owed if os.path.isdir(place) and "/.git/logs" not in place}
 
 
+def dies_and_is_ended(ws: Any, root: Path, dies: Watching) -> None:
+    """A restore ends in the middle, with temporaries of its own; the next save ends it, and every name is confirmed."""
+    with pytest.raises(SystemExit), seam.using(dies):
+        ws.restore("one")
+    ws.close()
+    assert list(root.rglob(".mulligan-*")) != []
+    assert owed_after(root, lambda: ws.save("after")) == set()
+    assert list(root.rglob(".mulligan-*")) == []
+
+
 @pytest.fixture
 def moved(project: Path, ws: Any) -> Any:
     """A repository in which an agent moved on since the checkpoint `one`."""
@@ -125,12 +135,7 @@ def test_a_restore_that_was_cut_short_is_taken_back_with_every_name_confirmed(
             else:
                 raise OSError(5, "the machine is off")
 
-    with pytest.raises(SystemExit), seam.using(Dies(project)):
-        moved.restore("one")
-    moved.close()
-    assert list(project.rglob(".mulligan-*")) != []
-    assert owed_after(project, lambda: moved.save("after")) == set()
-    assert list(project.rglob(".mulligan-*")) == []
+    dies_and_is_ended(moved, project, Dies(project))
 
 
 def test_a_restore_that_was_cut_short_after_its_files_got_names_is_finished_with_every_name_confirmed(
@@ -148,10 +153,5 @@ def test_a_restore_that_was_cut_short_after_its_files_got_names_is_finished_with
                 raise OSError(5, "the machine is off")
             super().unlink(name, dir_fd=dir_fd)
 
-    with pytest.raises(SystemExit), seam.using(Dies(project)):
-        moved.restore("one")
-    moved.close()
-    assert list(project.rglob(".mulligan-*")) != []
-    assert owed_after(project, lambda: moved.save("after")) == set()
-    assert list(project.rglob(".mulligan-*")) == []
+    dies_and_is_ended(moved, project, Dies(project))
     assert (project / "deep/er/file").read_text() == "one"

@@ -111,6 +111,19 @@ def test_a_glance_from_the_log_knows_other_rules_and_directories_that_went(proje
         assert (ends[b"some/2"] > 0, ends[b"some/3"], ends[b"some"], b"gone" in ends) == (True, 0, 0, False)
 
 
+def edited(project: Path, seed: int) -> Iterator[Cache]:
+    """Yields, after some random edits, what was remembered before them, four times."""
+    rng = random.Random(seed)
+    plant(rng, project)
+    looking = Looking(project)
+    looking.look()
+    for _ in range(4):
+        for _ in range(rng.choice([0, 1, 1, 2, 5])):
+            edit(rng, rng.choice(directories(project)))
+        yield looking.cache
+        looking.look()
+
+
 def told(found: glancing.Found | recalling.Recalled) -> list[object]:
     """What a glance found, of each directory and of each subtree that is as it was."""
     rows = []
@@ -123,20 +136,13 @@ def told(found: glancing.Found | recalling.Recalled) -> list[object]:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_walk_that_begins_with_a_glance_from_the_log_says_the_same(project, seed, library):
-    rng = random.Random(seed)
-    plant(rng, project)
-    looking = Looking(project)
-    looking.look()
-    for _ in range(4):
-        for _ in range(rng.choice([0, 1, 1, 2, 5])):
-            edit(rng, rng.choice(directories(project)))
-        with recalled(project, looking.cache, library) as begun:
+    for cache in edited(project, seed):
+        with recalled(project, cache, library) as begun:
             glanced = scanned(project, begun.cache, at_once=True, begun=begun)
-            assert story(glanced) == story(scanned(project, looking.cache, at_once=False))
+            assert story(glanced) == story(scanned(project, cache, at_once=False))
             begun.cache.update(glanced.packed(), glanced.gone, glanced.tree, b"{}")
             again = scanned(project, begun.cache, at_once=False)
             assert (again.tree, again.gone) == (glanced.tree, [])
-        looking.look()
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -186,17 +192,10 @@ def test_a_look_that_nobody_asked_for_ends_soon_and_what_was_read_stays(project,
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_glance_and_the_walk_say_the_same_whatever_happened(project, seed, way):
-    rng = random.Random(seed)
-    plant(rng, project)
-    looking = Looking(project)
-    looking.look()
-    for _ in range(4):
-        for _ in range(rng.choice([0, 1, 1, 2, 5])):
-            edit(rng, rng.choice(directories(project)))
-        glanced, walked = (scanned(project, looking.cache, at_once=once, way=way) for once in (True, False))
+    for cache in edited(project, seed):
+        glanced, walked = (scanned(project, cache, at_once=once, way=way) for once in (True, False))
         assert story(glanced) == story(walked)
         assert glanced.tree == scanned(project, Cache(), at_once=False).tree
-        looking.look()
 
 
 def test_what_did_not_change_is_not_entered_by_the_walk(project, monkeypatch):

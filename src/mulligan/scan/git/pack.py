@@ -27,6 +27,7 @@ _CHUNK = 1 << 16
 
 _KINDS = {1: b"commit", 2: b"tree", 3: b"blob", 4: b"tag"}
 _OFS_DELTA, _REF_DELTA = 6, 7
+_LONGEST_NUMBER = 60  # bits
 
 
 class BadPack(ValueError):
@@ -154,12 +155,7 @@ class Pack:
     def _entry(self, offset: int) -> tuple[int, int, int | None, int]:
         """Returns kind, size, the base's offset (for deltas) and where the deflated bytes begin."""
         head = self._pack_at(offset, 48)
-        kind, size, shift, at = head[0] >> 4 & 7, head[0] & 15, 4, 1
-        while head[at - 1] & 0x80:
-            size |= (head[at] & 0x7F) << shift
-            shift, at = shift + 7, at + 1
-            if shift > 60:
-                raise BadPack("size")
+        kind, size, at = read_header(head)
         if size > OBJECT_LIMIT or (kind not in _KINDS and kind not in (_OFS_DELTA, _REF_DELTA)):
             raise BadPack("entry")
         base: int | None = None
@@ -167,7 +163,7 @@ class Pack:
             base = self.offset_of(head[at : at + 20]) if len(head) >= at + 20 else None
             at += 20
         elif kind == _OFS_DELTA:
-            back, at = _back(head, at)
+            back, at = read_distance(head, at)
             base = offset - back if 0 < back < offset else None
         return kind, size, base, offset + at
 
@@ -200,21 +196,34 @@ class Pack:
         return b"".join(parts)
 
 
-def _back(head: bytes, at: int) -> tuple[int, int]:
+def read_header(head: bytes) -> tuple[int, int, int]:
+    """Returns the kind of a record, the size it says, and where its header ends; raises BadPack, IndexError where it is cut short."""
+    kind, size, shift, at = head[0] >> 4 & 7, head[0] & 15, 4, 1
+    while head[at - 1] & 0x80:
+        size |= (head[at] & 0x7F) << shift
+        shift, at = shift + 7, at + 1
+        if shift > _LONGEST_NUMBER:
+            raise BadPack("size")
+    return kind, size, at
+
+
+def read_distance(head: bytes, at: int) -> tuple[int, int]:
+    """Returns how far before a delta its base stands, and where that number ends; IndexError where it is cut short."""
     value, at = head[at] & 0x7F, at + 1
     while head[at - 1] & 0x80:
         value, at = (value + 1) << 7 | head[at] & 0x7F, at + 1
     return value, at
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def read_size(data: bytes, at: int) -> tuple[int, int]:
+    """Returns a size that a delta begins with, and where it ends; raises BadPack, IndexError where it is cut short."""
     value = shift = 0
     while True:
         byte = data[at]
         value, shift, at = value | (byte & 0x7F) << shift, shift + 7, at + 1
         if not byte & 0x80:
             return value, at
-        if shift > 60:
+        if shift > _LONGEST_NUMBER:
             raise BadPack("delta size")
 
 
@@ -227,8 +236,8 @@ def apply_delta(base: bytes, delta: bytes) -> bytes:
 
 
 def _applied(base: bytes, delta: bytes) -> bytes:
-    base_size, at = _varint(delta, 0)
-    size, at = _varint(delta, at)
+    base_size, at = read_size(delta, 0)
+    size, at = read_size(delta, at)
     if base_size != len(base) or size > OBJECT_LIMIT:
         raise BadPack("delta sizes")
     parts: list[bytes] = []

@@ -26,6 +26,7 @@ from mulligan.model.typed import NamedTuple, Protocol
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
 from mulligan.scan.git.files import read_open
+from mulligan.scan.git.pack import BadPack, read_distance, read_header, read_size
 
 #: The size of a wanted object that may have any: a tree.
 ANY_SIZE = -1
@@ -240,7 +241,7 @@ def _take_each(
         if zlib.crc32(record) != crc:
             continue
         try:
-            kind, said, at = _header(record[:_NUMBERS])
+            kind, said, at = read_header(record[:_NUMBERS])
             if kind == _OFS_DELTA:
                 kind, depth = _take_delta(record, at, row, size, known, taker)
             elif (kind, said) == (_BLOB, size) or (kind, size) == (_TREE, ANY_SIZE):
@@ -248,48 +249,24 @@ def _take_each(
                 depth = 0
             else:
                 continue
-        except IndexError:
-            continue  # cut short
+        except (IndexError, BadPack):
+            continue  # cut short, or a number without an end
         if kind:
             known[offset] = oid, kind, depth
-
-
-def _header(record: bytes) -> tuple[int, int, int]:
-    """Returns the kind of a record, the size it says, and where its header ends."""
-    byte = record[0]
-    kind, size, shift, at = byte >> 4 & 7, byte & 15, 4, 1
-    while byte & 0x80:
-        byte = record[at]
-        size |= (byte & 0x7F) << shift
-        shift, at = shift + 7, at + 1
-    return kind, size, at
 
 
 def _take_delta(record: bytes, at: int, row: Row, size: int, known: _Known, taker: Taker) -> tuple[int, int]:
     """Hands on a delta whose base was taken; returns the kind of its object and its depth, 0 where it is not taken."""
     numbers = record[:_NUMBERS]
-    byte = numbers[at]
-    distance, at = byte & 0x7F, at + 1
-    while byte & 0x80:
-        byte = numbers[at]
-        distance, at = (distance + 1) << 7 | byte & 0x7F, at + 1
+    distance, at = read_distance(numbers, at)
     base, kind, depth = known.get(row[0] - distance, (b"", 0, 0))
     try:
         begun = zlib.decompressobj().decompress(record[at : at + 256], _DELTA_SIZES)
     except zlib.error:
         return 0, 0
-    _, middle = _varint(begun, 0)
-    made, _ = _varint(begun, middle)
+    _, middle = read_size(begun, 0)
+    made, _ = read_size(begun, middle)
     right = (kind, made) == (_BLOB, size) or (kind, size) == (_TREE, ANY_SIZE)
-    if not right or depth >= _DEEPEST or not taker.add_delta(row[1], base, _header(numbers)[1], record[at:]):
+    if not right or depth >= _DEEPEST or not taker.add_delta(row[1], base, read_header(numbers)[1], record[at:]):
         return 0, 0
     return kind, depth + 1
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value, shift, at = value | (byte & 0x7F) << shift, shift + 7, at + 1
-        if not byte & 0x80:
-            return value, at
