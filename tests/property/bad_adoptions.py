@@ -62,7 +62,7 @@ def _ignores_doubts() -> None:
 
 def _believes_filters() -> None:
     """That something stands between file and object is not asked."""
-    belief.may_rewrite = adopting.may_rewrite = lambda _: False  # type: ignore[assignment]
+    belief.may_rewrite = adopting.may_rewrite = lambda *_: False  # type: ignore[assignment]
 
 
 BUILDS: dict[str, Callable[[], None]] = {

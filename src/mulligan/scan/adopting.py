@@ -197,10 +197,11 @@ class _Making:
         return entered, self._scope.key(entered, only_tracked=False)
 
     def _look_for_attributes(self, fd: int, names: set[str], record: Record) -> None:
+        at = record.find(ATTRIBUTES)
         if _ATTRIBUTES in names:
-            if may_rewrite(attributes_in(Directory(fd))):
+            if may_rewrite(attributes_in(Directory(fd)), record.oid_at(at) if at >= 0 else b""):
                 raise Declined
-        elif record.find(ATTRIBUTES) >= 0:
+        elif at >= 0:
             raise Declined  # gone from the disk, and in force all the same
 
     def _decide(self, path: bytes, record: Record, rules: Rules, folder: Folder) -> None:

@@ -381,6 +381,14 @@ def test_attributes_that_are_tracked_and_gone_are_in_force(repo, tmp_path):
     assert not is_believed(repo, tmp_path)
 
 
+def test_attributes_that_were_edited_said_something_else_when_git_read_the_files(repo, tmp_path):
+    put(repo, ".gitattributes", 0, b"*.py -diff\n")
+    commit(repo, "-f")
+    (repo / ".gitattributes").write_text("*.py diff\n")
+    settle(tmp_path)
+    assert not is_believed(repo, tmp_path)
+
+
 def test_attributes_above_a_workspace_reach_into_it(repo, tmp_path):
     settle(tmp_path)
     assert is_believed(repo / "src", tmp_path / "one")

@@ -19,6 +19,7 @@ import os
 import re
 
 from mulligan.model.gitconfig import parse_git_config
+from mulligan.model.objects import BLOB, object_id
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.userfile import read_user_file
 from mulligan.scan.git.files import open_directory, read_file, status
@@ -54,9 +55,13 @@ def is_odd(index: Index) -> bool:
     return index.is_split or bool(odd)
 
 
-def may_rewrite(attributes: bytes | None) -> bool:
-    """Returns whether attributes name something that turns bytes into others; those that cannot be read may."""
-    if attributes is None or len(attributes) > _LIMIT:
+def may_rewrite(attributes: bytes | None, tracked: bytes = b"") -> bool:
+    """
+    Returns whether attributes name something that turns bytes into others; those that cannot be read may.
+
+    So may those that are not what git tracks, by its id: what they said when git read the files is not what they say now.
+    """
+    if attributes is None or len(attributes) > _LIMIT or (tracked and object_id(BLOB, attributes) != tracked):
         return True
     return _REWRITES.search(_COMMENT.sub(b"", attributes)) is not None
 
@@ -126,10 +131,11 @@ def _above_may_rewrite(repo: Repository, index: Index) -> bool:
         if directory is None:
             return True
         with directory:
+            tracked = index.heads.get(below + ATTRIBUTES, b"")[40:60]
             if status(directory, ATTRIBUTES) is None:
-                if below + ATTRIBUTES in index.heads:
+                if tracked:
                     return True  # gone from the disk, and in force all the same
-            elif may_rewrite(attributes_in(directory)):
+            elif may_rewrite(attributes_in(directory), tracked):
                 return True
         name, _, rest = rest.partition(b"/")
         below += name + b"/"
