@@ -84,7 +84,15 @@ def test_what_was_taken_over_belongs_to_the_store(repo, tmp_path):
         assert not ws.check().problems
 
 
-def test_a_watched_workspace_begins_with_what_git_knows_too(repo, tmp_path):
+@pytest.fixture
+def asked() -> None:
+    """The user's own configuration asks for it."""
+    folder = Path(os.environ["XDG_CONFIG_HOME"]) / "mulligan"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.toml").write_text("[capture]\ntake_from_git = true\n")
+
+
+def test_a_watched_workspace_begins_with_what_git_knows_too(repo, tmp_path, asked):
     """And goes on from there: the next look is at what was told of."""
     with mulligan.open(str(repo), store=str(tmp_path / "store")) as ws, ws.watch():
         looks = adopted.looks_of(ws)
@@ -153,7 +161,7 @@ def test_a_delta_against_history_is_read(repo, tmp_path):
     assert save(repo, tmp_path / "taken", take=True).read == 1
 
 
-def test_two_processes_take_over_what_one_does(repo, tmp_path):
+def test_two_processes_take_over_what_one_does(repo, tmp_path, asked):
     """A command may fork, a test with threads may not: both make the same checkpoint."""
     for number in range(600):
         put(repo, f"src/part{number % 7}/more{number}.py", number)
