@@ -6,7 +6,6 @@ import ctypes
 import hashlib
 import os
 import random
-import re
 import shutil
 import subprocess
 import zlib
@@ -24,6 +23,7 @@ from mulligan.safefs.stillness import stamping_clock
 from mulligan.scan.reading import fields
 from mulligan.scan.record import STAT, Stat
 from mulligan.scan.secrets import secret_content
+from sanitizing import STRICT, sanitized
 from secret_corpus import key_files, plain_contents, token_files
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
@@ -47,7 +47,6 @@ int test_has_quick(void) { return 0; }
 uint32_t test_crc(const unsigned char *data, size_t size) { return crc32_of(data, size); }
 int test_secret(const unsigned char *data, size_t size) { return may_be_secret(data, size); }
 """
-STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pthread", "-x", "c", "-")
 
 
 @pytest.fixture(scope="module")
@@ -348,12 +347,7 @@ int main(int count, char **given) {
 
 
 def test_sanitizers_find_nothing(tmp_path):
-    program = tmp_path / "fuzz"
-    sanitized = ["cc", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", *STRICT, "-o", program]
-    made = subprocess.run(sanitized, input=compiled.source() + FUZZ, capture_output=True, check=False)
-    if made.returncode and re.search(rb"sanitize|libasan|libubsan", made.stderr):
-        pytest.skip("the compiler has no sanitizers")
-    assert made.returncode == 0, made.stderr.decode()
+    program = sanitized(FUZZ, tmp_path / "fuzz")
     (tmp_path / "text").write_bytes(b"def f(x):\n    return x\n" * 400)
     (tmp_path / "noise").write_bytes(random.Random(3).randbytes(100_000))
     names = [item for name in ("text", "noise", "missing") for item in (str(tmp_path), name)]

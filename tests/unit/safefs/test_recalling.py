@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import struct
 import subprocess
 import zlib
@@ -16,8 +15,8 @@ from mulligan.safefs import compiled
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
 from random_trees import plant
+from sanitizing import sanitized
 from scans import Looking
-from unit.safefs.test_bulk import STRICT
 
 # Asks for all there is of each log it is given, one after the other, of one root.
 ASKING = rb"""
@@ -85,12 +84,7 @@ def hostile(rng: random.Random, looking: Looking) -> bytes:
 
 
 def test_sanitizers_find_nothing_whatever_the_log_says(project, tmp_path):
-    program = tmp_path / "asking"
-    sanitized = ["cc", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", *STRICT, "-o", program]
-    made = subprocess.run(sanitized, input=compiled.source() + ASKING, capture_output=True, check=False)
-    if made.returncode and re.search(rb"sanitize|libasan|libubsan", made.stderr):
-        pytest.skip("the compiler has no sanitizers")
-    assert made.returncode == 0, made.stderr.decode()
+    program = sanitized(ASKING, tmp_path / "asking")
     rng, logs = random.Random(11), []
     plant(rng, project)
     looking = Looking(project)

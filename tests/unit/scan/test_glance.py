@@ -64,10 +64,8 @@ def recalled(project: Path, cache: Cache, library: str) -> Iterator[recalling.Re
         begun.close()
 
 
-@pytest.mark.parametrize("index_changed", [False, True])
-@pytest.mark.parametrize("seed", range(40))
-def test_a_glance_from_the_log_finds_what_python_finds(project, seed, library, index_changed):
-    """Directory by directory, and all that is said of one."""
+def edited(project: Path, seed: int) -> Iterator[Cache]:
+    """Yields, after some random edits, what was remembered before them, four times."""
     rng = random.Random(seed)
     plant(rng, project)
     looking = Looking(project)
@@ -75,17 +73,23 @@ def test_a_glance_from_the_log_finds_what_python_finds(project, seed, library, i
     for _ in range(4):
         for _ in range(rng.choice([0, 1, 1, 2, 5])):
             edit(rng, rng.choice(directories(project)))
-        with Directory.open(project) as root, recalled(project, looking.cache, library) as begun:
-            mine, other = (
-                each.found(index_changed=index_changed) for each in (begun, glancing.begin(root.fd, looking.cache))
-            )
+        yield looking.cache
+        looking.look()
+
+
+@pytest.mark.parametrize("index_changed", [False, True])
+@pytest.mark.parametrize("seed", range(40))
+def test_a_glance_from_the_log_finds_what_python_finds(project, seed, library, index_changed):
+    """Directory by directory, and all that is said of one."""
+    for cache in edited(project, seed):
+        with Directory.open(project) as root, recalled(project, cache, library) as begun:
+            mine, other = (each.found(index_changed=index_changed) for each in (begun, glancing.begin(root.fd, cache)))
             everything = [(0, len(other))]
             assert told(mine) == told(other)
-            assert (begun.cache.root_tree, begun.cache.note) == (looking.cache.root_tree, looking.cache.note)
-            assert [begun.cache.packed(path) for path in looking.cache.paths()] == [*looking.cache._packed.values()]
+            assert (begun.cache.root_tree, begun.cache.note) == (cache.root_tree, cache.note)
+            assert [begun.cache.packed(path) for path in cache.paths()] == [*cache._packed.values()]
             assert sorted(mine.moved(everything)) == sorted(other.moved(everything))
-            assert sorted(begun.cache.paths()) == sorted(looking.cache.paths())
-        looking.look()
+            assert sorted(begun.cache.paths()) == sorted(cache.paths())
 
 
 def test_a_glance_from_the_log_knows_other_rules_and_directories_that_went(project, library):
@@ -109,19 +113,6 @@ def test_a_glance_from_the_log_knows_other_rules_and_directories_that_went(proje
         assert told(mine) == told(glancing.begin(root.fd, looking.cache).found(index_changed=False))
         ends = {mine.path(at): mine.end(at) for at in range(len(mine))}
         assert (ends[b"some/2"] > 0, ends[b"some/3"], ends[b"some"], b"gone" in ends) == (True, 0, 0, False)
-
-
-def edited(project: Path, seed: int) -> Iterator[Cache]:
-    """Yields, after some random edits, what was remembered before them, four times."""
-    rng = random.Random(seed)
-    plant(rng, project)
-    looking = Looking(project)
-    looking.look()
-    for _ in range(4):
-        for _ in range(rng.choice([0, 1, 1, 2, 5])):
-            edit(rng, rng.choice(directories(project)))
-        yield looking.cache
-        looking.look()
 
 
 def told(found: glancing.Found | recalling.Recalled) -> list[object]:
