@@ -144,14 +144,21 @@ def grow(rng: random.Random, at: Path) -> Path:
             path.chmod(rng.choice([0o644, 0o644, 0o644, 0o755, 0o600, 0o664]))
     _rules(rng, at, folders)
     packing = rng.choice([(), ("-f",), ("-f", "--depth=20", "--window=20"), ("--depth=0",)])
+    # Of a filter either attributes or configuration are left: without both nobody can know of it.
+    filtered = rng.random() < 0.5
     for _ in range(rng.randrange(1, 4)):
         commit(at, *packing)
         if rng.random() < 0.5:
-            dirty(rng, at)
+            dirty(rng, at, unseen=False)
+        if filtered and rng.random() < 0.3:
+            for path in at.rglob(".gitattributes"):
+                path.unlink()
     commit(at, *packing) if rng.random() < 0.8 else commit(at)
     if rng.random() < 0.8:
         settle(at.parent)
         git("update-index", "-q", "--refresh", cwd=at, check=False)
+    if not filtered:
+        git("config", "--unset", "filter.upper.clean", cwd=at)
     return at
 
 
@@ -165,9 +172,9 @@ def _rules(rng: random.Random, at: Path, folders: list[Path]) -> None:
         (rng.choice(folders) / ".gitignore").write_text(
             rng.choice(["*.log\n", "build/\n!*.py\n", "# none\n", "docs\n"])
         )
-    if rng.random() < 0.4:
+    if rng.random() < 0.5:
         said = rng.choice(
-            ["* text=auto\n", "*.crlf text eol=crlf\n", "*.md ident\n", "*.upper filter=upper\n", "*.c -diff\n"]
+            ["* text=auto\n", "*.crlf text eol=crlf\n", "*.md ident\n", *["* filter=upper\n"] * 2, "*.c -diff\n"]
         )
         (rng.choice(folders) / ".gitattributes").write_text(said)
     git("config", "filter.upper.clean", "tr a-z A-Z", cwd=at)
@@ -175,12 +182,15 @@ def _rules(rng: random.Random, at: Path, folders: list[Path]) -> None:
         git("config", "core.autocrlf", rng.choice(["input", "true", "false"]), cwd=at)
 
 
-def dirty(rng: random.Random, at: Path) -> None:
-    """Does things to the work tree that git notices, and some that it hardly does."""
-    files = [path for path in at.rglob("*") if path.is_file() and not path.is_symlink() and ".git" not in path.parts]
+def dirty(rng: random.Random, at: Path, *, unseen: bool = True) -> None:
+    """Does things to the work tree that git notices, and, unless that is to be committed, some that it does not: an edit within the second, other rules."""
+    # In order, so that a seed is the same repository every time.
+    found = sorted(at.rglob("*"))
+    files = [path for path in found if path.is_file() and not path.is_symlink() and ".git" not in path.parts]
+    files = [path for path in files if unseen or path.name != ".gitattributes"]
     for path in rng.sample(files, min(len(files), rng.randrange(6))):
         what, before = rng.randrange(9), path.stat()
-        if what == 0:
+        if what == 0 or (what == 1 and not unseen):
             _write(path, content(rng))
         elif what == 1:
             path.write_bytes(path.read_bytes()[::-1])

@@ -36,8 +36,6 @@ Complain = Callable[[str, str], None]
 
 
 # -- where things are ---------------------------------------------------------------------------
-#: Whether a first checkpoint takes over what git knows where the user does not say (decision 0010).
-TAKE_FROM_GIT = False
 
 
 def places(environ: Environ | None = None) -> Places:
@@ -147,7 +145,7 @@ def _capture(user: Values, project: Values, global_excludes: bytes) -> CapturePo
         exclude=user.get("capture.exclude", ()) + project.get("capture.exclude", ()),
         max_file_size=min(largest, project.get("capture.max_file_size", largest)),
         global_excludes=global_excludes,
-        take_from_git=user.get("capture.take_from_git", TAKE_FROM_GIT),
+        take_from_git=user.get("capture.take_from_git", CapturePolicy().take_from_git),
     )
 
 

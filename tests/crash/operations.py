@@ -22,7 +22,6 @@ from adopted import refresh
 from check_checkpoints import read_checkpoint
 from checker import objects_of, rows
 from faults import Killed, KilledAt
-from mulligan import settings
 from mulligan.safefs import seam
 from mulligan.scan import adopting, reading, taking
 from mulligan.timeline import tidying
@@ -31,8 +30,6 @@ from seals import reseal
 from tools import git
 from tree import put, wipe
 from users_repository import make_dirty, move_on, new_repository
-
-settings.TAKE_FROM_GIT = True  # the operations that are small enough for nobody else ask for it themselves
 
 #: Rules and what they hide: a rule that cannot be read must not widen what is captured without a word.
 HIDING: State = {".gitignore": file("*.log\n"), "sub": folder(), "sub/.gitignore": file("x\n"), "sub/kept": file("k")}

@@ -8,7 +8,6 @@ out; one lie among many files, well made, is believed once (docs/explanation/lim
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 import subprocess
 from pathlib import Path
@@ -34,14 +33,6 @@ def lie(repo: Path, path: str, blob: bytes) -> None:
     data[at + 40 : at + 60] = blob
     data[-20:] = hashlib.sha1(data[:-20], usedforsecurity=False).digest()
     (repo / ".git/index").write_bytes(data)
-
-
-@pytest.fixture
-def asked() -> None:
-    """The user's own configuration asks for it."""
-    folder = Path(os.environ["XDG_CONFIG_HOME"]) / "mulligan"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.toml").write_text("[capture]\ntake_from_git = true\n")
 
 
 @pytest.fixture
@@ -137,7 +128,6 @@ def test_an_index_that_lies_about_much_is_found_out(packed: Path, tmp_path: Path
     assert {path.name: path.read_bytes() for path in packed.glob("*.py")} == before
 
 
-@pytest.mark.usefixtures("asked")
 def test_an_object_under_a_false_name_is_never_restored(packed: Path, tmp_path: Path) -> None:
     """`check` finds it, and a restore refuses, by the hash; every other file comes back."""
     first, second = (blob((packed / name).read_bytes()) for name in ("file00.py", "file01.py"))

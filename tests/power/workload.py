@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 from disks import sync
 
 import mulligan
-import mulligan.settings
 from adopted import settle
 from mulligan.model.policy import Retention
 from mulligan.scan import adopting
@@ -30,8 +29,6 @@ from scenes import state_of
 from tools import git
 from tree import put
 from users_repository import make_dirty, move_on, new_repository
-
-mulligan.settings.TAKE_FROM_GIT = True  # asked for, or nothing here would be taken over
 
 #: By path: kind, permission bits, and a hash of the bytes.
 Marked = dict[str, list[Any]]

@@ -65,10 +65,16 @@ def _believes_filters() -> None:
     belief.may_rewrite = adopting.may_rewrite = lambda *_: False  # type: ignore[assignment]
 
 
+def _forgets_filters() -> None:
+    """A filter that no attribute names any more is taken for one that never was in force."""
+    belief._is_filter = lambda *_: False  # type: ignore[assignment]
+
+
 BUILDS: dict[str, Callable[[], None]] = {
     "good": lambda: None,
     "ignores-change-times": _ignores_change_times,
     "believes-records": _believes_records,
     "ignores-doubts": _ignores_doubts,
     "believes-filters": _believes_filters,
+    "forgets-filters": _forgets_filters,
 }

@@ -58,7 +58,7 @@ class CapturePolicy(NamedTuple):
     keep_new_in: tuple[str, ...] = ()
     certain: tuple[str, ...] = ()
     by_name: tuple[str, ...] = ()
-    take_from_git: bool = False
+    take_from_git: bool = True
 
     def naming(self, paths: Iterable[str]) -> CapturePolicy:
         """Returns the policy with more paths that are asked for by name."""

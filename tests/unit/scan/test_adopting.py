@@ -84,15 +84,7 @@ def test_what_was_taken_over_belongs_to_the_store(repo, tmp_path):
         assert not ws.check().problems
 
 
-@pytest.fixture
-def asked() -> None:
-    """The user's own configuration asks for it."""
-    folder = Path(os.environ["XDG_CONFIG_HOME"]) / "mulligan"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.toml").write_text("[capture]\ntake_from_git = true\n")
-
-
-def test_a_watched_workspace_begins_with_what_git_knows_too(repo, tmp_path, asked):
+def test_a_watched_workspace_begins_with_what_git_knows_too(repo, tmp_path):
     """And goes on from there: the next look is at what was told of."""
     with mulligan.open(str(repo), store=str(tmp_path / "store")) as ws, ws.watch():
         looks = adopted.looks_of(ws)
@@ -161,7 +153,7 @@ def test_a_delta_against_history_is_read(repo, tmp_path):
     assert save(repo, tmp_path / "taken", take=True).read == 1
 
 
-def test_two_processes_take_over_what_one_does(repo, tmp_path, asked):
+def test_two_processes_take_over_what_one_does(repo, tmp_path):
     """A command may fork, a test with threads may not: both make the same checkpoint."""
     for number in range(600):
         put(repo, f"src/part{number % 7}/more{number}.py", number)
@@ -363,6 +355,11 @@ DOUBTS = {
     "an object replaced, and that packed": (replaced("pack-refs", "--all", "--prune"), False),
     "an include": (setting("include.path", "more"), False),
     "attributes elsewhere": (setting("core.attributesFile", "/nowhere"), False),
+    "a filter": (setting("filter.upper.clean", "tr a-z A-Z"), False),
+    "a filter that runs on": (setting("filter.nbstripout.process", "nbstripout"), False),
+    "a filter that must be there": (setting("filter.x.required", "true"), True),
+    "large files elsewhere": (setting("filter.lfs.clean", "git-lfs clean -- %f"), True),
+    "another filter by that name": (setting("filter.lfs.clean", "tr a-z A-Z"), False),
     "fewer fields": (setting("core.checkStat", "minimal"), False),
     "no ctime": (setting("core.trustctime", "false"), False),
     "another work tree": (setting("core.worktree", "/nowhere"), False),
@@ -393,6 +390,21 @@ def test_attributes_that_were_edited_said_something_else_when_git_read_the_files
     put(repo, ".gitattributes", 0, b"*.py -diff\n")
     commit(repo, "-f")
     (repo / ".gitattributes").write_text("*.py diff\n")
+    settle(tmp_path)
+    assert not is_believed(repo, tmp_path)
+
+
+def test_a_filter_that_was_in_force_when_git_read_the_files_is_remembered_by_its_configuration(
+    repo, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(adopting, "_TRIED_LEAST", 0)  # or it would be found out by chance
+    put(repo, ".gitattributes", 0, b"*.py filter=upper\n")
+    git("config", "filter.upper.clean", "tr a-z A-Z", cwd=repo)
+    put(repo, "lower.py", 0, b"small letters\n" * 60)
+    commit(repo, "-f")
+    (repo / ".gitattributes").unlink()
+    commit(repo, "-f")
+    assert git("status", "--porcelain", cwd=repo) == b""
     settle(tmp_path)
     assert not is_believed(repo, tmp_path)
 

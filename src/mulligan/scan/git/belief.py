@@ -7,10 +7,11 @@ it may be assumed, skipped, unmerged, split or sparse; and nothing may have been
 on their way into the object, or back. Line endings only ever lose bytes on the way in and gain some on the way out, so that an object
 as long as its file is the file (the sizes are compared by `git.records`); a filter, another encoding or what is put into `$Id$` may
 keep the length, and so where any attribute names one, nothing is believed. Neither is anything where objects are replaced by others
-(`git replace`): the file is the other one then. Configuration is read for reasons to decline and for nothing else.
+(`git replace`): the file is the other one then. A filter that is configured may have been in force when git read the files, although no
+attribute names it today, and so it is a reason, too. Configuration is read for reasons to decline and for nothing else.
 
-LIMIT: what stood between file and object when git read it, and does not any more, is not known to anybody; and neither is what
-`GIT_*` variables said then.
+LIMIT: what stood between file and object when git read it, and has left no trace in attributes and configuration, is not known to
+anybody; and neither is what `GIT_*` variables said then.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ _REWRITES = re.compile(rb"(?:^|\s)[-!]?(?:filter|ident|working-tree-encoding)(?:
 _COMMENT = re.compile(rb"^[ \t]*#.*$", re.MULTILINE)
 # Where git looks for what holds for everybody, depending on who built it.
 _SYSTEM = ("/etc", "/usr/etc", "/usr/local/etc", "/opt/homebrew/etc")
+# The one filter that many have and that cannot deceive: what it puts in the place of a file is shorter than any file that is believed.
+_LFS, _LFS_COMMANDS = "filter.lfs.", ("git-lfs ", "git lfs ")
 # Settings that say where else attributes stand, which fields of a file count, or that this is not the usual kind of repository.
 _DOUBTFUL = frozenset({
     *("core.attributesfile", "core.checkstat", "core.trustctime", "core.ignorestat", "core.worktree"),
@@ -101,10 +104,17 @@ def _user_file(path: str) -> bytes:
 def _is_doubtful_config(data: bytes) -> bool:
     if len(data) > _LIMIT:
         return True
-    for key, _ in parse_git_config(data.decode("utf-8", "surrogateescape")):
-        if key in _DOUBTFUL or key.startswith(("include.", "includeif.")):
+    for key, value in parse_git_config(data.decode("utf-8", "surrogateescape")):
+        if key in _DOUBTFUL or key.startswith(("include.", "includeif.")) or _is_filter(key, value or ""):
             return True
     return False
+
+
+def _is_filter(key: str, value: str) -> bool:
+    """Whether a setting names a program that may turn bytes into as many others."""
+    if not (key.startswith("filter.") and key.endswith((".clean", ".smudge", ".process"))):
+        return False
+    return not (key.startswith(_LFS) and value.startswith(_LFS_COMMANDS))
 
 
 def _may_be_replaced(repo: Repository) -> bool:
