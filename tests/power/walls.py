@@ -12,7 +12,7 @@ import random
 import resource
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -39,14 +39,18 @@ class Wall(Protocol):
 def fill(place: Path, left: int) -> tuple[list[int], int]:
     """Fills a disk up to so many bytes; returns the descriptors that hold it, and what is left."""
     handle = os.open(place, os.O_TMPFILE | os.O_RDWR, 0o600)
-    for _round in range(12):
+    piece = 1 << 40
+    while piece >= _BLOCK:
         free = os.fstatvfs(handle)
         surplus = free.f_bavail * free.f_frsize - left
         if surplus < _BLOCK:
             break
-        with suppress(OSError):
-            size = os.fstat(handle).st_size
-            os.posix_fallocate(handle, size, surplus // _BLOCK * _BLOCK)
+        piece = min(piece, surplus // _BLOCK * _BLOCK)
+        try:
+            os.posix_fallocate(handle, os.fstat(handle).st_size, piece)
+        except OSError:
+            piece //= 2  # what was just removed counts as free before it can be had: here and there smaller pieces can
+            os.fsync(handle)
     free = os.fstatvfs(handle)
     return [handle], free.f_bavail * free.f_frsize
 
