@@ -486,7 +486,13 @@ def test_what_a_killed_restore_staged_before_its_checkpoint_was_saved_is_removed
     before, target = state_of(project), space.log()[-1].id
     child = os.fork()
     if not child:
-        monkeypatch.setattr(Workbench, "keep", lambda *_, **__: (time.sleep(0.05), os._exit(7)))
+
+        def killed(*_, **__):
+            while not left_lying(project):  # staged beside this, in a thread
+                time.sleep(0.01)
+            os._exit(7)
+
+        monkeypatch.setattr(Workbench, "keep", killed)
         with suppress(BaseException):
             Workspace(space.settings).restore(target)
         os._exit(1)

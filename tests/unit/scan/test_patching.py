@@ -8,6 +8,7 @@ import time
 import pytest
 
 import mulligan
+from adopted import settle
 from mulligan.scan import intake, patching
 from mulligan.scan.cache import Cache
 from mulligan.scan.observer import Observer
@@ -188,7 +189,7 @@ def test_a_directory_that_is_looked_at_for_nothing_is_not_written_down(watched):
         # What was too young to be remembered when it was saved first is written down once more, however slow this runs.
         watched.ws._bench.observer._warm.image.mark_later({b"d", b"a/b"})
         watched.ws.save()
-        time.sleep(0.1)
+        settle(watched.root.parent)
     watched.ws._bench.observer._warm.image.mark_later({b"d", b"a/b"})
     scan = watched.look()
     assert not scan.patches and not scan.records
