@@ -55,7 +55,7 @@ class CutShort:
 def test_a_recovery_that_is_refused_a_call_is_ended_by_the_next_command(
     tmp_path: Path, operation: str, code: int
 ) -> None:
-    scene, step = CutShort(tmp_path, operation, back=30), 1 if sweep(1) > 3 else 17
+    scene, step = CutShort(tmp_path, operation, back=30), 1 if sweep(1) > 3 else 41
     for number in range(1 + code % step, 10_000, step):
         scene.again()
         lie = FailsAt(number, code)
