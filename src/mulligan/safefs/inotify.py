@@ -33,8 +33,8 @@ OF_DIRECTORIES = (
     MODIFY | ATTRIB | CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF | _ONLYDIR
 )  # fmt: skip
 
-# To write to a file is to be told of it twice, at least.
-_CONTENTS = MODIFY | CLOSE_WRITE
+_MOVES = MOVED_FROM | MOVED_TO | CREATE | DELETE
+_OF_FILES = MODIFY | ATTRIB | CLOSE_WRITE | _MOVES
 _HEAD = struct.Struct("iIII")
 _BUFFER = 1 << 18
 
@@ -109,17 +109,30 @@ class Inotify:
 
 
 def notices(data: bytes) -> Iterator[Notice]:
-    """Yields what the bytes of a queue say; of what was told of one name's contents twice in a row, once."""
+    """
+    Yields what the bytes of a queue say; whatever happens to one file again and again, once, and once more when it moved.
+
+    A restore, or an editor, does a handful of things to each name, and each is a notice. What happens to a directory is told each
+    time, and everything anew after it: its number may stand for another one then, or for none.
+    """
     at, end, size, unpack, make = 0, len(data), _HEAD.size, _HEAD.unpack_from, tuple.__new__
-    watch, what, name = -1, 0, b""
+    told: dict[int, set[bytes]] = {}
     while at + size <= end:
-        before, then, last = watch, what, name
         watch, what, _, length = unpack(data, at)
         at += size
         name = data[at : at + length]
         at += length
-        if name != last or watch != before or (what | then) & ~_CONTENTS:
-            yield make(Notice, (watch, what, name.rstrip(b"\0")))
+        if not length or what & ~_OF_FILES:
+            told.clear()
+        else:
+            known = told.get(key := watch if what & _MOVES else ~watch)
+            if known is None:
+                told[key] = {name}
+            elif name in known:
+                continue
+            else:
+                known.add(name)
+        yield make(Notice, (watch, what, name.rstrip(b"\0")))
 
 
 def unwatchable(directory: Directory) -> str:

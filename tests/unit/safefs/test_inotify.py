@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from mulligan.safefs.inotify import ATTRIB, CLOSE_WRITE, CREATE, MODIFY, MOVED_TO, OVERFLOW, notices
+from mulligan.safefs.inotify import ATTRIB, CLOSE_WRITE, CREATE, IGNORED, ISDIR, MODIFY, MOVED_TO, OVERFLOW, notices
 
 
 def told(*rows: tuple[int, int, bytes]) -> list[tuple[int, int, bytes]]:
@@ -28,29 +28,31 @@ def test_every_notice_is_told_with_its_name():
     assert told(*rows) == rows
 
 
-def test_what_happened_to_the_contents_of_one_name_is_told_once_in_a_row():
+def test_what_happens_to_one_file_again_and_again_is_told_once_and_once_more_when_it_moved():
     rows = [
         (1, MODIFY, b"a"),
         (1, CLOSE_WRITE, b"a"),
-        (1, MODIFY, b"a"),
         (1, MODIFY, b"b"),
         (2, MODIFY, b"b"),
+        (1, ATTRIB, b"a"),
+        (1, CREATE, b"a"),
+        (1, MOVED_TO, b"a"),
         (1, MODIFY, b"a"),
     ]
-    assert told(*rows) == [rows[0], *rows[3:]]
+    assert told(*rows) == [rows[0], rows[2], rows[3], rows[5]]
 
 
-def test_whatever_else_happened_is_told_each_time():
+def test_what_happens_to_a_directory_is_told_each_time_and_everything_anew_after_it():
     rows = [
         (1, MODIFY, b"a"),
-        (1, CREATE, b"a"),
-        (1, CREATE, b"a"),
+        (1, CREATE | ISDIR, b"d"),
+        (1, CREATE | ISDIR, b"d"),
         (1, MODIFY, b"a"),
-        (1, ATTRIB, b"a"),
+        (1, IGNORED, b""),
+        (1, IGNORED, b""),
         (1, MODIFY, b"a"),
     ]
     assert told(*rows) == rows
-    assert told((1, MODIFY, b""), (1, MODIFY, b"")) == [(1, MODIFY, b"")]
 
 
 def test_a_notice_that_is_cut_short_is_none():
