@@ -144,8 +144,7 @@ class Opened:
     def catch_up(self) -> None:
         """Takes note of what happened so far, so that the kernel's queue of notices does not run over."""
         with self._mutex:
-            if self._bench.observer.watcher is not None:
-                self._bench.observer.watcher.drain()
+            self._bench.observer.catch_up()
 
     def tidy(self) -> bool:
         """

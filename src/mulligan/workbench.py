@@ -384,8 +384,10 @@ class Workbench:
         position = entry.id if what != "state" and plan.paths is None else ""
         journal = Journal(random_name(6), entry.id, safety, what, position, verb, depth, actions=plan.actions, git=move)
         with Directory.open(self.settings.workspace) as root:
-            tell = self.counted("restoring")
-            done = procedure.carry_out(self.vault, root, journal, seen=look.scan, progress=tell, save_first=save)
+            done = procedure.carry_out(
+                self.vault, root, journal,
+                seen=look.scan, progress=self.counted("restoring"), save_first=save, meanwhile=self.observer.catch_up,
+            )  # fmt: skip
         for make_current in staged:
             make_current()
         if staged or not state:  # otherwise nobody took it: it is owed to the next program that registers a provider
@@ -414,11 +416,8 @@ class Workbench:
             self.vault.moves.replace_top(Move(landed.id))
 
     def _differs(self, entry: Entry, move: Move, look: Look) -> bool:
-        if (
-            move.what != "state"
-            and not saving.same_state(entry, look.scan)
-            and not self.plan(entry, look, None, "files").is_noop
-        ):
+        same = move.what == "state" or saving.same_state(entry, look.scan)
+        if not same and not self.plan(entry, look, None, "files").is_noop:
             return True
         return move.what != "files" and bool(self.providers) and self.providers.capture() != entry.checkpoint.state
 

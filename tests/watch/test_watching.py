@@ -14,7 +14,9 @@ from bad_watchers import using
 
 import mulligan
 from checker import judge
+from mulligan.engine import Workspace
 from mulligan.safefs import inotify, seam
+from mulligan.settings import resolve
 from tools import plain_environment
 
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
@@ -296,6 +298,36 @@ def test_a_checkpoint_that_failed_forgets_nothing(project, ws, monkeypatch):
         assert ws.save().files_changed == ("d1/file",)
 
 
+@pytest.mark.parametrize("compiled", ["", "library"])
+def test_names_that_came_and_went_beside_edits_cost_no_listing_and_those_that_stayed_are_seen(
+    project, store, request, compiled
+):
+    """As editors and restores leave it: a new file renamed over the old one; here and there one that is not gone, or more than that."""
+    fill(project, 80)
+    settings = resolve(project, store=store)
+    with Workspace(settings._replace(compiled=request.getfixturevalue(compiled) if compiled else "")) as ws, ws.watch():
+        ws.save("one")
+        ws.save("two")
+        for number in range(60):
+            beside = project / f"d{number}" / ".beside"
+            beside.write_text(f"edited {number}")
+            beside.rename(project / f"d{number}" / "file")
+        (project / "d3" / ".beside").write_text("stays")
+        (project / "d4" / "file").unlink()
+        (project / "d5" / "file").unlink()
+        (project / "d5" / "file").symlink_to("elsewhere")
+        os.link(project / "d6" / "file", project / "d7" / "second")
+        saved = ws.save("three")
+        assert saved.files_changed == tuple(
+            sorted({*(f"d{number}/file" for number in range(60)), "d3/.beside", "d7/second"})
+        )
+        assert ws.cat("three", "d3/.beside") == b"stays" and ws.cat("three", "d9/file") == b"edited 9"
+    with Workspace(settings) as ws:
+        found = ws.diff()
+        assert [*found.added, *found.modified, *found.deleted, *found.renamed] == []
+    assert judge(store) == []
+
+
 def test_notices_that_were_being_read_when_somebody_interrupted_are_not_lost(project, ws, monkeypatch):
     """An agent that takes longer than it may, or Ctrl-C in a program that goes on."""
 
@@ -310,6 +342,7 @@ def test_notices_that_were_being_read_when_somebody_interrupted_are_not_lost(pro
         for number in range(3):
             (project / f"d{number}" / "file").write_text("another")
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr("mulligan.watch.watcher.files_told", lambda *_: None)
             patch.setattr("mulligan.watch.watcher.notices", interrupted)
             ws.diff()
         assert ws.save().files_changed == ("d0/file", "d1/file", "d2/file")

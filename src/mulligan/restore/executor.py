@@ -23,6 +23,7 @@ from mulligan.restore.place import Handles, is_absence, is_shared, reads_back, s
 from mulligan.restore.staging import Stage
 from mulligan.restore.unlocking import Locked, lock_again
 from mulligan.safefs.directory import NO_FLAGS, Directory
+from mulligan.safefs.flushing import sync_beside
 from mulligan.safefs.placing import MOVED, THROWN, UNTOUCHED
 from mulligan.safefs.trouble import EXHAUSTED, FULL
 from mulligan.scan.record import Stat
@@ -31,6 +32,8 @@ from mulligan.scan.record import Stat
 Discard = Callable[[Directory, bytes, int], None]
 
 _CHANGED = "changed during the restore"
+# With so many files to confirm there is time for something else.
+_MANY = 256
 
 
 class Seen(Protocol):
@@ -69,6 +72,7 @@ class Executor:
         locked: Locked = (),
         discard: Discard | None = None,
         many: Many | None = None,
+        meanwhile: Callable[[], object] | None = None,
     ) -> None:
         self._root = root
         self._handles = handles
@@ -78,6 +82,7 @@ class Executor:
         self._locked = locked
         self._discard = discard
         self._many = many
+        self._meanwhile = meanwhile
         self._stage = Stage({}, {}, {})
         self._outcome = Outcome()
         self._touched: set[bytes] = set()
@@ -465,6 +470,9 @@ class Executor:
     def _sync(self) -> None:
         # Permission bits are in no directory: nothing less than the whole file system would make them durable.
         everything = bool(self._layout.chmods or self._locked)
+        if self._meanwhile is not None and len(self._layout.places) >= _MANY:
+            sync_beside(self._root, "the restore", self._meanwhile)
+            return
         sync_names(self._root, self._handles, self._touched, everything=everything)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mulligan.model.objects import MODE_DIR, MODE_LINK
 from mulligan.model.paths import parent_of
 from mulligan.model.plan import Action, for_themselves
 
@@ -20,15 +21,15 @@ def temporary_name(token: str, number: int) -> bytes:
 
 def is_chmod(action: Action) -> bool:
     """Whether only permission bits change."""
-    before, after = action.before, action.after
-    if before is None or after is None or before.is_link or after.is_link:
+    _, before, after = action
+    if before is None or after is None or before.oid != after.oid or MODE_LINK in (before.mode, after.mode):
         return False
-    return before.is_dir == after.is_dir and before.oid == after.oid
+    return before.is_dir == after.is_dir
 
 
 def is_content(action: Action) -> bool:
     """Whether a file or link is put in place."""
-    return action.after is not None and not action.after.is_dir and not is_chmod(action)
+    return action.after is not None and action.after.mode != MODE_DIR and not is_chmod(action)
 
 
 class Layout:
@@ -43,7 +44,7 @@ class Layout:
 
     def __init__(self, actions: Sequence[Action]) -> None:
         numbered = list(enumerate(actions))
-        is_dir = {n: (a.before or a.after).is_dir for n, a in numbered}  # type: ignore[union-attr]
+        is_dir = {n: (before or after).mode == MODE_DIR for n, (_, before, after) in numbered}  # type: ignore[union-attr]
         gone = [(n, a) for n, a in numbered if a.after is None]
         self.removes = [(n, a) for n, a in gone if not is_dir[n]]
         self.rmdirs = sorted(((n, a) for n, a in gone if is_dir[n]), key=lambda row: row[1].path, reverse=True)
@@ -70,7 +71,7 @@ class Layout:
 
     def stage_of(self, path: bytes) -> bytes:
         """Returns the directory in which the temporary of a path lies."""
-        at = parent_of(path)
+        at = path.rpartition(b"/")[0]
         while at and at in self._unsteady:
             at = parent_of(at)
         return at

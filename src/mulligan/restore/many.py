@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from stat import S_IFREG
 
+from mulligan.model.objects import MODE_DIR, MODE_LINK
 from mulligan.model.plan import Action
 from mulligan.model.typed import NamedTuple, Protocol
 from mulligan.restore.layout import Layout, temporary_name
@@ -36,6 +37,7 @@ from mulligan.scan.record import STAT, Stat
 # For fewer it is not worth while to load the compiled part.
 _WORTH = 64
 _USUAL = 0o777
+_NO_FILES = (MODE_DIR, MODE_LINK)
 
 Step = tuple[int, Action]
 MemoryOf = Callable[[bytes], tuple[Stat | None, Stat | None]]
@@ -94,12 +96,12 @@ class Many:
         self, number: int, action: Action, handles: Handles, contents: Callable[[bytes], bytes | None]
     ) -> NewFile | None:
         path, before, after = action
-        if after is None or after.is_link or after.perm > _USUAL:
+        if after is None or after.mode == MODE_LINK or after.perm > _USUAL:
             return None
         content = contents(after.oid)
         stage = self._layout.stage_of(path)
         above, _, name = path.rpartition(b"/")
-        replaces = before is not None and not before.is_link
+        replaces = before is not None and before.mode != MODE_LINK
         if content is None or len(content) > LARGEST or (replaces and above != stage):
             return None
         temporary = temporary_name(self._token, number)
@@ -120,7 +122,7 @@ class Many:
 
     def _row(self, number: int, action: Action, memory_of: MemoryOf) -> _Row | None:
         path, before, after = action
-        if (before is not None and before.is_dir) or (after is not None and (after.is_dir or after.is_link)):
+        if (before is not None and before.mode == MODE_DIR) or (after is not None and after.mode in _NO_FILES):
             return None
         new, mode = (after.oid, S_IFREG | after.perm) if after is not None else (NO_OID, 0)
         if before is None:

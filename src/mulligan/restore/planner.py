@@ -78,7 +78,7 @@ class _Draft:
     def node_then(self, path: bytes, entry: TreeEntry | None, now: Node | None) -> Node | None:
         """Returns what shall stand there; setuid and setgid are never added, only left."""
         node = _node(path, entry, self._then)
-        if node is None or node.is_link:
+        if node is None or node.mode == MODE_LINK or (node.mode != MODE_DIR and not node.perm & _SET_ID):
             return node
         have = now.perm if now is not None and now.is_dir == node.is_dir else 0
         extra = have & _SET_ID if node.is_dir else node.perm & have & _SET_ID
@@ -87,17 +87,20 @@ class _Draft:
 
     def contents(self, wanted: Callable[[bytes], bool]) -> None:
         """Plans what differs in the trees."""
-        for change in self.source.changes(self.scan.tree, self.target.files_tree, directories=True):
-            before = self.node_now(change.path, change.old)
-            after = self.node_then(change.path, change.new, before)
-            if not wanted(change.path):
+        for path, old, new in self.source.changes(self.scan.tree, self.target.files_tree, directories=True):
+            if not wanted(path):
                 continue
-            if before is not None and after is not None and before.is_dir != after.is_dir:
+            before = self.node_now(path, old)
+            after = self.node_then(path, new, before)
+            if before is not None and after is not None:
+                if (before.mode == MODE_DIR) == (after.mode == MODE_DIR):
+                    self.actions.append(Action(path, before, after))
+                    continue
                 # What stood here then is known, so what stands here now is in its way, whatever was not captured around it.
-                self.actions.append(Action(change.path, before, None))
-                self._create(Action(change.path, None, after), clear=True)
+                self.actions.append(Action(path, before, None))
+                self._create(Action(path, None, after), clear=True)
             else:
-                self._one(Action(change.path, before, after))
+                self._one(Action(path, before, after))
 
     def _one(self, action: Action) -> None:
         if action.after is None:

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], None]
 # Saves a checkpoint, and in its transaction does what it is given, if anything.
 SaveFirst = Callable[[Callable[[], None] | None], object]
+# Does what would have to be done some time anyway, while the disk confirms many files.
+Meanwhile = Callable[[], object]
 # What the last transaction writes: some pages, and those of the journal once more, which it overwrites.
 _LAST_WORDS, _PER_ACTION = 128 << 10, 128
 _SPARE_BLOCKS, _SPARE_FILES = 8, 4
@@ -64,6 +66,7 @@ def carry_out(
     seen: Seen,
     progress: Progress | None = None,
     save_first: SaveFirst | None = None,
+    meanwhile: Meanwhile = lambda: None,
 ) -> Outcome:
     """Applies the journal's actions, the safety checkpoint saved with it; raises PlanStale, NoRoom or StoreDamaged with nothing changed."""
     # Two sets of open directories: the last look before acting goes by name again, and notices one that was moved away.
@@ -78,6 +81,7 @@ def carry_out(
         executor = Executor(
             root, handles, journal.token, layout,
             seen=seen, locked=journal.locked, discard=vault.throw_away, many=many,
+            meanwhile=lambda: [act() for act in (staged.close, meanwhile)],
         )  # fmt: skip
         room = _Room(vault, root, journal, layout)
         stage = stager.stage_nameless() if many is None and git is None and not journal.locked else None
@@ -98,12 +102,9 @@ def carry_out(
             outcome = executor.run(stage)
             outcome.kept += git.finish() if git is not None else []
         except (KeyboardInterrupt, MemoryError, OSError) as error:
-            # Half a restore is worse than a second's wait; and what was missing may be there once this lets go of its own.
-            for held in (room, staged, handles):
-                held.close()
-            ended = end_interrupted(vault, root)
-            if isinstance(error, OSError) and ended is not None and ended[1].how == FINISHED:
-                return ended[1].outcome
+            ended = _end_whole(vault, root, room, staged, handles)
+            if isinstance(error, OSError) and ended is not None:
+                return ended
             raise
         finally:
             room.close()
@@ -115,6 +116,15 @@ def carry_out(
     with vault.database.transaction():
         conclude(vault, journal)
     return outcome
+
+
+def _end_whole(vault: Vault, root: Directory, *held: _Room | Handles) -> Outcome | None:
+    """Ends a restore that something came between; returns what became of it if it was finished."""
+    # Half a restore is worse than a second's wait; and what was missing may be there once this lets go of its own.
+    for each in held:
+        each.close()
+    ended = end_interrupted(vault, root)
+    return ended[1].outcome if ended is not None and ended[1].how == FINISHED else None
 
 
 def _open_staged(
@@ -186,11 +196,13 @@ def _prepare(
     stager.begin()
     if beside is not None:
         beside(None)
-    stage = stager.finish(progress)
-    if git is not None:
-        git.prepare()
-    _look_again(executor)
-    return stage
+
+    def look() -> None:
+        if git is not None:
+            git.prepare()
+        _look_again(executor)
+
+    return stager.finish(progress, meanwhile=look)
 
 
 def _look_again(executor: Executor) -> None:

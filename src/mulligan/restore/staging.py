@@ -26,7 +26,7 @@ from mulligan.safefs import seam
 from mulligan.safefs.attributes import attribute_names, copy_attribute, copy_owner, owner_of, plain_owner
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import may_be_named_later, sync, sync_filesystem, write_out
-from mulligan.safefs.flushing import Flusher
+from mulligan.safefs.flushing import Flusher, sync_beside
 from mulligan.safefs.room import NO_NAMELESS, free_bytes
 from mulligan.safefs.trouble import FULL
 
@@ -149,9 +149,16 @@ class Stager:
         while self._nameless:
             seam.calls.close(self._nameless.pop()[2])
 
-    def finish(self, progress: Progress | None = None) -> Stage:
-        """Stages the rest of what was begun, and makes all of it durable."""
-        return self._finish(self._layout.staged, progress=progress)
+    def finish(self, progress: Progress | None = None, *, meanwhile: Callable[[], object] = lambda: None) -> Stage:
+        """Stages the rest of what was begun, and makes all of it durable; does something else while the disk is at that, or then."""
+        places = self._layout.staged
+        stage = self._finish(places, progress=progress)
+        if len(places) < _BATCH:
+            self._confirm_all(places)
+            meanwhile()
+        else:
+            sync_beside(self._root, _FILES, meanwhile)
+        return stage
 
     def stage(self, places: Places, *, skip_damaged: bool = False) -> Stage:
         """Stages some files; with `skip_damaged`, leaves out what the store has lost. On failure the caller calls `clear`."""
@@ -159,7 +166,13 @@ class Stager:
             self._read(places, skip_damaged=skip_damaged)
         except OSError as error:
             raise _refusal(error) from error
-        return self._finish(places, skip_damaged=skip_damaged)
+        stage = self._finish(places, skip_damaged=skip_damaged)
+        self._confirm_all(places)
+        return stage
+
+    def _confirm_all(self, places: Places) -> None:
+        if len(places) > _SYNC_EACH:
+            sync_filesystem(self._root, _FILES)
 
     def _finish(self, places: Places, *, skip_damaged: bool = False, progress: Progress | None = None) -> Stage:
         stage = Stage({}, self._notes, {})
@@ -177,8 +190,6 @@ class Stager:
                         self._flusher.nudge()
             self._held.clear()
             self._held_bytes = 0
-            if places and not each:
-                sync_filesystem(self._root, _FILES)
         except OSError as error:
             raise _refusal(error) from error
         return stage

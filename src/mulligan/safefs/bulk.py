@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Sequence
 
 from mulligan.model.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from mulligan.safefs.compiled import Library
 
 # state, CRC-32, where the record lies, its length, object id, stat fields
 _ROW = struct.Struct("<IIQI20s40s")
-_DONE = 1
+_DONE, _ABSENT = 1, 3
+# Before a name that is not to be read: only whether it is there is asked.
+_LOOK = b"/"
 _STAT = 40
 _HASH_ONLY = 1
 # So many files, of so many bytes in all, are read in one go.
@@ -32,6 +35,8 @@ _ROOM_AHEAD = 64 << 20
 
 # A file that was read: its id, its record (empty where only ids were wanted), the CRC-32 of that, and its stat fields.
 Taken = tuple[bytes, bytes, int, bytes]
+# Names in a directory that are to be read, and names that are only to be looked for.
+Wanted = tuple[Sequence[bytes], Sequence[bytes]]
 
 
 def _memory(size: int) -> tuple[Any, memoryview]:
@@ -76,7 +81,7 @@ class Ahead:
     """Files in many directories that are being read, in the background, before anybody asks for them."""
 
     def __init__(
-        self, library: Library, root: int, wanted: Mapping[bytes, Sequence[bytes]], since: int, *, hash_only: bool
+        self, library: Library, root: int, wanted: Mapping[bytes, Wanted], since: int, *, hash_only: bool
     ) -> None:
         """Begins to read names in directories below a root; `wanted` names them in the order in which they will be asked for."""
         import ctypes
@@ -84,7 +89,7 @@ class Ahead:
         self._calls = library.calls
         self._job: int | None = None
         self._number = {path: at for at, path in enumerate(wanted)}
-        self._names = [*wanted.values()]
+        self._names = [[*read, *[_LOOK + name for name in look]] for read, look in wanted.values()]
         first, count = [0], 0
         for names in self._names:
             count += len(names)
@@ -111,19 +116,21 @@ class Ahead:
         self._calls.mulligan_ahead_wait(self._job, number)
         return self._directories[number * _STAT : (number + 1) * _STAT].tobytes()
 
-    def take(self, path: bytes) -> dict[bytes, Taken]:
-        """Waits for the files of one directory and returns those that were read, once."""
+    def take(self, path: bytes) -> tuple[dict[bytes, Taken], set[bytes]]:
+        """Waits for the files of one directory; returns those that were read, and the names that are not there, once."""
         number = self._number.pop(path, -1)
         if number < 0 or not self._job:
-            return {}
+            return {}, set()
         self._calls.mulligan_ahead_wait(self._job, number)
         start, end, made = self._first[number], self._first[number + 1], self._made
         rows = _ROW.iter_unpack(self._seen[start * _ROW.size : end * _ROW.size])
-        return {
-            name: (oid, made[at : at + length].tobytes(), crc, stat)
-            for name, (state, crc, at, length, oid, stat) in zip(self._names[number], rows, strict=True)
-            if state == _DONE
-        }
+        found, absent = dict[bytes, Taken](), set[bytes]()
+        for name, (state, crc, at, length, oid, stat) in zip(self._names[number], rows, strict=True):
+            if state == _DONE:
+                found[name] = (oid, made[at : at + length].tobytes(), crc, stat)
+            elif state == _ABSENT:
+                absent.add(name[1:])
+        return found, absent
 
     def close(self) -> None:
         """Ends it; again is harmless."""

@@ -8,6 +8,8 @@ disk may say yes to what it has dropped, so whoever waits for the thread is told
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mulligan.errors import DurabilityLost
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.directory import Directory
@@ -15,6 +17,15 @@ from mulligan.safefs.durable import sync_filesystem
 
 if TYPE_CHECKING:
     from threading import Thread
+
+
+def sync_beside(directory: Directory, what: str, meanwhile: Callable[[], object]) -> None:
+    """Makes everything written so far on a directory's file system durable, and does something else while the disk is at it."""
+    with Flusher(directory, what) as flusher:
+        begun = flusher.nudge()
+        meanwhile()
+    if not begun:
+        sync_filesystem(directory, what)
 
 
 class Flusher:
@@ -36,24 +47,25 @@ class Flusher:
         if self._lost is not None:
             raise self._lost
 
-    def nudge(self) -> None:
-        """Begins to write out what is there by now, unless that is under way, or there is no room for a thread."""
+    def nudge(self) -> bool:
+        """Begins to write out what is there by now; returns False where that was under way already, or no thread is to be had."""
         if self._lost is not None or (self._thread is not None and self._thread.is_alive()):
-            return
+            return False
         from threading import Thread
 
         try:
             # A descriptor of its own: what interrupts the wait for the thread may close the directory.
             own = self._directory.child(b".")
         except OSError:
-            return  # it would only have saved time
+            return False  # it would only have saved time
         thread = Thread(target=self._run, args=(own,), daemon=True)
         try:
             thread.start()
         except RuntimeError:  # as many threads as there may be
             own.close()
-        else:
-            self._thread = thread
+            return False
+        self._thread = thread
+        return True
 
     def _run(self, directory: Directory) -> None:
         with directory:

@@ -28,6 +28,7 @@
 #define CREATE_PLAIN (O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
 
 #define WORTH_A_THREAD 32
+#define PLACE_TASK 8
 
 enum { SWAP, PUT, REMOVE };
 /* How far a file came: nothing changed; old and new changed places; the old one is gone; read back and right. */
@@ -249,17 +250,17 @@ static int move(const struct placing *want, int parent, const char *name, int st
     return rename_with(stage, temporary, parent, name, want->kind == PUT ? NO_REPLACE : EXCHANGE);
 }
 
-/* Files that are put in place one after the other by the caller, and read back by whoever has time. */
+/* Files that are put in place by two threads, each from its first step to its last by one of them. */
 struct work {
-    uint32_t from, count;
+    uint32_t count;
     const int *directories, *stages;
     const char *const *names, *const *temporaries, *const *gone;
     const struct placing *wanted;
     const uint64_t *inodes;
     int trash;
     unsigned char *reached;
-    uint32_t moved, read; /* those before are where they belong, or not to be; those before are being read back, or were */
-    int ended;            /* no more are moved */
+    uint32_t next;
+    int ended; /* something is not as it should be: nothing more is begun */
 };
 
 /* Everything but the reading back. */
@@ -280,18 +281,28 @@ static int move_one(struct comparer *self, const struct work *job, uint32_t at) 
     return want->kind == REMOVE ? PLACED : THROWN;
 }
 
-/* Reads back one more file; returns 0 when there is none for now. */
-static int read_one_back(struct comparer *self, struct work *job) {
-    uint32_t at = __atomic_load_n(&job->read, __ATOMIC_RELAXED);
-    do {
-        if (at >= __atomic_load_n(&job->moved, __ATOMIC_ACQUIRE))
-            return 0;
-    } while (!__atomic_compare_exchange_n(&job->read, &at, at + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+/* Goes on with a file from where it stands; returns whether it is in place and right. */
+static int place_one(struct comparer *self, const struct work *job, uint32_t at) {
     const struct placing *want = &job->wanted[at];
-    if (job->reached[at] == THROWN &&
+    unsigned char *reached = &job->reached[at];
+    if (*reached == UNTOUCHED)
+        *reached = (unsigned char)move_one(self, job, at);
+    if (*reached == THROWN &&
         holds(self, job->directories[at], job->names[at], want->mode, job->inodes[at], want->after_oid))
-        job->reached[at] = PLACED;
-    return 1;
+        *reached = PLACED;
+    return *reached == PLACED;
+}
+
+/* Takes a few files at a time, most of them in a directory that the other thread is not in. */
+static void place_some(struct comparer *self, struct work *job) {
+    uint32_t at, end;
+    while (!__atomic_load_n(&job->ended, __ATOMIC_RELAXED) &&
+           (at = __atomic_fetch_add(&job->next, PLACE_TASK, __ATOMIC_RELAXED)) < job->count)
+        for (end = job->count - at < PLACE_TASK ? job->count : at + PLACE_TASK; at < end; at++)
+            if (!place_one(self, job, at)) {
+                __atomic_store_n(&job->ended, 1, __ATOMIC_RELAXED);
+                return;
+            }
 }
 
 static struct comparer *new_comparer(void) {
@@ -301,47 +312,30 @@ static struct comparer *new_comparer(void) {
     return self;
 }
 
-static void *read_back(void *given) {
-    struct work *job = given;
+static void *place_beside(void *given) {
     struct comparer *self = new_comparer();
-    const struct timespec moment = {0, 20000};
-    while (self) {
-        int ended = __atomic_load_n(&job->ended, __ATOMIC_ACQUIRE);
-        if (read_one_back(self, job))
-            continue;
-        if (ended)
-            break;
-        nanosleep(&moment, NULL);
-    }
+    if (self)
+        place_some(self, given);
     free(self);
     return NULL;
 }
 
 /*
- * Puts files in place, from one of them on, and stops moving at the first that cannot be moved; returns the first that is not
- * in place and right. `reached`, which is zero at first and handed over again when the work goes on, says of each how far it
- * came: what was moved is not moved again. What is displaced goes to `trash` under the names `gone`, or is removed where that
- * is -1.
+ * Puts files in place, from one of them on, and begins with no other when one cannot be; returns the first that is not in place
+ * and right: some behind it may be. `reached`, which is zero at first and handed over again when the work goes on, says of each
+ * how far it came: what was moved is not moved again. What is displaced goes to `trash` under the names `gone`, or is removed
+ * where that is -1.
  */
 uint32_t mulligan_place(uint32_t from, uint32_t count, const int *directories, const char *const *names,
                         const int *stages, const char *const *temporaries, const struct placing *wanted,
                         const uint64_t *inodes, int trash, const char *const *gone, unsigned char *reached) {
-    struct work job = {from, count, directories, stages, names, temporaries, gone, wanted, inodes, trash, reached, from, from, 0};
+    struct work job = {count, directories, stages, names, temporaries, gone, wanted, inodes, trash, reached, from, 0};
     struct comparer *self = new_comparer();
     pthread_t thread;
     if (!self)
         return from;
-    int helped = count - from >= WORTH_A_THREAD && start_threads(&thread, 1, read_back, &job);
-    for (uint32_t at = from; at < count; at++) {
-        if (reached[at] == UNTOUCHED)
-            reached[at] = (unsigned char)move_one(self, &job, at);
-        if (reached[at] < THROWN)
-            break;
-        __atomic_store_n(&job.moved, at + 1, __ATOMIC_RELEASE);
-    }
-    __atomic_store_n(&job.ended, 1, __ATOMIC_RELEASE);
-    while (read_one_back(self, &job))
-        ;
+    int helped = count - from >= WORTH_A_THREAD && start_threads(&thread, 1, place_beside, &job);
+    place_some(self, &job);
     if (helped)
         pthread_join(thread, NULL);
     free(self);

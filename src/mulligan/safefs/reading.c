@@ -6,6 +6,7 @@
  * changed meanwhile or in the present tick of the clock, an error, bytes that might be a secret) is left to Python, which
  * decides, reports and waits. Nothing is written anywhere but to memory.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -25,7 +26,7 @@
 #define HASH_ONLY 1
 #define PLAIN_SHA1 2
 
-enum { NOT_YET, DONE, LEFT };
+enum { NOT_YET, DONE, LEFT, ABSENT };
 
 /* What Python unpacks as one row. */
 struct row {
@@ -246,6 +247,10 @@ static void read_directory(struct ahead *job, struct reader *reader, int fd, uin
                 put_stat(job->own + (size_t)at * STAT_SIZE, &st);
     for (uint32_t each = job->first[at]; each < job->first[at + 1]; each++, name += strlen(name) + 1) {
         struct row *row = &job->rows[each];
+        if (*name == '/') { /* not to be read: is anything there? */
+            row->state = known && fstatat(fd, name + 1, &st, AT_SYMLINK_NOFOLLOW) && errno == ENOENT ? ABSENT : LEFT;
+            continue;
+        }
         /* What has a second name is written to by that one too: Python thinks of it. */
         row->state = known && !fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) && st.st_nlink == 1 &&
                              put_stat(row->stat, &st) && read_one(reader, fd, name, row, &job->room, &job->rules)

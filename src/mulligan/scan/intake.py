@@ -20,7 +20,7 @@ from mulligan.scan.record import STAT, Stat, has_room_for
 from mulligan.scan.scope import Scope
 
 if TYPE_CHECKING:
-    from mulligan.safefs.bulk import Ahead, Reader, Taken
+    from mulligan.safefs.bulk import Ahead, Reader, Taken, Wanted
 
 Progress = Callable[[int], None]
 Files = Sequence[tuple[bytes, os.stat_result]]
@@ -73,7 +73,7 @@ class Intake:
         """Returns those of some files that could be read in one go; the others are to be captured each."""
         done: dict[bytes, Taken] = {}
         if self._ahead is not None:
-            ready = self._unused.pop(above, None) or self._ahead.take(above)
+            ready = self._unused.pop(above, None) or self._ahead.take(above)[0]
             # What was read ahead counts as far as the files still have the stat fields that they had.
             done = {name: ready[name] for name, stat in _packed(files) if name in ready and ready[name][3] == stat}
             files = [(name, st) for name, st in files if name not in done]
@@ -87,12 +87,16 @@ class Intake:
         return done
 
     def ready(self, directory: bytes, names: Collection[bytes]) -> tuple[bytes, dict[bytes, Taken]] | None:
-        """Returns a directory's own stat fields and its files of these names, if all of them were read ahead; see `keep`."""
+        """
+        Returns a directory's own stat fields and its files of these names, if all of them were read ahead; see `keep`.
+
+        Not those that are not captured, and were found not to be there: they came and went.
+        """
         own = self._ahead.own(directory) if self._ahead is not None else b""
         if self._ahead is None or not any(own):
             return None
-        found = self._ahead.take(directory)
-        if found.keys() == names:
+        found, absent = self._ahead.take(directory)
+        if found.keys() | absent == names:
             return own, found
         self._unused[directory] = found
         return None
@@ -102,7 +106,7 @@ class Intake:
         self.sink.add_records(taken)
         self._count(len(taken))
 
-    def read_ahead(self, root: Directory, most: int, files: Callable[[], Mapping[bytes, Sequence[bytes]]]) -> None:
+    def read_ahead(self, root: Directory, most: int, files: Callable[[], Mapping[bytes, Wanted]]) -> None:
         """Begins to read at most so many files, by directory in the order of the walk; asks for them where it can be done."""
         library = load(self._compiled) if most >= _HELP_FILES else None
         wanted = files() if library is not None else {}

@@ -84,6 +84,11 @@ class Observer:
         """The watcher, None where nobody asked for one."""
         return self._warm.watcher if self._warm is not None else None
 
+    def catch_up(self) -> None:
+        """Takes note of what happened in a watched workspace so far, so that the next look has less to read."""
+        if self._warm is not None:
+            self._warm.watcher.drain()
+
     def unwatch(self) -> None:
         """Ends the watching."""
         if self._warm is not None:

@@ -51,7 +51,7 @@ class Doing(NamedTuple):
     """How a walk remembers: a file's stat fields, a directory's own, and files with more than one name."""
 
     remember: Callable[[bytes, bytes, Stat], bytes]
-    remember_own: Callable[[os.stat_result], Own]
+    remember_own: Callable[[Own], Own]
     note_names: Callable[[bytes, Iterable[tuple[bytes, os.stat_result]]], None]
 
 
@@ -139,17 +139,21 @@ class Patching:
 
     def _take(self, path: bytes, packed: Packed, place: Place) -> _Seen | None:
         """Takes what was read ahead of a directory; None where that is not all that is asked for."""
-        if place.whole or place.moved:
+        if place.whole:
             return None
-        ready = self._intake.ready(path, place.names.difference(packed.missed))
+        asked = place.names.difference(packed.missed)
+        if place.moved and len(asked) < len(place.names):
+            return None  # what was left out may have gone, or be another kind of thing
+        ready = self._intake.ready(path, asked)
         if ready is None:
             return None
         ino, mode, _, mtime, ctime = STAT.unpack(ready[0])
         disk = (ino, mtime, ctime)
-        if not _fits(packed, mode) or packed.own not in (disk, NO_DIRECTORY):
+        if not _fits(packed, mode) or not (place.moved or packed.own in (disk, NO_DIRECTORY)):
             return None
+        own = self._doing.remember_own(disk) if place.moved else packed.own
         found = [(name, Stat(*STAT.unpack(taken[3])), taken[0]) for name, taken in ready[1].items()]
-        seen = self._patched(path, packed, found, disk, packed.own)
+        seen = self._patched(path, packed, found, disk, own)
         if seen is not None:
             self._intake.keep(ready[1].values())
         return seen
@@ -166,13 +170,13 @@ class Patching:
                 if place.moved:
                     if len(asked) < len(place.names):
                         return None  # what was left out may have gone, or be another kind of thing
-                    asked, own = self._lasting(directory, packed, asked), self._doing.remember_own(st)
+                    asked, own = self._lasting(directory, packed, asked), self._doing.remember_own(disk)
                 elif own not in (disk, NO_DIRECTORY):
                     return None
             else:
                 if disk != own and not same_names(directory, packed, names_in(directory)):
                     return None
-                own, asked = own if disk == own else self._doing.remember_own(st), packed.names
+                own, asked = own if disk == own else self._doing.remember_own(disk), packed.names
             found = self._read(directory, path, packed, asked, place.written)
         except (OSError, Unreadable):
             return None  # something vanished, or cannot be read: the walk says which

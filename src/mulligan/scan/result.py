@@ -261,12 +261,14 @@ class Scan:
 
     def memory_of(self, path: bytes) -> tuple[Stat | None, Stat | None]:
         """Returns the stat fields that a captured file had, and again where they prove it unchanged: it was not too young for that."""
+        young = self.observed.get(path)
+        if young is not None:
+            return young, None
         found = self.entry(path)
         if found is None:
             return None, None
         stat = found[0]
-        young = stat.is_unproven or path in self.observed or path in self.observed_before
-        return stat, None if young else stat
+        return stat, None if stat.is_unproven or path in self.observed_before else stat
 
     def not_captured(self) -> list[NotCaptured]:
         """Returns what is not in the trees, sorted by path."""

@@ -291,7 +291,7 @@ class Scanner:
         if old.has_ignores if known and old else IGNORE_FILE in (names or ()):
             frame.rules = frame.rules.enter(frame.path, self._ignore_file(frame))
             frame.key = self._scope.key(frame.rules, only_tracked=frame.only)
-        remembered = self._remember_own(st)
+        remembered = self._remember_own(own)
         if (
             old
             and (known or same_names(frame.directory, old, names or []))
@@ -463,9 +463,8 @@ class Scanner:
     def _capture(self, frame: Frame, name: bytes, st: os.stat_result) -> tuple[bytes, Stat]:
         return self._intake.capture(frame.directory, frame.path, name, st)
 
-    def _remember_own(self, st: os.stat_result) -> tuple[int, int, int]:
-        proves = can_be_remembered(st.st_mtime_ns, st.st_ctime_ns, self._started)
-        return (st.st_ino, st.st_mtime_ns, st.st_ctime_ns) if proves else NO_DIRECTORY
+    def _remember_own(self, own: tuple[int, int, int]) -> tuple[int, int, int]:
+        return own if can_be_remembered(own[1], own[2], self._started) else NO_DIRECTORY
 
     def _remember(self, path: bytes, name: bytes, seen: Stat) -> bytes:
         if not can_be_remembered(seen.mtime_ns, seen.ctime_ns, self._started):

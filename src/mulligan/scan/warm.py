@@ -121,15 +121,18 @@ class WarmScanner(Scanner):
         patch = self._scan.patches.get(path)
         return head_in(patch.packed) if patch is not None else self._cache.head_of(path)
 
-    def _written_to(self) -> dict[bytes, list[bytes]]:
-        """Returns the captured files that were written to, by directory, in the order of the walk."""
+    def _written_to(self) -> dict[bytes, tuple[list[bytes], list[bytes]]]:
+        """Returns the captured files that were written to, by directory, in the order of the walk, and names that may have come."""
         # Of a directory that is looked at as a whole too: a restore, and an editor that renames, leaves most of its names.
         there = sorted((path for path in self._wanted if path in self._cache), key=depth_first)
-        found = [
-            (path, captured_in(self._cache.packed(path), self._wanted[path] or self._image.mark_of(path).names))
-            for path in there
-        ]
-        return {path: names for path, names in found if names}
+        found = {}
+        for path in there:
+            names, mark = self._wanted[path], self._image.mark_of(path)
+            read = captured_in(self._cache.packed(path), names or mark.names)
+            others = names.difference(read) if names is not None and mark.moved else ()
+            if read or others:
+                found[path] = (read, [*others])
+        return found
 
     def _noticed(self) -> tuple[Touched | None, Image | None]:
         """Returns where something happened, marked, and the image; without one, everything is looked at."""

@@ -152,10 +152,11 @@ class Permissions:
 
     def of(self, path: bytes, mode: int) -> int:
         """Returns the bits of a path of this git mode."""
-        directory, _, name = path.rpartition(b"/")
-        odd = self._odd(directory).get(name)
-        if odd is not None:
-            return odd
+        if self._tree != NONE:
+            directory, _, name = path.rpartition(b"/")
+            odd = self._odd(directory).get(name)
+            if odd is not None:
+                return odd
         if mode == MODE_DIR:
             return self._defaults.directory
         return self._defaults.executable if mode == MODE_EXEC else self._defaults.file

@@ -20,7 +20,7 @@ from mulligan.model.paths import join, parent_of
 from mulligan.model.typed import NamedTuple
 from mulligan.safefs import inotify, seam
 from mulligan.safefs.directory import Directory
-from mulligan.safefs.inotify import Inotify, Mounts, notices, unwatchable
+from mulligan.safefs.inotify import Inotify, Mounts, files_told, notices, unwatchable
 
 COOKIE = b"HEAD"
 _COOKIE_WAIT = 1.0
@@ -194,8 +194,7 @@ class Watcher:
             return
         try:
             while data := self._queue.read(0):
-                for notice in notices(data):
-                    self._take(notice, self._touched)
+                self._take_all(data)
         except BaseException:
             self._lost = True  # whoever interrupted this took notices along
             raise
@@ -208,9 +207,7 @@ class Watcher:
             if not data:
                 return False
             waiting -= len(data)
-            for notice in notices(data):
-                seen |= notice.watch == self._cookie and bool(notice.what & inotify.OPEN)
-                self._take(notice, self._touched)
+            seen |= self._take_all(data)
         return True
 
     def _reopen(self) -> None:
@@ -220,6 +217,27 @@ class Watcher:
             self._open()
         except OSError as error:
             self._give_up(error)
+
+    def _take_all(self, data: bytes) -> bool:
+        """Takes what the bytes of a queue say; returns whether the cookie was opened."""
+        plainly = files_told(data, self._cookie)
+        if plainly is None:
+            seen = False
+            for notice in notices(data):
+                seen |= notice.watch == self._cookie and bool(notice.what & inotify.OPEN)
+                self._take(notice, self._touched)
+            return seen
+        told, moved, seen = plainly
+        for watch, names in told.items():
+            path = self._paths.get(watch)
+            if path is None:
+                continue  # a directory that is not watched any more: it will be read as a whole
+            self._touched.names.setdefault(path, set()).update(names)
+            if watch in moved:
+                self._touched.moved.add(path)
+            if not names.isdisjoint(self._ruling):
+                self._touched.deep.add(path)
+        return seen
 
     def _take(self, notice: inotify.Notice, touched: Touched) -> None:
         watch, what, name = notice

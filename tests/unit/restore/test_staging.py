@@ -18,6 +18,7 @@ from mulligan.restore import procedure, staging
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.seam import Calls
+from mulligan.scan.observer import Observer
 from scenes import OLD, Scene, left_lying, state_of
 from tree import put
 
@@ -295,6 +296,67 @@ def test_a_sync_in_between_that_fails_is_not_asked_for_again(ws, project):
     assert "exchange" not in calls.seen
     assert {path.read_text() for path in project.glob("f*")} == {"2"}
     assert left_lying(project) == []
+
+
+def test_a_last_sync_that_fails_beside_the_last_look_ends_it_with_nothing_changed(ws, project, monkeypatch):
+    monkeypatch.setattr(staging, "_BATCH", 600)  # none in between
+    many(ws, project)
+    with seam.using(Syncing(fails=True)) as calls, pytest.raises(mulligan.DurabilityLost):
+        ws.restore("one")
+    assert calls.seen.count("syncfs") == 1
+    assert "exchange" not in calls.seen
+    assert {path.read_text() for path in project.glob("f*")} == {"2"}
+    assert left_lying(project) == []
+
+
+def test_what_the_last_look_finds_while_the_disk_confirms_ends_it_with_nothing_changed(ws, project):
+    many(ws, project)
+
+    class Racing(Syncing):
+        def syncfs(self, fd: int) -> None:
+            super().syncfs(fd)
+            put(project, "f7", "3")
+
+    with seam.using(Racing()) as calls, pytest.raises(mulligan.PlanStale):
+        ws.restore("one")
+    assert "exchange" not in calls.seen
+    assert {path.read_text() for path in project.glob("f*")} == {"2", "3"}
+    assert left_lying(project) == []
+
+
+def test_files_that_the_disk_did_not_confirm_where_they_belong_are_not_acknowledged(ws, project):
+    many(ws, project)
+
+    class Late(Syncing):
+        def syncfs(self, fd: int) -> None:
+            if "exchange" in self.seen:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            super().syncfs(fd)
+
+    with seam.using(Late()), pytest.raises(mulligan.DurabilityLost):
+        ws.restore("one")
+    assert ws.pending() is not None
+    ws.save("next")
+    assert ws.pending() is None
+    assert {path.read_text() for path in project.glob("f*")} == {"1"}
+    assert left_lying(project) == []
+
+
+def test_what_others_write_while_the_disk_confirms_is_seen_by_the_next_look(ws, project, monkeypatch):
+    """The notices of a watched workspace are read meanwhile."""
+    with ws.watch():
+        many(ws, project)
+        real = Observer.catch_up
+
+        def meanwhile(self: Observer) -> None:
+            put(project, "f7", "3")
+            real(self)
+
+        monkeypatch.setattr(Observer, "catch_up", meanwhile)
+        assert len(ws.restore("one").modified) == 600
+        assert ws.diff().modified == ["f7"]
+        assert ws.save("next").files_changed
+        assert ws.cat("next", "f7") == b"3" and ws.cat("next", "f8") == b"1"
 
 
 class Noting(Counting):

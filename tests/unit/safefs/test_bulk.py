@@ -256,31 +256,34 @@ def test_a_file_of_the_present_tick_is_left_to_python(library, tmp_path):
 
 
 def test_what_was_read_ahead_is_what_stands_there(library, tmp_path):
-    wanted: dict[bytes, list[bytes]] = {}
+    wanted: dict[bytes, tuple[list[bytes], list[bytes]]] = {}
     for at in range(60):
         place = tmp_path / "a" / f"b{at % 7}" / f"c{at}"
         place.mkdir(parents=True)
         names = [f"f{each}" for each in range(at % 5 + 1)]
         for name in names:
             (place / name).write_text(f"{at} {name}\n" * (at + 8))
-        wanted[os.fsencode(place.relative_to(tmp_path))] = [*map(os.fsencode, names), b"missing"]
+        wanted[os.fsencode(place.relative_to(tmp_path))] = (
+            [*map(os.fsencode, names), b"missing"],
+            [b"another", b"f0", b"third"],
+        )
     (tmp_path / "a/link").symlink_to("b1")
-    wanted[b"a/link/c1"] = [b"f0"]
-    wanted[b"a/none"] = [b"f0"]
+    wanted[b"a/link/c1"] = wanted[b"a/none"] = ([b"f0"], [b"another"])
     with Directory.open(tmp_path) as root:
         ahead = bulk.Ahead(library, root.fd, dict(sorted(wanted.items())), stamping_clock() + 10**9, hash_only=False)
         for path in sorted(wanted, key=lambda path: random.Random(path).random()):
-            own, found = ahead.own(path), ahead.take(path)
+            own, (found, absent) = ahead.own(path), ahead.take(path)
             if path in {b"a/link/c1", b"a/none"}:
-                assert found == {} and not any(own)
+                assert found == {} and not absent and not any(own)
                 continue
+            assert absent == {b"another", b"third"}
             now = os.stat(tmp_path / os.fsdecode(path))
             assert Stat(*STAT.unpack(own)) == fields(now)
-            assert set(found) == set(wanted[path]) - {b"missing"}
+            assert set(found) == set(wanted[path][0]) - {b"missing"}
             for name, taken in found.items():
                 data = (tmp_path / os.fsdecode(path) / os.fsdecode(name)).read_bytes()
                 assert taken[0] == object_id(BLOB, data) and inflated(taken[1]) == data
-            assert ahead.take(path) == {}
+            assert ahead.take(path) == ({}, set())
         ahead.close()
         ahead.close()
 
@@ -290,7 +293,7 @@ def test_it_may_be_ended_before_anything_was_taken(library, tmp_path):
         (tmp_path / f"f{at}").write_bytes(b"line\n" * 1000)
     with Directory.open(tmp_path) as root:
         bulk.Ahead(
-            library, root.fd, {b"": [b"f%d" % at for at in range(200)]}, stamping_clock(), hash_only=True
+            library, root.fd, {b"": ([b"f%d" % at for at in range(200)], [])}, stamping_clock(), hash_only=True
         ).close()
 
 
