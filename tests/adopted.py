@@ -202,11 +202,13 @@ def dirty(rng: random.Random, at: Path) -> None:
             (path.parent / "empty").mkdir(exist_ok=True)
 
 
-def save(at: Path, store: Path, *, take: bool, now: Callable[[], int] = later, **policy: Any) -> Saved:
+def save(
+    at: Path, store: Path, *, take: bool, now: Callable[[], int] = later, compiled: str = "", **policy: Any
+) -> Saved:
     """Makes the first checkpoint of a workspace."""
     home = at.parent / "home"
     settings = settings_for(at, CapturePolicy(take_from_git=take, **policy), git_home=str(home / "git"))
-    with mulligan.Workspace(settings._replace(store=str(store)), now_ns=now) as ws:
+    with mulligan.Workspace(settings._replace(store=str(store), compiled=compiled), now_ns=now) as ws:
         looks = looks_of(ws)
         checkpoint = ws.save("first")
         assert not ws.check().problems
@@ -225,9 +227,10 @@ def looks_of(ws: Any) -> list[Any]:
     return looks
 
 
-def both_ways(at: Path, place: Path, **policy: Any) -> Sides:
-    """Makes the first checkpoint of a workspace with git's help and without."""
-    return Sides(save(at, place / "taken", take=True, **policy), save(at, place / "read", take=False, **policy))
+def both_ways(at: Path, place: Path, compiled: str = "", **policy: Any) -> Sides:
+    """Makes the first checkpoint of a workspace with git's help, and the compiled part's if there is one, and without either."""
+    taken = save(at, place / "taken", take=True, compiled=compiled, **policy)
+    return Sides(taken, save(at, place / "read", take=False, **policy))
 
 
 def said(saved: Saved) -> dict[str, object]:

@@ -37,7 +37,7 @@ Complain = Callable[[str, str], None]
 
 # -- where things are ---------------------------------------------------------------------------
 #: Whether a first checkpoint takes over what git knows where the user does not say (decision 0010).
-TAKE_FROM_GIT = False
+TAKE_FROM_GIT = True
 
 
 def places(environ: Environ | None = None) -> Places:
