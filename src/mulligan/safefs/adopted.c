@@ -389,7 +389,7 @@ void mulligan_adopt_trees(void *given) {
 
 /* -- telling -- */
 
-/* Where things are: records, their bytes, paths, their bytes, states, heads, their bytes, trees. */
+/* Where things are: records, their bytes, paths, their bytes, states, heads, their bytes, trees, names, their bytes. */
 void mulligan_adopt_told(void *given, uint64_t *told) {
     const struct adoption *self = given;
     told[0] = (uint64_t)(uintptr_t)self->records, told[1] = self->records_size;
@@ -397,6 +397,7 @@ void mulligan_adopt_told(void *given, uint64_t *told) {
     told[4] = (uint64_t)(uintptr_t)self->states;
     told[5] = (uint64_t)(uintptr_t)self->heads, told[6] = self->heads_size;
     told[7] = (uint64_t)(uintptr_t)self->trees;
+    told[8] = (uint64_t)(uintptr_t)self->names, told[9] = self->names_size;
 }
 
 /* Of each directory: record, its size, first file, files, flags, tree, its size. */

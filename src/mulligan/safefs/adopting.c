@@ -62,7 +62,8 @@ struct adoption {
     uint32_t *below;         /* of each directory those in it, by their names */
     unsigned char *states, *records, *trees;
     uint64_t records_size, trees_size;
-    char *names, *paths;
+    char *names; /* of all files, whole, in the index's order, each with a NUL behind it */
+    char *paths;
     uint64_t names_size, paths_size;
     struct terms terms;
     uint64_t ending[MOST_ENDINGS];
@@ -145,10 +146,8 @@ static int read_entries(struct adoption *self, uint32_t version) {
         if (flags >> 12 || !is_usual_mode(big(entry->head + 24)))
             return 0;
         if (version == 4) {
-            uint64_t start = self->names_size;
             if (!(at = unfold(self, at + INDEX_HEAD, end, before, &size)))
                 return 0;
-            entry->name = self->names + start;
         } else {
             const unsigned char *name = entry->head + INDEX_HEAD;
             const unsigned char *stop = memchr(name, 0, (size_t)(end - at - INDEX_HEAD));
@@ -157,9 +156,11 @@ static int read_entries(struct adoption *self, uint32_t version) {
             size = (uint32_t)(stop - name);
             if ((size < 0xfff ? size : 0xfff) != (flags & 0xfff))
                 return 0;
-            entry->name = (const char *)name;
+            memcpy(self->names + self->names_size, name, size + 1);
+            self->names_size += size + 1;
             at += (INDEX_HEAD + size + 8) & ~UINT64_C(7);
         }
+        entry->name = self->names + self->names_size - size - 1;
         if (at > end || !is_name(entry->name, size) || !follows(entry->name, size, before, before_size))
             return 0;
         entry->name_size = before_size = size;
@@ -343,8 +344,9 @@ void *mulligan_adopt(const unsigned char *data, uint64_t size, uint32_t *told) {
     self->data = data, self->size = size, self->count = count, self->quick = has_sha_ni();
     pthread_mutex_init(&self->lock, NULL);
     self->entries = calloc(count, sizeof *self->entries);
-    if (!self->entries || (version == 4 && !(self->names = malloc(NAMES_MOST))) || !read_entries(self, version) ||
-        !find_folders(self) || !order_folders(self)) {
+    /* Names that are not cut short are no longer than the index; of the others' room only what is used is touched. */
+    self->names = malloc(version == 4 ? NAMES_MOST : (size_t)size);
+    if (!self->entries || !self->names || !read_entries(self, version) || !find_folders(self) || !order_folders(self)) {
         mulligan_adopt_free(self);
         return NULL;
     }

@@ -58,7 +58,10 @@ class _Terms(ctypes.Structure):
     _fields_ = (
         ("upper", ctypes.c_uint64),
         *((name, ctypes.c_int64) for name in ("latest", "since", "boot", "largest")),
-        *((name, ctypes.c_uint32) for name in ("file", "executable", "usual_file", "usual_executable", "usual_directory")),
+        *(
+            (name, ctypes.c_uint32)
+            for name in ("file", "executable", "usual_file", "usual_executable", "usual_directory")
+        ),
         *((name, ctypes.c_char_p) for name in ("plain", "places", "built_in")),
     )
 
@@ -81,12 +84,14 @@ def _declare(calls: Any) -> None:
         ("copy_free", None, (pointer,)),
         ("copy_add", length, (pointer, flag, flag, length)),
         ("copy_plan", number, (pointer, length, number, number)),
-        ("copy_run", None, (pointer, pointer, flag)),
+        ("copy_begin", None, (pointer, pointer, flag)),
+        ("copy_end", None, (pointer, flag)),
         ("copy_made", None, (pointer, number, pointer)),
         ("copy_has", flag, (pointer, text)),
         ("copy_took", None, (pointer, text)),
         ("copy_deltas", number, (pointer, pointer)),
-        ("copy_settle", None, (pointer, pointer)),
+        ("copy_settle", number, (pointer, pointer)),
+        ("copy_trees", number, (pointer, pointer, pointer)),
     ):
         call = getattr(calls, "mulligan_" + name)
         call.restype, call.argtypes = result, given
@@ -102,7 +107,7 @@ class Adoption:
     def __init__(self, calls: Any, begun: int, data: bytes, told: tuple[int, int]) -> None:
         self._calls, self._begun, self._data = calls, begun, data
         self.files, self.directories = told
-        self._told = (ctypes.c_uint64 * 8)()
+        self._told = (ctypes.c_uint64 * 10)()
 
     def __del__(self) -> None:
         self._calls.mulligan_adopt_free(self._begun)
@@ -150,6 +155,11 @@ class Adoption:
         self._calls.mulligan_adopt_folders(self._begun, rows)
         make = tuple.__new__
         return [make(Folder, row) for row in _FOLDER.iter_unpack(rows)]
+
+    def names(self) -> bytes:
+        """Returns the path of every file, sorted, with a NUL between them."""
+        told = self._where()
+        return ctypes.string_at(told[8], told[9] - 1)
 
     def records(self) -> bytes:
         """Returns the records, one behind the other."""
@@ -217,11 +227,15 @@ class Copying:
         self._count = int(self._calls.mulligan_copy_plan(self._begun, limit, most, parts))
         return self._count
 
-    def run(self, files: Sequence[int], threads: int) -> None:
-        """Fills the new packs."""
+    def begin(self, files: Sequence[int], threads: int) -> None:
+        """Begins to fill the new packs, in the background where there are threads; files and sources stay open until the end."""
         if len(files) != self._count:
             raise ValueError("other files than new packs")
-        self._calls.mulligan_copy_run(self._begun, (ctypes.c_int * self._count)(*files), threads)
+        self._calls.mulligan_copy_begin(self._begun, (ctypes.c_int * self._count)(*files), threads)
+
+    def end(self, *, leave: bool = False) -> None:
+        """Helps, and waits until all is copied; or leaves the rest."""
+        self._calls.mulligan_copy_end(self._begun, int(leave))
 
     def made(self, at: int) -> tuple[int, int, bytes, bytes]:
         """Returns of a new pack the system's error number, its size, its checksum and its index."""
@@ -241,9 +255,15 @@ class Copying:
         """Says that an object was copied by somebody else."""
         self._calls.mulligan_copy_took(self._begun, oid)
 
-    def settle(self) -> None:
-        """Takes the proof from every file whose object was not copied."""
-        self._calls.mulligan_copy_settle(self._begun, self._adoption)
+    def settle(self) -> int:
+        """Takes the proof from every file whose object was not copied; returns how many had one."""
+        refused: int = self._calls.mulligan_copy_settle(self._begun, self._adoption)
+        return refused
+
+    def trees_left(self, directories: int) -> list[int]:
+        """Returns those of so many directories whose trees were not copied."""
+        found = (ctypes.c_uint32 * directories)()
+        return found[: self._calls.mulligan_copy_trees(self._begun, self._adoption, found)]
 
 
 def taken_apart(calls: Any, data: bytes) -> Adoption | None:

@@ -60,7 +60,9 @@ struct copying {
     uint32_t rows_count, rows_room;
     struct new_pack *made;
     uint32_t made_count, next;
-    int quick, stop;
+    int threads;
+    pthread_t thread[MOST_THREADS];
+    int quick, quick_crc;
 };
 
 /* -- SHA-1, piece by piece -- */
@@ -115,6 +117,57 @@ static void hash_end(struct hashing *self, unsigned char *digest) {
         store_be32(digest + at * 4, self->state[at]);
 }
 
+/* -- CRC-32, with the processor's carry-less multiplication where it has that -- */
+
+#if HAS_SHA_NI
+/* Moves what was read so far to where it stands in what follows: the remainders of powers of x, for both halves. */
+#define FOLDED(x, by) _mm_xor_si128(_mm_clmulepi64_si128(x, by, 0x00), _mm_clmulepi64_si128(x, by, 0x11))
+#define LOADED(at) _mm_loadu_si128((const __m128i *)(const void *)(at))
+
+__attribute__((target("pclmul,sse4.1"))) static uint32_t crc32_quick(const unsigned char *data, size_t size) {
+    const __m128i far = _mm_set_epi64x(0x1c6e41596, 0x154442bd4), near = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);
+    __m128i a = _mm_xor_si128(LOADED(data), _mm_cvtsi32_si128(-1)), b = LOADED(data + 16), c = LOADED(data + 32);
+    __m128i d = LOADED(data + 48);
+    for (data += 64, size -= 64; size >= 64; data += 64, size -= 64) {
+        a = _mm_xor_si128(FOLDED(a, far), LOADED(data)), b = _mm_xor_si128(FOLDED(b, far), LOADED(data + 16));
+        c = _mm_xor_si128(FOLDED(c, far), LOADED(data + 32)), d = _mm_xor_si128(FOLDED(d, far), LOADED(data + 48));
+    }
+    a = _mm_xor_si128(FOLDED(a, near), b), a = _mm_xor_si128(FOLDED(a, near), c), a = _mm_xor_si128(FOLDED(a, near), d);
+    for (; size >= 16; data += 16, size -= 16)
+        a = _mm_xor_si128(FOLDED(a, near), LOADED(data));
+    unsigned char folded[16];
+    uint32_t crc = 0;
+    _mm_storeu_si128((__m128i *)(void *)folded, a);
+    for (int at = 0; at < 16; at++)
+        crc = crc >> 8 ^ crc_table[0][(crc ^ folded[at]) & 255];
+    while (size--)
+        crc = crc >> 8 ^ crc_table[0][(crc ^ *data++) & 255];
+    return ~crc;
+}
+#endif
+
+static uint32_t crc32_by(int quick, const unsigned char *data, size_t size) {
+#if HAS_SHA_NI
+    if (quick && size >= 64)
+        return crc32_quick(data, size);
+#endif
+    (void)quick;
+    return crc32_of(data, size);
+}
+
+static int has_quick_crc(void) {
+#if HAS_SHA_NI
+    return __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+#else
+    return 0;
+#endif
+}
+
+/* One way or the other, for the test that asks both. */
+uint32_t mulligan_crc32(const unsigned char *data, uint64_t size, int quick) {
+    return crc32_by(quick && has_quick_crc(), data, (size_t)size);
+}
+
 /* -- what is wanted -- */
 
 static uint32_t place_of(const struct copying *self, const unsigned char *oid) {
@@ -151,8 +204,11 @@ static uint32_t want(struct copying *self, const unsigned char *oid, unsigned ch
     return *slot;
 }
 
+void mulligan_copy_end(void *given, int leave);
+
 void mulligan_copy_free(void *given) {
     struct copying *self = given;
+    mulligan_copy_end(self, 1);
     for (uint32_t at = 0; at < self->packs; at++) {
         free(self->sources[at].index), free(self->sources[at].offsets), free(self->sources[at].order);
         free(self->sources[at].row);
@@ -172,7 +228,7 @@ void *mulligan_copy(void *given, uint64_t seed) {
     uint64_t most = (uint64_t)from->count + from->folders, slots = 16;
     while (slots < 2 * most)
         slots *= 2;
-    self->seed = seed, self->mask = (uint32_t)slots - 1, self->quick = has_sha_ni();
+    self->seed = seed, self->mask = (uint32_t)slots - 1, self->quick = has_sha_ni(), self->quick_crc = has_quick_crc();
     self->wants = malloc(most * sizeof *self->wants), self->table = calloc(slots, sizeof *self->table);
     if (!self->wants || !self->table) {
         mulligan_copy_free(self);
@@ -348,7 +404,7 @@ static int is_right(struct copying *self, struct copied *row, const unsigned cha
     for (; rest; rest >>= 7)
         header[length++] = (unsigned char)((rest & 127) | (rest >> 7 ? 128 : 0));
     if (row->length > length && !memcmp(record, header, length))
-        return crc32_of(record, row->length) == row->crc;
+        return crc32_by(self->quick_crc, record, row->length) == row->crc;
     if ((record[0] >> 4 & 7) == PACK_DELTA)
         wanted->state = REFUSED_DELTA, find_base(self, row, record);
     return 0;
@@ -554,16 +610,23 @@ static void *copy_work(void *given) {
     return NULL;
 }
 
-/* Fills the new packs, each into a file of its own. */
-void mulligan_copy_run(void *given, const int *files, int threads) {
+/* Begins to fill the new packs, each into a file of its own, in the background where there are threads. */
+void mulligan_copy_begin(void *given, const int *files, int threads) {
     struct copying *self = given;
-    pthread_t thread[MOST_THREADS];
     for (uint32_t at = 0; at < self->made_count; at++)
         self->made[at].fd = files[at];
-    int begun = start_threads(thread, threads, copy_work, self);
-    copy_work(self);
-    while (begun)
-        pthread_join(thread[--begun], NULL);
+    self->threads = start_threads(self->thread, threads, copy_work, self);
+}
+
+/* Helps with what is left, and returns when all is done; or leaves the rest. */
+void mulligan_copy_end(void *given, int leave) {
+    struct copying *self = given;
+    if (leave)
+        __atomic_store_n(&self->next, UINT32_MAX / 2, __ATOMIC_RELAXED);
+    else
+        copy_work(self);
+    while (self->threads)
+        pthread_join(self->thread[--self->threads], NULL);
 }
 
 /* Tells of a new pack: an error of the system, its size, its checksum, its index, the size of that. */
@@ -607,13 +670,27 @@ uint32_t mulligan_copy_deltas(void *given, unsigned char *to) {
     return found;
 }
 
-/* Takes the proof from every file whose object was not copied. */
-void mulligan_copy_settle(void *given, void *adoption) {
+/* Takes the proof from every file whose object was not copied; returns how many had one. */
+uint32_t mulligan_copy_settle(void *given, void *adoption) {
     const struct copying *self = given;
     struct adoption *to = adoption;
+    uint32_t refused = 0;
     for (uint32_t at = 0; at < to->count; at++) {
         uint32_t slot = to->entries[at].want;
-        if (!slot || self->wants[slot - 1].state != TAKEN)
+        if (!slot || self->wants[slot - 1].state != TAKEN) {
+            refused += to->states[at] != UNPROVEN;
             to->states[at] = UNPROVEN;
+        }
     }
+    return refused;
+}
+
+/* Tells which directories have trees that were not copied; returns how many. */
+uint32_t mulligan_copy_trees(void *given, void *adoption, uint32_t *to) {
+    const struct adoption *of = adoption;
+    uint32_t found = 0;
+    for (uint32_t at = 0; at < of->folders; at++)
+        if (!mulligan_copy_has(given, of->records + of->all[at].record + 40))
+            to[found++] = at;
+    return found;
 }

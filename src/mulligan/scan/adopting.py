@@ -35,7 +35,7 @@ from mulligan.scan.ignore import Rules
 from mulligan.scan.reading import HashOnly, Sink, Unreadable, capture, fields, ignores_in
 from mulligan.scan.record import Record, can_be_remembered, modes_in, unproven, without_proof
 from mulligan.scan.result import Defaults
-from mulligan.scan.scope import IGNORE_FILE, TRACKED, Scope
+from mulligan.scan.scope import CAPTURE, IGNORE_FILE, TRACKED, Scope
 from mulligan.scan.secrets import is_plain_place
 from mulligan.scan.taking import Doubts, Taking
 from mulligan.scan.trees import Objects, Sealed, seal
@@ -71,6 +71,7 @@ class Adopted(NamedTuple):
     cache: Cache
     objects: Objects
     looked: Looked | None
+    listing: bytes = b""  # of all files, as a checkpoint holds it, where somebody had time to pack it
 
 
 def adopt(ground: Ground, sink: Sink) -> Adopted | None:
@@ -208,7 +209,7 @@ class _Making:
         else:
             unclear, dirs = list(range(len(folder.names))), record.dirs
         names = [folder.names[at] for at in unclear]
-        is_clear, leans = decided(self._scope, path, rules, names, dirs)
+        is_clear, leans, _ = decided(self._scope, path, rules, names, dirs)
         record.trusted, record.leans = record.trusted and is_clear, leans
 
     def _seal(self, path: bytes, record: Record) -> None:
@@ -237,16 +238,24 @@ def check_attributes(directory: Directory | None, tracked: bytes) -> None:
 
 def decided(
     scope: Scope, path: bytes, rules: Rules, names: Iterable[bytes], dirs: Iterable[bytes]
-) -> tuple[bool, bool]:
-    """Decides over names in a directory; returns whether all are in scope, and whether some only because git tracks them."""
-    is_clear, leans = True, False
+) -> tuple[bool, bool, list[bytes]]:
+    """
+    Decides over names in a directory.
+
+    Returns whether all are in scope, whether some only because git tracks them, and the files that are not simply captured.
+    """
+    is_clear, leans, odd, decide, above = True, False, list[bytes](), scope.decide, path + b"/" if path else b""
     for some, is_dir in ((names, False), (dirs, True)):
         for name in some:
-            decision = scope.decide(join(path, name), name, rules, is_dir=is_dir)
-            leans |= decision is TRACKED
+            decision = decide(above + name, name, rules, is_dir=is_dir)
+            if decision is not CAPTURE:
+                leans |= decision is TRACKED
+                is_clear = is_clear and not decision[0]
+                odd.append(name)
             # A database that has its journal beside it is for the walk, too.
-            is_clear = is_clear and not (decision[0] or name.endswith(_JOURNALS))
-    return is_clear, leans
+            if name.endswith(_JOURNALS):
+                is_clear = False
+    return is_clear, leans, odd
 
 
 def try_some(root: Directory, count: int, record_at: Callable[[int], tuple[bytes, Record]], files: int) -> None:

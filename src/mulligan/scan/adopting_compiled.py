@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from mulligan.model.checkpoint import pack_paths
 from mulligan.model.objects import MODE_EXEC, MODE_FILE, TREE
 from mulligan.model.paths import join, parent_of
 from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES
-from mulligan.model.typed import TYPE_CHECKING
+from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.adoption import (
     ATTRIBUTES,
     DECIDE,
@@ -48,14 +49,13 @@ from mulligan.scan.git import belief
 from mulligan.scan.git.records import ANY_SIZE, INDEX_LIMIT, Packs, pack_stems
 from mulligan.scan.glance import Looked
 from mulligan.scan.reading import Sink
-from mulligan.scan.record import Packed, Record, decode, head_in, latest_for, modes_in, with_modes
+from mulligan.scan.record import HEAD_SIZE, Packed, Record, decode, head_in, latest_for, modes_in, tree_in, with_modes
 from mulligan.scan.scope import RECORDS
 from mulligan.scan.secrets import PLACES, SOURCE, is_plain_name, secret_content, secret_name
 from mulligan.scan.trees import NONE, Objects, Sealed, modes_of
 
 if TYPE_CHECKING:
     from mulligan.scan.ignore import Rules
-    from mulligan.store.incoming import Incoming
 
 _TRUSTED, _LEANS = 1, 8
 _PACK_TREE = 2
@@ -77,39 +77,44 @@ def adopt_compiled(ground: Ground, sink: Sink, library: Library, least: int) -> 
         return None
     looking = _Looking(ground, adoption, *found)
     looking.run()
+    copying = adoption.copying()
+    if copying is None:
+        raise NotPlain
     with ExitStack() as files:
-        copying = adoption.copying()
-        if copying is None:
-            raise NotPlain
-        incoming = _copied(ground, sink, copying, files)
+        incoming = _begin(ground, sink, copying, files)
+        # Nearly always everything is copied: what follows from that is made meanwhile.
+        adopted = looking.adopted(library)
+        listing = pack_paths(adoption.names())
+        copying.end()
+        if incoming is not None and any(copying.made(at)[0] for at in range(len(incoming.fds))):
+            raise Declined  # it failed, and why shows when the files are read
         _take_deltas(ground, sink, copying)
-        copying.settle()
-        adopted = looking.adopted(library, copying)
+        if copying.settle():
+            adopted = looking.adopted(library)
+        adopted.objects.update(looking.trees(copying))
         if incoming is not None:
             sink.take_over(incoming.keep([copying.made(at)[1:] for at in range(len(incoming.fds))]), copying)
-    return adopted
+    return adopted._replace(listing=listing)
 
 
-def _copied(ground: Ground, sink: Sink, copying: Copying, files: ExitStack) -> Incoming | None:
-    """Copies what is wanted into new packs, which are thrown away with `files` unless they are kept; None where there is nothing."""
-    with ExitStack() as packs:
+def _begin(ground: Ground, sink: Sink, copying: Copying, files: ExitStack) -> Any:
+    """Begins to copy what is wanted into new packs, which are thrown away with `files` unless they are kept; None where there is nothing."""
+    try:
+        directory = files.enter_context(ground.repo.common.descend(b"objects/pack"))
+    except OSError:
+        raise Declined from None
+    left = INDEX_LIMIT
+    for stem in pack_stems(directory):
         try:
-            directory = packs.enter_context(ground.repo.common.descend(b"objects/pack"))
+            with directory.reading(stem + b".idx") as index:
+                left -= copying.add(index, files.enter_context(directory.reading(stem + b".pack")), left)
         except OSError:
-            raise Declined from None
-        left = INDEX_LIMIT
-        for stem in pack_stems(directory):
-            try:
-                with directory.reading(stem + b".idx") as index:
-                    left -= copying.add(index, packs.enter_context(directory.reading(stem + b".pack")), left)
-            except OSError:
-                continue  # gone: git may have packed anew meanwhile
-        incoming: Incoming | None = sink.incoming(lambda limit, most: copying.plan(limit, most, spare() + 1))
-        if incoming is not None:
-            files.enter_context(incoming)
-            copying.run(incoming.fds, spare())
-            if any(copying.made(at)[0] for at in range(len(incoming.fds))):
-                raise Declined  # it failed, and why shows when the files are read
+            continue  # gone: git may have packed anew meanwhile
+    incoming = sink.incoming(lambda limit, most: copying.plan(limit, most, spare() + 1))
+    if incoming is not None:
+        files.enter_context(incoming)
+        files.callback(copying.end, leave=True)  # before anything of it is closed
+        copying.begin(incoming.fds, spare())
     return incoming
 
 
@@ -164,6 +169,7 @@ class _Looking:
             raise NotPlain
         try:
             self._decide_all()
+            self._try_some()
         finally:
             adoption.wait()
         self._folders = adoption.folders()
@@ -182,16 +188,18 @@ class _Looking:
                 self._decide(at, folder, rules)
 
     def _decide(self, at: int, folder: Folder, rules: Rules) -> None:
-        path, packed, states = self._paths[at], self._packed(folder), self._states
+        path, packed, first = self._paths[at], self._packed(folder), folder.first
         names, dirs = packed.names, packed.dirs
-        unclear = [(place, name) for place, name in enumerate(names, folder.first) if states[place] != PLAIN]
+        states = self._states[first : first + folder.files]
+        unclear = [(first + place, names[place]) for place, state in enumerate(states) if state != PLAIN]
         if not folder.flags & PLACE:
             unclear = [row for row in unclear if not is_plain_name(row[1])]  # it is for its size, or proves nothing
             if rules.are_empty:
                 names = [name for _, name in unclear]
                 dirs = [name for name in dirs if not self._scope.is_plain_directory(name)]
-        self._secret.update([place for place, name in unclear if secret_name(join(path, name))])
-        is_clear, leans = decided(self._scope, path, rules, names, dirs)
+        is_clear, leans, odd = decided(self._scope, path, rules, names, dirs)
+        if odd:  # what is simply captured is no secret by its name
+            self._secret.update([place for place, name in unclear if name in odd and secret_name(join(path, name))])
         self._flags[at] = (_TRUSTED if is_clear else 0) | (_LEANS if leans else 0)
 
     def _packed(self, folder: Folder) -> Packed:
@@ -211,7 +219,9 @@ class _Looking:
             if above is not self._base:
                 has_rules = True
                 self._decide(at, folder, above[0])
-        self._keys = b"".join([rules[1] if rules else bytes(16) for rules in self._rules]) if has_rules else self._base[1]
+        self._keys = (
+            b"".join([rules[1] if rules else bytes(16) for rules in self._rules]) if has_rules else self._base[1]
+        )
 
     def _entered(self, path: bytes, folder: Folder, rules: Ruled) -> Ruled:
         tracked = b""
@@ -229,28 +239,32 @@ class _Looking:
         except OSError:
             raise Declined from None  # it went meanwhile
 
-    def adopted(self, library: Library, copying: Copying) -> Adopted:
-        """Returns what is remembered; raises Declined where git is wrong about some files."""
-        adoption, paths = self._adoption, self._paths
+    def adopted(self, library: Library) -> Adopted:
+        """Returns what is remembered as far as is known, without the trees."""
+        adoption, objects, cache = self._adoption, Objects(), Cache()
         same = adoption.finish(bytes(self._flags), self._keys, latest_for(self._ground.started))
-        records, folders = adoption.records(), adoption.folders()
-        packed = [records[folder.record : folder.record + folder.size] for folder in folders]
-        objects: Objects = {}
-        for folder, record in zip(folders, packed, strict=True):
-            if head_in(record).tree not in copying:
-                objects[head_in(record).tree] = (TREE, adoption.tree(folder))
-        if any(folder.flags & ODD for folder in folders):
-            self._add_modes(packed, folders, objects)
-        cache = Cache()
-        cache.suppose(zip(paths, packed, strict=True))
-        self._try_some(packed, folders)
-        looking = Looking(library, self._root.fd, paths, packed)
-        return Adopted(cache, objects, Looked(self._root.fd, cache, paths, looking, same))
+        joined, self._folders = adoption.records(), adoption.folders()
+        packed = [joined[folder.record : folder.record + folder.size] for folder in self._folders]
+        if any(folder.flags & ODD for folder in self._folders):
+            self._add_modes(packed, objects)
+        cache.suppose(zip(self._paths, packed, strict=True))
+        looking = Looking(library, self._root.fd, self._paths, packed)
+        return Adopted(cache, objects, Looked(self._root.fd, cache, self._paths, looking, same))
 
-    def _add_modes(self, packed: list[bytes], folders: list[Folder], objects: Objects) -> None:
+    def trees(self, copying: Copying) -> Objects:
+        """Returns the trees that were not copied."""
+        adoption, folders, records = self._adoption, self._folders, b""
+        found: Objects = {}
+        for at in copying.trees_left(len(folders)):
+            records = records or adoption.records()
+            tree = tree_in(records[folders[at].record : folders[at].record + HEAD_SIZE])
+            found[tree] = (TREE, adoption.tree(folders[at]))
+        return found
+
+    def _add_modes(self, packed: list[bytes], objects: Objects) -> None:
         """Writes permission bits down that are not the usual ones."""
         at_of = {path: at for at, path in enumerate(self._paths)}
-        odd = {at for at, folder in enumerate(folders) if folder.flags & ODD}
+        odd = {at for at, folder in enumerate(self._folders) if folder.flags & ODD}
         for at in range(len(packed) - 1, -1, -1):
             path = self._paths[at]
             if at in odd:
@@ -261,10 +275,12 @@ class _Looking:
                 if modes != NONE and path:
                     odd.add(at_of[parent_of(path)])
 
-    def _try_some(self, packed: list[bytes], folders: list[Folder]) -> None:
-        places = [at for at, folder in enumerate(folders) if folder.files]
+    def _try_some(self) -> None:
+        """Reads a few files after all; raises Declined where git is wrong about one."""
+        places = [at for at, folder in enumerate(self._folders) if folder.files]
 
         def record_at(at: int) -> tuple[bytes, Record]:
-            return self._paths[places[at]], decode(packed[places[at]])
+            folder = self._folders[places[at]]
+            return self._paths[places[at]], decode(self._records[folder.record : folder.record + folder.size])
 
         try_some(self._root, len(places), record_at, self._adoption.files)

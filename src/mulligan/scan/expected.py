@@ -73,7 +73,9 @@ class Expected:
         if len(joined) != _ENTRY.size * len(paths) or not paths or _are_odd(paths):
             raise Declined
         size = _ENTRY.size
-        self._modes, self._upper = guess(root, len(paths), lambda at: (paths[at][len(above) :], joined[at * size : at * size + size]))
+        self._modes, self._upper = guess(
+            root, len(paths), lambda at: (paths[at][len(above) :], joined[at * size : at * size + size])
+        )
         self._unsure = (boot - UNWRITTEN, boot)
         self._sort(paths, joined, len(above), scope, written - MARGIN)
         if any(above + path in index.heads for path in self.folders if path):

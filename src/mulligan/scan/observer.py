@@ -191,7 +191,7 @@ class Observer:
                 scan = _run(scanner, self._settings.workspace)
                 if adopted is not None:
                     scan.objects.update(adopted.objects)
-                    scan.is_adopted = True
+                    scan.is_adopted, scan.listing = True, adopted.listing
                 judged = repo if with_git else None
                 git, remembered = self._git(judged, scan, note, _hidden_from_git(root, scope))
                 return scan, git, {"index": scope.tracked.key.hex(), **remembered}
