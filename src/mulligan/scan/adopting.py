@@ -79,27 +79,27 @@ def adopt(ground: Ground, sink: Sink) -> Adopted | None:
     found = ground.repo.index_key()
     if found is None or found[1] < LEAST * _ENTRY_LEAST:
         return None
+    boot = booted_at(ground.started)
     # A watched look wants no glance, and names that the config names are Python's to match.
     if ground.glance and ground.scope.is_simple and not ground.repo.prefix and (library := load(ground.compiled)):
         from mulligan.scan.adopting_compiled import NotPlain, adopt_compiled
 
         try:
-            return adopt_compiled(ground, sink, library, LEAST)
+            return adopt_compiled(ground, sink, library, LEAST, boot)
         except NotPlain:
             pass
         except Declined:
             return None
-    return _adopt(ground, sink)
+    return _adopt(ground, sink, boot)
 
 
-def _adopt(ground: Ground, sink: Sink) -> Adopted | None:
+def _adopt(ground: Ground, sink: Sink, boot: int) -> Adopted | None:
     begun = None
     try:
         with Taking(ground.root, ground.repo, ground.scope, sink) as taking:
             index = believable_index(ground.repo, *ground.homes)
             if index is None or len(index[0].heads) < LEAST:
                 return None
-            boot = booted_at(ground.started)
             expected = Expected(ground.root, ground.repo.prefix, ground.scope, *index, boot)
             taking.want(expected)
             making = _Making(ground, expected)
@@ -163,9 +163,10 @@ class _Making:
         return {path: without_proof(self._records[path], found) for path, found in names.items()}
 
     def try_some(self, changed: dict[bytes, Record]) -> None:
-        """Reads a few files after all."""
+        """Reads a few files after all: where git is wrong about one of them, it is believed in nothing."""
         records = [(path, changed.get(path, record)) for path, record in self._records.items() if record.names]
-        try_some(self._root, len(records), records.__getitem__, sum(len(record.names) for _, record in records))
+        if try_some(self._root, len(records), records.__getitem__, sum(len(record.names) for _, record in records)):
+            raise Declined
 
     def _record(self, path: bytes, fd: int, folder: Folder) -> Record:
         record = Record()
@@ -258,10 +259,14 @@ def decided(
     return is_clear, leans, odd
 
 
-def try_some(root: Directory, count: int, record_at: Callable[[int], tuple[bytes, Record]], files: int) -> None:
-    """Reads a few files of so many directories, nobody knows which; raises Declined where git is wrong about one: it is believed in nothing then."""
+def try_some(
+    root: Directory, count: int, record_at: Callable[[int], tuple[bytes, Record]], files: int
+) -> list[tuple[int, int]]:
+    """Reads a few files of so many directories, nobody knows which; returns those that git is wrong about, by directory and place in it."""
+    wrong = []
     for _ in range(min(_TRIED_MOST, max(_TRIED_LEAST, files // _TRIED_OF))):
-        path, record = record_at(int.from_bytes(os.urandom(4), "little") % count)
+        number = int.from_bytes(os.urandom(4), "little") % count
+        path, record = record_at(number)
         at = int.from_bytes(os.urandom(4), "little") % len(record.names)
         try:
             with root.descend(path) as directory:
@@ -269,6 +274,7 @@ def try_some(root: Directory, count: int, record_at: Callable[[int], tuple[bytes
                 if record.stat_at(at) == fields(st) and st.st_size <= _LONGEST_TRIED:
                     found, seen = capture(directory, record.names[at], st, HashOnly(), check_secrets=False)
                     if seen == fields(st) and found != record.oid_at(at):
-                        raise Declined
+                        wrong.append((number, at))
         except (OSError, Unreadable):
             continue  # it came or went: the walk will see
+    return wrong

@@ -31,7 +31,6 @@ from mulligan.safefs.adoption import (
     Terms,
     taken_apart,
 )
-from mulligan.safefs.boot import booted_at
 from mulligan.safefs.compiled import Library, Looking, spare
 from mulligan.scan.adopting import (
     Adopted,
@@ -65,7 +64,7 @@ class NotPlain(Exception):
     """Something here is for Python alone."""
 
 
-def adopt_compiled(ground: Ground, sink: Sink, library: Library, least: int) -> Adopted | None:
+def adopt_compiled(ground: Ground, sink: Sink, library: Library, least: int, boot: int) -> Adopted | None:
     """Returns a memory made from git's index, its objects given to the sink; None where everything is to be read. Raises NotPlain."""
     found = belief.believable_bytes(ground.repo, *ground.homes)
     if found is None:
@@ -75,7 +74,7 @@ def adopt_compiled(ground: Ground, sink: Sink, library: Library, least: int) -> 
         raise NotPlain
     if adoption.files < least:
         return None
-    looking = _Looking(ground, adoption, *found)
+    looking = _Looking(ground, adoption, *found, boot)
     looking.run()
     copying = adoption.copying()
     if copying is None:
@@ -91,6 +90,7 @@ def adopt_compiled(ground: Ground, sink: Sink, library: Library, least: int) -> 
         _take_deltas(ground, sink, copying)
         if copying.settle():
             adopted = looking.adopted(library)
+        looking.check_tried()
         adopted.objects.update(looking.trees(copying))
         if incoming is not None:
             sink.take_over(incoming.keep([copying.made(at)[1:] for at in range(len(incoming.fds))]), copying)
@@ -138,11 +138,11 @@ def _take_deltas(ground: Ground, sink: Sink, copying: Copying) -> None:
 class _Looking:
     """What is expected, what the disk says, and what is decided over it."""
 
-    def __init__(self, ground: Ground, adoption: Adoption, data: bytes, written: int) -> None:
+    def __init__(self, ground: Ground, adoption: Adoption, data: bytes, written: int, boot: int) -> None:
         self._ground, self._adoption = ground, adoption
         self._root, self._scope = ground.root, ground.scope
         self._has_attributes = belief.ATTRIBUTES in data
-        self._expect(written)
+        self._expect(written, boot)
         self._paths, self._base = adoption.paths(), base_rules(ground.scope)
         if RECORDS in self._paths:
             raise NotPlain
@@ -150,8 +150,8 @@ class _Looking:
         self._flags = bytearray([_TRUSTED]) * len(self._paths)
         self._secret = set[int]()  # files whose names say so
 
-    def _expect(self, written: int) -> None:
-        ground, boot = self._ground, booted_at(self._ground.started)
+    def _expect(self, written: int, boot: int) -> None:
+        ground = self._ground
         modes, upper = guess(ground.root, self._adoption.files, self._adoption.entry)
         terms = Terms(
             upper, written - MARGIN, boot - UNWRITTEN, boot, min(ground.scope.max_file_size, (1 << 63) - 1),
@@ -276,11 +276,18 @@ class _Looking:
                     odd.add(at_of[parent_of(path)])
 
     def _try_some(self) -> None:
-        """Reads a few files after all; raises Declined where git is wrong about one."""
+        """Reads a few files after all, while the disk has nothing to write."""
         places = [at for at, folder in enumerate(self._folders) if folder.files]
 
         def record_at(at: int) -> tuple[bytes, Record]:
             folder = self._folders[places[at]]
             return self._paths[places[at]], decode(self._records[folder.record : folder.record + folder.size])
 
-        try_some(self._root, len(places), record_at, self._adoption.files)
+        wrong = try_some(self._root, len(places), record_at, self._adoption.files)
+        self._wrong = [self._folders[places[number]].first + at for number, at in wrong]
+
+    def check_tried(self) -> None:
+        """Raises Declined where git is wrong about a file that was read, and that would be taken over: it is believed in nothing then."""
+        states = self._adoption.states()
+        if any(states[at] != UNPROVEN for at in self._wrong):
+            raise Declined
