@@ -12,8 +12,8 @@ from mulligan.scan import adopting
 from plain_git import fsck
 from tools import sweep
 
-#: With these the rarest faults are met soon; with any other one they are, too, but later.
-SOON = {"ignores-change-times": 2, "forgets-filters": 4}
+#: With these a rare fault is met soon; with any other one it is, too, but later.
+SOON = {"ignores-change-times": 2}
 
 
 @pytest.mark.parametrize("seed", range(sweep(12)))
