@@ -30,7 +30,7 @@ _PART = 8192
 # What is shorter hardly gets shorter, and to set up the packer takes longer than anything else that is done for a save's list.
 _SHORT = 256
 # From so many bytes on a list of paths is packed in pieces of so many; and what JSON says as it stands, with the NUL between paths.
-_LONG, _PIECE = 1 << 20, 1 << 20
+_VERY_LONG, _PIECE = 1 << 20, 1 << 20
 _AS_THEY_ARE = bytes({0, *range(0x20, 0x7F)} - {*b'"\\'})
 # A packed list that is longer than this is not unpacked as a whole only to be counted.
 _LONG = 32 << 10
@@ -78,7 +78,7 @@ def pack_list(rows: Iterable[Any]) -> bytes:
 
 def pack_paths(joined: bytes) -> bytes:
     """Returns a list of paths, given with a NUL between them, as `pack_list` packs it: a long one in a third of the time."""
-    if len(joined) < _LONG or joined.translate(None, _AS_THEY_ARE):
+    if len(joined) < _VERY_LONG or joined.translate(None, _AS_THEY_ARE):
         return pack_list(os.fsdecode(joined).split("\0") if joined else ())
     # Names of plain letters stand in JSON as they are. ISA-L was loaded, or will be, by whoever saves so many files.
     from isal import isal_zlib

@@ -120,7 +120,7 @@ class Scan:
         self.cache = cache
         self.is_adopted = False  # whether what is remembered is what git's index says, and no checkpoint's
         self.listing = (
-            b""  # of all files that are remembered, as a checkpoint holds it, where somebody had time to pack it
+            b""  # of all files that are remembered, packed as a checkpoint holds it, where somebody had time for that
         )
         self.objects: dict[bytes, tuple[bytes, bytes]] = {}
         self.inside: dict[bytes, bytes] = {}  # of some of these trees, something in them that was not there before
