@@ -27,7 +27,17 @@ if TYPE_CHECKING:
 # What everything that is built begins with, finished or not.
 PREFIX = b"glance-"
 # One after the other they are one source: a later file uses what an earlier one defines.
-SOURCES = (b"glance.c", b"sha1.c", b"deflate.c", b"reading.c", b"placing.c", b"recalling.c")
+SOURCES = (
+    b"glance.c",
+    b"sha1.c",
+    b"deflate.c",
+    b"reading.c",
+    b"placing.c",
+    b"recalling.c",
+    b"adopting.c",
+    b"adopted.c",
+    b"copying.c",
+)
 _LARGEST_SOURCE = 1 << 20
 _loaded: dict[tuple[int, int, int], Library] = {}
 

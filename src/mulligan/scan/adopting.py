@@ -19,7 +19,7 @@ over; a file that is read is searched, whatever its name.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from mulligan.model.paths import join, parent_of
 from mulligan.model.typed import NamedTuple
@@ -30,12 +30,12 @@ from mulligan.scan.cache import Cache
 from mulligan.scan.expected import Declined, Expected, Folder
 from mulligan.scan.git.belief import ATTRIBUTES, attributes_in, believable_index, may_rewrite
 from mulligan.scan.git.repository import Repository
-from mulligan.scan.glance import Looked, begin, depth_first
+from mulligan.scan.glance import Looked, begin, depth_first, load
 from mulligan.scan.ignore import Rules
 from mulligan.scan.reading import HashOnly, Sink, Unreadable, capture, fields, ignores_in
 from mulligan.scan.record import Record, can_be_remembered, modes_in, unproven, without_proof
 from mulligan.scan.result import Defaults
-from mulligan.scan.scope import IGNORE_FILE, TRACKED, Scope
+from mulligan.scan.scope import CAPTURE, IGNORE_FILE, TRACKED, Scope
 from mulligan.scan.secrets import is_plain_place
 from mulligan.scan.taking import Doubts, Taking
 from mulligan.scan.trees import Objects, Sealed, seal
@@ -48,6 +48,8 @@ _TRIED_OF, _TRIED_LEAST, _TRIED_MOST = 50, 40, 200
 _LONGEST_TRIED = 1 << 20
 _IGNORES, _ATTRIBUTES = os.fsdecode(IGNORE_FILE), os.fsdecode(ATTRIBUTES)
 _JOURNALS = (b"-wal", b"-shm", b"-journal")
+# Rules, and what decisions by them depend on.
+Ruled = tuple[Rules, bytes]
 
 
 class Ground(NamedTuple):
@@ -69,19 +71,35 @@ class Adopted(NamedTuple):
     cache: Cache
     objects: Objects
     looked: Looked | None
+    listing: bytes = b""  # of all files, as a checkpoint holds it, where somebody had time to pack it
 
 
 def adopt(ground: Ground, sink: Sink) -> Adopted | None:
     """Returns a memory made from git's index, its objects given to the sink; None where everything is to be read."""
-    found, begun = ground.repo.index_key(), None
+    found = ground.repo.index_key()
     if found is None or found[1] < LEAST * _ENTRY_LEAST:
         return None
+    boot = booted_at(ground.started)
+    # A watched look wants no glance, and names that the config names are Python's to match.
+    if ground.glance and ground.scope.is_simple and not ground.repo.prefix and (library := load(ground.compiled)):
+        from mulligan.scan.adopting_compiled import NotPlain, adopt_compiled
+
+        try:
+            return adopt_compiled(ground, sink, library, LEAST, boot)
+        except NotPlain:
+            pass
+        except Declined:
+            return None
+    return _adopt(ground, sink, boot)
+
+
+def _adopt(ground: Ground, sink: Sink, boot: int) -> Adopted | None:
+    begun = None
     try:
         with Taking(ground.root, ground.repo, ground.scope, sink) as taking:
             index = believable_index(ground.repo, *ground.homes)
             if index is None or len(index[0].heads) < LEAST:
                 return None
-            boot = booted_at(ground.started)
             expected = Expected(ground.root, ground.repo.prefix, ground.scope, *index, boot)
             taking.want(expected)
             making = _Making(ground, expected)
@@ -100,7 +118,10 @@ def adopt(ground: Ground, sink: Sink) -> Adopted | None:
             raise
         return None
     cache.suppose((path, record.encode()) for path, record in changed.items())
-    return Adopted(cache, making.objects, Looked(begun, same, changed) if begun is not None else None)
+    if begun is None:
+        return Adopted(cache, making.objects, None)
+    still = bytes(was and path not in changed for was, path in zip(same, begun.order, strict=True))
+    return Adopted(cache, making.objects, Looked(begun.root, cache, begun.order, begun.looking, still))
 
 
 class _Making:
@@ -111,7 +132,7 @@ class _Making:
         self._defaults, self._expected = ground.defaults, expected
         self._device = os.fstat(ground.root.fd).st_dev
         self._records: dict[bytes, Record] = {}
-        self._rules: dict[bytes, tuple[Rules, bytes]] = {}
+        self._rules: dict[bytes, Ruled] = {}
         # Without patterns of the user's own and ignore rules, a plain name is in scope.
         self._is_simple = ground.scope.is_simple
         self.objects: Objects = {}
@@ -142,27 +163,16 @@ class _Making:
         return {path: without_proof(self._records[path], found) for path, found in names.items()}
 
     def try_some(self, changed: dict[bytes, Record]) -> None:
-        """Reads a few files after all, nobody knows which: where git is wrong about one of them, it is believed in nothing."""
+        """Reads a few files after all: where git is wrong about one of them, it is believed in nothing."""
         records = [(path, changed.get(path, record)) for path, record in self._records.items() if record.names]
-        files = sum(len(record.names) for _, record in records)
-        for _ in range(min(_TRIED_MOST, max(_TRIED_LEAST, files // _TRIED_OF))):
-            path, record = records[int.from_bytes(os.urandom(4), "little") % len(records)]
-            at = int.from_bytes(os.urandom(4), "little") % len(record.names)
-            try:
-                with self._root.descend(path) as directory:
-                    st = directory.stat(record.names[at])
-                    if record.stat_at(at) == fields(st) and st.st_size <= _LONGEST_TRIED:
-                        found, seen = capture(directory, record.names[at], st, HashOnly(), check_secrets=False)
-                        if seen == fields(st) and found != record.oid_at(at):
-                            raise Declined
-            except (OSError, Unreadable):
-                continue  # it came or went: the walk will see
+        if try_some(self._root, len(records), records.__getitem__, sum(len(record.names) for _, record in records)):
+            raise Declined
 
     def _record(self, path: bytes, fd: int, folder: Folder) -> Record:
         record = Record()
         record.names, record.dirs, record.oids = folder.names, sorted(folder.dirs), b"".join(folder.oids)
         record.trusted = False
-        rules = self._rules.get(parent_of(path)) if path else self._base()
+        rules = self._rules.get(parent_of(path)) if path else base_rules(self._scope)
         st = os.fstat(fd) if fd >= 0 else None
         if st is None or rules is None or st.st_dev != self._device:
             record.stats = b"".join([unproven(mode) for mode in modes_in(b"".join(folder.stats))])
@@ -171,7 +181,7 @@ class _Making:
         names = self._names(fd)
         record.has_ignores = _IGNORES in names
         if record.has_ignores:
-            rules = self._entered(path, Directory(fd), rules)
+            rules = entered(self._scope, path, Directory(fd), rules)
         record.key, self._rules[path] = rules[1], rules
         self._look_for_attributes(fd, names, record)
         # One text for all, since what the system says comes as text.
@@ -188,21 +198,10 @@ class _Making:
         except OSError:
             return set()  # the walk says why
 
-    def _base(self) -> tuple[Rules, bytes]:
-        rules = self._scope.rules
-        return rules, self._scope.key(rules, only_tracked=False)
-
-    def _entered(self, path: bytes, directory: Directory, rules: tuple[Rules, bytes]) -> tuple[Rules, bytes]:
-        entered = rules[0].enter(path, ignores_in(directory)[0])
-        return entered, self._scope.key(entered, only_tracked=False)
-
     def _look_for_attributes(self, fd: int, names: set[str], record: Record) -> None:
         at = record.find(ATTRIBUTES)
-        if _ATTRIBUTES in names:
-            if may_rewrite(attributes_in(Directory(fd)), record.oid_at(at) if at >= 0 else b""):
-                raise Declined
-        elif at >= 0:
-            raise Declined  # gone from the disk, and in force all the same
+        tracked = record.oid_at(at) if at >= 0 else b""
+        check_attributes(Directory(fd) if _ATTRIBUTES in names else None, tracked)
 
     def _decide(self, path: bytes, record: Record, rules: Rules, folder: Folder) -> None:
         """Decides over each name and says so in the record."""
@@ -210,19 +209,72 @@ class _Making:
             unclear, dirs = folder.unclear, [name for name in record.dirs if not self._scope.is_plain_directory(name)]
         else:
             unclear, dirs = list(range(len(folder.names))), record.dirs
-        for at in unclear:
-            self._rule(path, folder.names[at], record, rules, is_dir=False)
-        for name in dirs:
-            self._rule(path, name, record, rules, is_dir=True)
-
-    def _rule(self, above: bytes, name: bytes, record: Record, rules: Rules, *, is_dir: bool) -> None:
-        decision = self._scope.decide(join(above, name), name, rules, is_dir=is_dir)
-        record.leans |= decision is TRACKED
-        # A database that has its journal beside it is for the walk, too.
-        if decision[0] or name.endswith(_JOURNALS):
-            record.trusted = False
+        names = [folder.names[at] for at in unclear]
+        is_clear, leans, _ = decided(self._scope, path, rules, names, dirs)
+        record.trusted, record.leans = record.trusted and is_clear, leans
 
     def _seal(self, path: bytes, record: Record) -> None:
         modes = modes_in(record.stats)
         children = [(name, self._records[join(path, name)]) for name in record.dirs]
         seal(Sealed(record, modes, children), self._defaults, self.objects)
+
+
+def base_rules(scope: Scope) -> Ruled:
+    """Returns the rules over the root."""
+    return scope.rules, scope.key(scope.rules, only_tracked=False)
+
+
+def entered(scope: Scope, path: bytes, directory: Directory, rules: Ruled) -> Ruled:
+    """Returns the rules in a directory that has some of its own."""
+    found = rules[0].enter(path, ignores_in(directory)[0])
+    return found, scope.key(found, only_tracked=False)
+
+
+def check_attributes(directory: Directory | None, tracked: bytes) -> None:
+    """Raises Declined where attributes in a directory, None for one that has none, may turn bytes into others; `tracked` is git's."""
+    # Gone from the disk, they are in force all the same.
+    if tracked if directory is None else may_rewrite(attributes_in(directory), tracked):
+        raise Declined
+
+
+def decided(
+    scope: Scope, path: bytes, rules: Rules, names: Iterable[bytes], dirs: Iterable[bytes]
+) -> tuple[bool, bool, list[bytes]]:
+    """
+    Decides over names in a directory.
+
+    Returns whether all are in scope, whether some only because git tracks them, and the files that are not simply captured.
+    """
+    is_clear, leans, odd, decide, above = True, False, list[bytes](), scope.decide, path + b"/" if path else b""
+    for some, is_dir in ((names, False), (dirs, True)):
+        for name in some:
+            decision = decide(above + name, name, rules, is_dir=is_dir)
+            if decision is not CAPTURE:
+                leans |= decision is TRACKED
+                is_clear = is_clear and not decision[0]
+                odd.append(name)
+            # A database that has its journal beside it is for the walk, too.
+            if name.endswith(_JOURNALS):
+                is_clear = False
+    return is_clear, leans, odd
+
+
+def try_some(
+    root: Directory, count: int, record_at: Callable[[int], tuple[bytes, Record]], files: int
+) -> list[tuple[int, int]]:
+    """Reads a few files of so many directories, nobody knows which; returns those that git is wrong about, by directory and place in it."""
+    wrong = []
+    for _ in range(min(_TRIED_MOST, max(_TRIED_LEAST, files // _TRIED_OF))):
+        number = int.from_bytes(os.urandom(4), "little") % count
+        path, record = record_at(number)
+        at = int.from_bytes(os.urandom(4), "little") % len(record.names)
+        try:
+            with root.descend(path) as directory:
+                st = directory.stat(record.names[at])
+                if record.stat_at(at) == fields(st) and st.st_size <= _LONGEST_TRIED:
+                    found, seen = capture(directory, record.names[at], st, HashOnly(), check_secrets=False)
+                    if seen == fields(st) and found != record.oid_at(at):
+                        wrong.append((number, at))
+        except (OSError, Unreadable):
+            continue  # it came or went: the walk will see
+    return wrong

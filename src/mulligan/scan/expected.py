@@ -12,6 +12,7 @@ import stat
 import struct
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Callable
 
 from mulligan.model.objects import MODE_EXEC, MODE_FILE
 from mulligan.model.typed import Any
@@ -26,9 +27,9 @@ from mulligan.scan.secrets import is_plain_name, is_plain_place
 _ENTRY = struct.Struct(">10I20sH")
 _SECOND = 1_000_000_000
 # An entry that changed so shortly before the index was written may have changed again in the same tick of the clock.
-_MARGIN = 40_000_000
+MARGIN = 40_000_000
 # What changed so shortly before the machine was started may have lost its bytes and kept its times, if that was after a power cut.
-_UNWRITTEN = 3_600_000_000_000
+UNWRITTEN = 3_600_000_000_000
 _SAMPLE = 64
 _LOW = 0xFFFFFFFF
 # A file that is nothing but a token is seldom longer, and so it is looked at, whatever its name.
@@ -71,31 +72,15 @@ class Expected:
         joined = b"".join([index.heads[path] for path in paths] if prefix else index.heads.values())
         if len(joined) != _ENTRY.size * len(paths) or not paths or _are_odd(paths):
             raise Declined
-        self._guess(root, paths, joined, len(above))
-        self._unsure = (boot - _UNWRITTEN, boot)
-        self._sort(paths, joined, len(above), scope, written - _MARGIN)
+        size = _ENTRY.size
+        self._modes, self._upper = guess(
+            root, len(paths), lambda at: (paths[at][len(above) :], joined[at * size : at * size + size])
+        )
+        self._unsure = (boot - UNWRITTEN, boot)
+        self._sort(paths, joined, len(above), scope, written - MARGIN)
         if any(above + path in index.heads for path in self.folders if path):
             raise Declined  # a file and a directory of one name
         self._want_trees(index.cache_tree, above)
-
-    def _guess(self, root: Directory, paths: list[bytes], joined: bytes, skip: int) -> None:
-        """Looks at a few files, for what the index does not say of any: all of the mode, and the upper half of the inode."""
-        modes, upper, same, seen = {MODE_FILE: Counter[int](), MODE_EXEC: Counter[int]()}, Counter[int](), 0, 0
-        for at in range(0, len(paths), max(1, len(paths) // _SAMPLE)):
-            try:
-                st = os.stat(paths[at][skip:], dir_fd=root.fd, follow_symlinks=False)
-            except OSError:
-                continue  # gone: the walk will see
-            row = _ENTRY.unpack_from(joined, at * _ENTRY.size)
-            seen += 1
-            if row[6] in modes and stat.S_ISREG(st.st_mode):
-                modes[row[6]][st.st_mode] += 1
-                upper[st.st_ino & ~_LOW] += 1
-                same += (st.st_ino & _LOW, st.st_ctime_ns) == (row[5], row[0] * _SECOND + row[1])
-        if same * 2 < seen or not same:
-            raise Declined  # an index of other files: nothing would be proven
-        self._modes = {mode: next(iter(count.most_common(1)), (mode, 0))[0] for mode, count in modes.items()}
-        self._upper = upper.most_common(1)[0][0]
 
     def _sort(self, paths: list[bytes], joined: bytes, skip: int, scope: Scope, latest: int) -> None:
         # Spelled out: this is done for every file that git tracks.
@@ -144,6 +129,31 @@ class Expected:
             if node.oid is not None:
                 self.wanted.setdefault(node.oid, ANY_SIZE)
             nodes += node.children.values()
+
+
+def guess(root: Directory, count: int, entry: Callable[[int], tuple[bytes, bytes]]) -> tuple[dict[int, int], int]:
+    """
+    Looks at a few files, for what the index does not say of any; returns all of the mode, by the index's, and the upper half of the inode.
+
+    `entry` tells path and head of one of so many; raises Declined where they are not the files that the index means.
+    """
+    modes, upper, same, seen = {MODE_FILE: Counter[int](), MODE_EXEC: Counter[int]()}, Counter[int](), 0, 0
+    for at in range(0, count, max(1, count // _SAMPLE)):
+        path, head = entry(at)
+        try:
+            st = os.stat(path, dir_fd=root.fd, follow_symlinks=False)
+        except OSError:
+            continue  # gone: the walk will see
+        row = _ENTRY.unpack(head)
+        seen += 1
+        if row[6] in modes and stat.S_ISREG(st.st_mode):
+            modes[row[6]][st.st_mode] += 1
+            upper[st.st_ino & ~_LOW] += 1
+            same += (st.st_ino & _LOW, st.st_ctime_ns) == (row[5], row[0] * _SECOND + row[1])
+    if same * 2 < seen or not same:
+        raise Declined  # an index of other files: nothing would be proven
+    usual = {mode: next(iter(count.most_common(1)), (mode, 0))[0] for mode, count in modes.items()}
+    return usual, upper.most_common(1)[0][0]
 
 
 def _are_odd(paths: list[bytes]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 
 from mulligan.model.paths import join
 from mulligan.model.typed import TYPE_CHECKING
@@ -20,7 +20,7 @@ from mulligan.scan.cache import Cache
 from mulligan.scan.record import HEAD, HEAD_SIZE, STAT, Missed, head_in, key_in
 
 if TYPE_CHECKING:
-    from mulligan.safefs.compiled import Library
+    from mulligan.safefs.compiled import Library, Looking
     from mulligan.scan.frame import Frame
     from mulligan.scan.recalling import Recalled, Recalling
     from mulligan.scan.result import Scan
@@ -266,11 +266,10 @@ class Glancing:
 
 
 class Looked:
-    """A glance that is over; of some directories it is known by now that they are not what was remembered."""
+    """A glance that is over: at which directories, and 1 for each that is as it was; `looking` looks again where it is compiled."""
 
-    def __init__(self, begun: Glancing, same: bytes, changed: Container[bytes]) -> None:
-        self.root, self.cache, self.order, self.looking = begun.root, begun.cache, begun.order, begun.looking
-        self._same = bytes(was and path not in changed for was, path in zip(same, begun.order, strict=True))
+    def __init__(self, root: int, cache: Cache, order: list[bytes], looking: Looking | None, same: bytes) -> None:
+        self.root, self.cache, self.order, self.looking, self._same = root, cache, order, looking, same
 
     def found(self, *, index_changed: bool) -> Found:
         """Returns what was found."""

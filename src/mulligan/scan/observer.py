@@ -191,7 +191,7 @@ class Observer:
                 scan = _run(scanner, self._settings.workspace)
                 if adopted is not None:
                     scan.objects.update(adopted.objects)
-                    scan.is_adopted = True
+                    scan.is_adopted, scan.listing = True, adopted.listing
                 judged = repo if with_git else None
                 git, remembered = self._git(judged, scan, note, _hidden_from_git(root, scope))
                 return scan, git, {"index": scope.tracked.key.hex(), **remembered}
@@ -297,7 +297,8 @@ class Observer:
     ) -> tuple[GitState | None, dict[str, Any]]:
         if repo is None:
             return None, {}
-        from mulligan.scan.git.staged import staged_paths
+        from mulligan.scan.git.cache_tree import root_oid
+        from mulligan.scan.git.staged import nothing_staged, staged_paths
         from mulligan.scan.git.status import dirty_files, update_dirty
 
         head, key, cover = repo.head(), repo.state_key().hex(), scan.cover()
@@ -318,7 +319,9 @@ class Observer:
         elif scan.is_adopted:
             # What is remembered is the index: whatever is different is all that git would call so.
             changed = {path: after for path, _, after in scan.changes() if after or cover.over(path) is None}
-            known = [to_text(path) for path in staged_paths(repo)]
+            raw = repo.raw_index()
+            tree = root_oid(raw.extensions.get(b"TREE", b"")) if raw is not None else None
+            known = [to_text(path) for path in staged_paths(repo)] if not nothing_staged(repo, tree) else []
             dirty = update_dirty(repo, known, changed, clean_by_stat=clean, is_ignored=is_ignored)
         else:
             hidden = lambda path: cover.over(path) is not None  # noqa: E731 - one use

@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 from mulligan.model.checkpoint import MOVING, SECRET, UNREADABLE
 from mulligan.model.digests import sha1
@@ -66,8 +66,11 @@ class Sink(Protocol):
     def add_delta(self, oid: bytes, base: bytes, size: int, deflated: bytes, /) -> bool:
         """Takes an object as a deflated delta of `size` bytes of another; False where that does not stand in the same pack."""
 
-    def take_over(self, share: Any, held: Iterable[bytes] = ()) -> None:
-        """Takes what a forked process handed over; what that is known to `held` is not asked for again."""
+    def incoming(self, plan: Callable[[int, int], int]) -> Any:
+        """Returns new packs for somebody else to fill, as many as `plan` says for so many bytes and rows each; None for none."""
+
+    def take_over(self, share: Any, held: Container[bytes] = ()) -> None:
+        """Takes what another process, or another writer, handed over; what that is known to hold is not asked for again."""
 
     def drop_share(self, process: int) -> None:
         """Removes the share of a forked process that failed."""
@@ -107,7 +110,10 @@ class HashOnly:
         """Takes nothing."""
         return False
 
-    def take_over(self, share: None, held: Iterable[bytes] = ()) -> None:
+    def incoming(self, plan: Callable[[int, int], int]) -> None:
+        """Takes nothing."""
+
+    def take_over(self, share: None, held: Container[bytes] = ()) -> None:
         """Takes nothing."""
 
     def drop_share(self, process: int) -> None:

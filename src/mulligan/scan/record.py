@@ -82,6 +82,11 @@ def head_in(packed: bytes) -> Head:
     )
 
 
+def with_modes(packed: bytes, modes: bytes) -> bytes:
+    """Returns an encoded record with another tree of permission bits."""
+    return packed[: _TREE_AT + 20] + modes + packed[_TREE_AT + 40 :]
+
+
 def modes_in(stats: bytes) -> list[int]:
     """Returns the modes of stat fields that lie one behind the other."""
     return [mode for (mode,) in _MODE.iter_unpack(stats)]
@@ -223,8 +228,13 @@ def has_room_for(mtime_ns: int) -> bool:
 
 def can_be_remembered(mtime_ns: int, ctime_ns: int, started_ns: int) -> bool:
     """Returns whether stat fields prove something to the next look: a file too young at the start of this one is read again."""
-    young = _YOUNG if ctime_ns % 1_000_000_000 else _YOUNG_COARSE
-    return ctime_ns < started_ns - young and has_room_for(mtime_ns)
+    fine, coarse = latest_for(started_ns)
+    return ctime_ns < (fine if ctime_ns % 1_000_000_000 else coarse) and has_room_for(mtime_ns)
+
+
+def latest_for(started_ns: int) -> tuple[int, int]:
+    """Returns before when something must have changed to be remembered by a look: at a time, and at a whole second."""
+    return started_ns - _YOUNG, started_ns - _YOUNG_COARSE
 
 
 class Missed(NamedTuple):

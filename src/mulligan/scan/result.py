@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
-from mulligan.model.checkpoint import INCOMPLETE, MOVING, NotCaptured
+from mulligan.model.checkpoint import INCOMPLETE, MOVING, NotCaptured, pack_paths
 from mulligan.model.objects import MODE_DIR, TREE, TreeEntry, encode_tree, object_id
 from mulligan.model.paths import ancestors, join, parent_of, to_text
 from mulligan.model.typed import NamedTuple
@@ -119,6 +119,9 @@ class Scan:
         self.defaults = defaults
         self.cache = cache
         self.is_adopted = False  # whether what is remembered is what git's index says, and no checkpoint's
+        self.listing = (
+            b""  # of all files that are remembered, as a checkpoint holds it, where somebody had time to pack it
+        )
         self.objects: dict[bytes, tuple[bytes, bytes]] = {}
         self.inside: dict[bytes, bytes] = {}  # of some of these trees, something in them that was not there before
         self.records: dict[bytes, Record] = {}
@@ -203,6 +206,16 @@ class Scan:
             found += [directory + b"/" + name for name in names] if directory else names
         found.sort()
         return found
+
+    def packed_paths(self) -> bytes:
+        """Returns the same as a checkpoint holds it."""
+        is_listed = bool(self.listing) and not self.patches and not self.gone
+        if is_listed and all(self._holds_same_names(path, record) for path, record in self.records.items()):
+            return self.listing
+        return pack_paths(b"\0".join(self.paths()))
+
+    def _holds_same_names(self, path: bytes, record: Record) -> bool:
+        return path in self.cache and names_of(self.cache.packed(path)) == record.names
 
     def changes(self) -> Iterator[tuple[bytes, Entry | None, Entry | None]]:
         """Yields path, before and after of every file and link that is not what the cache remembers, in no promised order."""

@@ -69,7 +69,8 @@ _EXTENSIONS = _table(
     credentials="kubeconfig ovpn",
     state="tfstate",
 )
-_SOURCE = _words(
+# How source code and documents end.
+SOURCE = _words(
     "py pyi ipynb js jsx ts tsx mjs cjs c h cc cpp cxx hpp hh go rs java kt kts scala swift rb php pl lua r jl cs fs ex exs erl"
     " hs clj dart vue svelte css scss less html md rst sql sh bash zsh ps1 svg png jpg jpeg gif webp ico woff woff2 pdf proto"
 )
@@ -97,6 +98,8 @@ _BELOW = {
     b"huggingface": rb"token|stored_tokens",
     b".cloudflared": rb".*\.json|cert\.pem",
 }
+# The directories where a file may be a secret for being there.
+PLACES = frozenset(_BELOW)
 _last_parent: tuple[bytes, bytes | None] = (b"", None)
 _ENV_NAME = rb"\.env(?:[._-].*)?|\.dev\.vars\..*|.+\.env"
 _SSH_NAME = (
@@ -134,20 +137,20 @@ def secret_name(path: bytes) -> str:
     elif name == b"auth.json":
         return _CREDENTIALS
     # No shape ends like source code, but for what begins like an environment file: most files need no closer look.
-    return "" if extension in _SOURCE and name[:1] != b"." else _by_shape(name, path)
+    return "" if extension in SOURCE and name[:1] != b"." else _by_shape(name, path)
 
 
 def is_plain_name(name: bytes) -> bool:
     """Returns whether a file is named like source code or a document, which says that its name is not that of a secret."""
     # Asked of every tracked file: a name with a dot in front, or with capital letters behind the last, is looked at more closely.
     _, dot, extension = name.rpartition(b".")
-    return bool(dot) and extension in _SOURCE and name[0] != 0x2E
+    return bool(dot) and extension in SOURCE and name[0] != 0x2E
 
 
 def is_plain_place(directory: bytes) -> bool:
     """Returns whether no file is a secret, or anything else of its own, for being in a directory."""
     name = directory.rpartition(b"/")[2]
-    return name[:1] != b"." and name.lower() not in _BELOW
+    return name[:1] != b"." and name.lower() not in PLACES
 
 
 def _by_shape(name: bytes, path: bytes) -> str:

@@ -46,7 +46,7 @@ def seal(done: Sealed, defaults: Defaults, objects: Objects) -> None:
     record = done.record
     children = [(name, child.tree) for name, child in done.children]
     record.tree = add(TREE, tree_of(record.names, done.modes, record.oids, children), objects)
-    record.modes = _modes(done, defaults, objects)
+    record.modes = modes_of(done, defaults, objects)
 
 
 class _Texts(dict[int, bytes]):
@@ -119,7 +119,8 @@ class Held:
         self._bytes = size
 
 
-def _modes(done: Sealed, defaults: Defaults, objects: Objects) -> bytes:
+def modes_of(done: Sealed, defaults: Defaults, objects: Objects) -> bytes:
+    """Returns the tree of the permission bits in a directory that are not the usual ones, adding the new objects."""
     odd = []
     for name, mode in zip(done.record.names, done.modes, strict=True):
         usual = defaults.executable if mode & 0o100 else defaults.file

@@ -16,7 +16,7 @@ from itertools import count
 
 from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB, TREE
-from mulligan.model.typed import Any
+from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import NewFile, sync, write_all_synced
@@ -37,6 +37,9 @@ from mulligan.store.packfile import (
     is_quick,
     stored,
 )
+
+if TYPE_CHECKING:
+    from mulligan.store.incoming import Incoming
 
 _CHUNK = 1 << 20
 # An index without any rows, and the ends of a pack.
@@ -262,6 +265,7 @@ class PackWriter:
         self._buffer = PackBuffer()
         self._offsets = self._buffer.offsets
         self._flushed: set[bytes] = set()
+        self._held: list[Container[bytes]] = []  # what packs hold that others wrote
         self._store_knows = knows
         self._packs = packs
         self._finished = finished
@@ -367,6 +371,7 @@ class PackWriter:
             return []
         names = self._placed.place(self._packs())
         self._flushed.clear()
+        self._held.clear()
         self._finished(names, self._placed.indexes)
         return names
 
@@ -381,13 +386,20 @@ class PackWriter:
         self._flush()
         return self._placed.written, self._placed.bytes, list(self.relied)
 
-    def take_over(self, share: Share, held: Iterable[bytes] = ()) -> None:
-        """Makes what a forked process handed over part of this writer; what it is known to hold is not added again."""
+    def incoming(self, plan: Callable[[int, int], int]) -> Incoming | None:
+        """Returns new packs for somebody else to fill: as many as `plan` says for packs of so many bytes and rows; None for none."""
+        from mulligan.store.incoming import Incoming
+
+        count = plan(PACK_LIMIT - HEADER_SIZE - TRAILER_SIZE, MOST_ROWS)
+        return Incoming(self._placed.root, [_temporary_stem() for _ in range(count)]) if count else None
+
+    def take_over(self, share: Share, held: Container[bytes] = ()) -> None:
+        """Makes what another process, or another writer, handed over part of this writer; what that is known to hold is not added again."""
         written, size, relied = share
         self._placed.written += written
         self._placed.bytes += size
         self.relied.update(relied)
-        self._flushed.update(held)
+        self._held.append(held)
 
     def drop_share(self, process: int) -> None:
         """Removes what a forked process wrote that never handed it over."""
@@ -404,7 +416,7 @@ class PackWriter:
             self._placed.discard()
 
     def _known(self, oid: bytes) -> bool:
-        if oid in self._flushed:
+        if oid in self._flushed or any(oid in held for held in self._held):
             return True
         if oid in self._anew or not self._store_knows(oid):
             return False

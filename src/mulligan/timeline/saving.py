@@ -11,9 +11,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 
-from mulligan.model.checkpoint import IGNORED, NEWLY_IGNORED, UNREADABLE, Checkpoint, GitState, moment, pack_list
+from mulligan.model.checkpoint import (
+    IGNORED,
+    NEWLY_IGNORED,
+    UNREADABLE,
+    Checkpoint,
+    GitState,
+    moment,
+    pack_list,
+    pack_paths,
+)
 from mulligan.model.objects import EMPTY_TREE, Change, TreeEntry
-from mulligan.model.paths import covers, to_text, to_texts
+from mulligan.model.paths import covers, to_text
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 from mulligan.scan.result import Scan, cover_of
 from mulligan.store.refs import staged_ref
@@ -70,13 +79,15 @@ def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change
     return shown
 
 
-def paths_since(base: Entry | None, scan: Scan, source: Source) -> list[bytes]:
-    """Returns the paths of `changes_since`; a first checkpoint may have millions, of which nothing else is kept."""
+def paths_since(base: Entry | None, scan: Scan, source: Source) -> bytes:
+    """Returns the paths of `changes_since`, packed; a first checkpoint may have millions, of which nothing else is kept."""
     if base is None:
-        return scan.paths()
+        return scan.packed_paths()
     if scan.cache.root_tree == base.files_tree and not scan.records and not scan.gone and _same_bits(base, scan):
-        return sorted(path for path, _, _ in scan.changes())  # other contents, and nothing else
-    return [change.path for change in changes_since(base, scan, source)]
+        paths = sorted(path for path, _, _ in scan.changes())  # other contents, and nothing else
+    else:
+        paths = [change.path for change in changes_since(base, scan, source)]
+    return pack_paths(b"\0".join(paths))
 
 
 def _same_bits(base: Entry, scan: Scan) -> bool:
@@ -109,8 +120,8 @@ def same_state(entry: Entry | None, scan: Scan) -> bool:
     )
 
 
-def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | None, changed: Iterable[bytes]) -> Entry:
-    """Returns the entry of a new checkpoint, not written yet."""
+def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | None, changed: bytes) -> Entry:
+    """Returns the entry of a new checkpoint, not written yet; what it changed comes packed."""
     rows = [[m.path, m.reason, m.detail] for m in scan.not_captured()]
     if draft.git_problem:
         rows.append([".git", UNREADABLE, draft.git_problem])
@@ -118,7 +129,7 @@ def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | No
         id=draft.id, name=draft.name, description=draft.description, kind=draft.kind, created_at=moment(draft.created_ns),
         parent=base.id if base else None, complete=scan.complete and not draft.git_problem, commit="", git=git, context=draft.context,
         metadata=draft.metadata, state_source=lambda: draft.state,
-        packed_changes=pack_list(to_texts(changed)), packed_not_captured=pack_list(rows) if rows else b"",
+        packed_changes=changed, packed_not_captured=pack_list(rows) if rows else b"",
     )  # fmt: skip
     return Entry(
         checkpoint,

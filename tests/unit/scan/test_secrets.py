@@ -91,5 +91,5 @@ def test_no_shape_of_a_secret_ends_like_source_code():
     """Source code is not looked at closely, so nothing that a closer look would find may end like it."""
     stems = [path.rpartition(b"/")[2].partition(b".")[0] for path in secret_paths()]
     stems += [b"id_rsa", b"service-account", b"client_secret", b"my_credentials", b"x-firebase-adminsdk-1", b"gcp-key"]
-    names = {stem + b"." + ending for stem in stems if stem for ending in secrets._SOURCE}
+    names = {stem + b"." + ending for stem in stems if stem for ending in secrets.SOURCE}
     assert {name for name in names if secrets._by_shape(name, name)} == set()

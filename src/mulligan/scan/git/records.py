@@ -32,7 +32,7 @@ from mulligan.scan.git.pack import BadPack, read_distance, read_header, read_siz
 ANY_SIZE = -1
 _PACKS_LIMIT = 64
 # Of all indexes together: what they say is held in memory, some ten times as large.
-_INDEX_LIMIT = 64 << 20
+INDEX_LIMIT = 64 << 20
 _MAGIC = b"\xfftOc\0\0\0\x02"
 _FIRST = 8 + 1024
 _TRAILER = 20
@@ -84,13 +84,8 @@ class Packs:
 
     def __init__(self, directory: Directory) -> None:
         self._files, self._packs = ExitStack(), list[_Pack]()
-        try:
-            names = directory.names()
-        except OSError:
-            return  # none, then
-        stems = sorted(name[:-4] for name in names if name.startswith(b"pack-") and name.endswith(b".idx"))
-        left = _INDEX_LIMIT
-        for stem in stems[:_PACKS_LIMIT]:
+        left = INDEX_LIMIT
+        for stem in pack_stems(directory):
             try:
                 with directory.reading(stem + b".idx") as index:
                     fd = self._files.enter_context(directory.reading(stem + b".pack"))
@@ -110,6 +105,15 @@ class Packs:
                 yield from _take_from(pack, wanted, taken, taker)
             except _Bad:
                 continue  # cut short, or not to be read: another may hold the same
+
+
+def pack_stems(directory: Directory) -> list[bytes]:
+    """Returns the names, without their endings, of the packs in a directory: no more than anybody should have."""
+    try:
+        names = directory.names()
+    except OSError:
+        return []  # none, then
+    return sorted(name[:-4] for name in names if name.startswith(b"pack-") and name.endswith(b".idx"))[:_PACKS_LIMIT]
 
 
 def _opened(index: int, fd: int, limit: int) -> _Pack:

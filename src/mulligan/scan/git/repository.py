@@ -172,6 +172,17 @@ class Repository:
 
     def checked_index(self) -> tuple[Index, int] | None:
         """Returns the index and when it was written, None where it does not carry a checksum that is right."""
+        found = self.checked_bytes()
+        if found is None:
+            return None
+        data, written, key = found
+        if self._index is None or self._index[0] != key:
+            self._index, self._raw = (key, parse_index(data, shared=self._shared)), None
+        index = self._index[1]
+        return (index, written) if index is not None else None
+
+    def checked_bytes(self) -> tuple[bytes, int, tuple[int, ...]] | None:
+        """Returns the index as it stands, when it was written and its fingerprint; None where it does not carry a checksum that is right."""
         try:
             with self._git_dir.reading(b"index") as fd:
                 st, data = os.fstat(fd), read_open(fd, INDEX_LIMIT)
@@ -183,11 +194,8 @@ class Repository:
             return None
         if hashlib.sha1(memoryview(data)[:-TRAILER], usedforsecurity=False).digest() != data[-TRAILER:]:
             return None
-        if self._index is None or self._index[0] != key:
-            self._index, self._raw = (key, parse_index(data, shared=self._shared)), None
-        index = self._index[1]
         # The earlier of the two: anybody can set the one into the future.
-        return (index, min(st.st_mtime_ns, st.st_ctime_ns)) if index is not None else None
+        return data, min(st.st_mtime_ns, st.st_ctime_ns), key
 
     def raw_index(self) -> RawIndex | None:
         """Returns the index for looking up single entries; None when it is read as a whole already, or has to be."""

@@ -1,0 +1,293 @@
+"""
+The first look that begins with what git knows (`adopting`), with the compiled part.
+
+It takes the index apart, looks at the disk and copies the objects (`safefs/adoption.py`), in two threads and one process. What
+was decided in `adopting` is decided here, by the same functions: which names are in scope, what is a secret, whether git
+is to be believed. An index that is not plain, and whatever else is not the usual case, goes the way of Python.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from mulligan.model.checkpoint import pack_paths
+from mulligan.model.objects import MODE_EXEC, MODE_FILE, TREE
+from mulligan.model.paths import join, parent_of
+from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES
+from mulligan.model.typed import TYPE_CHECKING, Any
+from mulligan.safefs.adoption import (
+    ATTRIBUTES,
+    DECIDE,
+    IGNORES,
+    LOOKED_AT,
+    ODD,
+    PLACE,
+    PLAIN,
+    SEEN,
+    UNPROVEN,
+    Adoption,
+    Copying,
+    Folder,
+    Terms,
+    taken_apart,
+)
+from mulligan.safefs.compiled import Library, Looking, spare
+from mulligan.scan.adopting import (
+    Adopted,
+    Ground,
+    Ruled,
+    base_rules,
+    check_attributes,
+    decided,
+    entered,
+    try_some,
+)
+from mulligan.scan.cache import Cache
+from mulligan.scan.expected import MARGIN, UNWRITTEN, Declined, guess
+from mulligan.scan.git import belief
+from mulligan.scan.git.records import ANY_SIZE, INDEX_LIMIT, Packs, pack_stems
+from mulligan.scan.glance import Looked
+from mulligan.scan.reading import Sink
+from mulligan.scan.record import HEAD_SIZE, Packed, Record, decode, head_in, latest_for, modes_in, tree_in, with_modes
+from mulligan.scan.scope import RECORDS
+from mulligan.scan.secrets import PLACES, SOURCE, is_plain_name, secret_content, secret_name
+from mulligan.scan.trees import NONE, Objects, Sealed, modes_of
+
+if TYPE_CHECKING:
+    from mulligan.scan.ignore import Rules
+
+_TRUSTED, _LEANS = 1, 8
+_PACK_TREE = 2
+
+
+class NotPlain(Exception):
+    """Something here is for Python alone."""
+
+
+def adopt_compiled(ground: Ground, sink: Sink, library: Library, least: int, boot: int) -> Adopted | None:
+    """Returns a memory made from git's index, its objects given to the sink; None where everything is to be read. Raises NotPlain."""
+    found = belief.believable_bytes(ground.repo, *ground.homes)
+    if found is None:
+        return None
+    adoption = taken_apart(library.calls, found[0])
+    if adoption is None:
+        raise NotPlain
+    if adoption.files < least:
+        return None
+    looking = _Looking(ground, adoption, *found, boot)
+    looking.run()
+    copying = adoption.copying()
+    if copying is None:
+        raise NotPlain
+    with ExitStack() as files:
+        incoming = _begin(ground, sink, copying, files)
+        # Nearly always everything is copied: what follows from that is made meanwhile.
+        adopted = looking.adopted(library)
+        listing = pack_paths(adoption.names())
+        copying.end()
+        if incoming is not None and any(copying.made(at)[0] for at in range(len(incoming.fds))):
+            raise Declined  # it failed, and why shows when the files are read
+        _take_deltas(ground, sink, copying)
+        if copying.settle():
+            adopted = looking.adopted(library)
+        looking.check_tried()
+        adopted.objects.update(looking.trees(copying))
+        if incoming is not None:
+            sink.take_over(incoming.keep([copying.made(at)[1:] for at in range(len(incoming.fds))]), copying)
+    return adopted._replace(listing=listing)
+
+
+def _begin(ground: Ground, sink: Sink, copying: Copying, files: ExitStack) -> Any:
+    """Begins to copy what is wanted into new packs, which are thrown away with `files` unless they are kept; None where there is nothing."""
+    try:
+        directory = files.enter_context(ground.repo.common.descend(b"objects/pack"))
+    except OSError:
+        raise Declined from None
+    left = INDEX_LIMIT
+    for stem in pack_stems(directory):
+        try:
+            with directory.reading(stem + b".idx") as index:
+                left -= copying.add(index, files.enter_context(directory.reading(stem + b".pack")), left)
+        except OSError:
+            continue  # gone: git may have packed anew meanwhile
+    incoming = sink.incoming(lambda limit, most: copying.plan(limit, most, spare() + 1))
+    if incoming is not None:
+        files.enter_context(incoming)
+        files.callback(copying.end, leave=True)  # before anything of it is closed
+        copying.begin(incoming.fds, spare())
+    return incoming
+
+
+def _take_deltas(ground: Ground, sink: Sink, copying: Copying) -> None:
+    """Takes what the compiled part leaves alone: deltas, with what they stand on in the same pack, once more if it has to be."""
+    wanted = {oid: ANY_SIZE if kind == _PACK_TREE else size for oid, kind, size in copying.deltas()}
+    if not wanted:
+        return
+    taken = set[bytes]()
+    with ground.repo.common.descend(b"objects/pack") as directory:
+        packs = Packs(directory)
+        try:
+            for _ in packs.take(wanted, sink, taken):
+                pass
+        finally:
+            packs.close()
+    for oid in taken:
+        copying.took(oid)
+
+
+class _Looking:
+    """What is expected, what the disk says, and what is decided over it."""
+
+    def __init__(self, ground: Ground, adoption: Adoption, data: bytes, written: int, boot: int) -> None:
+        self._ground, self._adoption = ground, adoption
+        self._root, self._scope = ground.root, ground.scope
+        self._has_attributes = belief.ATTRIBUTES in data
+        self._expect(written, boot)
+        self._paths, self._base = adoption.paths(), base_rules(ground.scope)
+        if RECORDS in self._paths:
+            raise NotPlain
+        self._rules: list[Ruled | None] = [self._base] * len(self._paths)
+        self._flags = bytearray([_TRUSTED]) * len(self._paths)
+        self._secret = set[int]()  # files whose names say so
+
+    def _expect(self, written: int, boot: int) -> None:
+        ground = self._ground
+        modes, upper = guess(ground.root, self._adoption.files, self._adoption.entry)
+        terms = Terms(
+            upper, written - MARGIN, boot - UNWRITTEN, boot, min(ground.scope.max_file_size, (1 << 63) - 1),
+            (modes[MODE_FILE], modes[MODE_EXEC]), ground.defaults, SOURCE, PLACES, [name.encode() for name in DEFAULT_EXCLUDED_DIRECTORIES],
+        )  # fmt: skip
+        if not self._adoption.expect(terms):
+            raise NotPlain
+
+    def run(self) -> None:
+        """Looks at everything, and makes the trees."""
+        adoption = self._adoption
+        # Both of before the look, which changes them.
+        self._states, self._records, self._folders = adoption.states(), adoption.records(), adoption.folders()
+        if not adoption.look(self._root.fd, spare()):
+            raise NotPlain
+        try:
+            self._decide_all()
+            self._try_some()
+        finally:
+            adoption.wait()
+        self._folders = adoption.folders()
+        self._enter_all()
+        for at, head in adoption.to_judge():
+            adoption.set_state(at, UNPROVEN if secret_content(head) else LOOKED_AT)
+        for at in self._secret:
+            adoption.set_state(at, UNPROVEN)
+        adoption.make_trees()
+
+    def _decide_all(self) -> None:
+        """Decides over names as far as that can be done before it is known which directories have rules of their own."""
+        rules, is_empty = self._base[0], self._base[0].are_empty
+        for at, folder in enumerate(self._folders):
+            if folder.flags & DECIDE or not is_empty:
+                self._decide(at, folder, rules)
+
+    def _decide(self, at: int, folder: Folder, rules: Rules) -> None:
+        path, packed, first = self._paths[at], self._packed(folder), folder.first
+        names, dirs = packed.names, packed.dirs
+        states = self._states[first : first + folder.files]
+        unclear = [(first + place, names[place]) for place, state in enumerate(states) if state != PLAIN]
+        if not folder.flags & PLACE:
+            unclear = [row for row in unclear if not is_plain_name(row[1])]  # it is for its size, or proves nothing
+            if rules.are_empty:
+                names = [name for _, name in unclear]
+                dirs = [name for name in dirs if not self._scope.is_plain_directory(name)]
+        is_clear, leans, odd = decided(self._scope, path, rules, names, dirs)
+        if odd:  # what is simply captured is no secret by its name
+            self._secret.update([place for place, name in unclear if name in odd and secret_name(join(path, name))])
+        self._flags[at] = (_TRUSTED if is_clear else 0) | (_LEANS if leans else 0)
+
+    def _packed(self, folder: Folder) -> Packed:
+        return Packed(self._records[folder.record : folder.record + folder.size])
+
+    def _enter_all(self) -> None:
+        """Reads rules and attributes in directories that have some, and decides again where there are rules."""
+        at_of, has_rules = {path: at for at, path in enumerate(self._paths)}, False
+        for at, (path, folder) in enumerate(zip(self._paths, self._folders, strict=True)):
+            above = self._rules[at_of[parent_of(path)]] if path else self._base
+            if not folder.flags & SEEN or above is None:
+                self._rules[at], self._flags[at] = None, 0
+                continue
+            if folder.flags & (IGNORES | ATTRIBUTES) or self._has_attributes:
+                above = self._entered(path, folder, above)
+            self._rules[at] = above
+            if above is not self._base:
+                has_rules = True
+                self._decide(at, folder, above[0])
+        self._keys = (
+            b"".join([rules[1] if rules else bytes(16) for rules in self._rules]) if has_rules else self._base[1]
+        )
+
+    def _entered(self, path: bytes, folder: Folder, rules: Ruled) -> Ruled:
+        tracked = b""
+        if self._has_attributes:
+            packed = self._packed(folder)
+            at = packed.find(belief.ATTRIBUTES)
+            tracked = packed.oid_at(at) if at >= 0 else b""
+        if not folder.flags & (IGNORES | ATTRIBUTES):
+            check_attributes(None, tracked)
+            return rules
+        try:
+            with self._root.descend(path) as directory:
+                check_attributes(directory if folder.flags & ATTRIBUTES else None, tracked)
+                return entered(self._scope, path, directory, rules) if folder.flags & IGNORES else rules
+        except OSError:
+            raise Declined from None  # it went meanwhile
+
+    def adopted(self, library: Library) -> Adopted:
+        """Returns what is remembered as far as is known, without the trees."""
+        adoption, objects, cache = self._adoption, Objects(), Cache()
+        same = adoption.finish(bytes(self._flags), self._keys, latest_for(self._ground.started))
+        joined, self._folders = adoption.records(), adoption.folders()
+        packed = [joined[folder.record : folder.record + folder.size] for folder in self._folders]
+        if any(folder.flags & ODD for folder in self._folders):
+            self._add_modes(packed, objects)
+        cache.suppose(zip(self._paths, packed, strict=True))
+        looking = Looking(library, self._root.fd, self._paths, packed)
+        return Adopted(cache, objects, Looked(self._root.fd, cache, self._paths, looking, same))
+
+    def trees(self, copying: Copying) -> Objects:
+        """Returns the trees that were not copied."""
+        adoption, folders, records = self._adoption, self._folders, b""
+        found: Objects = {}
+        for at in copying.trees_left(len(folders)):
+            records = records or adoption.records()
+            tree = tree_in(records[folders[at].record : folders[at].record + HEAD_SIZE])
+            found[tree] = (TREE, adoption.tree(folders[at]))
+        return found
+
+    def _add_modes(self, packed: list[bytes], objects: Objects) -> None:
+        """Writes permission bits down that are not the usual ones."""
+        at_of = {path: at for at, path in enumerate(self._paths)}
+        odd = {at for at, folder in enumerate(self._folders) if folder.flags & ODD}
+        for at in range(len(packed) - 1, -1, -1):
+            path = self._paths[at]
+            if at in odd:
+                record = decode(packed[at])
+                children = [(name, head_in(packed[at_of[join(path, name)]])) for name in record.dirs]
+                modes = modes_of(Sealed(record, modes_in(record.stats), children), self._ground.defaults, objects)
+                packed[at] = with_modes(packed[at], modes)
+                if modes != NONE and path:
+                    odd.add(at_of[parent_of(path)])
+
+    def _try_some(self) -> None:
+        """Reads a few files after all, while the disk has nothing to write."""
+        places = [at for at, folder in enumerate(self._folders) if folder.files]
+
+        def record_at(at: int) -> tuple[bytes, Record]:
+            folder = self._folders[places[at]]
+            return self._paths[places[at]], decode(self._records[folder.record : folder.record + folder.size])
+
+        wrong = try_some(self._root, len(places), record_at, self._adoption.files)
+        self._wrong = [self._folders[places[number]].first + at for number, at in wrong]
+
+    def check_tried(self) -> None:
+        """Raises Declined where git is wrong about a file that was read, and that would be taken over: it is believed in nothing then."""
+        states = self._adoption.states()
+        if any(states[at] != UNPROVEN for at in self._wrong):
+            raise Declined
