@@ -29,7 +29,8 @@ PREFIX = b"glance-"
 # One after the other they are one source: a later file uses what an earlier one defines.
 SOURCES = (b"glance.c", b"sha1.c", b"deflate.c", b"reading.c", b"placing.c", b"recalling.c")
 _LARGEST_SOURCE = 1 << 20
-_loaded: dict[tuple[int, int, int], Library] = {}
+_paths: dict[tuple[int, int, int], str] = {}
+_loaded: dict[str, Library] = {}
 
 
 def source() -> bytes:
@@ -52,18 +53,18 @@ def _belongs_to_user(found: os.stat_result) -> bool:
     return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def load(place: str) -> Library | None:
-    """Returns the library in a directory; None where there is none, or it is not the user's alone."""
+def _found(place: str) -> str | None:
+    """Returns a path by which to load the library in a directory; None where there is none, or it is not the user's alone."""
     if not place or type(seam.calls) is not seam.Calls:
         return None  # a test that lies about the disk must not be passed by
     try:
         with Directory.open(place) as directory:
-            return _load(directory, library_name())
+            return _path_of(directory, library_name())
     except OSError:
-        return None  # it is optional: none there, not the user's alone, or not to be loaded on this machine
+        return None  # it is optional
 
 
-def _load(directory: Directory, name: bytes) -> Library:
+def _path_of(directory: Directory, name: bytes) -> str:
     if not _belongs_to_user(os.fstat(directory.fd)):
         raise Untrusted(name)
     fd = directory.open_file(name)
@@ -72,20 +73,43 @@ def _load(directory: Directory, name: bytes) -> Library:
         if not _belongs_to_user(found):
             raise Untrusted(name)
         key = (found.st_dev, found.st_ino, found.st_ctime_ns)
-        if key not in _loaded:
-            import ctypes
-
+        if key not in _paths:
             # By a copy that stays open: a loader that meets the same name again takes what it has loaded under it.
             held = os.dup(fd)
             os.set_inheritable(held, False)
-            try:
-                _loaded[key] = Library(ctypes.CDLL(f"/proc/self/fd/{held}"))
-            except BaseException:
-                seam.calls.close(held)
-                raise
-        return _loaded[key]
+            _paths[key] = f"/proc/self/fd/{held}"
+        return _paths[key]
     finally:
         seam.calls.close(fd)
+
+
+def load(place: str) -> Library | None:
+    """Returns the library in a directory; None where there is none, or it is not the user's alone."""
+    path = _found(place)
+    if path is None:
+        return None
+    if path not in _loaded:
+        import ctypes
+
+        try:
+            _loaded[path] = Library(ctypes.CDLL(path))
+        except OSError:
+            return None  # not to be loaded on this machine
+    return _loaded[path]
+
+
+def recall(place: str, log: int, root: int) -> Recall | None:
+    """Begins to read an open log of records, and to look at the directories beneath an open one; None where it cannot."""
+    path = _found(place)
+    if path is None:
+        return None
+    from mulligan.safefs.foreign import CDLL
+    from mulligan.safefs.recalling import recall as begin
+
+    try:
+        return begin(CDLL(path), log, root, spare())
+    except OSError:
+        return None  # not to be loaded on this machine
 
 
 def keep(place: str, made: str) -> str:
@@ -198,9 +222,3 @@ class Library:
     def look(self, root: int, paths: Sequence[bytes], records: Sequence[bytes]) -> Looking:
         """Begins to look at directories beneath an open one; each has a record of what should be there."""
         return Looking(self, root, paths, records).begin()
-
-    def recall(self, log: int, root: int) -> Recall | None:
-        """Begins to read an open log of records, and to look at the directories beneath an open one; None where it cannot."""
-        from mulligan.safefs.recalling import recall
-
-        return recall(self.calls, log, root, spare())

@@ -7,9 +7,8 @@ nothing is decided.
 
 from __future__ import annotations
 
-import ctypes
-
 from mulligan.model.typed import Any, NamedTuple
+from mulligan.safefs import foreign
 
 
 class Told(NamedTuple):
@@ -23,11 +22,11 @@ class Told(NamedTuple):
 
 def recall(calls: Any, log: int, root: int, threads: int) -> Recall | None:
     """Begins to read a log and to look, in the background; None where it cannot."""
-    pointer, number = ctypes.c_void_p, ctypes.c_uint32
+    pointer, number = foreign.c_void_p, foreign.c_uint32
     calls.mulligan_recall.restype = pointer
-    calls.mulligan_recall_find.argtypes = (pointer, ctypes.c_char_p, number)
-    calls.mulligan_recall_find.restype = ctypes.c_int64
-    calls.mulligan_recall_files.restype = ctypes.c_uint64
+    calls.mulligan_recall_find.argtypes = (pointer, foreign.c_char_p, number)
+    calls.mulligan_recall_find.restype = foreign.c_int64
+    calls.mulligan_recall_files.restype = foreign.c_uint64
     calls.mulligan_recall_missing.restype = calls.mulligan_recall_moved.restype = number
     begun = calls.mulligan_recall(log, root, threads)
     return Recall(calls, begun, threads) if begun else None
@@ -38,16 +37,16 @@ class Recall:
 
     def __init__(self, calls: Any, begun: int, threads: int) -> None:
         self._calls = calls
-        self._begun = ctypes.c_void_p(begun)
+        self._begun = foreign.c_void_p(begun)
         self._threads = threads
-        self._row = (ctypes.c_uint64 * 5)()
+        self._row = (foreign.c_uint64 * 5)()
 
     def told(self) -> Told | None:
         """Waits until the log is read; None where Python has to read it."""
         row = self._row
         if not self._calls.mulligan_recalled(self._begun, row):
             return None
-        return Told(row[0], row[1], row[2], ctypes.string_at(row[3], row[4]) if row[4] else b"")
+        return Told(row[0], row[1], row[2], foreign.string_at(row[3], row[4]) if row[4] else b"")
 
     def end(self, *, index_changed: bool) -> None:
         """Helps to look at what is left, and joins what was found."""
@@ -61,12 +60,12 @@ class Recall:
     def path(self, at: int) -> bytes:
         """Returns the directory at a place."""
         row = self._look_up(at)
-        return ctypes.string_at(row[0], row[1])
+        return foreign.string_at(row[0], row[1])
 
     def record(self, at: int) -> bytes:
         """Returns the record of a directory, as it is written."""
         row = self._look_up(at)
-        return ctypes.string_at(row[2], row[3])
+        return foreign.string_at(row[2], row[3])
 
     def subtree_end(self, at: int) -> int:
         """Returns where the subtree of a directory ends, 0 if not all of it is as it was."""

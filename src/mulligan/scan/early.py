@@ -86,15 +86,14 @@ def _recalling(store: Directory, root: Directory, compiled: str) -> Recalling | 
     with store.reading(LOG) as log:
         if os.fstat(log).st_size < _HELP_BYTES or not os.path.isdir(compiled):
             return None
-        from mulligan.safefs.compiled import load
+        from mulligan.safefs.compiled import recall
 
-        library = load(compiled)
-        recall = library.recall(log, root.fd) if library is not None else None
-        if recall is None:
+        begun = recall(compiled, log, root.fd)
+        if begun is None:
             return None
         from mulligan.scan.recalling import Recalling
 
-        return Recalling(recall, os.fstat(log).st_ino, root.fd)
+        return Recalling(begun, os.fstat(log).st_ino, root.fd)
 
 
 def _glancing(store: Directory, root: Directory, compiled: str) -> Glancing | None:

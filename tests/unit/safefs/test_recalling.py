@@ -102,7 +102,7 @@ def test_what_is_no_log_is_left_to_python(library, tmp_path, content):
     log = os.open(tmp_path / "log", os.O_RDWR | os.O_CREAT)
     os.write(log, content if content is not None else b"mulligan-cache-4\n" + framed(b"a\0b", b"record"))
     with Directory.open(tmp_path) as root:
-        recall = compiled.load(library).recall(log, root.fd)
+        recall = compiled.recall(library, log, root.fd)
         os.close(log)
         assert recall.told() is None
         assert recall.find(b"") == -1 and recall.record(0) == b""
@@ -116,7 +116,7 @@ def test_an_empty_log_is_a_log(library, tmp_path):
         cache.root_tree, cache.note = b"t" * 20, b"{}"
         cache.save(root, [])
         with root.reading(b"cache") as log:
-            recall = compiled.load(library).recall(log, root.fd)
+            recall = compiled.recall(library, log, root.fd)
         told = recall.told()
         assert (told.directories, told.live, told.note) == (0, 0, b"t" * 20 + b"{}")
         assert told.whole == os.path.getsize(tmp_path / "cache")

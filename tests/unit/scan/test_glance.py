@@ -47,7 +47,7 @@ def scanned(
 
 def recall(library: str, log: int, root: Directory) -> recalling.Recalling:
     """A glance by the compiled part, from a log."""
-    return recalling.Recalling(compiled.load(library).recall(log, root.fd), os.fstat(log).st_ino, root.fd)
+    return recalling.Recalling(compiled.recall(library, log, root.fd), os.fstat(log).st_ino, root.fd)
 
 
 @contextmanager
