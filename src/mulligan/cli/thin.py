@@ -106,9 +106,9 @@ def _gathered() -> Gathered | None:
     state = state_directory(os.environ)
     if not state:
         return None
-    from mulligan.safefs.gathered import Gathered
+    from mulligan.safefs.gathered import DIRECTORY, Gathered
 
-    gathered = Gathered(state + "/modules")
+    gathered = Gathered(f"{state}/{DIRECTORY}")
     gathered.use()
     return gathered
 

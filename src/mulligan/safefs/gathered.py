@@ -25,8 +25,12 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
     from typing import Any
 
+    from mulligan.safefs.directory import Directory
+
     Stamp = tuple[str, int, int, int, int, int]
 
+#: Where it is, in the directory of what mulligan keeps for the user.
+DIRECTORY = "modules"
 PREFIX = "modules-"
 _PACKAGE = "mulligan"
 _LENGTH = 4
@@ -126,12 +130,7 @@ class Gathered:
             temporary = f"{PREFIX}{random_name(6)}.tmp".encode()
             # Durable, although it is disposable: Python does not survive half of it.
             write_durably(directory, self._name().encode(), parts, temporary=temporary, what="the modules of a command")
-            ours = sorted(
-                (directory.stat(name).st_mtime_ns, name)
-                for name in directory.names()
-                if name.startswith(PREFIX.encode())
-            )
-            for _, old in ours[:-_MOST]:
+            for _, old in sorted((directory.stat(name).st_mtime_ns, name) for name in _kept(directory))[:-_MOST]:
                 directory.unlink(old, missing_ok=True)
 
     def _name(self) -> str:
@@ -141,6 +140,22 @@ class Gathered:
     def _key(self) -> bytes:
         made_for = f"{MAGIC_NUMBER.hex()} {sys.hexversion:x} {sys.flags.optimize}"
         return f"mulligan-modules-1 {made_for} {self._package}\n".encode(errors="surrogateescape")
+
+
+def discard(place: str) -> None:
+    """Removes what is kept in a directory: the next save keeps what it needs then."""
+    from mulligan.safefs.directory import Directory
+
+    try:
+        with Directory.open(place) as directory:
+            for name in _kept(directory):
+                directory.unlink(name, missing_ok=True)
+    except OSError:
+        return  # nothing is kept there, or it cannot be removed and stays true
+
+
+def _kept(directory: Directory) -> list[bytes]:
+    return [name for name in directory.names() if name.startswith(PREFIX.encode())]
 
 
 class _Loader(SourceFileLoader):
