@@ -138,7 +138,7 @@ def test_indexes_of_packs_are_read_as_far_as_memory_is_meant_for_them(
     for number in range(20):
         for ending in (".idx", ".pack"):
             os.link(index.with_suffix(ending), folder / f"pack-{number}{ending}")
-    monkeypatch.setattr(records, "_INDEX_LIMIT", 5 * index.stat().st_size)
+    monkeypatch.setattr(records, "INDEX_LIMIT", 5 * index.stat().st_size)
     from mulligan.safefs.directory import Directory
 
     with Directory.open(str(folder)) as directory:
