@@ -16,9 +16,7 @@ import sys
 TYPE_CHECKING = False  # not from `typing`, which costs more than all the rest here
 if TYPE_CHECKING:
     from _socket import socket
-    from collections.abc import Mapping
 
-    from mulligan.safefs.gathered import Gathered
     from mulligan.scan.early import Early
 
 # A command that is not here, and a word that is not understood here, go the long way.
@@ -59,26 +57,14 @@ def main(argv: list[str] | None = None, *, last: bool = False) -> int:
         )
     if answered is not None:
         return answered
-    gathered = _gathered() if last else None
     early = _look_early(words) if last else None
-    first = list(sys.modules)
     try:
         from mulligan.cli.entry import main as run
 
-        code = run(words, last=last, early=early)
+        return run(words, last=last, early=early)
     finally:
         if early is not None:
             early.close()
-    # Not after a first checkpoint: who makes no second one has nothing of it.
-    if (
-        gathered is not None
-        and not gathered
-        and early is not None
-        and not code
-        and _understand(words).command == "save"
-    ):
-        gathered.keep(first)
-    return code
 
 
 def process() -> int:
@@ -99,18 +85,6 @@ def process() -> int:
     except (OSError, ValueError):
         return code  # Python says in its own way what is wrong with a stream
     os._exit(code)
-
-
-def _gathered() -> Gathered | None:
-    """Finds modules from now on where an earlier command kept them together; None where the user has no place for that."""
-    state = state_directory(os.environ)
-    if not state:
-        return None
-    from mulligan.safefs.gathered import DIRECTORY, Gathered
-
-    gathered = Gathered(f"{state}/{DIRECTORY}")
-    gathered.use()
-    return gathered
 
 
 def _look_early(words: list[str]) -> Early | None:
@@ -137,16 +111,10 @@ def run_directory(environ: dict[str, str]) -> str:
     given = environ.get("XDG_RUNTIME_DIR", "")
     if given.startswith("/"):
         return given + "/mulligan"
-    state = state_directory(environ)
-    return state + "/run" if state else ""
-
-
-def state_directory(environ: Mapping[str, str]) -> str:
-    """Returns the directory of what mulligan keeps for the user, empty where the user has no place for it."""
     state, home = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
     if not state.startswith("/"):
         state = home + "/.local/state" if home.startswith("/") else ""
-    return state + "/mulligan" if state else ""
+    return state + "/mulligan/run" if state else ""
 
 
 def name_of(workspace: str) -> str:

@@ -8,7 +8,7 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
 from mulligan.model.typed import TYPE_CHECKING
-from mulligan.safefs import compiled, gathered
+from mulligan.safefs import compiled
 from mulligan.settings import places
 
 if TYPE_CHECKING:
@@ -51,10 +51,6 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         text = "There is one, and it is used." if there else "There is none for this version: mulligan compile"
     else:
         text = f"Built {build(place, context.environ.get('CC') or 'cc')}"
-    if not args.status:
-        gathered.discard(
-            os.path.join(os.path.dirname(place), gathered.DIRECTORY)
-        )  # other modules are needed first from now on
     usable = compiled.load(place) is not None
     return Result(text, lambda: {"usable": usable, "directory": place})
 
