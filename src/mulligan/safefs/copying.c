@@ -359,7 +359,7 @@ uint64_t mulligan_copy_add(void *given, int index, int fd, uint64_t limit) {
         uint64_t end = at + 1 < pack->count ? pack->offsets[pack->order[at + 1]] : pack->end;
         if (begin >= PACK_HEAD && begin < end && end <= pack->end && end - begin <= LONGEST &&
             !plan_row(self, self->packs - 1, (uint32_t)pack->order[at], end - begin))
-            return 0;
+            break; /* no room: the rest is read from the files */
     }
     return PACK_INDEX_FIRST + 2 * OID_SIZE + 28 * (uint64_t)pack->count;
 }

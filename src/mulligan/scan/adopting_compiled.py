@@ -90,7 +90,7 @@ def adopt_compiled(ground: Ground, sink: Sink, library: Library, least: int, boo
         _take_deltas(ground, sink, copying)
         if copying.settle():
             adopted = looking.adopted(library)
-        looking.check_tried()
+        looking.check_tried()  # now: a file whose object is not as long as it is, as with other line endings, was never believed
         adopted.objects.update(looking.trees(copying))
         if incoming is not None:
             sink.take_over(incoming.keep([copying.made(at)[1:] for at in range(len(incoming.fds))]), copying)
@@ -106,8 +106,11 @@ def _begin(ground: Ground, sink: Sink, copying: Copying, files: ExitStack) -> An
     left = INDEX_LIMIT
     for stem in pack_stems(directory):
         try:
-            with directory.reading(stem + b".idx") as index:
-                left -= copying.add(index, files.enter_context(directory.reading(stem + b".pack")), left)
+            with directory.reading(stem + b".idx") as index, ExitStack() as opened:
+                used = copying.add(index, opened.enter_context(directory.reading(stem + b".pack")), left)
+                if used:  # what cannot be used is not held open
+                    files.enter_context(opened.pop_all())
+                    left -= used
         except OSError:
             continue  # gone: git may have packed anew meanwhile
     incoming = sink.incoming(lambda limit, most: copying.plan(limit, most, spare() + 1))
@@ -124,7 +127,11 @@ def _take_deltas(ground: Ground, sink: Sink, copying: Copying) -> None:
     if not wanted:
         return
     taken = set[bytes]()
-    with ground.repo.common.descend(b"objects/pack") as directory:
+    try:
+        found = ground.repo.common.descend(b"objects/pack")
+    except OSError:
+        return  # gone meanwhile: the files are read
+    with found as directory:
         packs = Packs(directory)
         try:
             for _ in packs.take(wanted, sink, taken):

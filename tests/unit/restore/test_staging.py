@@ -288,18 +288,9 @@ def test_the_last_sync_before_files_change_comes_after_the_last_was_staged(ws, p
     assert {path.read_text() for path in project.glob("f*")} == {"1"}
 
 
-def test_a_sync_in_between_that_fails_is_not_asked_for_again(ws, project):
-    many(ws, project)
-    with seam.using(Syncing(fails=True)) as calls, pytest.raises(mulligan.DurabilityLost):
-        ws.restore("one")
-    assert calls.seen.count("syncfs") == 1
-    assert "exchange" not in calls.seen
-    assert {path.read_text() for path in project.glob("f*")} == {"2"}
-    assert left_lying(project) == []
-
-
-def test_a_last_sync_that_fails_beside_the_last_look_ends_it_with_nothing_changed(ws, project, monkeypatch):
-    monkeypatch.setattr(staging, "_BATCH", 600)  # none in between
+@pytest.mark.parametrize("batch", [staging._BATCH, 600], ids=["in between", "the last one, beside the last look"])
+def test_a_sync_that_fails_is_not_asked_for_again_and_ends_it_with_nothing_changed(ws, project, monkeypatch, batch):
+    monkeypatch.setattr(staging, "_BATCH", batch)
     many(ws, project)
     with seam.using(Syncing(fails=True)) as calls, pytest.raises(mulligan.DurabilityLost):
         ws.restore("one")
