@@ -11,6 +11,8 @@ import ctypes
 import os
 import signal
 import struct
+import sys
+import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -92,6 +94,9 @@ def forked(act: Callable[[], object]) -> int:
     try:
         act()
         code = 0
+    except BaseException:  # noqa: BLE001 - the process ends here, and must say why
+        traceback.print_exc()
+        sys.stderr.flush()
     finally:
         os._exit(code)
 

@@ -201,10 +201,9 @@ class Vault:
 
     def _refuse_foreign(self) -> None:
         """Raises Unprotectable for a directory that holds something else: a store is pruned, and that would go too."""
-        if self.directory.exists(NAME.encode()) or repository.store_id(self.directory):
-            return
+        # Listed before it is asked whose it is: another process may be making the store just now, and its name comes first.
         strange = sorted(set(self.directory.names()) - _BEGINNINGS)
-        if strange:
+        if strange and not self.directory.exists(NAME.encode()) and not repository.store_id(self.directory):
             raise Unprotectable(
                 f"{self.path} is not empty and is no store of mulligan (it holds {to_text(strange[0])!r}); it is not used. Nothing was changed.",
                 hint="Name a directory that is empty or does not exist yet: --store DIR",

@@ -14,6 +14,7 @@ import pytest
 
 import mulligan
 from checker import judge
+from mulligan.safefs.directory import Directory
 from tools import git
 from tree import put
 
@@ -54,6 +55,25 @@ def test_a_directory_with_something_else_in_it_never_becomes_a_store(project, st
     with pytest.raises(mulligan.Unprotectable, match="no store of mulligan"):
         mulligan.open(project, store=store).save("one")
     assert sorted(store.rglob("*")) == before
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_store_that_another_process_makes_at_this_moment_is_not_taken_for_something_else(
+    project, store, monkeypatch, moment
+):
+    """Whether it comes just before or just after the look at what is there: nobody's first save is refused."""
+    put(project, "f", "1")
+    real = Directory.names
+
+    def look(directory: Directory) -> list[bytes]:
+        monkeypatch.setattr(Directory, "names", real)
+        found = real(directory)
+        mulligan.open(project, store=store).save("theirs")
+        return real(directory) if moment == "before" else found
+
+    monkeypatch.setattr(Directory, "names", look)
+    mulligan.open(project, store=store).save("mine")
+    assert [cp.name for cp in mulligan.open(project, store=store).log()] == ["mine", "theirs"]
 
 
 def test_a_store_whose_making_was_cut_short_is_completed(project, store):
