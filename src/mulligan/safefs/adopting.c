@@ -15,6 +15,7 @@
 #define INDEX_TRAILER 20
 #define INDEX_MOST 1000000
 #define NAMES_MOST (256u << 20)
+#define PATHS_MOST (64u << 20) /* `scan/expected.py` says why */
 #define TINY 256
 #define MOST_ENDINGS 128
 #define SECOND INT64_C(1000000000)
@@ -177,6 +178,9 @@ static int read_entries(struct adoption *self, uint32_t version) {
 /* -- directories -- */
 
 static uint32_t new_folder(struct adoption *self, uint32_t above, const char *path, uint32_t size) {
+    self->paths_size += size ? size + 1 : 0;
+    if (self->paths_size > PATHS_MOST || self->folders > INDEX_MOST)
+        return UINT32_MAX;
     if (self->folders == self->room) {
         uint32_t room = self->room * 2;
         struct folder *all = realloc(self->all, room * sizeof *all);
@@ -352,7 +356,6 @@ void *mulligan_adopt(const unsigned char *data, uint64_t size, uint32_t *told) {
     }
     for (uint32_t at = 1; at < self->folders; at++) {
         const struct folder *here = &self->all[at];
-        self->paths_size += here->path_size + 1;
         if (file_at(self, &self->all[here->above], here->name, here->name_size) >= 0) {
             mulligan_adopt_free(self);
             return NULL;

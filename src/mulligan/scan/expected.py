@@ -19,6 +19,7 @@ from mulligan.model.typed import Any
 from mulligan.safefs.directory import Directory
 from mulligan.scan.git.cache_tree import CacheTree
 from mulligan.scan.git.index import Index
+from mulligan.scan.git.index_format import ENTRIES_LIMIT
 from mulligan.scan.git.records import ANY_SIZE
 from mulligan.scan.record import STAT, unproven
 from mulligan.scan.scope import RECORDS, Scope
@@ -34,6 +35,8 @@ _SAMPLE = 64
 _LOW = 0xFFFFFFFF
 # A file that is nothing but a token is seldom longer, and so it is looked at, whatever its name.
 _TINY = 256
+# Of all directories together: a name of 60 KB can be 30,000 of them, whose paths are a gigabyte.
+_PATHS_LIMIT = 64 << 20
 
 
 class Declined(Exception):
@@ -65,7 +68,7 @@ class Expected:
     """The index by directories, and the objects, with their sizes, of files that are captured and no secrets by any rule."""
 
     def __init__(self, root: Directory, prefix: bytes, scope: Scope, index: Index, written: int, boot: int = 0) -> None:
-        self.folders = {b"": Folder()}
+        self.folders, self._letters = {b"": Folder()}, 0
         self.wanted: dict[bytes, int] = {}
         above = prefix + b"/" if prefix else b""
         paths = index.below(above) if prefix else list(index.heads)
@@ -114,9 +117,21 @@ class Expected:
         self.torn = torn
 
     def _folder(self, path: bytes) -> Folder:
+        """Returns a directory that is new, with those above it that are; raises Declined where there are more than anybody has."""
+        found = self._new(path)
+        while path:
+            path, _, name = path.rpartition(b"/")
+            above = self.folders.get(path)
+            (above or self._new(path)).dirs.append(name)
+            if above is not None:
+                break
+        return found
+
+    def _new(self, path: bytes) -> Folder:
+        self._letters += len(path) + 1
+        if self._letters > _PATHS_LIMIT or len(self.folders) > ENTRIES_LIMIT:
+            raise Declined
         found = self.folders[path] = Folder(path)
-        above, _, name = path.rpartition(b"/")
-        (self.folders.get(above) or self._folder(above)).dirs.append(name)
         return found
 
     def _want_trees(self, tree: CacheTree | None, prefix: bytes) -> None:

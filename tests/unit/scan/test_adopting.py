@@ -428,6 +428,24 @@ def test_attributes_above_a_workspace_reach_into_it(repo, tmp_path):
     assert not is_believed(repo / "src", tmp_path / "three")
 
 
+@pytest.mark.parametrize(("depth", "count"), [(1_500, 1), (30_000, 3)])
+def test_directories_that_only_an_index_knows_do_not_end_a_checkpoint(repo, tmp_path, depth, count):
+    """However deep: one name in an index can be thousands of directories, and a gigabyte of paths."""
+    index = repo / ".git/index"
+    data, at = index.read_bytes(), 12
+    for _ in range(COUNT):
+        at += (data.index(b"\0", at + 62) - at + 8) & -8
+    names = [b"z%d/" % number + b"a/" * depth + b"b" for number in range(count)]
+    rows = [data[12:72] + min(len(name), 0xFFF).to_bytes(2, "big") + name for name in names]
+    rows = [row.ljust((len(row) + 8) & -8, b"\0") for row in rows]
+    body = data[:8] + (COUNT + count).to_bytes(4, "big") + data[12:at] + b"".join(rows)
+    index.write_bytes(body + hashlib.sha1(body, usedforsecurity=False).digest())
+    settle(tmp_path)
+    taken, read = adopted.both_ways(repo, tmp_path)
+    assert adopted.said(taken)["trees"] == adopted.said(read)["trees"]
+    assert taken.read == (0 if depth < 10_000 else COUNT)
+
+
 def test_an_index_of_other_files_is_not_believed(repo, tmp_path):
     """A copied project has the index of the original: no inode and no change time is right."""
     os.system(f"cp -a {repo} {tmp_path / 'copy'}")

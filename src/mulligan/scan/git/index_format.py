@@ -134,6 +134,8 @@ def _read_compressed(data: bytes, count: int) -> Rows:
         while data[begin - 1] & 0x80:
             strip = ((strip & 0x7F if begin == start + 1 else strip) + 1 << 7) | data[begin] & 0x7F
             begin += 1
+            if strip > len(name):
+                raise Malformed("name")  # now: a number of a million bytes is not worked out
         end = data.find(b"\0", begin)
         if end < 0 or strip > len(name):
             raise Malformed("name")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,13 @@ def test_a_name_that_repeats_without_end_is_refused(monkeypatch: pytest.MonkeyPa
     head = entry(b"a")[:62]
     rows = [head + b"\0" + b"x" * 4000 + b"\0"] + [head + b"\0y\0"] * 1000
     assert parse_index(index_file(*rows, version=4)) is None
+
+
+def test_a_number_without_end_is_refused_at_once() -> None:
+    head = entry(b"", flags=1)[:62]
+    before = time.process_time()
+    assert parse_index(index_file(head + b"\xff" * 300_000 + b"\0a\0", version=4)) is None
+    assert time.process_time() - before < 2
 
 
 @pytest.mark.parametrize("version", [2, 4])
