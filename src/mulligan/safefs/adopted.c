@@ -203,8 +203,8 @@ static int keep_head(struct adoption *self, uint32_t at, const unsigned char *da
     int kept = 0;
     pthread_mutex_lock(&self->lock);
     uint64_t needed = self->heads_size + 8 + size;
-    if (needed > self->heads_room) {
-        uint64_t room = needed * 2 + 65536;
+    if (needed > self->heads_room && needed <= HEADS_MOST) {
+        uint64_t room = needed * 2 < HEADS_MOST ? needed * 2 + 65536 : HEADS_MOST;
         unsigned char *heads = realloc(self->heads, (size_t)room);
         if (heads)
             self->heads = heads, self->heads_room = room;

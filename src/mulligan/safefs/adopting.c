@@ -16,6 +16,7 @@
 #define INDEX_MOST 1000000
 #define NAMES_MOST (256u << 20)
 #define PATHS_MOST (64u << 20) /* `scan/expected.py` says why */
+#define HEADS_MOST (64u << 20) /* what begins like a secret beyond that is read as a whole */
 #define TINY 256
 #define MOST_ENDINGS 128
 #define SECOND INT64_C(1000000000)

@@ -31,7 +31,7 @@ struct source {
     uint64_t *offsets;    /* by the place of an id */
     uint64_t *order;      /* places by their offsets */
     uint32_t *row;        /* by the place of an id: its row among those to be copied and one, 0 for none */
-    uint64_t end;
+    uint64_t end, size; /* of its records; of its index */
 };
 
 struct copied {
@@ -293,7 +293,7 @@ static int open_source(struct copying *self, struct source *pack, int index, uin
         memcmp(pack->index, "\377tOc\0\0\0\2", 8))
         return 0;
     pack->count = big(pack->index + PACK_INDEX_FIRST - 4);
-    pack->end = (uint64_t)whole.st_size - OID_SIZE;
+    pack->end = (uint64_t)whole.st_size - OID_SIZE, pack->size = size;
     uint64_t offsets = PACK_INDEX_FIRST + 24 * (uint64_t)pack->count, large = offsets + 4 * (uint64_t)pack->count;
     if (!pack->count || large > end || (end - large) % 8)
         return 0;
@@ -361,7 +361,7 @@ uint64_t mulligan_copy_add(void *given, int index, int fd, uint64_t limit) {
             !plan_row(self, self->packs - 1, (uint32_t)pack->order[at], end - begin))
             break; /* no room: the rest is read from the files */
     }
-    return PACK_INDEX_FIRST + 2 * OID_SIZE + 28 * (uint64_t)pack->count;
+    return pack->size;
 }
 
 /* -- copying -- */

@@ -232,6 +232,56 @@ def test_an_extension_that_must_be_understood_is_left_to_python(library):
     assert adoption.taken_apart(calls, index_of(rows, more=b"TREE\0\0\0\2x")) is None
 
 
+def terms_for(file: os.stat_result) -> adoption.Terms:
+    """What is expected where every file is like one of them."""
+    upper, mode = file.st_ino & ~0xFFFFFFFF, file.st_mode
+    most = (1 << 63) - 1
+    return adoption.Terms(upper, most, 0, 0, most, (mode, mode), (0o644, 0o755, 0o755), [b"py"], [], [])
+
+
+def test_what_begins_like_a_secret_is_held_for_judging_only_as_far_as_there_is_room(tmp_path, library):
+    """The rest proves nothing, and is read: a million such files would be gigabytes."""
+    first, count, room = tmp_path / "00000.dat", 17_000, 64 << 20
+    first.write_bytes(b"\xff" * 4096)
+    for number in range(1, count):
+        os.link(first, tmp_path / f"{number:05}.dat")
+    st, rows = first.stat(), []
+    times = [part for ns in (st.st_ctime_ns, st.st_mtime_ns) for part in divmod(ns, 1_000_000_000)]
+    for number in range(count):
+        head = struct.pack(">4I", *times) + entry(b"", OID, 4096)[16:60]
+        head = head[:20] + struct.pack(">I", st.st_ino & 0xFFFFFFFF) + head[24:]
+        rows.append((head + struct.pack(">H", 9) + b"%05d.dat" % number).ljust(72, b"\0"))
+    found = adoption.taken_apart(compiled.load(library).calls, index_of(rows))
+    assert found is not None
+    assert found.expect(terms_for(st))
+    root = os.open(tmp_path, os.O_RDONLY)
+    try:
+        assert found.look(root, 1)
+        found.wait()
+    finally:
+        os.close(root)
+    judged = dict(found.to_judge())
+    assert len(judged) == room // (8 + 4096)
+    assert [at for at, state in enumerate(found.states()) if state] == sorted(judged)
+
+
+def test_the_whole_index_of_a_pack_counts_against_the_room_for_indexes(repo, library):
+    """Whatever it is made of: a table of large offsets that nobody needs is held in memory, too."""
+    (pack,) = (repo / ".git/objects/pack").glob("*.pack")
+    index = pack.with_suffix(".idx").read_bytes()
+    lies = repo / "lies.idx"
+    lies.write_bytes(sealed(index[:-40] + bytes(8 * 5000) + index[-40:-20]))
+    found = adoption.taken_apart(compiled.load(library).calls, indexes_of(repo)[0])
+    assert found is not None
+    assert found.expect(terms_for(lies.stat()))
+    found.make_trees()
+    copying = found.copying()
+    assert copying is not None
+    with lies.open("rb") as index_file, pack.open("rb") as pack_file:
+        assert copying.add(index_file.fileno(), pack_file.fileno(), 1 << 20) == lies.stat().st_size
+        assert copying.add(index_file.fileno(), pack_file.fileno(), lies.stat().st_size - 1) == 0
+
+
 def test_both_ways_to_a_checksum_are_the_same(library):
     crc32, rng = compiled.load(library).calls.mulligan_crc32, random.Random(1)
     crc32.restype, crc32.argtypes = ctypes.c_uint32, (ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int)
