@@ -30,6 +30,7 @@ from mulligan.safefs.placing import (
     Placer,
     Placing,
     Run,
+    given,
     pack,
 )
 from mulligan.scan.record import STAT, Stat
@@ -41,6 +42,8 @@ _NO_FILES = (MODE_DIR, MODE_LINK)
 
 Step = tuple[int, Action]
 MemoryOf = Callable[[bytes], tuple[Stat | None, Stat | None]]
+# The name of a pack that holds an object, the pack, open, the object's place in it, and where what counts of the pack ends.
+PlaceOf = Callable[[bytes], tuple[bytes, int, int, int] | None]
 
 
 class Bin(Protocol):
@@ -72,11 +75,28 @@ class Many:
         self._rows: dict[int, _Row] = {}
         self._lane = placer.lane()
         self._numbers: list[int] = []
+        self._origins: dict[int, bytes] = {}
 
     # -- staging --------------------------------------------------------------------------------
 
+    def locate(self, places: Sequence[Step], place_of: PlaceOf) -> dict[int, int]:
+        """Returns the sizes of those objects that need not be read: whoever stages their files gets at their bytes himself."""
+        rows = {}
+        for number, (_, _, after) in places:
+            found = place_of(after.oid) if after is not None and after.mode != MODE_LINK else None
+            if found is not None and after is not None:
+                name, fd, offset, end = found
+                held = self._lane.pack(name, fd)
+                if held >= 0:
+                    rows[number] = (offset, end, after.oid, held)
+        sizes = {}
+        for number, (origin, size) in zip(rows, self._lane.origins([*rows.values()]), strict=True):
+            if origin:
+                self._origins[number], sizes[number] = origin, size
+        return sizes
+
     def begin(self, places: Sequence[Step], handles: Handles, contents: Callable[[bytes], bytes | None]) -> None:
-        """Begins to stage some files, in the background. Contents that are not at hand are left out."""
+        """Begins to stage some files, in the background. Contents that are neither at hand nor located are left out."""
         for some in _portions(places, handles):
             files = {}
             for number, action in some:
@@ -98,14 +118,16 @@ class Many:
         path, before, after = action
         if after is None or after.mode == MODE_LINK or after.perm > _USUAL:
             return None
-        content = contents(after.oid)
+        origin = self._origins.get(number)
+        content = contents(after.oid) if origin is None else b""
         stage = self._layout.stage_of(path)
         above, _, name = path.rpartition(b"/")
         replaces = before is not None and before.mode != MODE_LINK
         if content is None or len(content) > LARGEST or (replaces and above != stage):
             return None
         temporary = temporary_name(self._token, number)
-        return NewFile(_reached(handles, stage), temporary, name if replaces else None, after.perm, content)
+        where, instead = _reached(handles, stage), name if replaces else None
+        return NewFile(where, temporary, instead, after.perm, content, origin or given(content))
 
     # -- looking --------------------------------------------------------------------------------
 
