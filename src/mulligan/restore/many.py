@@ -9,7 +9,7 @@ the directories that they have open. After a crash nothing is remembered, so not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from stat import S_IFREG
 
 from mulligan.model.objects import MODE_DIR, MODE_LINK
@@ -77,6 +77,10 @@ class Many:
         self._numbers: list[int] = []
         self._origins: dict[int, bytes] = {}
 
+    def reach(self, handles: Handles, directories: Iterable[bytes]) -> None:
+        """Opens directories, as many as may be open."""
+        handles.fill(directories, self._placer.open)
+
     # -- staging --------------------------------------------------------------------------------
 
     def locate(self, places: Sequence[Step], place_of: PlaceOf) -> dict[int, int]:
@@ -98,6 +102,7 @@ class Many:
     def begin(self, places: Sequence[Step], handles: Handles, contents: Callable[[bytes], bytes | None]) -> None:
         """Begins to stage some files, in the background. Contents that are neither at hand nor located are left out."""
         for some in _portions(places, handles):
+            self.reach(handles, dict.fromkeys(self._layout.stage_of(action.path) for _, action in some))
             files = {}
             for number, action in some:
                 found = self._new_file(number, action, handles, contents)
@@ -137,7 +142,7 @@ class Many:
         for some in _portions(steps, handles):
             rows = {number: row for number, action in some if (row := self._row(number, action, memory_of)) is not None}
             self._rows.update(rows)
-            same = self._placer.unchanged(_opened(rows.values(), handles)) if rows else b""
+            same = self._placer.unchanged(self._opened(rows.values(), handles)) if rows else b""
             settled = {number for number, is_same in zip(rows, same, strict=True) if is_same}
             left += [step for step in some if step[0] not in settled]
         return left
@@ -168,7 +173,19 @@ class Many:
         """Returns the work of taking plain steps, no more of them than these handles allow."""
         rows = [self._rows[number] for number, _ in steps]
         trash, gone = self._trash.names_for([row.size for row in rows])
-        return self._placer.run(_opened(rows, handles), [inodes.get(number, 0) for number, _ in steps], trash, gone)
+        return self._placer.run(
+            self._opened(rows, handles), [inodes.get(number, 0) for number, _ in steps], trash, gone
+        )
+
+    def _opened(self, rows: Collection[_Row], handles: Handles) -> list[Placing]:
+        """Returns what the compiled part is given; a directory is asked for once, as long as its files follow one another."""
+        self.reach(handles, dict.fromkeys(path for row in rows for path in (row.above, row.stage)))
+        found, last, directory = [], None, -1
+        for above, name, stage, temporary, row, _ in rows:
+            if above != last:
+                last, directory = above, _reached(handles, above)
+            found.append((directory, name, directory if stage == above else _reached(handles, stage), temporary, row))
+        return found
 
 
 def most_at_once(handles: Handles) -> int:
@@ -186,16 +203,6 @@ def _reached(handles: Handles, path: bytes) -> int:
         return handles.get(path).fd
     except OSError:
         return -1  # whoever deals with its files one by one says why
-
-
-def _opened(rows: Iterable[_Row], handles: Handles) -> list[Placing]:
-    """Returns what the compiled part is given; a directory is asked for once, as long as its files follow one another."""
-    found, last, directory = [], None, -1
-    for above, name, stage, temporary, row, _ in rows:
-        if above != last:
-            last, directory = above, _reached(handles, above)
-        found.append((directory, name, directory if stage == above else _reached(handles, stage), temporary, row))
-    return found
 
 
 def many_of(compiled: str, token: str, layout: Layout, trash: Bin) -> Many | None:

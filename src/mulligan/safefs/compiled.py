@@ -225,6 +225,7 @@ class Library:
         calls.mulligan_stage_wait.argtypes, calls.mulligan_stage_wait.restype = (pointer,), None
         calls.mulligan_stage_end.argtypes, calls.mulligan_stage_end.restype = (pointer,), None
         calls.mulligan_sizes.argtypes, calls.mulligan_sizes.restype = (number, ctypes.c_char_p, pointer), None
+        calls.mulligan_open.argtypes, calls.mulligan_open.restype = (ctypes.c_int, number, pointer, pointer), None
         calls.mulligan_unchanged.argtypes = (number, pointer, pointer, ctypes.c_char_p, pointer)
         calls.mulligan_unchanged.restype = None
         calls.mulligan_place.argtypes = (

@@ -275,6 +275,22 @@ void mulligan_stage_end(void *last) {
 
 /* -- looking -- */
 
+/* Opens directories below a root, each name by name and through no link; -1 for one that cannot be had. */
+void mulligan_open(int root, uint32_t count, const char *const *paths, int *found) {
+    struct open_directory above[DEEPEST];
+    int depth = 0;
+    const char *before = "";
+    for (uint32_t at = 0; at < count; at++) {
+        while (depth && !is_below(paths[at], before, above[depth - 1].length))
+            close(above[--depth].fd);
+        int fd = descend(root, paths[at], above, &depth);
+        found[at] = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        before = paths[at];
+    }
+    while (depth)
+        close(above[--depth].fd);
+}
+
 static int is_as_before(int directory, const char *name, const unsigned char *before) {
     struct stat st;
     int failed = fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW);

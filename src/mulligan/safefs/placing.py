@@ -70,6 +70,15 @@ class Placer:
         """Returns where files can be staged in the background."""
         return Lane(self._calls)
 
+    def open(self, root: int, paths: Sequence[bytes]) -> list[int]:
+        """Opens directories below an open one, each name by name and through no link; -1 for one that cannot be had."""
+        import ctypes
+
+        count = len(paths)
+        found = (ctypes.c_int * count)()
+        self._calls.mulligan_open(root, count, (ctypes.c_char_p * count)(*paths), found)
+        return [*found]
+
     def unchanged(self, files: Sequence[Placing]) -> bytes:
         """Returns 1 for each file whose path is exactly as it was seen, 0 for any other."""
         import ctypes
