@@ -12,7 +12,9 @@ Modes, for `--mode`:
 `--size` is the number of cuts. Operations are saves, restores with and without git, undo, redo, delete, gc, forget, doctor and
 the first save into a new store. With `--apart`, the workspace and its store are on two disks in that part of the trials: then
 nothing that one of them confirms helps the other. `--build` takes a known-bad build, which must be caught; `--subject` the first
-checkpoint of a clean git repository alone (mulligan-adopting), or shadow git, for comparison. Needs root, loop mounts and mkfs of the kind.
+checkpoint of a clean git repository alone (mulligan-adopting), restores of hundreds of files in a watched workspace
+(mulligan-crowds), which do some of their work while the disk confirms another part, or shadow git, for comparison. Needs root, loop
+mounts and mkfs of the kind.
 Exit codes: 0 nothing was lost, 1 something was, 77 this machine cannot do it.
 """
 
@@ -56,23 +58,24 @@ _CORE = frozenset(
     {"engine", "opened", "workbench", "gitside", "settings", "state", "usergit", "restore", "timeline", "store", "diff"}
     | {"scan", "safefs", "model", "errors", "events"}
 )
-SUBJECTS = ("mulligan", "mulligan-adopting", "shadow-git", "shadow-git-fsync-all")
+SUBJECTS = ("mulligan", "mulligan-adopting", "mulligan-crowds", "shadow-git", "shadow-git-fsync-all")
 _DEEP = 3
 _LONGEST_S = 60.0
 
 
 class Mulligan(NamedTuple):
-    """The package itself as a subject; or its first checkpoint of a git repository alone, which begins with what git knows."""
+    """The package itself as a subject; or its first checkpoint of a git repository alone, or restores of many files alone."""
 
     build: str
     adopts: bool = False
+    crowds: bool = False
 
     def prepare(self, places: Places) -> None:
         """A project with a history."""
         if self.adopts:
             workload.prepare_clean(places)
         else:
-            workload.prepare(places)
+            workload.prepare(places, crowded=self.crowds)
 
     def load(self) -> None:
         """Imports all that the processes will need, once for all of them."""
@@ -83,7 +86,7 @@ class Mulligan(NamedTuple):
     def work(self, places: Places, rng: random.Random, given: dict[str, Any], alert: Callable[[str], None]) -> None:
         """Works until the cut, in this build."""
         BUILDS[self.build]()
-        given["adopts"] = self.adopts
+        given["adopts"], given["crowds"] = self.adopts, self.crowds
         workload.work(places, rng, given, alert)
 
     def judge(self, places: Places, rng: random.Random) -> tuple[list[str], dict[str, int]]:
@@ -377,7 +380,7 @@ def main() -> int:
         return cannot(f"{why}: THE POWER OF {given.disk} DISKS IS NOT CUT")
     subject: Any = ShadowGit(given.subject.endswith("all"))
     if given.subject.startswith("mulligan"):
-        subject = Mulligan(given.build, given.subject == "mulligan-adopting")
+        subject = Mulligan(given.build, given.subject == "mulligan-adopting", given.subject == "mulligan-crowds")
     who = given.subject if given.build == "good" else given.build
     tally = Tally(f"power cuts, {who}, {given.disk}, {given.mode}", given.size, enough=given.enough)
     subject.load()
@@ -387,6 +390,8 @@ def main() -> int:
         bench, rng = Bench(base, given.disk, subject), random.Random(given.seed)
         if given.subject == "mulligan-adopting":
             bench.usual["first"] = 0.1  # nobody learns it from cuts that come too early
+        if given.subject == "mulligan-crowds":
+            bench.usual.update(dict.fromkeys(("restore", "undo", "redo"), 0.2))
         if given.mode == "later":
             many_at_a_time(bench, given, rng, tally)
         else:

@@ -55,6 +55,15 @@ def test_a_power_cut_loses_nothing_that_was_taken_over_from_git(mode: str) -> No
 
 
 @needs("ext4")
+@pytest.mark.parametrize("with_", [(), ("--compiled",)], ids=["plain", "compiled"])
+@pytest.mark.parametrize("mode", ["inside", "acknowledged"])
+def test_a_power_cut_loses_nothing_of_a_restore_of_hundreds_of_files(mode: str, with_: tuple[str, ...]) -> None:
+    """The last look and the reading of notices happen while the disk confirms."""
+    done = run("--mode", mode, "--subject", "mulligan-crowds", "--size", str(sweep(5)), *with_)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs("ext4")
 def test_what_was_acknowledged_is_there_when_the_power_goes_seconds_later() -> None:
     done = run("--mode", "later", "--size", str(sweep(8)), "--longest", "4")
     assert done.returncode == 0, done.stdout + done.stderr

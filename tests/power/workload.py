@@ -50,6 +50,9 @@ _WEIGHTS = {
 OPERATIONS = tuple(_WEIGHTS)
 # How many files there are in the repository that is clean.
 CLEAN = 40
+# How many files are edited together, so that a restore of them does some of its work while the disk confirms another part.
+CROWD = 330
+_CROWD_WEIGHTS = {"restore": 6, "undo": 3, "redo": 1, "save": 1}
 # The operation that is cut: more often one that changes the workspace.
 _LAST = _WEIGHTS | {"restore": 10, "restore_git": 6, "undo": 6, "redo": 3}
 
@@ -104,10 +107,20 @@ class Places(NamedTuple):
         os.close(handle)
 
 
-def prepare(places: Places) -> None:
+def crowd(version: int) -> dict[str, bytes]:
+    """Files that are edited together, some of them larger than a page."""
+    return {
+        f"m{number % 23}/f{number}": b"%d in version %d\n" % (number, version) * (1 + number % 90 * (1 + number % 5))
+        for number in range(CROWD)
+    }
+
+
+def prepare(places: Places, *, crowded: bool = False) -> None:
     """A project that is a repository, in which an agent moved on; one checkpoint from before and one from after."""
     new_repository(places.project)
     make_dirty(places.project)
+    for path, content in crowd(0).items() if crowded else ():
+        put(places.project, path, content)
     for path in _PATHS:
         put(places.project, path, f"{path} in the beginning\n" * 20)
     places.store.parent.mkdir(mode=0o700)
@@ -166,6 +179,15 @@ class Worker:
         self.operate("first", alert)
         done()
 
+    def crowd(self, count: int, alert: Callable[[str], None], done: Callable[[], None]) -> None:
+        """Edits hundreds of files at a time, in a watched workspace, and goes back and forth."""
+        with self.ws.watch():
+            for number in range(count):
+                self.edit_crowd()
+                kind = self.rng.choices([*_CROWD_WEIGHTS], [*_CROWD_WEIGHTS.values()])[0]
+                self.operate(kind, alert if number == count - 1 else None)
+            done()
+
     def live(self, count: int, alert: Callable[[str], None], done: Callable[[], None]) -> None:
         """Does so many operations."""
         for number in range(count):
@@ -211,6 +233,16 @@ class Worker:
             self.loose.add("link")
         if self.synced:
             sync(project)
+            self.loose.clear()
+
+    def edit_crowd(self) -> None:
+        """Writes all of them anew."""
+        self.number += 1
+        for path, content in crowd(self.number).items():
+            put(self.places.project, path, content)
+            self.loose |= {path, *map(str, Path(path).parents)}
+        if self.synced:
+            sync(self.places.project)
             self.loose.clear()
 
     def operate(self, kind: str, alert: Callable[[str], None] | None, *, after: bool = False) -> None:
@@ -314,8 +346,8 @@ def work(places: Places, rng: random.Random, given: dict[str, Any], alert: Calla
     The life of the process: ends with the cut when that is its own affair, and else waits for it.
 
     `given`: how many operations (`count`), whether edits are `synced`, how it cuts the power itself, right after the last
-    acknowledgement (`cut`), whether it is the command `after` a cut, whether it `adopts` what git knows, and whether it `stays`, its files open, or ends;
-    `said` is called when all is done.
+    acknowledgement (`cut`), whether it is the command `after` a cut, whether it `adopts` what git knows, or edits files in `crowds`, and whether it `stays`, its files open,
+    or ends; `said` is called when all is done.
     """
     try:
         worker = Worker(places, rng, synced=given["synced"])
@@ -330,6 +362,8 @@ def work(places: Places, rng: random.Random, given: dict[str, Any], alert: Calla
             worker.resume(alert, done)
         elif given["adopts"]:
             worker.adopt(alert, done)
+        elif given["crowds"]:
+            worker.crowd(given["count"], alert, done)
         else:
             worker.live(given["count"], alert, done)
         given["said"]()

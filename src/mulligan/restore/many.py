@@ -9,7 +9,7 @@ the directories that they have open. After a crash nothing is remembered, so not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from stat import S_IFREG
 
 from mulligan.model.objects import MODE_DIR, MODE_LINK
@@ -30,6 +30,7 @@ from mulligan.safefs.placing import (
     Placer,
     Placing,
     Run,
+    given,
     pack,
 )
 from mulligan.scan.record import STAT, Stat
@@ -41,6 +42,8 @@ _NO_FILES = (MODE_DIR, MODE_LINK)
 
 Step = tuple[int, Action]
 MemoryOf = Callable[[bytes], tuple[Stat | None, Stat | None]]
+# The name of a pack that holds an object, the pack, open, the object's place in it, and where what counts of the pack ends.
+PlaceOf = Callable[[bytes], tuple[bytes, int, int, int] | None]
 
 
 class Bin(Protocol):
@@ -72,12 +75,34 @@ class Many:
         self._rows: dict[int, _Row] = {}
         self._lane = placer.lane()
         self._numbers: list[int] = []
+        self._origins: dict[int, bytes] = {}
+
+    def reach(self, handles: Handles, directories: Iterable[bytes]) -> None:
+        """Opens directories, as many as may be open."""
+        handles.fill(directories, self._placer.open)
 
     # -- staging --------------------------------------------------------------------------------
 
+    def locate(self, places: Sequence[Step], place_of: PlaceOf) -> dict[int, int]:
+        """Returns the sizes of those objects that need not be read: whoever stages their files gets at their bytes himself."""
+        rows = {}
+        for number, (_, _, after) in places:
+            found = place_of(after.oid) if after is not None and after.mode != MODE_LINK else None
+            if found is not None and after is not None:
+                name, fd, offset, end = found
+                held = self._lane.pack(name, fd)
+                if held >= 0:
+                    rows[number] = (offset, end, after.oid, held)
+        sizes = {}
+        for number, (origin, size) in zip(rows, self._lane.origins([*rows.values()]), strict=True):
+            if origin:
+                self._origins[number], sizes[number] = origin, size
+        return sizes
+
     def begin(self, places: Sequence[Step], handles: Handles, contents: Callable[[bytes], bytes | None]) -> None:
-        """Begins to stage some files, in the background. Contents that are not at hand are left out."""
+        """Begins to stage some files, in the background. Contents that are neither at hand nor located are left out."""
         for some in _portions(places, handles):
+            self.reach(handles, dict.fromkeys(self._layout.stage_of(action.path) for _, action in some))
             files = {}
             for number, action in some:
                 found = self._new_file(number, action, handles, contents)
@@ -98,14 +123,16 @@ class Many:
         path, before, after = action
         if after is None or after.mode == MODE_LINK or after.perm > _USUAL:
             return None
-        content = contents(after.oid)
+        origin = self._origins.get(number)
+        content = contents(after.oid) if origin is None else b""
         stage = self._layout.stage_of(path)
         above, _, name = path.rpartition(b"/")
         replaces = before is not None and before.mode != MODE_LINK
         if content is None or len(content) > LARGEST or (replaces and above != stage):
             return None
         temporary = temporary_name(self._token, number)
-        return NewFile(_reached(handles, stage), temporary, name if replaces else None, after.perm, content)
+        where, instead = _reached(handles, stage), name if replaces else None
+        return NewFile(where, temporary, instead, after.perm, content, origin or given(content))
 
     # -- looking --------------------------------------------------------------------------------
 
@@ -115,7 +142,7 @@ class Many:
         for some in _portions(steps, handles):
             rows = {number: row for number, action in some if (row := self._row(number, action, memory_of)) is not None}
             self._rows.update(rows)
-            same = self._placer.unchanged(_opened(rows.values(), handles)) if rows else b""
+            same = self._placer.unchanged(self._opened(rows.values(), handles)) if rows else b""
             settled = {number for number, is_same in zip(rows, same, strict=True) if is_same}
             left += [step for step in some if step[0] not in settled]
         return left
@@ -146,7 +173,19 @@ class Many:
         """Returns the work of taking plain steps, no more of them than these handles allow."""
         rows = [self._rows[number] for number, _ in steps]
         trash, gone = self._trash.names_for([row.size for row in rows])
-        return self._placer.run(_opened(rows, handles), [inodes.get(number, 0) for number, _ in steps], trash, gone)
+        return self._placer.run(
+            self._opened(rows, handles), [inodes.get(number, 0) for number, _ in steps], trash, gone
+        )
+
+    def _opened(self, rows: Collection[_Row], handles: Handles) -> list[Placing]:
+        """Returns what the compiled part is given; a directory is asked for once, as long as its files follow one another."""
+        self.reach(handles, dict.fromkeys(path for row in rows for path in (row.above, row.stage)))
+        found, last, directory = [], None, -1
+        for above, name, stage, temporary, row, _ in rows:
+            if above != last:
+                last, directory = above, _reached(handles, above)
+            found.append((directory, name, directory if stage == above else _reached(handles, stage), temporary, row))
+        return found
 
 
 def most_at_once(handles: Handles) -> int:
@@ -164,16 +203,6 @@ def _reached(handles: Handles, path: bytes) -> int:
         return handles.get(path).fd
     except OSError:
         return -1  # whoever deals with its files one by one says why
-
-
-def _opened(rows: Iterable[_Row], handles: Handles) -> list[Placing]:
-    """Returns what the compiled part is given; a directory is asked for once, as long as its files follow one another."""
-    found, last, directory = [], None, -1
-    for above, name, stage, temporary, row, _ in rows:
-        if above != last:
-            last, directory = above, _reached(handles, above)
-        found.append((directory, name, directory if stage == above else _reached(handles, stage), temporary, row))
-    return found
 
 
 def many_of(compiled: str, token: str, layout: Layout, trash: Bin) -> Many | None:

@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from stat import S_IFREG
 
@@ -27,6 +27,8 @@ from mulligan.scan.record import Stat
 _OPEN_FEWEST, _OPEN_MOST = 16, 1024
 _WAY = 8
 _SYNC_EACH = 16
+# Opens directories below an open one; -1 for one that cannot be had.
+OpenMany = Callable[[int, Sequence[bytes]], Sequence[int]]
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
@@ -51,6 +53,21 @@ class Handles:
         if len(self._open) > self.most:
             self._open.popitem(last=False)[1].close()
         return found
+
+    def fill(self, paths: Iterable[bytes], open_many: OpenMany) -> None:
+        """Opens directories, many at once, no more than may be open; what cannot be had so is for `get` to complain about."""
+        missing = []
+        for path in paths:
+            if path in self._open:
+                self._open.move_to_end(path)
+            else:
+                missing.append(path)
+        missing = missing[: self.most]
+        for path, fd in zip(missing, open_many(self._root.fd, missing) if missing else (), strict=True):
+            if fd >= 0:
+                self._open[path] = Directory(fd)
+        while len(self._open) > self.most:
+            self._open.popitem(last=False)[1].close()
 
     def _above(self, path: bytes) -> Directory:
         """Returns an open directory, reached name by name from the nearest one above it that is open."""

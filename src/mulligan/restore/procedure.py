@@ -24,7 +24,7 @@ from mulligan.restore.many import many_of
 from mulligan.restore.place import Handles, find_shared
 from mulligan.restore.recovery import FINISHED, TAKEN_BACK, Recovered, recover
 from mulligan.restore.staging import Stage, Stager
-from mulligan.restore.unlocking import Locked, find_locked, lock_again, unlock
+from mulligan.restore.unlocking import Locked, find_locked, lock_again, touched_directories, unlock
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.room import HeldRoom, naming_need
 from mulligan.scan.result import Defaults
@@ -75,13 +75,15 @@ def carry_out(
     try:
         layout = Layout(journal.actions)
         layout.shared = find_shared(staged, layout.chmods)
-        journal = replace(journal, locked=_to_open(vault, journal, find_locked(staged, layout)))
         many = many_of(vault.settings.compiled, journal.token, layout, vault)
+        if many is not None:
+            many.reach(staged, sorted(touched_directories(layout)))
+        journal = replace(journal, locked=_to_open(vault, journal, find_locked(staged, layout)))
         stager = Stager(root, staged, vault.objects, journal.token, layout, many=many)
         executor = Executor(
             root, handles, journal.token, layout,
             seen=seen, locked=journal.locked, discard=vault.throw_away, many=many,
-            meanwhile=lambda: [act() for act in (staged.close, meanwhile)],
+            meanwhile=lambda: [act() for act in (staged.close, handles.close, meanwhile)],
         )  # fmt: skip
         room = _Room(vault, root, journal, layout)
         stage = stager.stage_nameless() if many is None and git is None and not journal.locked else None
@@ -93,8 +95,7 @@ def carry_out(
             _open(vault, journal, save_first if beside is None else None)
             with _abandoning(vault, staged, journal, stager, git, room):
                 unlock(staged, journal.locked)
-                stage = _prepare(stager, executor, git, beside, progress)
-                room.hold()
+                stage = _prepare(stager, executor, git, beside, progress, room)
                 set_phase(vault.database, APPLYING)
         try:
             room.names.close()
@@ -190,9 +191,18 @@ def _to_open(vault: Vault, journal: Journal, locked: Locked) -> Locked:
 
 
 def _prepare(
-    stager: Stager, executor: Executor, git: GitPart | None, beside: SaveFirst | None, progress: Progress | None
+    stager: Stager,
+    executor: Executor,
+    git: GitPart | None,
+    beside: SaveFirst | None,
+    progress: Progress | None,
+    room: _Room,
 ) -> Stage:
-    """Stages everything, with a checkpoint saved `beside`, takes git's locks if git is to move, and looks at every path once more."""
+    """
+    Stages everything, with a checkpoint saved `beside`, and makes all ready to be changed.
+
+    That is: git's locks are taken if git is to move, every path is looked at once more, and the room is held.
+    """
     stager.begin()
     if beside is not None:
         beside(None)
@@ -201,6 +211,7 @@ def _prepare(
         if git is not None:
             git.prepare()
         _look_again(executor)
+        room.hold()
 
     return stager.finish(progress, meanwhile=look)
 

@@ -57,6 +57,9 @@ class BlobSource(Protocol):
     def stream(self, oid: bytes) -> Iterator[bytes]:
         """Yields a blob piece by piece, verified at the end."""
 
+    def place_of(self, oid: bytes) -> tuple[bytes, int, int, int] | None:
+        """Returns the name of a pack that holds an object, the pack, open, the object's place, and the end of what counts there."""
+
 
 class Stage(NamedTuple):
     """What was staged: the inode of each temporary, attributes that could not be kept, and what was left out and why."""
@@ -244,7 +247,7 @@ class Stager:
         ahead = self._many if len(places) > _SYNC_EACH else None
         for start in range(0, len(places), _SHOWN):
             some = places[start : start + _SHOWN]
-            need += self._hold(some, skip_damaged=skip_damaged)
+            need += self._hold(some, ahead, skip_damaged=skip_damaged)
             if have is not None and need > have:
                 raise NoRoom(
                     f"The restore needs {need} bytes or more and the disk has {have}. Nothing was changed.",
@@ -257,11 +260,13 @@ class Stager:
         if ahead is not None:
             self._flusher.nudge()
 
-    def _hold(self, places: Places, *, skip_damaged: bool) -> int:
-        """Reads some objects, once for their files and for the room they need, which is returned."""
-        block, need = os.fstatvfs(self._root.fd).f_frsize, 0
-        for _, action in places:
-            if action.after is None:
+    def _hold(self, places: Places, ahead: Many | None, *, skip_damaged: bool) -> int:
+        """Reads some objects, once for their files and for the room they need, which is returned; not what is read ahead."""
+        located = ahead.locate(places, self._store.place_of) if ahead is not None else {}
+        block = os.fstatvfs(self._root.fd).f_frsize
+        need = block * len(located) + sum(located.values())
+        for number, action in places:
+            if action.after is None or number in located:
                 continue
             oid = action.after.oid
             try:

@@ -1,6 +1,8 @@
 /*
  * The plain files of a restore, many in one call: staging, the last look, putting in place.
  *
+ * What is staged is given, or read from a pack of the store, inflated and compared with its id first; an object that is not as
+ * plain as that, or not right, is Python's: it knows of other copies, and says what is damaged.
  * For each file the same steps in the same order as `restore/staging.py` and `restore/executor.py` take, with the same calls:
  * whoever kills the process between any two of them leaves what Python would have left. Directories are given open (-1 is
  * one that could not be), names are single ones; no link is followed, and nothing hangs on a FIFO. Whatever is not as it
@@ -82,17 +84,97 @@ static int write_whole(int fd, const unsigned char *data, uint64_t size) {
     return 1;
 }
 
+/* An object of the store that is a file's content: where its record lies, and behind which place of the pack nothing counts. */
+struct origin {
+    uint64_t offset, end, size;
+    unsigned char oid[OID_SIZE];
+    int32_t pack; /* -1: the content is given */
+};
+
+/* No more is read for a file of so many bytes: what takes more than this was not made to be small. */
+#define DEFLATED_MOST(size) ((size) + (size) / 8 + 64)
+#define LONGEST_HEADER 10
+
+/* What is needed to get at contents. */
+struct unpacker {
+    int quick;
+    struct inflater inflater;
+    unsigned char record[LONGEST_HEADER + DEFLATED_MOST(LARGEST)], content[LARGEST + INFLATE_SLACK];
+};
+
+static size_t read_some(int fd, unsigned char *to, size_t size, uint64_t at) {
+    size_t done = 0;
+    while (done < size) {
+        ssize_t part = pread(fd, to + done, size - done, (off_t)(at + done));
+        if (part < 0 && errno == EINTR)
+            continue;
+        if (part <= 0)
+            break;
+        done += (size_t)part;
+    }
+    return done;
+}
+
+/* The length of a record's header, if it is a whole blob of moderate size, which is told; else 0. */
+static size_t blob_header(const unsigned char *record, size_t given, uint64_t *size) {
+    size_t at = 0;
+    int shift = 4;
+    if (!given || (record[0] >> 4 & 7) != 3)
+        return 0;
+    *size = record[0] & 15;
+    while (record[at++] & 128) {
+        if (at == given || at == LONGEST_HEADER)
+            return 0;
+        *size |= (uint64_t)(record[at] & 127) << shift;
+        shift += 7;
+    }
+    return *size <= LARGEST ? at : 0;
+}
+
+/* Reads an object, inflates it and compares its id; returns whether its bytes are there, and right. */
+static int unpack(struct unpacker *self, const struct origin *from) {
+    uint64_t most = LONGEST_HEADER + DEFLATED_MOST(from->size), size;
+    unsigned char found[OID_SIZE];
+    char named[32];
+    if (from->size > LARGEST || from->offset >= from->end)
+        return 0;
+    size_t there = read_some(from->pack, self->record, (size_t)(from->end - from->offset < most ? from->end - from->offset : most), from->offset);
+    size_t header = blob_header(self->record, there, &size);
+    if (!header || size != from->size || !inflate(&self->inflater, self->record + header, there - header, self->content, (size_t)size))
+        return 0;
+    int named_size = snprintf(named, sizeof named, "blob %llu", (unsigned long long)size) + 1;
+    sha1_of((const unsigned char *)named, (size_t)named_size, self->content, (size_t)size, found, self->quick);
+    return !memcmp(found, from->oid, OID_SIZE);
+}
+
+/* Tells the size of each object that is a whole blob of moderate size; of any other UINT64_MAX. */
+void mulligan_sizes(uint32_t count, const struct origin *origins, uint64_t *sizes) {
+    for (uint32_t at = 0; at < count; at++) {
+        const struct origin *from = &origins[at];
+        unsigned char record[LONGEST_HEADER];
+        uint64_t left = from->offset < from->end ? from->end - from->offset : 0;
+        size_t there = read_some(from->pack, record, left < sizeof record ? (size_t)left : sizeof record, from->offset);
+        if (!blob_header(record, there, &sizes[at]))
+            sizes[at] = UINT64_MAX;
+    }
+}
+
 /* Returns the inode of a new file; 0, and perhaps a part of the file, where it is left to Python. */
-static uint64_t stage_one(int directory, const char *temporary, const char *replaced, mode_t mode,
-                          const unsigned char *data, uint64_t size) {
+static uint64_t stage_one(struct unpacker *self, int directory, const char *temporary, const char *replaced,
+                          mode_t mode, const unsigned char *data, const struct origin *from) {
     struct stat old, made;
     if (replaced && !is_bare(directory, replaced, &old))
         return 0;
+    if (from->pack >= 0) {
+        if (!self || !unpack(self, from))
+            return 0;
+        data = self->content;
+    }
     int fd = openat(directory, temporary, CREATE_PLAIN, mode);
     if (fd < 0)
         return 0;
     int whole = !fstat(fd, &made) && (!replaced || (made.st_uid == old.st_uid && made.st_gid == old.st_gid)) &&
-                ((made.st_mode & 07777) == mode || !fchmod(fd, mode)) && write_whole(fd, data, size);
+                ((made.st_mode & 07777) == mode || !fchmod(fd, mode)) && write_whole(fd, data, from->size);
     close(fd);
     return whole ? (uint64_t)made.st_ino : 0;
 }
@@ -105,7 +187,7 @@ struct staging {
     const char *const *temporaries, *const *replaced;
     const uint32_t *modes;
     const unsigned char *const *contents;
-    const uint64_t *sizes;
+    const struct origin *origins;
     uint64_t *inodes;
     int done;
     pthread_t thread;
@@ -126,11 +208,15 @@ static void *stage_batch(void *given) {
     struct staging *batch = given;
     if (batch->before)
         pthread_join(batch->before->thread, NULL);
+    struct unpacker *self = malloc(sizeof *self);
+    if (self)
+        self->quick = HAS_SHA_NI && has_sha_ni(), self->inflater.literals = 0;
     for (uint32_t at = 0; at < batch->count; at++)
         batch->inodes[at] = batch->directories[at] < 0
                                 ? 0
-                                : stage_one(batch->directories[at], batch->temporaries[at], batch->replaced[at],
-                                            (mode_t)batch->modes[at], batch->contents[at], batch->sizes[at]);
+                                : stage_one(self, batch->directories[at], batch->temporaries[at], batch->replaced[at],
+                                            (mode_t)batch->modes[at], batch->contents[at], &batch->origins[at]);
+    free(self);
     for (uint32_t at = 0; at < batch->count; at++)
         if (batch->directories[at] >= 0 && is_first_in(batch->directories, at))
             close(batch->directories[at]);
@@ -140,12 +226,12 @@ static void *stage_batch(void *given) {
 
 /*
  * Begins to stage files behind those of an earlier batch (NULL for none); `replaced` names, in the same directory, what each
- * takes its owner over from, or is NULL. All that is given stays where it is until `mulligan_stage_end`, but for the open
- * directories. Returns what the next two need, NULL when it cannot.
+ * takes its owner over from, or is NULL. All that is given stays where it is until `mulligan_stage_end`, the packs open too, but
+ * for the open directories. Returns what the next two need, NULL when it cannot.
  */
 void *mulligan_stage(void *before, uint32_t count, const int *directories, const char *const *temporaries,
                      const char *const *replaced, const uint32_t *modes, const unsigned char *const *contents,
-                     const uint64_t *sizes, uint64_t *inodes) {
+                     const struct origin *origins, uint64_t *inodes) {
     struct staging *batch = calloc(1, sizeof *batch);
     if (batch)
         batch->directories = calloc(count ? count : 1, sizeof(int));
@@ -158,7 +244,7 @@ void *mulligan_stage(void *before, uint32_t count, const int *directories, const
                                  : directories[at] < 0         ? -1
                                                                : fcntl(directories[at], F_DUPFD_CLOEXEC, 3);
     batch->before = before, batch->count = count, batch->temporaries = temporaries, batch->replaced = replaced;
-    batch->modes = modes, batch->contents = contents, batch->sizes = sizes, batch->inodes = inodes;
+    batch->modes = modes, batch->contents = contents, batch->origins = origins, batch->inodes = inodes;
     if (start_threads(&batch->thread, 1, stage_batch, batch))
         return batch;
     for (uint32_t at = 0; at < count; at++)
@@ -188,6 +274,22 @@ void mulligan_stage_end(void *last) {
 }
 
 /* -- looking -- */
+
+/* Opens directories below a root, each name by name and through no link; -1 for one that cannot be had. */
+void mulligan_open(int root, uint32_t count, const char *const *paths, int *found) {
+    struct open_directory above[DEEPEST];
+    int depth = 0;
+    const char *before = "";
+    for (uint32_t at = 0; at < count; at++) {
+        while (depth && !is_below(paths[at], before, above[depth - 1].length))
+            close(above[--depth].fd);
+        int fd = descend(root, paths[at], above, &depth);
+        found[at] = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        before = paths[at];
+    }
+    while (depth)
+        close(above[--depth].fd);
+}
 
 static int is_as_before(int directory, const char *name, const unsigned char *before) {
     struct stat st;

@@ -8,6 +8,7 @@ names are single names.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Sequence
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 MOST = 128
 # And so many calls may be under way, each with the directories of its files open once more.
 _IN_FLIGHT = 6
+# So many packs are held open for them.
+_PACKS = 16
 #: No file that is larger than this is compared here.
 LARGEST = 1 << 18
 #: What happens to a file: it changes places with what stands there, it comes where nothing stands, or it goes.
@@ -31,6 +34,8 @@ UNTOUCHED, MOVED, THROWN, PLACED = range(4)
 #: stat fields prove the bytes.
 ROW = struct.Struct("=40s20s20sIBB2x")
 pack = ROW.pack
+#: Where the content of a new file comes from: offset, the end of what counts in its pack, size, id, and the pack, -1 for none.
+_ORIGIN = struct.Struct("=QQQ20si")
 #: The stat fields of nothing, and the id.
 NOTHING, NO_OID = bytes(40), bytes(20)
 
@@ -43,6 +48,12 @@ class NewFile(NamedTuple):
     replaced: bytes | None
     perm: int
     content: bytes
+    origin: bytes
+
+
+def given(content: bytes) -> bytes:
+    """Returns the origin of a content that is at hand."""
+    return _ORIGIN.pack(0, 0, len(content), NO_OID, -1)
 
 
 # A file to be put in place: its directory and name, those of its temporary, and what is known of it, packed.
@@ -58,6 +69,15 @@ class Placer:
     def lane(self) -> Lane:
         """Returns where files can be staged in the background."""
         return Lane(self._calls)
+
+    def open(self, root: int, paths: Sequence[bytes]) -> list[int]:
+        """Opens directories below an open one, each name by name and through no link; -1 for one that cannot be had."""
+        import ctypes
+
+        count = len(paths)
+        found = (ctypes.c_int * count)()
+        self._calls.mulligan_open(root, count, (ctypes.c_char_p * count)(*paths), found)
+        return [*found]
 
     def unchanged(self, files: Sequence[Placing]) -> bytes:
         """Returns 1 for each file whose path is exactly as it was seen, 0 for any other."""
@@ -91,18 +111,43 @@ class Lane:
         self._last: int | None = None
         # What the threads read and write, until they have ended.
         self._batches: list[tuple[int | None, Any, tuple[Any, ...]]] = []
+        self._packs: dict[bytes, int] = {}
+
+    def pack(self, name: bytes, fd: int) -> int:
+        """Returns a copy of an open pack that stays open for as long as files are staged; -1 where there are many already."""
+        found = self._packs.get(name)
+        if found is None:
+            found = self._packs[name] = os.dup(fd) if len(self._packs) < _PACKS else -1
+        return found
+
+    def origins(self, places: Sequence[tuple[int, int, bytes, int]]) -> list[tuple[bytes, int]]:
+        """
+        Returns the origin and size of objects by their offset, the end of what counts in their pack, their id and the pack.
+
+        The origin of what is no whole blob of at most `LARGEST` bytes is empty. None is read, let alone compared with its id.
+        """
+        import ctypes
+
+        count, pack = len(places), _ORIGIN.pack
+        sizes = (ctypes.c_uint64 * count)()
+        rows = b"".join([pack(offset, end, 0, oid, fd) for offset, end, oid, fd in places])
+        self._calls.mulligan_sizes(count, rows, sizes)
+        return [
+            (pack(offset, end, size, oid, fd), size) if size <= LARGEST else (b"", 0)
+            for (offset, end, oid, fd), size in zip(places, sizes, strict=True)
+        ]
 
     def add(self, files: Sequence[NewFile]) -> None:
         """Begins to stage some files behind those that were added before; waits where many of those are still to be staged."""
         import ctypes
 
         count = len(files)
-        texts, numbers = ctypes.c_char_p * count, ctypes.c_uint64 * count
-        where, temporaries, replaced, perms, contents = zip(*files, strict=True)
-        inodes = numbers()
+        texts = ctypes.c_char_p * count
+        where, temporaries, replaced, perms, contents, origins = zip(*files, strict=True)
+        inodes = (ctypes.c_uint64 * count)()
         given = (
             (ctypes.c_int * count)(*where), texts(*temporaries), texts(*replaced), (ctypes.c_uint32 * count)(*perms),
-            texts(*contents), numbers(*map(len, contents)), inodes,
+            texts(*contents), b"".join(origins), inodes,
         )  # fmt: skip
         if len(self._batches) >= _IN_FLIGHT:
             self._wait(self._batches[-_IN_FLIGHT][0])
@@ -119,6 +164,10 @@ class Lane:
         last, self._last = self._last, None
         if last:
             self._calls.mulligan_stage_end(last)
+        while self._packs:
+            fd = self._packs.popitem()[1]
+            if fd >= 0:
+                os.close(fd)
         batches, self._batches = self._batches, []
         return [inode for _, inodes, _ in batches for inode in inodes]
 

@@ -55,6 +55,10 @@ def write(project: Path, version: str) -> None:
         place.write_bytes(text(number, version))
 
 
+def new_file(directory: int, name: bytes, replaced: bytes | None, perm: int, content: bytes) -> placing.NewFile:
+    return placing.NewFile(directory, name, replaced, perm, content, placing.given(content))
+
+
 def grow_up(project: Path) -> None:
     then = time.time_ns() - GROWN_UP_NS
     for place in project.rglob("*"):
@@ -351,12 +355,12 @@ def test_a_leftover_of_the_same_name_is_replaced(tmp_path, library):
     assert found is not None
     with Directory.open(tmp_path) as root:
         files = [
-            placing.NewFile(root.fd, b"there", None, 0o600, b"new"),
-            placing.NewFile(root.fd, b"b", None, 0o640, b""),
+            new_file(root.fd, b"there", None, 0o600, b"new"),
+            new_file(root.fd, b"b", None, 0o640, b""),
         ]
         files += [
-            placing.NewFile(-1, b"c", None, 0o600, b"new"),
-            placing.NewFile(root.fd, b"d", b"gone", 0o600, b"new"),
+            new_file(-1, b"c", None, 0o600, b"new"),
+            new_file(root.fd, b"d", b"gone", 0o600, b"new"),
         ]
         lane = placing.Placer(found).lane()
         lane.add(files)
@@ -377,7 +381,7 @@ def test_directories_may_be_closed_as_soon_as_files_are_given(tmp_path, library)
         with Directory.open(tmp_path / f"d{batch}") as one, Directory.open(tmp_path) as other:
             names = [b"f%d-%d" % (batch, number) for number in range(12)]
             places = [one.fd, one.fd, -1, other.fd, one.fd, *[other.fd] * 7]
-            lane.add([placing.NewFile(fd, name, None, 0o644, name * 9) for fd, name in zip(places, names, strict=True)])
+            lane.add([new_file(fd, name, None, 0o644, name * 9) for fd, name in zip(places, names, strict=True)])
             expected += [
                 (tmp_path / (f"d{batch}" if fd == one.fd else "") / os.fsdecode(name), fd >= 0)
                 for fd, name in zip(places, names, strict=True)
@@ -395,7 +399,7 @@ def test_a_lane_that_is_dropped_is_waited_for(tmp_path, library):
     assert found is not None
     with Directory.open(tmp_path) as root:
         lane = placing.Placer(found).lane()
-        lane.add([placing.NewFile(root.fd, b"%d" % number, None, 0o644, b"x" * 9999) for number in range(100)])
+        lane.add([new_file(root.fd, b"%d" % number, None, 0o644, b"x" * 9999) for number in range(100)])
         del lane
     assert [path.stat().st_size for path in tmp_path.iterdir()] == [9999] * 100
 
