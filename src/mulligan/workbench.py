@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 from mulligan.errors import PlanStale, UserError, WorkspaceReplaced
 from mulligan.gitside import GitSide
@@ -234,19 +235,19 @@ class Workbench:
             draft = draft._replace(metadata={**draft.metadata, BY_NAME: list(look.by_name)})
         drafted = saving.draft_entry(draft, scan, look.git, base, changed)
         entry = saving.write_objects(drafted, scan, writer, draft.git)
-        pinned = self._pinned() | {sparing}
+        pinned = partial(self._pinned, sparing)
         gone = self._within_budget(writer.pending_bytes, pinned, scan)
         with naming_need("This checkpoint", writer.pending_bytes, vault.directory):
             saving.finish(entry, writer)
         gone += saving.record(vault, entry, now_ns=self.now_ns(), pinned=pinned, as_position=as_position, also=also)
         return entry, gone
 
-    def _within_budget(self, need: int, pinned: set[str], scan: Scan) -> list[Entry]:
+    def _within_budget(self, need: int, pinned: Callable[[], set[str]], scan: Scan) -> list[Entry]:
         vault = self.vault
         if budget.used(vault) + need <= self.settings.retention.budget:
             return []
         reused = [scan.cache.root_tree] if scan.cache.root_tree else []
-        return budget.make_room(vault, need, pinned=pinned | vault.needed(), extra=reused)
+        return budget.make_room(vault, need, pinned=pinned() | vault.needed(), extra=reused)
 
     def trim(self, keep: int, match: Mapping[str, Any]) -> list[Entry]:
         """Deletes all but the newest `keep` checkpoints with these metadata, except what is in use; returns what went."""
@@ -261,9 +262,9 @@ class Workbench:
         vault.settle()
         return gone
 
-    def _pinned(self) -> set[str]:
+    def _pinned(self, *also: str) -> set[str]:
         # Asked anew each time: whoever pins one does not wait for the store's lock.
-        return {row["id"] for row in self.vault.database.sealed("pin")}
+        return {*also, *(row["id"] for row in self.vault.database.sealed("pin"))}
 
     def _unpin_the_dead(self) -> None:
         """Lets go of what processes held that are no more: their numbers will be given to others."""

@@ -78,7 +78,7 @@ def carry_out(
         many = many_of(vault.settings.compiled, journal.token, layout, vault)
         if many is not None:
             many.reach(staged, sorted(touched_directories(layout)))
-        journal = replace(journal, locked=_to_open(vault, journal, find_locked(staged, layout)))
+        journal = _with_locked(vault, journal, find_locked(staged, layout))
         stager = Stager(root, staged, vault.objects, journal.token, layout, many=many)
         executor = Executor(
             root, handles, journal.token, layout,
@@ -139,7 +139,7 @@ def _open_staged(
         room.hold()
 
     try:
-        _open(vault, replace(journal, phase=APPLYING), save_first, ready)
+        _open(vault, journal, save_first, ready, phase=APPLYING)
     except BaseException:
         room.close()
         stager.halt()
@@ -147,14 +147,19 @@ def _open_staged(
 
 
 def _open(
-    vault: Vault, journal: Journal, save_first: SaveFirst | None, ready: Callable[[], None] | None = None
+    vault: Vault,
+    journal: Journal,
+    save_first: SaveFirst | None,
+    ready: Callable[[], None] | None = None,
+    *,
+    phase: str = STAGING,
 ) -> None:
     """Makes the journal durable, in one transaction with a checkpoint that is to be saved first, when all is `ready`."""
 
     def write() -> None:
         if ready is not None:
             ready()
-        open_journal(vault.database, journal)
+        open_journal(vault.database, journal, phase)
 
     if save_first is None:
         with vault.database.transaction():
@@ -169,6 +174,10 @@ def _open(
             with vault.database.transaction():
                 close_journal(vault.database)
         raise
+
+
+def _with_locked(vault: Vault, journal: Journal, locked: Locked) -> Journal:
+    return replace(journal, locked=_to_open(vault, journal, locked)) if locked else journal
 
 
 def _to_open(vault: Vault, journal: Journal, locked: Locked) -> Locked:
@@ -237,6 +246,8 @@ class _Room:
     def hold(self) -> None:
         """Takes it; raises NoRoom."""
         vault, root, journal, layout = self._of
+        if len(journal.actions) <= _FEW and _has_plenty(root) and _has_plenty(vault.directory):
+            return
         self.names.enter_context(closing(_hold_names(root, layout)))
         self._held.enter_context(closing(_hold_notes(vault, journal)))
 
@@ -265,6 +276,13 @@ def _hold_notes(vault: Vault, journal: Journal) -> HeldRoom:
     size = _LAST_WORDS + sum(_PER_ACTION + len(action.path) for action in journal.actions)
     with naming_need("To note the restore, the store", size, vault.directory), vault.directory.child(b"tmp") as tmp:
         return HeldRoom(tmp, size, unless=_plenty(len(journal.actions)))
+
+
+def _has_plenty(directory: Directory) -> bool:
+    """Whether a disk has so much room, and so many names left, that a few files more are nothing to it."""
+    disk = os.fstatvfs(directory.fd)
+    names = not disk.f_files or disk.f_favail >= _FEW + _SPARE_FILES
+    return names and disk.f_bavail * disk.f_frsize > 2 * _PLENTY
 
 
 def _plenty(actions: int) -> int | None:

@@ -70,11 +70,12 @@ static int read_bytes(struct recall *self, uint64_t *size) {
 /* Counts the frames that are whole, and how much room their paths take. */
 static uint64_t count_frames(struct recall *self, uint64_t size) {
     uint64_t at = sizeof log_magic - 1, letters = 0;
+    int quick = has_quick_crc();
     while (size - at >= FRAME_SIZE) {
         const unsigned char *frame = self->data + at;
         uint64_t path = number(frame, 4), record = number(frame + 4, 4);
         if (size - at - FRAME_SIZE < path + record ||
-            crc32_of(frame + FRAME_SIZE, (size_t)(path + record)) != (uint32_t)number(frame + 8, 4))
+            crc32_by(quick, frame + FRAME_SIZE, (size_t)(path + record)) != (uint32_t)number(frame + 8, 4))
             break;
         at += FRAME_SIZE + path + record;
         letters += path + 1;

@@ -283,15 +283,15 @@ class PackWriter:
         rows = len(self._buffer.rows)
         return self._placed.bytes + (self._buffer.size + ROW_SIZE * rows + _FRAME - HEADER_SIZE if rows else 0)
 
-    def add(self, kind: bytes, data: bytes) -> bytes:
-        """Adds an object, unless it is there already, and returns its id."""
+    def add(self, kind: bytes, data: bytes, inside: bytes = b"") -> bytes:
+        """Adds an object, unless it is there already, and returns its id; `inside` as `add_hashed` has it."""
         if len(data) < 65536:
             oid = sha1(b"%b %d\0%b" % (kind, len(data), data), of=len(data)).digest()
         else:
             digest = sha1(b"%b %d\0" % (kind, len(data)), of=len(data))
             digest.update(data)
             oid = digest.digest()
-        self.add_hashed(oid, kind, data)
+        self.add_hashed(oid, kind, data, inside)
         return oid
 
     def add_hashed(self, oid: bytes, kind: bytes, data: bytes, inside: bytes = b"") -> None:

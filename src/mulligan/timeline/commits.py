@@ -44,8 +44,8 @@ HELD = "held"
 class Writer(Protocol):
     """What writing a commit needs of the store."""
 
-    def add(self, kind: bytes, data: bytes) -> bytes:
-        """Takes an object and returns its id."""
+    def add(self, kind: bytes, data: bytes, inside: bytes = b"") -> bytes:
+        """Takes an object and returns its id; what may be new `inside` it was added before."""
 
 
 class Entry(NamedTuple):
@@ -105,8 +105,9 @@ def write_commit(entry: Entry, writer: Writer, git: bytes = NO_TREE) -> Entry:
         "created_ns": entry.created_ns, "parent": cp.parent, "complete": cp.complete, "context": cp.context,
         "metadata": cp.metadata, "git": cp.git.to_dict() if cp.git else None, "defaults": list(entry.defaults),
     }  # fmt: skip
+    record = writer.add(BLOB, _json(about))
     entries = [
-        TreeEntry(b"checkpoint.json", MODE_FILE, writer.add(BLOB, _json(about))),
+        TreeEntry(b"checkpoint.json", MODE_FILE, record),
         TreeEntry(b"files", MODE_DIR, entry.files_tree),
     ]
     if git != NO_TREE:
@@ -118,10 +119,10 @@ def write_commit(entry: Entry, writer: Writer, git: bytes = NO_TREE) -> Entry:
         entries.append(TreeEntry(b"not-captured.json", MODE_FILE, writer.add(BLOB, _json(rows))))
     if cp.state:
         entries.append(TreeEntry(b"state", MODE_DIR, _write_state(cp.state, writer)))
-    tree = writer.add(TREE, encode_tree(entries))
+    tree = writer.add(TREE, encode_tree(entries), record)
     subject = cp.name or f"{cp.kind} {cp.id}"
     message = f"{subject}\n\n{cp.description}".strip() or cp.id
-    commit = writer.add(COMMIT, encode_commit(Commit(tree, message, entry.created_ns // 1_000_000_000)))
+    commit = writer.add(COMMIT, encode_commit(Commit(tree, message, entry.created_ns // 1_000_000_000)), tree)
     return entry._replace(checkpoint=cp.replace(commit=commit.hex()))
 
 

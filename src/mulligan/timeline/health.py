@@ -259,7 +259,7 @@ class _Collected:
     def __init__(self, into: dict[bytes, tuple[bytes, bytes]]) -> None:
         self._into = into
 
-    def add(self, kind: bytes, data: bytes) -> bytes:
+    def add(self, kind: bytes, data: bytes, _inside: bytes = b"") -> bytes:
         """Takes an object and returns its id."""
         oid = object_id(kind, data)
         self._into[oid] = (kind, data)

@@ -67,15 +67,15 @@ def _parse_git(plain: Any) -> GitMove:
     return GitMove.from_dict(plain)
 
 
-def open_journal(database: Database, journal: Journal) -> None:
-    """Writes the journal; durable when the caller's transaction is."""
+def open_journal(database: Database, journal: Journal, phase: str = STAGING) -> None:
+    """Writes the journal of a restore in a phase; durable when the caller's transaction is."""
     plain = {name: value for name, value in vars(journal).items() if name not in ("phase", "git")}
     if journal.git is not None:  # else an earlier release, which knows of no such part, can still end this restore
         plain["git"] = journal.git.to_dict()
     plain["actions"] = [[to_text(a.path), _node(a.before), _node(a.after)] for a in journal.actions]
     plain["locked"] = [[to_text(path), perm] for path, perm in journal.locked]
     packed = zlib.compress(json.dumps(plain).encode("ascii"), 1)
-    database.insert("journal", 1, journal.phase, packed)
+    database.insert("journal", 1, phase, packed)
     database.known()[_PLAN] = packed
 
 

@@ -164,7 +164,7 @@ def record(
     entry: Entry,
     *,
     now_ns: int,
-    pinned: set[str],
+    pinned: Callable[[], set[str]],
     as_position: bool,
     also: Callable[[], None] | None = None,
 ) -> list[Entry]:
@@ -184,7 +184,7 @@ def record(
             also()
         vault.record_workspace()
         ages = checkpoints.ages(entry.checkpoint.kind) if _may_expire(vault, entry) else []
-        keep = pinned | {entry.id, entry.checkpoint.parent or ""} | (vault.needed() if ages else set())
+        keep = {entry.id, entry.checkpoint.parent or ""} | (pinned() | vault.needed() if ages else set())
         for aged in expired(ages, entry.checkpoint.kind, vault.settings.retention, now_ns=now_ns, pinned=keep):
             old = checkpoints.by_id(aged.id)
             if old is not None:

@@ -375,7 +375,7 @@ def phases(monkeypatch) -> list[str]:
     """The phases that are written to the journal."""
     found: list[str] = []
     opened, moved = procedure.open_journal, procedure.set_phase
-    monkeypatch.setattr(procedure, "open_journal", lambda db, row: (found.append(row.phase), opened(db, row)))
+    monkeypatch.setattr(procedure, "open_journal", lambda db, row, phase: (found.append(phase), opened(db, row, phase)))
     monkeypatch.setattr(procedure, "set_phase", lambda db, phase: (found.append(phase), moved(db, phase)))
     return found
 
