@@ -25,16 +25,16 @@
 
 /* Of a file: it proves nothing, its name says that it is no secret, it was looked at, its first bytes are for Python to judge. */
 enum { UNPROVEN, PLAIN, LOOKED_AT, TO_JUDGE, UNCLEAR };
-/* Of a directory: something in it is to be decided by name, it lies where files are secret for being there, its permission
-   bits are not the usual ones or those of a file in it; it was seen, holds what it should, and these files. */
-enum { DECIDE = 1, PLACE = 2, ODD = 4, SEEN = 8, WHOLE = 16, IGNORES = 32, ATTRIBUTES = 64 };
+/* Of a directory: it lies where files are secret for being there, its permission bits are not the usual ones or those of a
+   file in it; it was seen, holds what it should, and these files. */
+enum { PLACE = 2, ODD = 4, SEEN = 8, WHOLE = 16, IGNORES = 32, ATTRIBUTES = 64 };
 
 struct tracked {
     const unsigned char *head; /* in the index */
     const char *name;
     uint32_t name_size, folder;
     uint32_t want; /* the place of its object among those that are wanted, and one; 0 for none */
-    unsigned char listed;
+    unsigned char listed, is_plain, is_odd; /* by its name: source code, or something to be decided over */
 };
 
 struct folder {
@@ -52,7 +52,8 @@ struct terms {
     uint64_t upper;
     int64_t latest, since, boot, largest;
     uint32_t file, executable, usual_file, usual_executable, usual_directory;
-    const char *plain, *places, *built_in; /* words, each with a NUL behind it, and one more at the end */
+    /* Words, each with a NUL behind it, and one more at the end. */
+    const char *plain, *places, *built_in, *odd_parts, *odd_heads;
 };
 
 struct adoption {
@@ -62,6 +63,8 @@ struct adoption {
     struct tracked *entries; /* by the index's order, then by directories */
     struct folder *all;      /* as they are met, then in the order of a walk */
     uint32_t *below;         /* of each directory those in it, by their names */
+    uint32_t *in_trees;      /* and as they stand in its tree */
+    struct parts *parts;
     unsigned char *states, *records, *trees;
     uint64_t records_size, trees_size;
     char *names; /* of all files, whole, in the index's order, each with a NUL behind it */
@@ -70,7 +73,7 @@ struct adoption {
     struct terms terms;
     uint64_t ending[MOST_ENDINGS];
     uint32_t endings;
-    int root, quick, threads;
+    int root, quick, threads, has_trees;
     dev_t device;
     uint32_t next;
     pthread_t thread[MOST_THREADS];
@@ -255,8 +258,8 @@ static int order_folders(struct adoption *self) {
     uint32_t folders = self->folders, *stack = malloc((folders + 1) * sizeof *stack), depth = 0, order = 0;
     struct folder *all = malloc(folders * sizeof *all);
     struct tracked *entries = malloc(self->count * sizeof *entries);
-    self->below = malloc((folders + 1) * sizeof *self->below);
-    if (!stack || !all || !entries || !self->below) {
+    self->below = malloc((folders + 1) * sizeof *self->below), self->in_trees = malloc((folders + 1) * sizeof *self->below);
+    if (!stack || !all || !entries || !self->below || !self->in_trees) {
         free(stack), free(all), free(entries);
         return 0;
     }
@@ -281,7 +284,7 @@ static int order_folders(struct adoption *self) {
             stack[depth++] = self->below[folder->first_dir + at];
     }
     for (uint32_t at = 0; at < dirs; at++)
-        self->below[at] = self->all[self->below[at]].order;
+        self->in_trees[at] = self->below[at] = self->all[self->below[at]].order;
     for (uint32_t at = 0; at < folders; at++)
         all[at].above = self->all[all[at].above].order, all[at].files = 0;
     for (uint32_t at = 0; at < self->count; at++) {
@@ -331,7 +334,7 @@ void mulligan_adopt_free(void *given) {
     struct adoption *self = given;
     mulligan_adopt_wait(self);
     free(self->entries), free(self->all), free(self->below), free(self->states), free(self->records), free(self->trees);
-    free(self->names), free(self->paths), free(self->heads);
+    free(self->names), free(self->paths), free(self->heads), free(self->in_trees), free(self->parts);
     pthread_mutex_destroy(&self->lock);
     free(self);
 }

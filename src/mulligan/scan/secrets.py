@@ -117,6 +117,13 @@ _FAMILIES = (
 )
 
 
+# Of these, in small letters, the name of a secret holds one, unless it begins with a dot or lies in one of the places above.
+TELLING = frozenset((
+    *(name for name in _NAMES if name[:1] != b"."), *(b"." + extension for extension in _TELLING),
+    *_words("auth.json .dev env id_ ssh_host_ credential secret service key firebase"),
+))  # fmt: skip
+
+
 def secret_name(path: bytes) -> str:
     """Returns why a file's name says that it is secret, an empty string if it does not; for files, not directories."""
     global _last_parent  # noqa: PLW0603 - files are asked about by the directory
