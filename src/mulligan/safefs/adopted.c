@@ -378,11 +378,16 @@ static void make_tree(struct adoption *self, struct folder *folder) {
             self->quick);
 }
 
+/* What `copying.c` does with all ids. */
+static void find_all(struct copying *copying, struct adoption *self);
+
 /* Makes the tree of each directory, from below, if nobody has begun with it. */
 static void make_trees(struct adoption *self) {
-    if (!__atomic_exchange_n(&self->has_trees, 1, __ATOMIC_RELAXED))
-        for (uint32_t at = self->folders; at-- > 0;)
-            make_tree(self, &self->all[at]);
+    if (__atomic_exchange_n(&self->has_trees, 1, __ATOMIC_RELAXED))
+        return;
+    for (uint32_t at = self->folders; at-- > 0;)
+        make_tree(self, &self->all[at]);
+    find_all(self->copying, self);
 }
 
 static void *trees_and_look(void *given) {
@@ -390,13 +395,16 @@ static void *trees_and_look(void *given) {
     return adopt_work(given);
 }
 
-/* Begins to look and to make the trees, in the background where there are threads. The root stays open until `mulligan_adopt_wait`. */
-int mulligan_adopt_look(void *given, int root, int threads) {
+/*
+ * Begins to look and to make the trees, in the background where there are threads. The root stays open until `mulligan_adopt_wait`. Who
+ * copies is told what may be wanted.
+ */
+int mulligan_adopt_look(void *given, void *copying, int root, int threads) {
     struct adoption *self = given;
     struct stat st;
     if (fstat(root, &st))
         return 0;
-    self->root = root, self->device = st.st_dev, self->is_looking = 1;
+    self->root = root, self->device = st.st_dev, self->is_looking = 1, self->copying = copying;
     self->threads = start_threads(self->thread, threads, trees_and_look, self);
     return 1;
 }
