@@ -26,8 +26,9 @@ static uint64_t as_number(const char *word, size_t size) {
 static int is_plain_name(const struct adoption *self, const char *name, uint32_t size) {
     const char *dot = memrchr(name, '.', size);
     size_t length = dot ? (size_t)(name + size - dot - 1) : 0;
-    if (!length || name[0] == '.' || length > 8)
-        return length > 8 && name[0] != '.' && is_word(self->terms.plain, dot + 1, length);
+    int begins_odd = strchr(".\xe2\xef", name[0]) != NULL;
+    if (!length || begins_odd || length > 8)
+        return length > 8 && !begins_odd && is_word(self->terms.plain, dot + 1, length);
     uint64_t word = as_number(dot + 1, length);
     for (uint32_t at = 0; at < self->endings; at++)
         if (self->ending[at] == word)
