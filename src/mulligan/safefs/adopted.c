@@ -26,8 +26,9 @@ static uint64_t as_number(const char *word, size_t size) {
 static int is_plain_name(const struct adoption *self, const char *name, uint32_t size) {
     const char *dot = memrchr(name, '.', size);
     size_t length = dot ? (size_t)(name + size - dot - 1) : 0;
-    if (!length || name[0] == '.' || length > 8)
-        return length > 8 && name[0] != '.' && is_word(self->terms.plain, dot + 1, length);
+    int begins_odd = strchr(".\xe2\xef", name[0]) != NULL;
+    if (!length || begins_odd || length > 8)
+        return length > 8 && !begins_odd && is_word(self->terms.plain, dot + 1, length);
     uint64_t word = as_number(dot + 1, length);
     for (uint32_t at = 0; at < self->endings; at++)
         if (self->ending[at] == word)
@@ -378,11 +379,16 @@ static void make_tree(struct adoption *self, struct folder *folder) {
             self->quick);
 }
 
+/* What `copying.c` does with all ids. */
+static void find_all(struct copying *copying, struct adoption *self);
+
 /* Makes the tree of each directory, from below, if nobody has begun with it. */
 static void make_trees(struct adoption *self) {
-    if (!__atomic_exchange_n(&self->has_trees, 1, __ATOMIC_RELAXED))
-        for (uint32_t at = self->folders; at-- > 0;)
-            make_tree(self, &self->all[at]);
+    if (__atomic_exchange_n(&self->has_trees, 1, __ATOMIC_RELAXED))
+        return;
+    for (uint32_t at = self->folders; at-- > 0;)
+        make_tree(self, &self->all[at]);
+    find_all(self->copying, self);
 }
 
 static void *trees_and_look(void *given) {
@@ -390,13 +396,16 @@ static void *trees_and_look(void *given) {
     return adopt_work(given);
 }
 
-/* Begins to look and to make the trees, in the background where there are threads. The root stays open until `mulligan_adopt_wait`. */
-int mulligan_adopt_look(void *given, int root, int threads) {
+/*
+ * Begins to look and to make the trees, in the background where there are threads. The root stays open until `mulligan_adopt_wait`. Who
+ * copies is told what may be wanted.
+ */
+int mulligan_adopt_look(void *given, void *copying, int root, int threads) {
     struct adoption *self = given;
     struct stat st;
     if (fstat(root, &st))
         return 0;
-    self->root = root, self->device = st.st_dev, self->is_looking = 1;
+    self->root = root, self->device = st.st_dev, self->is_looking = 1, self->copying = copying;
     self->threads = start_threads(self->thread, threads, trees_and_look, self);
     return 1;
 }

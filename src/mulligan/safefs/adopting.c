@@ -45,6 +45,7 @@ struct folder {
     unsigned char flags, listed;
     unsigned char own[24];
     uint16_t perm;
+    uint32_t want; /* of its tree, as for a file */
 };
 
 /* What Python tells: `since` and `boot` are the times between which nothing is sure. */
@@ -59,7 +60,7 @@ struct terms {
 struct adoption {
     const unsigned char *data;
     uint64_t size;
-    uint32_t count, folders, room;
+    uint32_t count, folders, room, attributes; /* `attributes`: whether there are any */
     struct tracked *entries; /* by the index's order, then by directories */
     struct folder *all;      /* as they are met, then in the order of a walk */
     uint32_t *below;         /* of each directory those in it, by their names */
@@ -73,7 +74,8 @@ struct adoption {
     struct terms terms;
     uint64_t ending[MOST_ENDINGS];
     uint32_t endings;
-    int root, quick, threads, has_trees;
+    int root, quick, threads, has_trees, is_right;
+    struct copying *copying; /* who is told what may be wanted, as soon as that is known */
     dev_t device;
     uint32_t next;
     pthread_t thread[MOST_THREADS];
@@ -228,6 +230,7 @@ static int find_folders(struct adoption *self) {
         }
         entry->folder = here;
         entry->name = path + begin, entry->name_size = size - begin;
+        self->attributes |= entry->name_size == 14 && !memcmp(entry->name, ".gitattributes", 14);
         self->all[here].files++;
     }
     return 1;
@@ -339,8 +342,19 @@ void mulligan_adopt_free(void *given) {
     free(self);
 }
 
-/* Takes an index apart; NULL where it is not a plain one, which is for Python then. The bytes stay the caller's. */
-void *mulligan_adopt(const unsigned char *data, uint64_t size, uint32_t *told) {
+static void *check_sum(void *given) {
+    struct adoption *self = given;
+    unsigned char digest[OID_SIZE];
+    sha1_of(self->data, 0, self->data, (size_t)(self->size - INDEX_TRAILER), digest, self->quick);
+    self->is_right = !memcmp(digest, self->data + self->size - INDEX_TRAILER, OID_SIZE);
+    return NULL;
+}
+
+/*
+ * Takes an index apart, and checks its sum, beside that where there is a thread; NULL where it is not a plain one, which is for Python
+ * then. The bytes stay the caller's. Tells how many files and directories there are, and whether some have attributes.
+ */
+void *mulligan_adopt(const unsigned char *data, uint64_t size, int threads, uint32_t *told) {
     if (size < 12 + INDEX_TRAILER || memcmp(data, "DIRC", 4))
         return NULL;
     uint32_t version = big(data + 4), count = big(data + 8);
@@ -354,7 +368,13 @@ void *mulligan_adopt(const unsigned char *data, uint64_t size, uint32_t *told) {
     self->entries = calloc(count, sizeof *self->entries);
     /* Names that are not cut short are no longer than the index; of the others' room only what is used is touched. */
     self->names = malloc(version == 4 ? NAMES_MOST : (size_t)size);
-    if (!self->entries || !self->names || !read_entries(self, version) || !find_folders(self) || !order_folders(self)) {
+    int beside = start_threads(self->thread, threads ? 1 : 0, check_sum, self);
+    int known = self->entries && self->names && read_entries(self, version) && find_folders(self) && order_folders(self);
+    if (beside)
+        pthread_join(self->thread[0], NULL);
+    else
+        check_sum(self);
+    if (!known || !self->is_right) {
         mulligan_adopt_free(self);
         return NULL;
     }
@@ -365,6 +385,6 @@ void *mulligan_adopt(const unsigned char *data, uint64_t size, uint32_t *told) {
             return NULL;
         }
     }
-    told[0] = count, told[1] = self->folders;
+    told[0] = count, told[1] = self->folders, told[2] = self->attributes;
     return self;
 }

@@ -93,10 +93,10 @@ def _declare(calls: Any) -> None:
     pointer, number, length, time = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int64
     text, flag = ctypes.c_char_p, ctypes.c_int
     for name, result, given in (
-        ("adopt", pointer, (text, length, pointer)),
+        ("adopt", pointer, (text, length, flag, pointer)),
         ("adopt_free", None, (pointer,)),
         ("adopt_expect", flag, (pointer, pointer, flag)),
-        ("adopt_look", flag, (pointer, flag, flag)),
+        ("adopt_look", flag, (pointer, pointer, flag, flag)),
         ("adopt_wait", None, (pointer,)),
         ("adopt_hits", number, (pointer, pointer, pointer, length, pointer)),
         ("adopt_told", None, (pointer, pointer)),
@@ -130,9 +130,9 @@ def _words(words: Iterable[bytes]) -> bytes:
 class Adoption:
     """An index that was taken apart."""
 
-    def __init__(self, calls: Any, begun: int, data: bytes, told: tuple[int, int]) -> None:
+    def __init__(self, calls: Any, begun: int, data: bytes, told: tuple[int, int, bool]) -> None:
         self._calls, self.begun, self._data = calls, begun, data
-        self.files, self.directories = told
+        self.files, self.directories, self.has_attributes = told
         self._told = (ctypes.c_uint64 * 10)()
 
     def __del__(self) -> None:
@@ -157,9 +157,10 @@ class Adoption:
         self._calls.mulligan_adopt_told(self.begun, self._told)
         return self._told[:]
 
-    def look(self, root: int, threads: int) -> bool:
-        """Begins to look at everything; the root stays open until `wait`."""
-        return bool(self._calls.mulligan_adopt_look(self.begun, root, threads))
+    def look(self, root: int, copying: Copying, threads: int) -> bool:
+        """Begins to look at everything, and to find in packs what may be wanted; the root stays open until `wait`."""
+        self._copying = copying
+        return bool(self._calls.mulligan_adopt_look(self.begun, copying.begun, root, threads))
 
     def wait(self) -> None:
         """Helps, and waits until everything was looked at and the trees are made."""
@@ -195,10 +196,10 @@ class Adoption:
         told = self._where()
         return ctypes.string_at(told[8], told[9] - 1)
 
-    def records(self) -> bytes:
-        """Returns the records, one behind the other."""
-        told = self._where()
-        return ctypes.string_at(told[0], told[1])
+    def records(self, folders: Iterable[Folder]) -> list[bytes]:
+        """Returns the records of directories."""
+        start, cut = self._where()[0], ctypes.string_at
+        return [cut(start + folder.record, folder.size) for folder in folders]
 
     def record(self, folder: Folder) -> bytes:
         """Returns the record of a directory."""
@@ -241,77 +242,77 @@ class Copying:
     """Objects on their way from the user's packs into our own; whatever is in it was copied."""
 
     def __init__(self, calls: Any, begun: int) -> None:
-        self._calls, self._begun = calls, begun
+        self._calls, self.begun = calls, begun
         self._count = 0
 
     def __del__(self) -> None:
-        self._calls.mulligan_copy_free(self._begun)
+        self._calls.mulligan_copy_free(self.begun)
 
     def __contains__(self, oid: object) -> bool:
-        return isinstance(oid, bytes) and len(oid) == 20 and bool(self._calls.mulligan_copy_has(self._begun, oid))
+        return isinstance(oid, bytes) and len(oid) == 20 and bool(self._calls.mulligan_copy_has(self.begun, oid))
 
     def add(self, index: int, pack: int) -> bool:
         """Takes an open pack and its index, which stay open until `close`; returns False for one too many."""
-        return bool(self._calls.mulligan_copy_add(self._begun, index, pack))
+        return bool(self._calls.mulligan_copy_add(self.begun, index, pack))
 
     def open(self, limit: int, threads: int) -> None:
         """Begins to read the indexes of the packs, of so many bytes at most, in the background where there is a thread."""
-        self._calls.mulligan_copy_open(self._begun, limit, threads)
+        self._calls.mulligan_copy_open(self.begun, limit, threads)
 
     def uses(self, at: int) -> bool:
         """Returns whether a pack can be used, after `want`; others may be closed."""
-        return bool(self._calls.mulligan_copy_uses(self._begun, at))
+        return bool(self._calls.mulligan_copy_uses(self.begun, at))
 
     def want(self, adoption: Adoption) -> bool:
         """Wants the objects of what was found to be as the index says, and the trees; returns whether there was room for that."""
-        return bool(self._calls.mulligan_copy_want(self._begun, adoption.begun))
+        return bool(self._calls.mulligan_copy_want(self.begun, adoption.begun))
 
     def plan(self, limit: int, most: int, parts: int) -> int:
         """Returns how many new packs there are to be, of at most so many bytes and rows."""
-        self._count = int(self._calls.mulligan_copy_plan(self._begun, limit, most, parts))
+        self._count = int(self._calls.mulligan_copy_plan(self.begun, limit, most, parts))
         return self._count
 
     def begin(self, files: Sequence[int], threads: int) -> None:
         """Begins to fill the new packs, in the background where there are threads; files and sources stay open until the end."""
         if len(files) != self._count:
             raise ValueError("other files than new packs")
-        self._calls.mulligan_copy_begin(self._begun, (ctypes.c_int * self._count)(*files), threads)
+        self._calls.mulligan_copy_begin(self.begun, (ctypes.c_int * self._count)(*files), threads)
 
     def end(self) -> None:
         """Helps, and waits until all is copied."""
-        self._calls.mulligan_copy_end(self._begun, 0)
+        self._calls.mulligan_copy_end(self.begun, 0)
 
     def close(self) -> None:
         """Waits until nothing of what is open is used any more; what was not begun is left. Again is harmless."""
-        self._calls.mulligan_copy_end(self._begun, 1)
+        self._calls.mulligan_copy_end(self.begun, 1)
 
     def made(self, at: int) -> tuple[int, int, bytes, bytes]:
         """Returns of a new pack the system's error number, its size, its checksum and its index."""
         told = (ctypes.c_uint64 * 5)()
-        self._calls.mulligan_copy_made(self._begun, at, told)
+        self._calls.mulligan_copy_made(self.begun, at, told)
         error, size, checksum, index, length = told
         return error, size, ctypes.string_at(checksum, 20), ctypes.string_at(index, length) if index else b""
 
     def deltas(self) -> list[tuple[bytes, int, int]]:
         """Returns the wanted objects that are deltas, and what these may stand on: id, kind and size."""
-        count = self._calls.mulligan_copy_deltas(self._begun, None)
+        count = self._calls.mulligan_copy_deltas(self.begun, None)
         rows = ctypes.create_string_buffer(_DELTA.size * count + 1)
-        self._calls.mulligan_copy_deltas(self._begun, rows)
+        self._calls.mulligan_copy_deltas(self.begun, rows)
         return list(_DELTA.iter_unpack(rows.raw[: _DELTA.size * count]))
 
     def took(self, oid: bytes) -> None:
         """Says that an object was copied by somebody else."""
-        self._calls.mulligan_copy_took(self._begun, oid)
+        self._calls.mulligan_copy_took(self.begun, oid)
 
     def settle(self, adoption: Adoption) -> int:
         """Takes the proof from every file whose object was not copied; returns how many had one."""
-        refused: int = self._calls.mulligan_copy_settle(self._begun, adoption.begun)
+        refused: int = self._calls.mulligan_copy_settle(self.begun, adoption.begun)
         return refused
 
     def trees_left(self, adoption: Adoption) -> list[int]:
         """Returns the directories whose trees were not copied."""
         found = (ctypes.c_uint32 * adoption.directories)()
-        return found[: self._calls.mulligan_copy_trees(self._begun, adoption.begun, found)]
+        return found[: self._calls.mulligan_copy_trees(self.begun, adoption.begun, found)]
 
 
 def new_copying(calls: Any) -> Copying | None:
@@ -321,9 +322,9 @@ def new_copying(calls: Any) -> Copying | None:
     return Copying(calls, begun) if begun else None
 
 
-def taken_apart(calls: Any, data: bytes) -> Adoption | None:
-    """Takes an index apart; None for one that is not plain."""
+def taken_apart(calls: Any, data: bytes, threads: int = 0) -> Adoption | None:
+    """Takes an index apart, with a thread beside where there is one; None for one that is not plain, or whose checksum is not right."""
     _declare(calls)
-    told = (ctypes.c_uint32 * 2)()
-    begun = calls.mulligan_adopt(data, len(data), told)
-    return Adoption(calls, begun, data, (told[0], told[1])) if begun else None
+    told = (ctypes.c_uint32 * 3)()
+    begun = calls.mulligan_adopt(data, len(data), threads, told)
+    return Adoption(calls, begun, data, (told[0], told[1], bool(told[2]))) if begun else None

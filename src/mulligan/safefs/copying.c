@@ -16,7 +16,7 @@
 #define PACK_DELTA 6
 #define MOST_PACKS 64
 
-enum { WANTED, PLANNED, TAKEN, REFUSED, REFUSED_DELTA, TORN };
+enum { UNWANTED, WANTED, PLANNED, TAKEN, REFUSED, REFUSED_DELTA, TORN };
 
 struct want {
     unsigned char oid[OID_SIZE];
@@ -30,7 +30,7 @@ struct source {
     unsigned char *index; /* ids, and behind them CRC-32s, as they stand */
     uint64_t *offsets;    /* by the place of an id */
     uint64_t *order;      /* places by their offsets */
-    uint32_t *row;        /* by the place of an id: its row among those to be copied and one, 0 for none */
+    uint32_t *row; /* by the place of an id: what may be wanted of it, then its row among those to be copied, and one; 0 for none */
     uint64_t end, size; /* of its records; of its index */
 };
 
@@ -60,7 +60,7 @@ struct copying {
     pthread_t opener;
     int is_opened, is_opening;
     struct copied *rows;
-    uint32_t rows_count, rows_room;
+    uint32_t rows_count;
     struct new_pack *made;
     uint32_t made_count, next, workers;
     int threads;
@@ -141,57 +141,6 @@ static void hash_end(struct hashing *self, unsigned char *digest) {
         store_be32(digest + at * 4, self->state[at]);
 }
 
-/* -- CRC-32, with the processor's carry-less multiplication where it has that -- */
-
-#if HAS_SHA_NI
-/* Moves what was read so far to where it stands in what follows: the remainders of powers of x, for both halves. */
-#define FOLDED(x, by) _mm_xor_si128(_mm_clmulepi64_si128(x, by, 0x00), _mm_clmulepi64_si128(x, by, 0x11))
-#define LOADED(at) _mm_loadu_si128((const __m128i *)(const void *)(at))
-
-__attribute__((target("pclmul,sse4.1"))) static uint32_t crc32_quick(const unsigned char *data, size_t size) {
-    const __m128i far = _mm_set_epi64x(0x1c6e41596, 0x154442bd4), near = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);
-    __m128i a = _mm_xor_si128(LOADED(data), _mm_cvtsi32_si128(-1)), b = LOADED(data + 16), c = LOADED(data + 32);
-    __m128i d = LOADED(data + 48);
-    for (data += 64, size -= 64; size >= 64; data += 64, size -= 64) {
-        a = _mm_xor_si128(FOLDED(a, far), LOADED(data)), b = _mm_xor_si128(FOLDED(b, far), LOADED(data + 16));
-        c = _mm_xor_si128(FOLDED(c, far), LOADED(data + 32)), d = _mm_xor_si128(FOLDED(d, far), LOADED(data + 48));
-    }
-    a = _mm_xor_si128(FOLDED(a, near), b), a = _mm_xor_si128(FOLDED(a, near), c), a = _mm_xor_si128(FOLDED(a, near), d);
-    for (; size >= 16; data += 16, size -= 16)
-        a = _mm_xor_si128(FOLDED(a, near), LOADED(data));
-    unsigned char folded[16];
-    uint32_t crc = 0;
-    _mm_storeu_si128((__m128i *)(void *)folded, a);
-    for (int at = 0; at < 16; at++)
-        crc = crc >> 8 ^ crc_table[0][(crc ^ folded[at]) & 255];
-    while (size--)
-        crc = crc >> 8 ^ crc_table[0][(crc ^ *data++) & 255];
-    return ~crc;
-}
-#endif
-
-static uint32_t crc32_by(int quick, const unsigned char *data, size_t size) {
-#if HAS_SHA_NI
-    if (quick && size >= 64)
-        return crc32_quick(data, size);
-#endif
-    (void)quick;
-    return crc32_of(data, size);
-}
-
-static int has_quick_crc(void) {
-#if HAS_SHA_NI
-    return __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
-#else
-    return 0;
-#endif
-}
-
-/* One way or the other, for the test that asks both. */
-uint32_t mulligan_crc32(const unsigned char *data, uint64_t size, int quick) {
-    return crc32_by(quick && has_quick_crc(), data, (size_t)size);
-}
-
 /* -- what is wanted -- */
 
 static uint32_t place_of(const struct copying *self, const unsigned char *oid) {
@@ -214,18 +163,23 @@ static uint32_t *want_at(const struct copying *self, const unsigned char *oid) {
     }
 }
 
-static uint32_t want(struct copying *self, const unsigned char *oid, unsigned char kind, uint64_t size) {
+/* The place of an object among those that may be wanted, and one. */
+static uint32_t known(struct copying *self, const unsigned char *oid) {
     uint32_t *slot = want_at(self, oid);
     if (!*slot) {
         struct want *made = &self->wants[self->count];
         memset(made, 0, sizeof *made);
         memcpy(made->oid, oid, OID_SIZE);
-        made->kind = kind, made->size = size;
         *slot = ++self->count;
-    } else if (self->wants[*slot - 1].size != size || self->wants[*slot - 1].kind != kind) {
-        self->wants[*slot - 1].state = TORN; /* two sizes for one object: one of them is a lie */
     }
     return *slot;
+}
+
+static void want(struct want *self, unsigned char kind, uint64_t size) {
+    if (self->state == UNWANTED)
+        self->state = WANTED, self->kind = kind, self->size = size;
+    else if (self->size != size || self->kind != kind)
+        self->state = TORN; /* two sizes for one object: one of them is a lie */
 }
 
 void mulligan_copy_end(void *given, int leave);
@@ -340,24 +294,17 @@ static int open_source(const struct copying *self, struct source *pack, uint64_t
     return sort_by_offset(pack);
 }
 
-static int plan_row(struct copying *self, uint32_t source, uint32_t place, uint64_t length) {
+static void plan_row(struct copying *self, uint32_t source, uint32_t place, uint64_t length) {
     struct source *pack = &self->sources[source];
-    uint32_t slot = *want_at(self, pack->index + PACK_INDEX_FIRST + OID_SIZE * (uint64_t)place);
+    uint32_t slot = pack->row[place];
+    pack->row[place] = 0;
     if (!slot || self->wants[slot - 1].state != WANTED)
-        return 1;
-    if (self->rows_count == self->rows_room) {
-        uint32_t room = self->rows_room ? self->rows_room * 2 : 4096;
-        struct copied *rows = realloc(self->rows, room * sizeof *rows);
-        if (!rows)
-            return 0;
-        self->rows = rows, self->rows_room = room;
-    }
+        return;
     uint32_t crc = big(pack->index + PACK_INDEX_FIRST + OID_SIZE * (uint64_t)pack->count + 4 * (uint64_t)place);
     self->rows[self->rows_count++] = (struct copied){
         .want = slot - 1, .source = source, .place = place, .crc = crc, .length = (uint32_t)length, .offset = pack->offsets[place]};
     pack->row[place] = self->rows_count;
-    self->wants[slot - 1].state = PLANNED;
-    return 1;
+    self->wants[slot - 1].state = PLANNED; /* once, so that there is room for all */
 }
 
 static void *open_all(void *given) {
@@ -396,34 +343,52 @@ int mulligan_copy_uses(void *given, uint32_t at) {
     return at < self->packs && self->sources[at].count;
 }
 
-/*
- * Wants the objects of all files that were found to be as the index says, and the trees, and finds them in the packs; 0 where there is no
- * room. What has no room for a single row is read from the files.
- */
-int mulligan_copy_want(void *given, void *adoption) {
-    struct copying *self = given;
-    struct adoption *from = adoption;
+/* Finds in the packs what may be wanted: the objects of all files, and the trees. */
+static void find_all(struct copying *self, struct adoption *from) {
     wait_for_opener(self);
     uint64_t most = (uint64_t)from->count + from->folders, slots = 16;
     while (slots < 2 * most)
         slots *= 2;
     self->mask = (uint32_t)slots - 1;
     self->wants = malloc(most * sizeof *self->wants), self->table = calloc(slots, sizeof *self->table);
-    if (!self->wants || !self->table)
-        return 0;
+    self->rows = malloc(most * sizeof *self->rows);
+    if (!self->wants || !self->table || !self->rows)
+        return;
     for (uint32_t at = 0; at < from->count; at++)
-        if (from->states[at] == PLAIN || from->states[at] == LOOKED_AT)
-            from->entries[at].want = want(self, from->entries[at].head + 40, PACK_BLOB, big(from->entries[at].head + 36));
+        from->entries[at].want = known(self, from->entries[at].head + 40);
     for (uint32_t at = 0; at < from->folders; at++)
-        want(self, from->records + from->all[at].record + 40, PACK_TREE, from->all[at].tree_size);
+        from->all[at].want = known(self, from->records + from->all[at].record + 40);
+    for (uint32_t source = 0; source < self->packs; source++) {
+        struct source *pack = &self->sources[source];
+        for (uint32_t place = 0; place < pack->count; place++)
+            pack->row[place] = *want_at(self, pack->index + PACK_INDEX_FIRST + OID_SIZE * (uint64_t)place);
+    }
+}
+
+/* Wants the objects of all files that were found to be as the index says, and the trees, after the look; 0 where there was no room. */
+int mulligan_copy_want(void *given, void *adoption) {
+    struct copying *self = given;
+    struct adoption *from = adoption;
+    if (!self->wants || !self->table || !self->rows)
+        return 0;
+    for (uint32_t at = 0; at < from->count; at++) {
+        struct tracked *entry = &from->entries[at];
+        if (from->states[at] == PLAIN || from->states[at] == LOOKED_AT)
+            want(&self->wants[entry->want - 1], PACK_BLOB, big(entry->head + 36));
+        else
+            entry->want = 0;
+    }
+    for (uint32_t at = 0; at < from->folders; at++)
+        want(&self->wants[from->all[at].want - 1], PACK_TREE, from->all[at].tree_size);
     for (uint32_t source = 0; source < self->packs; source++) {
         const struct source *pack = &self->sources[source];
         for (uint32_t at = 0; at < pack->count; at++) {
             uint64_t begin = pack->offsets[pack->order[at]];
             uint64_t end = at + 1 < pack->count ? pack->offsets[pack->order[at + 1]] : pack->end;
-            if (begin >= PACK_HEAD && begin < end && end <= pack->end && end - begin <= LONGEST &&
-                !plan_row(self, source, (uint32_t)pack->order[at], end - begin))
-                return 1;
+            if (begin >= PACK_HEAD && begin < end && end <= pack->end && end - begin <= LONGEST)
+                plan_row(self, source, (uint32_t)pack->order[at], end - begin);
+            else
+                pack->row[pack->order[at]] = 0;
         }
     }
     return 1;
@@ -747,7 +712,7 @@ void mulligan_copy_made(void *given, uint32_t at, uint64_t *told) {
 /* Whether an object was copied. */
 int mulligan_copy_has(void *given, const unsigned char *oid) {
     const struct copying *self = given;
-    uint32_t slot = *want_at(self, oid);
+    uint32_t slot = self->table ? *want_at(self, oid) : 0;
     return slot && self->wants[slot - 1].state == TAKEN;
 }
 
@@ -765,7 +730,7 @@ uint32_t mulligan_copy_deltas(void *given, unsigned char *to) {
     uint32_t found = 0;
     for (uint32_t at = 0; at < self->count; at++) {
         const struct want *each = &self->wants[at];
-        if (each->state != REFUSED_DELTA && !each->is_base)
+        if (each->state == UNWANTED || (each->state != REFUSED_DELTA && !each->is_base))
             continue;
         if (to) {
             memcpy(to + 29 * (size_t)found, each->oid, OID_SIZE);

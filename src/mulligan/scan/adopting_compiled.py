@@ -49,7 +49,7 @@ from mulligan.scan.git.records import ANY_SIZE, INDEX_LIMIT, Packs, pack_stems
 from mulligan.scan.glance import Looked
 from mulligan.scan.hints import Hints
 from mulligan.scan.reading import Sink
-from mulligan.scan.record import HEAD_SIZE, Packed, decode, head_in, latest_for, modes_in, tree_in, with_modes
+from mulligan.scan.record import Packed, decode, head_in, latest_for, modes_in, tree_in, with_modes
 from mulligan.scan.scope import ODD_HEADS, ODD_PARTS, RECORDS
 from mulligan.scan.secrets import PLACES, SOURCE, secret_content, secret_name
 from mulligan.scan.trees import NONE, Objects, Sealed, modes_of
@@ -73,13 +73,13 @@ def adopt_compiled(ground: Ground, sink: Sink, library: Library, least: int, boo
         found = belief.believable_bytes(ground.repo, *ground.homes)
         if found is None:
             return None
-        adoption = taken_apart(library.calls, found[0])
+        adoption = taken_apart(library.calls, found[0], spare())
         if adoption is None:
             raise NotPlain
         if adoption.files < least:
             return None
-        looking = _Looking(ground, adoption, *found, boot)
-        looking.run()
+        looking = _Looking(ground, adoption, found[1], boot)
+        looking.run(copying)
         if not copying.want(adoption):
             raise NotPlain
         for at, (index, pack) in enumerate(packs):
@@ -90,6 +90,8 @@ def adopt_compiled(ground: Ground, sink: Sink, library: Library, least: int, boo
         # Nearly always everything is copied: what follows from that is made meanwhile.
         adopted = looking.adopted(library)
         listing = pack_paths(adoption.names())
+        if adopted.looked is not None:
+            adopted.looked.found(index_changed=True)
         copying.end()
         if incoming is not None and any(copying.made(at)[0] for at in range(len(incoming.fds))):
             raise Declined  # it failed, and why shows when the files are read
@@ -165,10 +167,10 @@ def _take_deltas(ground: Ground, sink: Sink, copying: Copying) -> None:
 class _Looking:
     """What is expected, what the disk says, and what is decided over it."""
 
-    def __init__(self, ground: Ground, adoption: Adoption, data: bytes, written: int, boot: int) -> None:
+    def __init__(self, ground: Ground, adoption: Adoption, written: int, boot: int) -> None:
         self._ground, self._adoption = ground, adoption
         self._root, self._scope = ground.root, ground.scope
-        self._has_attributes = belief.ATTRIBUTES in data
+        self._has_attributes = adoption.has_attributes
         self._expect(written, boot)
         self._paths, self._base = adoption.paths(), base_rules(ground.scope)
         if RECORDS in self._paths:
@@ -188,11 +190,11 @@ class _Looking:
         if not self._adoption.expect(terms, spare()):
             raise NotPlain
 
-    def run(self) -> None:
+    def run(self, copying: Copying) -> None:
         """Looks at everything, and makes the trees."""
         adoption = self._adoption
         self._folders = adoption.folders()
-        if not adoption.look(self._root.fd, spare()):
+        if not adoption.look(self._root.fd, copying, spare()):
             raise NotPlain
         try:
             self._try_some()
@@ -271,8 +273,8 @@ class _Looking:
         """Returns what is remembered as far as is known, without the trees."""
         adoption, objects, cache = self._adoption, Objects(), Cache()
         same = adoption.finish(bytes(self._flags), self._keys, latest_for(self._ground.started))
-        joined, self._folders = adoption.records(), adoption.folders()
-        packed = [joined[folder.record : folder.record + folder.size] for folder in self._folders]
+        self._folders = adoption.folders()
+        packed = adoption.records(self._folders)
         if any(folder.flags & ODD for folder in self._folders):
             self._add_modes(packed, objects)
         cache.suppose(zip(self._paths, packed, strict=True))
@@ -281,12 +283,10 @@ class _Looking:
 
     def trees(self, copying: Copying) -> Objects:
         """Returns the trees that were not copied."""
-        adoption, folders, records = self._adoption, self._folders, b""
-        found: Objects = {}
+        adoption, found = self._adoption, Objects()
         for at in copying.trees_left(adoption):
-            records = records or adoption.records()
-            tree = tree_in(records[folders[at].record : folders[at].record + HEAD_SIZE])
-            found[tree] = (TREE, adoption.tree(folders[at]))
+            folder = self._folders[at]
+            found[tree_in(adoption.record(folder))] = (TREE, adoption.tree(folder))
         return found
 
     def _add_modes(self, packed: list[bytes], objects: Objects) -> None:

@@ -176,9 +176,10 @@ class Scope:
 
 def database_groups(names: Collection[bytes]) -> dict[bytes, list[bytes]]:
     """Returns each database file that has a journal beside it, with those siblings: they belong together."""
-    present: set[bytes] = set(names)
+    journals = [name for name in names if name.endswith(_DATABASE_SIBLINGS)]
+    present: set[bytes] = set(names) if journals else set()
     groups: dict[bytes, list[bytes]] = {}
-    for name in names:
+    for name in journals:
         for suffix in _DATABASE_SIBLINGS:
             if name.endswith(suffix) and name[: -len(suffix)] in present:
                 groups.setdefault(name[: -len(suffix)], []).append(name)

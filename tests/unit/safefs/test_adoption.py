@@ -38,9 +38,11 @@ int main(int count, char **given) {
         close(file);
         unsigned char *exact = malloc((size_t)size + 1); /* so that every byte beyond is found */
         memcpy(exact, data, (size_t)size);
-        uint32_t told[2], taken = 0;
+        uint32_t told[3], taken = 0;
         uint64_t row[10];
-        void *self = mulligan_adopt(exact, (uint64_t)size, told);
+        void *self = mulligan_adopt(exact, (uint64_t)size, at & 8, told), *copying = mulligan_copy((uint64_t)at);
+        mulligan_copy_add(copying, index, pack);
+        mulligan_copy_open(copying, 1 << 20, at & 4);
         if (self) {
             struct terms terms = {.latest = INT64_MAX, .largest = INT64_MAX, .file = 0100644, .executable = 0100755,
                 .usual_file = 0644, .usual_executable = 0755, .usual_directory = 0755,
@@ -52,7 +54,7 @@ int main(int count, char **given) {
                 mulligan_adopt_entry(self, each, row);
             unsigned char *flags = calloc(told[1], 1), *same = malloc(told[1]), keys[16] = {1};
             uint64_t *rows = malloc(told[1] * 56);
-            if (!mulligan_adopt_expect(self, &terms, at & 1) || !mulligan_adopt_look(self, root, at & 1))
+            if (!mulligan_adopt_expect(self, &terms, at & 1) || !mulligan_adopt_look(self, copying, root, at & 1))
                 return 2;
             if (at % 7) {
                 mulligan_adopt_wait(self);
@@ -63,9 +65,6 @@ int main(int count, char **given) {
                 mulligan_adopt_told(self, row);
                 for (uint32_t each = 0; each < told[0]; each++)
                     ((unsigned char *)(uintptr_t)row[4])[each] = PLAIN; /* whatever the disk says */
-                void *copying = mulligan_copy((uint64_t)at);
-                mulligan_copy_add(copying, index, pack);
-                mulligan_copy_open(copying, 1 << 20, at & 4);
                 if (!mulligan_copy_want(copying, self) || mulligan_copy_uses(copying, 1))
                     return 4;
                 uint32_t packs = mulligan_copy_plan(copying, 64 << 20, 3 + (uint32_t)at % 50, 2);
@@ -89,7 +88,6 @@ int main(int count, char **given) {
                 mulligan_copy_trees(copying, self, trees);
                 mulligan_copy_took(copying, exact);
                 mulligan_copy_settle(copying, self);
-                mulligan_copy_free(copying);
                 free(left), free(trees);
             }
             mulligan_adopt_wait(self);
@@ -98,6 +96,7 @@ int main(int count, char **given) {
             mulligan_adopt_free(self);
             free(flags), free(same), free(rows);
         }
+        mulligan_copy_free(copying);
         printf("%d %u\n", self != NULL, taken);
         free(exact);
     }
@@ -269,7 +268,9 @@ def test_what_begins_like_a_secret_is_held_for_judging_only_as_far_as_there_is_r
     assert found.expect(terms_for(st), 1)
     root = os.open(tmp_path, os.O_RDONLY)
     try:
-        assert found.look(root, 1)
+        copying = adoption.new_copying(compiled.load(library).calls)
+        assert copying is not None
+        assert found.look(root, copying, 1)
         found.wait()
     finally:
         os.close(root)
