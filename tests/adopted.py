@@ -57,6 +57,12 @@ FOLDERS = (
     "build",
 )
 
+#: Lines of ignore files: names, beginnings, ends, whole paths, and what no table holds.
+IGNORED = (
+    *("*.log", "build/", "!*.py", "# none", "docs", "file1*", "/lib", "src/*.py", "*.[lp]*", "a*/file2*", "**/deep/**"),
+    *("deep/**/*.c", "/a/b", "f?le3.*", "*ile4*", "[!f]*.md", "node_modules", "*.db-wal", "/docs/*", "!.env.example"),
+)
+
 
 class Sides(NamedTuple):
     """A checkpoint that was made with git's help, and one that was made without."""
@@ -170,10 +176,9 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _rules(rng: random.Random, at: Path, folders: list[Path]) -> None:
-    if rng.random() < 0.5:
-        (rng.choice(folders) / ".gitignore").write_text(
-            rng.choice(["*.log\n", "build/\n!*.py\n", "# none\n", "docs\n"])
-        )
+    for _ in range(rng.choice([0, 1, 1, 3])):
+        lines = rng.sample(IGNORED, rng.randrange(1, 4))
+        (rng.choice(folders) / ".gitignore").write_text("".join(line + "\n" for line in lines))
     if rng.random() < 0.5:
         said = rng.choice(
             ["* text=auto\n", "*.crlf text eol=crlf\n", "*.md ident\n", *["* filter=upper\n"] * 2, "*.c -diff\n"]

@@ -5,6 +5,10 @@
 
 /* -- records -- */
 
+/* What `hinting.c` knows: what names that are not simply captured hold. */
+static int learn_parts(struct adoption *self);
+static int is_odd_file(const struct adoption *self, const struct tracked *entry);
+
 static int is_word(const char *words, const char *name, size_t size) {
     for (; *words; words += strlen(words) + 1)
         if (strlen(words) == size && !memcmp(words, name, size))
@@ -22,8 +26,9 @@ static uint64_t as_number(const char *word, size_t size) {
 static int is_plain_name(const struct adoption *self, const char *name, uint32_t size) {
     const char *dot = memrchr(name, '.', size);
     size_t length = dot ? (size_t)(name + size - dot - 1) : 0;
-    if (!length || name[0] == '.' || length > 8)
-        return length > 8 && name[0] != '.' && is_word(self->terms.plain, dot + 1, length);
+    int begins_odd = strchr(".\xe2\xef", name[0]) != NULL;
+    if (!length || begins_odd || length > 8)
+        return length > 8 && !begins_odd && is_word(self->terms.plain, dot + 1, length);
     uint64_t word = as_number(dot + 1, length);
     for (uint32_t at = 0; at < self->endings; at++)
         if (self->ending[at] == word)
@@ -51,14 +56,15 @@ static void put_unproven(unsigned char *to) {
 }
 
 /* Writes the stat fields to be expected of a file; returns what is known of it before anybody looked. */
-static int expect(const struct adoption *self, const struct folder *folder, const struct tracked *entry,
-                  unsigned char *to) {
+static int expect(const struct adoption *self, const struct folder *folder, struct tracked *entry, unsigned char *to) {
     const struct terms *terms = &self->terms;
     const unsigned char *head = entry->head;
     uint32_t mode = big(head + 24), full = mode == 0100644 ? terms->file : mode == 0100755 ? terms->executable : 0;
     int64_t changed = (int64_t)big(head) * SECOND + big(head + 4);
     int64_t written = (int64_t)big(head + 8) * SECOND + big(head + 12), size = big(head + 36);
     put_number(to + 8, full ? full : mode | 0777);
+    entry->is_plain = (unsigned char)is_plain_name(self, entry->name, entry->name_size);
+    entry->is_odd = (unsigned char)(!entry->is_plain && is_odd_file(self, entry));
     int sure = changed < terms->latest && written < terms->latest && !(terms->since <= changed && changed < terms->boot);
     if (!full || !big(head + 4) || !sure || size > terms->largest) {
         put_unproven(to);
@@ -66,7 +72,7 @@ static int expect(const struct adoption *self, const struct folder *folder, cons
     }
     put_number(to, terms->upper | big(head + 20)), put_number(to + 16, (uint64_t)size);
     put_number(to + 24, (uint64_t)written), put_number(to + 32, (uint64_t)changed);
-    if (folder->flags & PLACE || size <= TINY || !is_plain_name(self, entry->name, entry->name_size))
+    if (folder->flags & PLACE || size <= TINY || !entry->is_plain)
         return UNCLEAR;
     return PLAIN;
 }
@@ -96,8 +102,6 @@ static void make_record(struct adoption *self, struct folder *folder) {
     const unsigned char *dirs = at;
     for (uint32_t dir = 0; dir < folder->dirs; dir++) {
         const struct folder *below = &self->all[self->below[folder->first_dir + dir]];
-        if (below->name[0] == '.' || is_word(self->terms.built_in, below->name, below->name_size))
-            folder->flags |= DECIDE;
         memcpy(at, below->name, below->name_size);
         at += below->name_size;
         if (dir + 1 < folder->dirs)
@@ -106,24 +110,35 @@ static void make_record(struct adoption *self, struct folder *folder) {
     put32(record + 87, (uint32_t)(at - dirs)), put32(record + 95, folder->files), put32(record + 99, folder->dirs);
     unsigned char *oid = at + (uint64_t)folder->files * STAT_SIZE;
     for (uint32_t file = 0; file < folder->files; file++, at += STAT_SIZE, oid += OID_SIZE) {
-        const struct tracked *entry = &self->entries[folder->first + file];
+        struct tracked *entry = &self->entries[folder->first + file];
         unsigned char *state = &self->states[folder->first + file];
         *state = (unsigned char)expect(self, folder, entry, at);
         uint64_t mode = number(at + 8, 8);
         if ((mode & S_IFMT) != S_IFLNK &&
             (mode & 07777) != (mode & 0100 ? self->terms.usual_executable : self->terms.usual_file))
             folder->flags |= ODD;
-        if (*state != PLAIN)
-            folder->flags |= DECIDE;
         memcpy(oid, entry->head + 40, OID_SIZE);
     }
 }
 
-/* Makes a record of each directory, as it is expected; 0 where there is no room. */
-int mulligan_adopt_expect(void *given, const struct terms *terms) {
+static void *record_work(void *given) {
+    struct adoption *self = given;
+    for (;;) {
+        uint32_t from = __atomic_fetch_add(&self->next, TASK, __ATOMIC_RELAXED);
+        if (from >= self->folders)
+            return NULL;
+        for (uint32_t at = from; at < self->folders && at < from + TASK; at++)
+            make_record(self, &self->all[at]);
+    }
+}
+
+/* Makes a record of each directory, as it is expected, in as many threads beside the caller's; 0 where there is no room. */
+int mulligan_adopt_expect(void *given, const struct terms *terms, int threads) {
     struct adoption *self = given;
     self->terms = *terms;
     learn_endings(self);
+    if (!learn_parts(self))
+        return 0;
     uint64_t trees = 0;
     for (uint32_t at = 0; at < self->folders; at++) {
         struct folder *folder = &self->all[at];
@@ -150,9 +165,13 @@ int mulligan_adopt_expect(void *given, const struct terms *terms) {
         folder->path = path;
         path += folder->path_size + 1;
         if (!is_plain_place(terms, folder->name, folder->name_size))
-            folder->flags |= PLACE | DECIDE;
-        make_record(self, folder);
+            folder->flags |= PLACE;
     }
+    self->threads = start_threads(self->thread, threads, record_work, self);
+    record_work(self);
+    while (self->threads)
+        pthread_join(self->thread[--self->threads], NULL);
+    self->next = 0;
     return 1;
 }
 
@@ -291,26 +310,6 @@ static void *adopt_work(void *given) {
     }
 }
 
-/* Begins to look, in the background where there are threads. The root stays open until `mulligan_adopt_wait`. */
-int mulligan_adopt_look(void *given, int root, int threads) {
-    struct adoption *self = given;
-    struct stat st;
-    if (fstat(root, &st))
-        return 0;
-    self->root = root, self->device = st.st_dev, self->is_looking = 1;
-    self->threads = start_threads(self->thread, threads, adopt_work, self);
-    return 1;
-}
-
-void mulligan_adopt_wait(void *given) {
-    struct adoption *self = given;
-    if (self->is_looking)
-        adopt_work(self);
-    while (self->threads)
-        pthread_join(self->thread[--self->threads], NULL);
-    self->is_looking = 0;
-}
-
 /* -- trees -- */
 
 static uint64_t put_line(unsigned char *to, const char *mode, const char *name, uint32_t size, const unsigned char *oid) {
@@ -358,7 +357,7 @@ static void sort_for_tree(const struct adoption *self, uint32_t *below, uint32_t
 static void make_tree(struct adoption *self, struct folder *folder) {
     const unsigned char *stat = stats_of(self, folder);
     const unsigned char *oid = stat + (uint64_t)folder->files * STAT_SIZE;
-    uint32_t *below = self->below + folder->first_dir, file = 0, dir = 0;
+    uint32_t *below = self->in_trees + folder->first_dir, file = 0, dir = 0;
     unsigned char *begin = self->trees + self->trees_size, *to = begin;
     sort_for_tree(self, below, folder->dirs);
     while (file < folder->files || dir < folder->dirs) {
@@ -380,11 +379,46 @@ static void make_tree(struct adoption *self, struct folder *folder) {
             self->quick);
 }
 
-/* Makes the tree of each directory, from below. After the look: names are not found any more. */
-void mulligan_adopt_trees(void *given) {
-    struct adoption *self = given;
+/* What `copying.c` does with all ids. */
+static void find_all(struct copying *copying, struct adoption *self);
+
+/* Makes the tree of each directory, from below, if nobody has begun with it. */
+static void make_trees(struct adoption *self) {
+    if (__atomic_exchange_n(&self->has_trees, 1, __ATOMIC_RELAXED))
+        return;
     for (uint32_t at = self->folders; at-- > 0;)
         make_tree(self, &self->all[at]);
+    find_all(self->copying, self);
+}
+
+static void *trees_and_look(void *given) {
+    make_trees(given);
+    return adopt_work(given);
+}
+
+/*
+ * Begins to look and to make the trees, in the background where there are threads. The root stays open until `mulligan_adopt_wait`. Who
+ * copies is told what may be wanted.
+ */
+int mulligan_adopt_look(void *given, void *copying, int root, int threads) {
+    struct adoption *self = given;
+    struct stat st;
+    if (fstat(root, &st))
+        return 0;
+    self->root = root, self->device = st.st_dev, self->is_looking = 1, self->copying = copying;
+    self->threads = start_threads(self->thread, threads, trees_and_look, self);
+    return 1;
+}
+
+void mulligan_adopt_wait(void *given) {
+    struct adoption *self = given;
+    if (self->is_looking) {
+        adopt_work(self);
+        make_trees(self);
+    }
+    while (self->threads)
+        pthread_join(self->thread[--self->threads], NULL);
+    self->is_looking = 0;
 }
 
 /* -- telling -- */

@@ -25,16 +25,16 @@
 
 /* Of a file: it proves nothing, its name says that it is no secret, it was looked at, its first bytes are for Python to judge. */
 enum { UNPROVEN, PLAIN, LOOKED_AT, TO_JUDGE, UNCLEAR };
-/* Of a directory: something in it is to be decided by name, it lies where files are secret for being there, its permission
-   bits are not the usual ones or those of a file in it; it was seen, holds what it should, and these files. */
-enum { DECIDE = 1, PLACE = 2, ODD = 4, SEEN = 8, WHOLE = 16, IGNORES = 32, ATTRIBUTES = 64 };
+/* Of a directory: it lies where files are secret for being there, its permission bits are not the usual ones or those of a
+   file in it; it was seen, holds what it should, and these files. */
+enum { PLACE = 2, ODD = 4, SEEN = 8, WHOLE = 16, IGNORES = 32, ATTRIBUTES = 64 };
 
 struct tracked {
     const unsigned char *head; /* in the index */
     const char *name;
     uint32_t name_size, folder;
     uint32_t want; /* the place of its object among those that are wanted, and one; 0 for none */
-    unsigned char listed;
+    unsigned char listed, is_plain, is_odd; /* by its name: source code, or something to be decided over */
 };
 
 struct folder {
@@ -45,6 +45,7 @@ struct folder {
     unsigned char flags, listed;
     unsigned char own[24];
     uint16_t perm;
+    uint32_t want; /* of its tree, as for a file */
 };
 
 /* What Python tells: `since` and `boot` are the times between which nothing is sure. */
@@ -52,16 +53,19 @@ struct terms {
     uint64_t upper;
     int64_t latest, since, boot, largest;
     uint32_t file, executable, usual_file, usual_executable, usual_directory;
-    const char *plain, *places, *built_in; /* words, each with a NUL behind it, and one more at the end */
+    /* Words, each with a NUL behind it, and one more at the end. */
+    const char *plain, *places, *built_in, *odd_parts, *odd_heads;
 };
 
 struct adoption {
     const unsigned char *data;
     uint64_t size;
-    uint32_t count, folders, room;
+    uint32_t count, folders, room, attributes; /* `attributes`: whether there are any */
     struct tracked *entries; /* by the index's order, then by directories */
     struct folder *all;      /* as they are met, then in the order of a walk */
     uint32_t *below;         /* of each directory those in it, by their names */
+    uint32_t *in_trees;      /* and as they stand in its tree */
+    struct parts *parts;
     unsigned char *states, *records, *trees;
     uint64_t records_size, trees_size;
     char *names; /* of all files, whole, in the index's order, each with a NUL behind it */
@@ -70,7 +74,8 @@ struct adoption {
     struct terms terms;
     uint64_t ending[MOST_ENDINGS];
     uint32_t endings;
-    int root, quick, threads;
+    int root, quick, threads, has_trees, is_right;
+    struct copying *copying; /* who is told what may be wanted, as soon as that is known */
     dev_t device;
     uint32_t next;
     pthread_t thread[MOST_THREADS];
@@ -225,6 +230,7 @@ static int find_folders(struct adoption *self) {
         }
         entry->folder = here;
         entry->name = path + begin, entry->name_size = size - begin;
+        self->attributes |= entry->name_size == 14 && !memcmp(entry->name, ".gitattributes", 14);
         self->all[here].files++;
     }
     return 1;
@@ -255,8 +261,8 @@ static int order_folders(struct adoption *self) {
     uint32_t folders = self->folders, *stack = malloc((folders + 1) * sizeof *stack), depth = 0, order = 0;
     struct folder *all = malloc(folders * sizeof *all);
     struct tracked *entries = malloc(self->count * sizeof *entries);
-    self->below = malloc((folders + 1) * sizeof *self->below);
-    if (!stack || !all || !entries || !self->below) {
+    self->below = malloc((folders + 1) * sizeof *self->below), self->in_trees = malloc((folders + 1) * sizeof *self->below);
+    if (!stack || !all || !entries || !self->below || !self->in_trees) {
         free(stack), free(all), free(entries);
         return 0;
     }
@@ -281,7 +287,7 @@ static int order_folders(struct adoption *self) {
             stack[depth++] = self->below[folder->first_dir + at];
     }
     for (uint32_t at = 0; at < dirs; at++)
-        self->below[at] = self->all[self->below[at]].order;
+        self->in_trees[at] = self->below[at] = self->all[self->below[at]].order;
     for (uint32_t at = 0; at < folders; at++)
         all[at].above = self->all[all[at].above].order, all[at].files = 0;
     for (uint32_t at = 0; at < self->count; at++) {
@@ -331,13 +337,24 @@ void mulligan_adopt_free(void *given) {
     struct adoption *self = given;
     mulligan_adopt_wait(self);
     free(self->entries), free(self->all), free(self->below), free(self->states), free(self->records), free(self->trees);
-    free(self->names), free(self->paths), free(self->heads);
+    free(self->names), free(self->paths), free(self->heads), free(self->in_trees), free(self->parts);
     pthread_mutex_destroy(&self->lock);
     free(self);
 }
 
-/* Takes an index apart; NULL where it is not a plain one, which is for Python then. The bytes stay the caller's. */
-void *mulligan_adopt(const unsigned char *data, uint64_t size, uint32_t *told) {
+static void *check_sum(void *given) {
+    struct adoption *self = given;
+    unsigned char digest[OID_SIZE];
+    sha1_of(self->data, 0, self->data, (size_t)(self->size - INDEX_TRAILER), digest, self->quick);
+    self->is_right = !memcmp(digest, self->data + self->size - INDEX_TRAILER, OID_SIZE);
+    return NULL;
+}
+
+/*
+ * Takes an index apart, and checks its sum, beside that where there is a thread; NULL where it is not a plain one, which is for Python
+ * then. The bytes stay the caller's. Tells how many files and directories there are, and whether some have attributes.
+ */
+void *mulligan_adopt(const unsigned char *data, uint64_t size, int threads, uint32_t *told) {
     if (size < 12 + INDEX_TRAILER || memcmp(data, "DIRC", 4))
         return NULL;
     uint32_t version = big(data + 4), count = big(data + 8);
@@ -351,7 +368,13 @@ void *mulligan_adopt(const unsigned char *data, uint64_t size, uint32_t *told) {
     self->entries = calloc(count, sizeof *self->entries);
     /* Names that are not cut short are no longer than the index; of the others' room only what is used is touched. */
     self->names = malloc(version == 4 ? NAMES_MOST : (size_t)size);
-    if (!self->entries || !self->names || !read_entries(self, version) || !find_folders(self) || !order_folders(self)) {
+    int beside = start_threads(self->thread, threads ? 1 : 0, check_sum, self);
+    int known = self->entries && self->names && read_entries(self, version) && find_folders(self) && order_folders(self);
+    if (beside)
+        pthread_join(self->thread[0], NULL);
+    else
+        check_sum(self);
+    if (!known || !self->is_right) {
         mulligan_adopt_free(self);
         return NULL;
     }
@@ -362,6 +385,6 @@ void *mulligan_adopt(const unsigned char *data, uint64_t size, uint32_t *told) {
             return NULL;
         }
     }
-    told[0] = count, told[1] = self->folders;
+    told[0] = count, told[1] = self->folders, told[2] = self->attributes;
     return self;
 }

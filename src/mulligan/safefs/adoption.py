@@ -1,5 +1,5 @@
 """
-What git's index says of a workspace, taken apart, looked at and copied by the compiled part (`adopting.c`, `adopted.c`, `copying.c`).
+What git's index says of a workspace, taken apart, looked at and copied by the compiled part (`adopting.c`, `adopted.c`, `hinting.c`, `copying.c`).
 
 Files have places in the order of their directories, and directories in that of a walk. Which names are in scope, what is a
 secret and whether git is to be believed is decided by the caller; here nothing is.
@@ -11,19 +11,19 @@ import ctypes
 import os
 import struct
 
-from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
+from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 # Of a file: it proves nothing, its name says that it is no secret, it was looked at.
 UNPROVEN, PLAIN, LOOKED_AT = 0, 1, 2
-# Of a directory: something in it is to be decided by name, it lies where files are secret for being there, permission bits are
-# not the usual ones; it was seen, holds what it should and nothing else, and these files.
-DECIDE, PLACE, ODD, SEEN, WHOLE, IGNORES, ATTRIBUTES = 1, 2, 4, 8, 16, 32, 64
+# Of a directory: permission bits are not the usual ones; it was seen, has ignore rules, has attributes.
+ODD, SEEN, IGNORES, ATTRIBUTES = 4, 8, 32, 64
 _HEAD = 62
 _FOLDER = struct.Struct("=7Q")
 _JUDGED = struct.Struct("<II")
+_HIT = struct.Struct("=II")
 _DELTA = struct.Struct("<20sBQ")
 
 
@@ -40,6 +40,8 @@ class Terms(NamedTuple):
     plain: Iterable[bytes]
     places: Iterable[bytes]
     built_in: Iterable[bytes]
+    odd_parts: Iterable[bytes]
+    odd_heads: Iterable[bytes]
 
 
 class Folder(NamedTuple):
@@ -54,6 +56,27 @@ class Folder(NamedTuple):
     tree_size: int
 
 
+class Hints(Protocol):
+    """What a name must be like for a rule to say something (`scan.hints`)."""
+
+    names: set[bytes]
+    heads: set[bytes]
+    tails: set[bytes]
+    prefixes: set[bytes]
+    every: bool
+
+
+class _Hints(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_char_p) for name in ("names", "heads", "tails", "prefixes")),
+        ("every", ctypes.c_uint32),
+    )
+
+    @classmethod
+    def of(cls, hints: Hints) -> _Hints:
+        return cls(*map(_words, (hints.names, hints.heads, hints.tails, hints.prefixes)), hints.every)
+
+
 class _Terms(ctypes.Structure):
     _fields_ = (
         ("upper", ctypes.c_uint64),
@@ -62,7 +85,7 @@ class _Terms(ctypes.Structure):
             (name, ctypes.c_uint32)
             for name in ("file", "executable", "usual_file", "usual_executable", "usual_directory")
         ),
-        *((name, ctypes.c_char_p) for name in ("plain", "places", "built_in")),
+        *((name, ctypes.c_char_p) for name in ("plain", "places", "built_in", "odd_parts", "odd_heads")),
     )
 
 
@@ -70,19 +93,22 @@ def _declare(calls: Any) -> None:
     pointer, number, length, time = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int64
     text, flag = ctypes.c_char_p, ctypes.c_int
     for name, result, given in (
-        ("adopt", pointer, (text, length, pointer)),
+        ("adopt", pointer, (text, length, flag, pointer)),
         ("adopt_free", None, (pointer,)),
-        ("adopt_expect", flag, (pointer, pointer)),
-        ("adopt_look", flag, (pointer, flag, flag)),
+        ("adopt_expect", flag, (pointer, pointer, flag)),
+        ("adopt_look", flag, (pointer, pointer, flag, flag)),
         ("adopt_wait", None, (pointer,)),
-        ("adopt_trees", None, (pointer,)),
+        ("adopt_hits", number, (pointer, pointer, pointer, length, pointer)),
         ("adopt_told", None, (pointer, pointer)),
         ("adopt_folders", None, (pointer, pointer)),
         ("adopt_entry", None, (pointer, number, pointer)),
         ("adopt_finish", None, (pointer, text, text, flag, time, time, pointer)),
-        ("copy", pointer, (pointer, length)),
+        ("copy", pointer, (length,)),
         ("copy_free", None, (pointer,)),
-        ("copy_add", length, (pointer, flag, flag, length)),
+        ("copy_add", flag, (pointer, flag, flag)),
+        ("copy_open", None, (pointer, length, flag)),
+        ("copy_uses", flag, (pointer, number)),
+        ("copy_want", flag, (pointer, pointer)),
         ("copy_plan", number, (pointer, length, number, number)),
         ("copy_begin", None, (pointer, pointer, flag)),
         ("copy_end", None, (pointer, flag)),
@@ -98,51 +124,60 @@ def _declare(calls: Any) -> None:
 
 
 def _words(words: Iterable[bytes]) -> bytes:
-    return b"".join(word + b"\0" for word in words)
+    return b"".join(word + b"\0" for word in words if word)
 
 
 class Adoption:
     """An index that was taken apart."""
 
-    def __init__(self, calls: Any, begun: int, data: bytes, told: tuple[int, int]) -> None:
-        self._calls, self._begun, self._data = calls, begun, data
-        self.files, self.directories = told
+    def __init__(self, calls: Any, begun: int, data: bytes, told: tuple[int, int, bool]) -> None:
+        self._calls, self.begun, self._data = calls, begun, data
+        self.files, self.directories, self.has_attributes = told
         self._told = (ctypes.c_uint64 * 10)()
 
     def __del__(self) -> None:
-        self._calls.mulligan_adopt_free(self._begun)
+        self._calls.mulligan_adopt_free(self.begun)
 
     def entry(self, at: int) -> tuple[bytes, bytes]:
         """Returns the path of a file and what the index says before its name."""
-        self._calls.mulligan_adopt_entry(self._begun, at, self._told)
+        self._calls.mulligan_adopt_entry(self.begun, at, self._told)
         path, size, name, length, head = self._told[:5]
         above, below = ctypes.string_at(path, size), ctypes.string_at(name, length)
         return above + b"/" + below if above else below, ctypes.string_at(head, _HEAD)
 
-    def expect(self, terms: Terms) -> bool:
-        """Makes a record of each directory as it is expected; returns whether there was room for that."""
+    def expect(self, terms: Terms, threads: int) -> bool:
+        """Makes a record of each directory as it is expected, in so many threads more; returns whether there was room for that."""
         times = (terms.latest, terms.since, terms.boot, terms.largest)
+        words = (terms.plain, terms.places, terms.built_in, terms.odd_parts, terms.odd_heads)
         # These are looked at until the end.
-        self._terms = _Terms(
-            terms.upper, *times, *terms.modes, *terms.usual, *map(_words, (terms.plain, terms.places, terms.built_in))
-        )
-        return bool(self._calls.mulligan_adopt_expect(self._begun, ctypes.byref(self._terms)))
+        self._terms = _Terms(terms.upper, *times, *terms.modes, *terms.usual, *map(_words, words))
+        return bool(self._calls.mulligan_adopt_expect(self.begun, ctypes.byref(self._terms), threads))
 
     def _where(self) -> list[int]:
-        self._calls.mulligan_adopt_told(self._begun, self._told)
+        self._calls.mulligan_adopt_told(self.begun, self._told)
         return self._told[:]
 
-    def look(self, root: int, threads: int) -> bool:
-        """Begins to look at everything; the root stays open until `wait`."""
-        return bool(self._calls.mulligan_adopt_look(self._begun, root, threads))
+    def look(self, root: int, copying: Copying, threads: int) -> bool:
+        """Begins to look at everything, and to find in packs what may be wanted; the root stays open until `wait`."""
+        self._copying = copying
+        return bool(self._calls.mulligan_adopt_look(self.begun, copying.begun, root, threads))
 
     def wait(self) -> None:
-        """Helps, and waits until everything was looked at."""
-        self._calls.mulligan_adopt_wait(self._begun)
+        """Helps, and waits until everything was looked at and the trees are made."""
+        self._calls.mulligan_adopt_wait(self.begun)
 
-    def make_trees(self) -> None:
-        """Makes the trees, after the look."""
-        self._calls.mulligan_adopt_trees(self._begun)
+    def hits(self, files: Hints, dirs: Hints) -> list[tuple[int, int]] | None:
+        """
+        Returns over which names there is something to decide, each as a directory and a place among its files, and behind them its directories.
+
+        By rules, or by what a name that is not source code holds or begins with; None where there was no room to find out.
+        """
+        rows = ctypes.create_string_buffer(_HIT.size * (self.files + self.directories))
+        given = ctypes.byref(_Hints.of(files)), ctypes.byref(_Hints.of(dirs)), int.from_bytes(os.urandom(8), "little")
+        count = self._calls.mulligan_adopt_hits(self.begun, *given, rows)
+        if count > self.files + self.directories:
+            return None
+        return list(_HIT.iter_unpack(memoryview(rows)[: _HIT.size * count]))
 
     def paths(self) -> list[bytes]:
         """Returns every directory."""
@@ -152,7 +187,7 @@ class Adoption:
     def folders(self) -> list[Folder]:
         """Returns what is known of each directory."""
         rows = ctypes.create_string_buffer(_FOLDER.size * self.directories)
-        self._calls.mulligan_adopt_folders(self._begun, rows)
+        self._calls.mulligan_adopt_folders(self.begun, rows)
         make = tuple.__new__
         return [make(Folder, row) for row in _FOLDER.iter_unpack(rows)]
 
@@ -161,10 +196,14 @@ class Adoption:
         told = self._where()
         return ctypes.string_at(told[8], told[9] - 1)
 
-    def records(self) -> bytes:
-        """Returns the records, one behind the other."""
-        told = self._where()
-        return ctypes.string_at(told[0], told[1])
+    def records(self, folders: Iterable[Folder]) -> list[bytes]:
+        """Returns the records of directories."""
+        start, cut = self._where()[0], ctypes.string_at
+        return [cut(start + folder.record, folder.size) for folder in folders]
+
+    def record(self, folder: Folder) -> bytes:
+        """Returns the record of a directory."""
+        return ctypes.string_at(self._where()[0] + folder.record, folder.size)
 
     def states(self) -> bytes:
         """Returns what is known of each file."""
@@ -195,80 +234,97 @@ class Adoption:
         one = len(keys) == 16
         if len(flags) != self.directories or not (one or len(keys) == 16 * self.directories):
             raise ValueError("flags and keys of other directories")
-        self._calls.mulligan_adopt_finish(self._begun, flags, keys, int(one), *latest, same)
+        self._calls.mulligan_adopt_finish(self.begun, flags, keys, int(one), *latest, same)
         return same.raw[: self.directories]
-
-    def copying(self) -> Copying | None:
-        """Returns who copies the objects of what was found to be as the index says, and the trees; None where there is no room."""
-        begun = self._calls.mulligan_copy(self._begun, int.from_bytes(os.urandom(8), "little"))
-        return Copying(self._calls, begun, self._begun) if begun else None
 
 
 class Copying:
     """Objects on their way from the user's packs into our own; whatever is in it was copied."""
 
-    def __init__(self, calls: Any, begun: int, adoption: int) -> None:
-        self._calls, self._begun, self._adoption = calls, begun, adoption
+    def __init__(self, calls: Any, begun: int) -> None:
+        self._calls, self.begun = calls, begun
         self._count = 0
 
     def __del__(self) -> None:
-        self._calls.mulligan_copy_free(self._begun)
+        self._calls.mulligan_copy_free(self.begun)
 
     def __contains__(self, oid: object) -> bool:
-        return isinstance(oid, bytes) and len(oid) == 20 and bool(self._calls.mulligan_copy_has(self._begun, oid))
+        return isinstance(oid, bytes) and len(oid) == 20 and bool(self._calls.mulligan_copy_has(self.begun, oid))
 
-    def add(self, index: int, pack: int, limit: int) -> int:
-        """Finds what is wanted in an open pack, which stays open; returns the size of its index, 0 where it is not usable."""
-        size: int = self._calls.mulligan_copy_add(self._begun, index, pack, limit)
-        return size
+    def add(self, index: int, pack: int) -> bool:
+        """Takes an open pack and its index, which stay open until `close`; returns False for one too many."""
+        return bool(self._calls.mulligan_copy_add(self.begun, index, pack))
+
+    def open(self, limit: int, threads: int) -> None:
+        """Begins to read the indexes of the packs, of so many bytes at most, in the background where there is a thread."""
+        self._calls.mulligan_copy_open(self.begun, limit, threads)
+
+    def uses(self, at: int) -> bool:
+        """Returns whether a pack can be used, after `want`; others may be closed."""
+        return bool(self._calls.mulligan_copy_uses(self.begun, at))
+
+    def want(self, adoption: Adoption) -> bool:
+        """Wants the objects of what was found to be as the index says, and the trees; returns whether there was room for that."""
+        return bool(self._calls.mulligan_copy_want(self.begun, adoption.begun))
 
     def plan(self, limit: int, most: int, parts: int) -> int:
         """Returns how many new packs there are to be, of at most so many bytes and rows."""
-        self._count = int(self._calls.mulligan_copy_plan(self._begun, limit, most, parts))
+        self._count = int(self._calls.mulligan_copy_plan(self.begun, limit, most, parts))
         return self._count
 
     def begin(self, files: Sequence[int], threads: int) -> None:
         """Begins to fill the new packs, in the background where there are threads; files and sources stay open until the end."""
         if len(files) != self._count:
             raise ValueError("other files than new packs")
-        self._calls.mulligan_copy_begin(self._begun, (ctypes.c_int * self._count)(*files), threads)
+        self._calls.mulligan_copy_begin(self.begun, (ctypes.c_int * self._count)(*files), threads)
 
-    def end(self, *, leave: bool = False) -> None:
-        """Helps, and waits until all is copied; or leaves the rest."""
-        self._calls.mulligan_copy_end(self._begun, int(leave))
+    def end(self) -> None:
+        """Helps, and waits until all is copied."""
+        self._calls.mulligan_copy_end(self.begun, 0)
+
+    def close(self) -> None:
+        """Waits until nothing of what is open is used any more; what was not begun is left. Again is harmless."""
+        self._calls.mulligan_copy_end(self.begun, 1)
 
     def made(self, at: int) -> tuple[int, int, bytes, bytes]:
         """Returns of a new pack the system's error number, its size, its checksum and its index."""
         told = (ctypes.c_uint64 * 5)()
-        self._calls.mulligan_copy_made(self._begun, at, told)
+        self._calls.mulligan_copy_made(self.begun, at, told)
         error, size, checksum, index, length = told
         return error, size, ctypes.string_at(checksum, 20), ctypes.string_at(index, length) if index else b""
 
     def deltas(self) -> list[tuple[bytes, int, int]]:
         """Returns the wanted objects that are deltas, and what these may stand on: id, kind and size."""
-        count = self._calls.mulligan_copy_deltas(self._begun, None)
+        count = self._calls.mulligan_copy_deltas(self.begun, None)
         rows = ctypes.create_string_buffer(_DELTA.size * count + 1)
-        self._calls.mulligan_copy_deltas(self._begun, rows)
+        self._calls.mulligan_copy_deltas(self.begun, rows)
         return list(_DELTA.iter_unpack(rows.raw[: _DELTA.size * count]))
 
     def took(self, oid: bytes) -> None:
         """Says that an object was copied by somebody else."""
-        self._calls.mulligan_copy_took(self._begun, oid)
+        self._calls.mulligan_copy_took(self.begun, oid)
 
-    def settle(self) -> int:
+    def settle(self, adoption: Adoption) -> int:
         """Takes the proof from every file whose object was not copied; returns how many had one."""
-        refused: int = self._calls.mulligan_copy_settle(self._begun, self._adoption)
+        refused: int = self._calls.mulligan_copy_settle(self.begun, adoption.begun)
         return refused
 
-    def trees_left(self, directories: int) -> list[int]:
-        """Returns those of so many directories whose trees were not copied."""
-        found = (ctypes.c_uint32 * directories)()
-        return found[: self._calls.mulligan_copy_trees(self._begun, self._adoption, found)]
+    def trees_left(self, adoption: Adoption) -> list[int]:
+        """Returns the directories whose trees were not copied."""
+        found = (ctypes.c_uint32 * adoption.directories)()
+        return found[: self._calls.mulligan_copy_trees(self.begun, adoption.begun, found)]
 
 
-def taken_apart(calls: Any, data: bytes) -> Adoption | None:
-    """Takes an index apart; None for one that is not plain."""
+def new_copying(calls: Any) -> Copying | None:
+    """Returns somebody who copies objects; None where there is no room."""
     _declare(calls)
-    told = (ctypes.c_uint32 * 2)()
-    begun = calls.mulligan_adopt(data, len(data), told)
-    return Adoption(calls, begun, data, (told[0], told[1])) if begun else None
+    begun = calls.mulligan_copy(int.from_bytes(os.urandom(8), "little"))
+    return Copying(calls, begun) if begun else None
+
+
+def taken_apart(calls: Any, data: bytes, threads: int = 0) -> Adoption | None:
+    """Takes an index apart, with a thread beside where there is one; None for one that is not plain, or whose checksum is not right."""
+    _declare(calls)
+    told = (ctypes.c_uint32 * 3)()
+    begun = calls.mulligan_adopt(data, len(data), threads, told)
+    return Adoption(calls, begun, data, (told[0], told[1], bool(told[2]))) if begun else None

@@ -3,8 +3,10 @@ The optional compiled part: where it may lie, when it is believed, how it is cal
 
 It looks at many directories in two threads (`glance.c`; `scan/glance.py` asks it), also straight from the log of what is
 remembered (`recalling.c`; `safefs/recalling.py` asks it), reads, hashes and deflates files
-(`reading.c`, with `sha1.c` and `deflate.c`; `safefs/bulk.py` asks it), and gets the plain files of a restore out of their
-packs and puts them in place (`placing.c`, with `inflate.c`; `safefs/placing.py` asks it). It is code that runs as the user, so it is loaded only from a directory and a file
+(`reading.c`, with `sha1.c` and `deflate.c`; `safefs/bulk.py` asks it), takes over what git knows of a repository at its first
+checkpoint (`adopting.c`, `adopted.c`, `hinting.c`, `copying.c`; `safefs/adoption.py` asks it), and gets the plain files of a
+restore out of their packs and puts them in place (`placing.c`, with `inflate.c`; `safefs/placing.py` asks it). It is code that
+runs as the user, so it is loaded only from a directory and a file
 that are the user's own and that nobody else may write to, under a name that holds the hash of the source that this version
 came with; it is opened once, and what was looked at is what is loaded.
 """
@@ -37,6 +39,7 @@ SOURCES = (
     b"recalling.c",
     b"adopting.c",
     b"adopted.c",
+    b"hinting.c",
     b"copying.c",
 )
 _LARGEST_SOURCE = 1 << 20

@@ -8,7 +8,7 @@
  */
 #define PACK_INDEX_FIRST (8 + 1024)
 #define PACK_HEAD 12
-#define RUN (1u << 20)
+#define RUN (256u << 10)
 #define LONGEST (8u << 20)
 #define WRITTEN (8u << 20)
 #define PACK_TREE 2
@@ -16,7 +16,7 @@
 #define PACK_DELTA 6
 #define MOST_PACKS 64
 
-enum { WANTED, PLANNED, TAKEN, REFUSED, REFUSED_DELTA, TORN };
+enum { UNWANTED, WANTED, PLANNED, TAKEN, REFUSED, REFUSED_DELTA, TORN };
 
 struct want {
     unsigned char oid[OID_SIZE];
@@ -25,12 +25,12 @@ struct want {
 };
 
 struct source {
-    int fd;
+    int fd, index_fd;
     uint32_t count;
     unsigned char *index; /* ids, and behind them CRC-32s, as they stand */
     uint64_t *offsets;    /* by the place of an id */
     uint64_t *order;      /* places by their offsets */
-    uint32_t *row;        /* by the place of an id: its row among those to be copied and one, 0 for none */
+    uint32_t *row; /* by the place of an id: what may be wanted of it, then its row among those to be copied, and one; 0 for none */
     uint64_t end, size; /* of its records; of its index */
 };
 
@@ -56,10 +56,13 @@ struct copying {
     uint32_t count, room, mask, *table;
     struct source sources[MOST_PACKS];
     uint32_t packs;
+    uint64_t limit; /* of all indexes together */
+    pthread_t opener;
+    int is_opened, is_opening;
     struct copied *rows;
-    uint32_t rows_count, rows_room;
+    uint32_t rows_count;
     struct new_pack *made;
-    uint32_t made_count, next;
+    uint32_t made_count, next, workers;
     int threads;
     pthread_t thread[MOST_THREADS];
     int quick, quick_crc;
@@ -92,6 +95,8 @@ static void hash_begin(struct hashing *self, int quick) {
 
 static void hash_more(struct hashing *self, const unsigned char *data, size_t size) {
     size_t held = self->size % 64;
+    if (!size)
+        return;
     self->size += size;
     if (held) {
         size_t taken = size < 64 - held ? size : 64 - held;
@@ -103,6 +108,25 @@ static void hash_more(struct hashing *self, const unsigned char *data, size_t si
     }
     hash_blocks(self, data, size / 64);
     memcpy(self->rest, data + size / 64 * 64, size % 64);
+}
+
+/* Hashes more of two at once, which takes little longer than more of one. */
+static void hash_both(struct hashing *one, const unsigned char *data, size_t size, struct hashing *other,
+                      const unsigned char *more, size_t more_size) {
+#if HAS_SHA_NI
+    if (one->quick && other->quick) {
+        size_t first = (64 - one->size % 64) % 64, second = (64 - other->size % 64) % 64;
+        if (size >= first + 64 && more_size >= second + 64) {
+            hash_more(one, data, first), hash_more(other, more, second);
+            data += first, size -= first, more += second, more_size -= second;
+            size_t blocks = (size < more_size ? size : more_size) / 64;
+            sha1_two(one->state, data, other->state, more, blocks);
+            one->size += blocks * 64, other->size += blocks * 64;
+            data += blocks * 64, size -= blocks * 64, more += blocks * 64, more_size -= blocks * 64;
+        }
+    }
+#endif
+    hash_more(one, data, size), hash_more(other, more, more_size);
 }
 
 static void hash_end(struct hashing *self, unsigned char *digest) {
@@ -139,55 +163,55 @@ static uint32_t *want_at(const struct copying *self, const unsigned char *oid) {
     }
 }
 
-static uint32_t want(struct copying *self, const unsigned char *oid, unsigned char kind, uint64_t size) {
+/* The place of an object among those that may be wanted, and one. */
+static uint32_t known(struct copying *self, const unsigned char *oid) {
     uint32_t *slot = want_at(self, oid);
     if (!*slot) {
         struct want *made = &self->wants[self->count];
         memset(made, 0, sizeof *made);
         memcpy(made->oid, oid, OID_SIZE);
-        made->kind = kind, made->size = size;
         *slot = ++self->count;
-    } else if (self->wants[*slot - 1].size != size || self->wants[*slot - 1].kind != kind) {
-        self->wants[*slot - 1].state = TORN; /* two sizes for one object: one of them is a lie */
     }
     return *slot;
 }
 
+static void want(struct want *self, unsigned char kind, uint64_t size) {
+    if (self->state == UNWANTED)
+        self->state = WANTED, self->kind = kind, self->size = size;
+    else if (self->size != size || self->kind != kind)
+        self->state = TORN; /* two sizes for one object: one of them is a lie */
+}
+
 void mulligan_copy_end(void *given, int leave);
+
+static void wait_for_opener(struct copying *self) {
+    if (self->is_opening)
+        pthread_join(self->opener, NULL);
+    self->is_opening = 0;
+}
+
+static void close_source(struct source *pack) {
+    free(pack->index), free(pack->offsets), free(pack->order), free(pack->row);
+    pack->index = NULL, pack->offsets = pack->order = NULL, pack->row = NULL, pack->count = 0;
+}
 
 void mulligan_copy_free(void *given) {
     struct copying *self = given;
+    wait_for_opener(self);
     mulligan_copy_end(self, 1);
-    for (uint32_t at = 0; at < self->packs; at++) {
-        free(self->sources[at].index), free(self->sources[at].offsets), free(self->sources[at].order);
-        free(self->sources[at].row);
-    }
+    for (uint32_t at = 0; at < self->packs; at++)
+        close_source(&self->sources[at]);
     for (uint32_t at = 0; at < self->made_count; at++)
         free(self->made[at].index);
     free(self->wants), free(self->table), free(self->rows), free(self->made);
     free(self);
 }
 
-/* Wants the objects of all files that were found to be as the index says, and the trees; NULL where there is no room. */
-void *mulligan_copy(void *given, uint64_t seed) {
-    struct adoption *from = given;
+/* Begins with nothing; NULL where there is no room. */
+void *mulligan_copy(uint64_t seed) {
     struct copying *self = calloc(1, sizeof *self);
-    if (!self)
-        return NULL;
-    uint64_t most = (uint64_t)from->count + from->folders, slots = 16;
-    while (slots < 2 * most)
-        slots *= 2;
-    self->seed = seed, self->mask = (uint32_t)slots - 1, self->quick = has_sha_ni(), self->quick_crc = has_quick_crc();
-    self->wants = malloc(most * sizeof *self->wants), self->table = calloc(slots, sizeof *self->table);
-    if (!self->wants || !self->table) {
-        mulligan_copy_free(self);
-        return NULL;
-    }
-    for (uint32_t at = 0; at < from->count; at++)
-        if (from->states[at] == PLAIN || from->states[at] == LOOKED_AT)
-            from->entries[at].want = want(self, from->entries[at].head + 40, PACK_BLOB, big(from->entries[at].head + 36));
-    for (uint32_t at = 0; at < from->folders; at++)
-        want(self, from->records + from->all[at].record + 40, PACK_TREE, from->all[at].tree_size);
+    if (self)
+        self->seed = seed, self->quick = has_sha_ni(), self->quick_crc = has_quick_crc();
     return self;
 }
 
@@ -231,14 +255,14 @@ static int sort_by_offset(struct source *pack) {
     return 1;
 }
 
-static int open_source(struct copying *self, struct source *pack, int index, uint64_t limit) {
+static int open_source(const struct copying *self, struct source *pack, uint64_t limit) {
     struct stat st, whole;
     unsigned char head[PACK_HEAD], trailer[OID_SIZE], digest[OID_SIZE];
-    if (fstat(index, &st) || fstat(pack->fd, &whole) || (uint64_t)st.st_size > limit ||
+    if (fstat(pack->index_fd, &st) || fstat(pack->fd, &whole) || (uint64_t)st.st_size > limit ||
         st.st_size < PACK_INDEX_FIRST + 2 * OID_SIZE || whole.st_size <= PACK_HEAD + OID_SIZE)
         return 0;
     uint64_t size = (uint64_t)st.st_size, end = size - 2 * OID_SIZE;
-    if (!(pack->index = malloc((size_t)size)) || !read_at(index, pack->index, size, 0) ||
+    if (!(pack->index = malloc((size_t)size)) || !read_at(pack->index_fd, pack->index, size, 0) ||
         memcmp(pack->index, "\377tOc\0\0\0\2", 8))
         return 0;
     pack->count = big(pack->index + PACK_INDEX_FIRST - 4);
@@ -270,47 +294,104 @@ static int open_source(struct copying *self, struct source *pack, int index, uin
     return sort_by_offset(pack);
 }
 
-static int plan_row(struct copying *self, uint32_t source, uint32_t place, uint64_t length) {
+static void plan_row(struct copying *self, uint32_t source, uint32_t place, uint64_t length) {
     struct source *pack = &self->sources[source];
-    uint32_t slot = *want_at(self, pack->index + PACK_INDEX_FIRST + OID_SIZE * (uint64_t)place);
+    uint32_t slot = pack->row[place];
+    pack->row[place] = 0;
     if (!slot || self->wants[slot - 1].state != WANTED)
-        return 1;
-    if (self->rows_count == self->rows_room) {
-        uint32_t room = self->rows_room ? self->rows_room * 2 : 4096;
-        struct copied *rows = realloc(self->rows, room * sizeof *rows);
-        if (!rows)
-            return 0;
-        self->rows = rows, self->rows_room = room;
-    }
+        return;
     uint32_t crc = big(pack->index + PACK_INDEX_FIRST + OID_SIZE * (uint64_t)pack->count + 4 * (uint64_t)place);
     self->rows[self->rows_count++] = (struct copied){
         .want = slot - 1, .source = source, .place = place, .crc = crc, .length = (uint32_t)length, .offset = pack->offsets[place]};
     pack->row[place] = self->rows_count;
-    self->wants[slot - 1].state = PLANNED;
-    return 1;
+    self->wants[slot - 1].state = PLANNED; /* once, so that there is room for all */
 }
 
-/* Finds in a pack what is wanted; its descriptor stays the caller's. Returns how many bytes its index has, 0 where it is not usable. */
-uint64_t mulligan_copy_add(void *given, int index, int fd, uint64_t limit) {
+static void *open_all(void *given) {
+    struct copying *self = given;
+    for (uint32_t at = 0; at < self->packs; at++) {
+        struct source *pack = &self->sources[at];
+        if (open_source(self, pack, self->limit))
+            self->limit -= pack->size;
+        else
+            close_source(pack);
+    }
+    return NULL;
+}
+
+/* Takes a pack and its index, whose descriptors stay the caller's; 0 for one too many. */
+int mulligan_copy_add(void *given, int index, int fd) {
     struct copying *self = given;
     if (self->packs == MOST_PACKS)
         return 0;
-    struct source *pack = &self->sources[self->packs];
-    pack->fd = fd;
-    if (!open_source(self, pack, index, limit)) {
-        free(pack->index), free(pack->offsets), free(pack->order), free(pack->row);
-        memset(pack, 0, sizeof *pack);
+    self->sources[self->packs++] = (struct source){.fd = fd, .index_fd = index};
+    return 1;
+}
+
+/* Begins to read the indexes of all packs, of so many bytes at most, in the background where there is a thread. */
+void mulligan_copy_open(void *given, uint64_t limit, int threads) {
+    struct copying *self = given;
+    self->limit = limit, self->is_opened = 1;
+    self->is_opening = start_threads(&self->opener, threads ? 1 : 0, open_all, self);
+    if (!self->is_opening)
+        open_all(self);
+}
+
+/* Whether a pack can be used, when it is known what is wanted. */
+int mulligan_copy_uses(void *given, uint32_t at) {
+    const struct copying *self = given;
+    return at < self->packs && self->sources[at].count;
+}
+
+/* Finds in the packs what may be wanted: the objects of all files, and the trees. */
+static void find_all(struct copying *self, struct adoption *from) {
+    wait_for_opener(self);
+    uint64_t most = (uint64_t)from->count + from->folders, slots = 16;
+    while (slots < 2 * most)
+        slots *= 2;
+    self->mask = (uint32_t)slots - 1;
+    self->wants = malloc(most * sizeof *self->wants), self->table = calloc(slots, sizeof *self->table);
+    self->rows = malloc(most * sizeof *self->rows);
+    if (!self->wants || !self->table || !self->rows)
+        return;
+    for (uint32_t at = 0; at < from->count; at++)
+        from->entries[at].want = known(self, from->entries[at].head + 40);
+    for (uint32_t at = 0; at < from->folders; at++)
+        from->all[at].want = known(self, from->records + from->all[at].record + 40);
+    for (uint32_t source = 0; source < self->packs; source++) {
+        struct source *pack = &self->sources[source];
+        for (uint32_t place = 0; place < pack->count; place++)
+            pack->row[place] = *want_at(self, pack->index + PACK_INDEX_FIRST + OID_SIZE * (uint64_t)place);
+    }
+}
+
+/* Wants the objects of all files that were found to be as the index says, and the trees, after the look; 0 where there was no room. */
+int mulligan_copy_want(void *given, void *adoption) {
+    struct copying *self = given;
+    struct adoption *from = adoption;
+    if (!self->wants || !self->table || !self->rows)
         return 0;
+    for (uint32_t at = 0; at < from->count; at++) {
+        struct tracked *entry = &from->entries[at];
+        if (from->states[at] == PLAIN || from->states[at] == LOOKED_AT)
+            want(&self->wants[entry->want - 1], PACK_BLOB, big(entry->head + 36));
+        else
+            entry->want = 0;
     }
-    self->packs++;
-    for (uint32_t at = 0; at < pack->count; at++) {
-        uint64_t begin = pack->offsets[pack->order[at]];
-        uint64_t end = at + 1 < pack->count ? pack->offsets[pack->order[at + 1]] : pack->end;
-        if (begin >= PACK_HEAD && begin < end && end <= pack->end && end - begin <= LONGEST &&
-            !plan_row(self, self->packs - 1, (uint32_t)pack->order[at], end - begin))
-            break; /* no room: the rest is read from the files */
+    for (uint32_t at = 0; at < from->folders; at++)
+        want(&self->wants[from->all[at].want - 1], PACK_TREE, from->all[at].tree_size);
+    for (uint32_t source = 0; source < self->packs; source++) {
+        const struct source *pack = &self->sources[source];
+        for (uint32_t at = 0; at < pack->count; at++) {
+            uint64_t begin = pack->offsets[pack->order[at]];
+            uint64_t end = at + 1 < pack->count ? pack->offsets[pack->order[at + 1]] : pack->end;
+            if (begin >= PACK_HEAD && begin < end && end <= pack->end && end - begin <= LONGEST)
+                plan_row(self, source, (uint32_t)pack->order[at], end - begin);
+            else
+                pack->row[pack->order[at]] = 0;
+        }
     }
-    return pack->size;
+    return 1;
 }
 
 /* -- copying -- */
@@ -371,20 +452,23 @@ static int write_at(int fd, const unsigned char *data, size_t size, uint64_t at)
     return 0;
 }
 
-struct writing {
+/* A new pack that is being filled: what was hashed and written, the next row, how many were not right, what was read last. */
+struct filling {
+    struct new_pack *pack;
     struct hashing hash;
-    uint64_t at, begun;
+    uint64_t at, begun, bytes;
+    uint32_t row, bad;
+    int is_second;
+    unsigned char *buffer;
 };
 
-static int put_bytes(struct new_pack *pack, struct writing *to, const unsigned char *data, size_t size) {
-    hash_more(&to->hash, data, size);
-    int error = write_at(pack->fd, data, size, to->at);
-    to->at += size;
-    if (to->at - to->begun >= WRITTEN) { /* what the disk has begun with, nobody waits for in the end */
-        sync_file_range(pack->fd, (off_t)to->begun, (off_t)(to->at - to->begun), SYNC_FILE_RANGE_WRITE);
-        to->begun = to->at;
+static void write_out(struct filling *self, const unsigned char *data, size_t size) {
+    self->pack->error = write_at(self->pack->fd, data, size, self->at);
+    self->at += size;
+    if (self->at - self->begun >= WRITTEN) { /* what the disk has begun with, nobody waits for in the end */
+        sync_file_range(self->pack->fd, (off_t)self->begun, (off_t)(self->at - self->begun), SYNC_FILE_RANGE_WRITE);
+        self->begun = self->at;
     }
-    return error;
 }
 
 /* How many rows from one on stand one behind the other, and are read at once; their bytes. */
@@ -400,34 +484,40 @@ static uint32_t run_of(const struct copying *self, uint32_t from, uint32_t last,
     return at - from;
 }
 
-/* Reads and checks all records of a pack that are not known to be bad, and writes them while none is; returns how many are. */
-static uint32_t pass(struct copying *self, struct new_pack *pack, unsigned char *buffer, struct writing *to) {
-    uint32_t bad = 0, good = 0;
+/* Begins with a pack, or once more: its first bytes say how many records follow. */
+static void begin_pass(struct copying *self, struct filling *fill) {
+    struct new_pack *pack = fill->pack;
+    uint32_t good = 0;
     unsigned char head[PACK_HEAD] = "PACK\0\0\0\2";
     for (uint32_t at = pack->first; at < pack->last; at++)
         good += !self->rows[at].is_bad;
     store_be32(head + 8, good);
-    hash_begin(&to->hash, self->quick);
-    to->at = to->begun = 0;
-    pack->error = put_bytes(pack, to, head, PACK_HEAD);
-    for (uint32_t at = pack->first; at < pack->last && !pack->error;) {
-        uint64_t bytes, place = 0;
-        if (self->rows[at].is_bad) {
-            at++;
-            continue;
-        }
-        uint32_t count = run_of(self, at, pack->last, &bytes);
-        int there = read_at(self->sources[self->rows[at].source].fd, buffer, bytes, self->rows[at].offset);
-        for (uint32_t end = at + count; at < end; place += self->rows[at++].length) {
-            struct copied *row = &self->rows[at];
-            row->is_bad = !there || !is_right(self, row, buffer + place);
-            row->to = (uint32_t)(to->at + place);
-            bad += row->is_bad;
-        }
-        if (!bad)
-            pack->error = put_bytes(pack, to, buffer, (size_t)bytes);
+    hash_begin(&fill->hash, self->quick);
+    hash_more(&fill->hash, head, PACK_HEAD);
+    fill->at = fill->begun = fill->bytes = 0, fill->row = pack->first, fill->bad = 0;
+    write_out(fill, head, PACK_HEAD);
+}
+
+/* Reads and checks the next records that are not known to be bad; 0 where none is left. */
+static int advance(struct copying *self, struct filling *fill) {
+    struct new_pack *pack = fill->pack;
+    while (fill->row < pack->last && self->rows[fill->row].is_bad)
+        fill->row++;
+    if (fill->row >= pack->last || pack->error)
+        return 0;
+    uint64_t place = 0;
+    uint32_t count = run_of(self, fill->row, pack->last, &fill->bytes), end = fill->row + count;
+    const struct copied *first = &self->rows[fill->row];
+    int there = read_at(self->sources[first->source].fd, fill->buffer, fill->bytes, first->offset);
+    for (; fill->row < end; place += self->rows[fill->row++].length) {
+        struct copied *row = &self->rows[fill->row];
+        row->is_bad = !there || !is_right(self, row, fill->buffer + place);
+        row->to = (uint32_t)(fill->at + place);
+        fill->bad += row->is_bad;
     }
-    return bad;
+    if (fill->bad)
+        fill->bytes = 0; /* nothing more is written: it begins anew */
+    return 1;
 }
 
 static const unsigned char *oid_of(const struct copying *self, uint32_t row) { return self->wants[self->rows[row].want].oid; }
@@ -495,22 +585,25 @@ static int make_index(struct copying *self, struct new_pack *pack) {
     return 1;
 }
 
-/* Fills one new pack. Its first bytes say how many records follow, so that one that is not right makes all begin anew, once. */
-static void fill(struct copying *self, struct new_pack *pack, unsigned char *buffer) {
-    struct writing to;
-    uint32_t bad = pass(self, pack, buffer, &to), all = pack->last - pack->first, good = 0;
-    if (bad && !pack->error)
-        bad = pass(self, pack, buffer, &to);
+/* Ends a pack whose records were all read. One that was not right makes all begin anew, once; returns whether it does. */
+static int end_pass(struct copying *self, struct filling *fill) {
+    struct new_pack *pack = fill->pack;
+    uint32_t all = pack->last - pack->first, good = 0;
+    if (fill->bad && !pack->error && !fill->is_second) {
+        fill->is_second = 1;
+        begin_pass(self, fill);
+        return 1;
+    }
     for (uint32_t at = pack->first; at < pack->last; at++)
         good += !self->rows[at].is_bad;
-    if (pack->error || bad || !good) {
+    if (pack->error || fill->bad || !good) {
         for (uint32_t at = pack->first; at < pack->last; at++)
             self->rows[at].is_bad = 1;
-        return; /* nothing of it counts, and the caller throws it away */
+        return 0; /* nothing of it counts, and the caller throws it away */
     }
-    hash_end(&to.hash, pack->checksum);
-    pack->error = write_at(pack->fd, pack->checksum, OID_SIZE, to.at);
-    pack->size = to.at + OID_SIZE;
+    hash_end(&fill->hash, pack->checksum);
+    pack->error = write_at(pack->fd, pack->checksum, OID_SIZE, fill->at);
+    pack->size = fill->at + OID_SIZE;
     if (!pack->error && good < all && ftruncate(pack->fd, (off_t)pack->size)) /* more was written the first time */
         pack->error = errno;
     if (!pack->error && !make_index(self, pack))
@@ -522,6 +615,21 @@ static void fill(struct copying *self, struct new_pack *pack, unsigned char *buf
     }
     if (!pack->error)
         sync_file_range(pack->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+    return 0;
+}
+
+/* Reads on, in this pack or the next one; 0 where no pack is left. */
+static int read_on(struct copying *self, struct filling *fill) {
+    for (;;) {
+        if (fill->pack && (advance(self, fill) || end_pass(self, fill)))
+            return 1;
+        uint32_t at = __atomic_fetch_add(&self->next, 1, __ATOMIC_RELAXED);
+        fill->pack = at < self->made_count ? &self->made[at] : NULL;
+        fill->bytes = 0, fill->is_second = 0;
+        if (!fill->pack)
+            return 0;
+        begin_pass(self, fill);
+    }
 }
 
 /* Says how many new packs there are to be, of at most so many bytes and rows, and a number that threads can share. */
@@ -531,8 +639,10 @@ uint32_t mulligan_copy_plan(void *given, uint64_t limit, uint32_t most, uint32_t
     for (uint32_t at = 0; at < self->rows_count; at++)
         bytes += self->rows[at].length;
     uint64_t packs = bytes / (limit - LONGEST) + 1;
-    if (bytes >= 2 * WRITTEN && parts)
+    if (bytes >= 2 * WRITTEN && parts) {
+        parts *= bytes >= 8 * WRITTEN ? 2 : 1; /* of many each fills two at a time */
         packs = (packs + parts - 1) / parts * parts;
+    }
     uint64_t share = bytes / packs + 1;
     uint32_t room = (uint32_t)packs + self->rows_count / most + 2, first = 0;
     if (!self->rows_count || !(self->made = calloc(room, sizeof *self->made)))
@@ -547,15 +657,26 @@ uint32_t mulligan_copy_plan(void *given, uint64_t limit, uint32_t most, uint32_t
     return self->made_count;
 }
 
+/* Fills packs, two at a time where there are as many for everybody: two are hashed in little more time than one. */
 static void *copy_work(void *given) {
     struct copying *self = given;
-    unsigned char *buffer = malloc(LONGEST);
-    for (uint32_t at; (at = __atomic_fetch_add(&self->next, 1, __ATOMIC_RELAXED)) < self->made_count;) {
-        self->made[at].error = buffer ? 0 : ENOMEM;
-        if (buffer)
-            fill(self, &self->made[at], buffer);
+    struct filling one = {.buffer = malloc(LONGEST)}, other = {.buffer = malloc(LONGEST)};
+    int is_pair = self->made_count >= 2 * self->workers && other.buffer;
+    for (uint32_t at; !one.buffer && (at = __atomic_fetch_add(&self->next, 1, __ATOMIC_RELAXED)) < self->made_count;)
+        self->made[at].error = ENOMEM;
+    while (one.buffer) {
+        int goes_on = read_on(self, &one);
+        goes_on |= is_pair && read_on(self, &other);
+        if (!goes_on)
+            break;
+        hash_both(&one.hash, one.buffer, (size_t)one.bytes, &other.hash, other.buffer, (size_t)other.bytes);
+        if (one.bytes)
+            write_out(&one, one.buffer, (size_t)one.bytes);
+        if (other.bytes)
+            write_out(&other, other.buffer, (size_t)other.bytes);
+        one.bytes = other.bytes = 0;
     }
-    free(buffer);
+    free(one.buffer), free(other.buffer);
     return NULL;
 }
 
@@ -564,12 +685,14 @@ void mulligan_copy_begin(void *given, const int *files, int threads) {
     struct copying *self = given;
     for (uint32_t at = 0; at < self->made_count; at++)
         self->made[at].fd = files[at];
+    self->workers = threads > 1 ? (uint32_t)threads : 1;
     self->threads = start_threads(self->thread, threads, copy_work, self);
 }
 
 /* Helps with what is left, and returns when all is done; or leaves the rest. */
 void mulligan_copy_end(void *given, int leave) {
     struct copying *self = given;
+    wait_for_opener(self);
     if (leave)
         __atomic_store_n(&self->next, UINT32_MAX / 2, __ATOMIC_RELAXED);
     else
@@ -589,7 +712,7 @@ void mulligan_copy_made(void *given, uint32_t at, uint64_t *told) {
 /* Whether an object was copied. */
 int mulligan_copy_has(void *given, const unsigned char *oid) {
     const struct copying *self = given;
-    uint32_t slot = *want_at(self, oid);
+    uint32_t slot = self->table ? *want_at(self, oid) : 0;
     return slot && self->wants[slot - 1].state == TAKEN;
 }
 
@@ -607,7 +730,7 @@ uint32_t mulligan_copy_deltas(void *given, unsigned char *to) {
     uint32_t found = 0;
     for (uint32_t at = 0; at < self->count; at++) {
         const struct want *each = &self->wants[at];
-        if (each->state != REFUSED_DELTA && !each->is_base)
+        if (each->state == UNWANTED || (each->state != REFUSED_DELTA && !each->is_base))
             continue;
         if (to) {
             memcpy(to + 29 * (size_t)found, each->oid, OID_SIZE);

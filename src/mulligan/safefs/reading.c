@@ -39,7 +39,7 @@ struct row {
 
 /* What one thread needs to read with. */
 struct reader {
-    int quick;
+    int quick, quick_crc;
     struct deflater deflater;
     unsigned char input[LARGEST + 8];
     unsigned char output[16 + DEFLATE_MOST(LARGEST)];
@@ -85,8 +85,7 @@ static uint32_t crc32_of(const unsigned char *data, size_t size) {
     return ~crc;
 }
 
-/* -- CRC-32, with the processor's carry-less multiplication where it has that -- */
-
+/* With the processor's carry-less multiplication where it has that. */
 #if HAS_SHA_NI
 /* Moves what was read so far to where it stands in what follows: the remainders of powers of x, for both halves. */
 #define FOLDED(x, by) _mm_xor_si128(_mm_clmulepi64_si128(x, by, 0x00), _mm_clmulepi64_si128(x, by, 0x11))
@@ -215,7 +214,7 @@ static int pack(struct reader *self, size_t size, struct row *row, struct room *
     }
     to++;
     row->length = (uint32_t)((size_t)(to - out) + deflate(&self->deflater, self->input, size, to));
-    row->crc = crc32_of(out, row->length);
+    row->crc = crc32_by(self->quick_crc, out, row->length);
     row->at = __atomic_fetch_add(&room->used, row->length, __ATOMIC_RELAXED);
     if (row->at > room->size || room->size - row->at < row->length)
         return 0; /* Python reads it when there is room again */
@@ -251,7 +250,7 @@ static int read_one(struct reader *self, int directory, const char *name, struct
 static struct reader *new_reader(int flags) {
     struct reader *self = malloc(sizeof *self);
     if (self)
-        self->quick = HAS_SHA_NI && !(flags & PLAIN_SHA1) && has_sha_ni();
+        self->quick = HAS_SHA_NI && !(flags & PLAIN_SHA1) && has_sha_ni(), self->quick_crc = has_quick_crc();
     return self;
 }
 

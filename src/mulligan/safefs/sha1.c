@@ -46,42 +46,58 @@ static void sha1_plain(uint32_t state[5], const unsigned char *data, size_t bloc
 #include <cpuid.h>
 #include <immintrin.h>
 
+/*
+ * Hashes blocks of one or two at once. Each round waits for the one before it, and the processor has room for those of another
+ * hash meanwhile. `lanes` is known where this is called, so that nothing is left of the loops over it.
+ */
+#define EACH _Pragma("GCC unroll 2") for (int at = 0; at < lanes; at++)
 /* Four rounds: `now` holds their words, and the schedule of the words to come is advanced beside them. */
-#define ROUNDS(kind, e_in, e_out, now, before, next)                                                                   \
-    e_in = _mm_sha1nexte_epu32(e_in, now);                                                                             \
-    e_out = abcd;                                                                                                      \
-    next = _mm_sha1msg2_epu32(next, now);                                                                              \
-    abcd = _mm_sha1rnds4_epu32(abcd, e_in, kind);                                                                      \
-    before = _mm_sha1msg1_epu32(before, now);
-
-__attribute__((target("sha,sse4.1"))) static void sha1_quick(uint32_t state[5], const unsigned char *data,
-                                                             size_t blocks) {
-    const __m128i order = _mm_set_epi64x(0x0001020304050607LL, 0x08090a0b0c0d0e0fLL);
-    __m128i abcd = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(const void *)state), 0x1b);
-    __m128i e0 = _mm_set_epi32((int)state[4], 0, 0, 0), e1;
-    for (; blocks; blocks--, data += 64) {
-        const __m128i abcd_before = abcd, e_before = e0;
-        const __m128i *in = (const __m128i *)(const void *)data;
-        __m128i m0 = _mm_shuffle_epi8(_mm_loadu_si128(in), order);
-        __m128i m1 = _mm_shuffle_epi8(_mm_loadu_si128(in + 1), order);
-        __m128i m2 = _mm_shuffle_epi8(_mm_loadu_si128(in + 2), order);
-        __m128i m3 = _mm_shuffle_epi8(_mm_loadu_si128(in + 3), order);
-
-        e0 = _mm_add_epi32(e0, m0); /* rounds 0 to 11, before the schedule is needed */
-        e1 = abcd;
-        abcd = _mm_sha1rnds4_epu32(abcd, e0, 0);
-        e1 = _mm_sha1nexte_epu32(e1, m1);
-        e0 = abcd;
-        abcd = _mm_sha1rnds4_epu32(abcd, e1, 0);
-        m0 = _mm_sha1msg1_epu32(m0, m1);
-        e0 = _mm_sha1nexte_epu32(e0, m2);
-        e1 = abcd;
-        abcd = _mm_sha1rnds4_epu32(abcd, e0, 0);
-        m1 = _mm_sha1msg1_epu32(m1, m2);
-        m0 = _mm_xor_si128(m0, m2);
 #define FOUR(kind, e_in, e_out, now, next, behind, farther)                                                            \
-    ROUNDS(kind, e_in, e_out, now, behind, next)                                                                       \
-    farther = _mm_xor_si128(farther, now);
+    EACH {                                                                                                             \
+        e_in[at] = _mm_sha1nexte_epu32(e_in[at], now[at]);                                                             \
+        e_out[at] = abcd[at];                                                                                          \
+        next[at] = _mm_sha1msg2_epu32(next[at], now[at]);                                                              \
+        abcd[at] = _mm_sha1rnds4_epu32(abcd[at], e_in[at], kind);                                                      \
+        behind[at] = _mm_sha1msg1_epu32(behind[at], now[at]);                                                          \
+        farther[at] = _mm_xor_si128(farther[at], now[at]);                                                             \
+    }
+
+__attribute__((target("sha,sse4.1"), always_inline)) static inline void sha1_lanes(const int lanes, uint32_t *const state[],
+                                                                                   const unsigned char *const data[],
+                                                                                   size_t blocks) {
+    const __m128i order = _mm_set_epi64x(0x0001020304050607LL, 0x08090a0b0c0d0e0fLL);
+    __m128i abcd[2], e0[2], e1[2], m0[2], m1[2], m2[2], m3[2], abcd_before[2], e_before[2];
+    EACH {
+        abcd[at] = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(const void *)state[at]), 0x1b);
+        e0[at] = _mm_set_epi32((int)state[at][4], 0, 0, 0);
+    }
+    for (size_t done = 0; done < blocks; done++) {
+        EACH {
+            const __m128i *in = (const __m128i *)(const void *)(data[at] + done * 64);
+            abcd_before[at] = abcd[at], e_before[at] = e0[at];
+            m0[at] = _mm_shuffle_epi8(_mm_loadu_si128(in), order);
+            m1[at] = _mm_shuffle_epi8(_mm_loadu_si128(in + 1), order);
+            m2[at] = _mm_shuffle_epi8(_mm_loadu_si128(in + 2), order);
+            m3[at] = _mm_shuffle_epi8(_mm_loadu_si128(in + 3), order);
+        }
+        EACH { /* rounds 0 to 11, before the schedule is needed */
+            e0[at] = _mm_add_epi32(e0[at], m0[at]);
+            e1[at] = abcd[at];
+            abcd[at] = _mm_sha1rnds4_epu32(abcd[at], e0[at], 0);
+        }
+        EACH {
+            e1[at] = _mm_sha1nexte_epu32(e1[at], m1[at]);
+            e0[at] = abcd[at];
+            abcd[at] = _mm_sha1rnds4_epu32(abcd[at], e1[at], 0);
+            m0[at] = _mm_sha1msg1_epu32(m0[at], m1[at]);
+        }
+        EACH {
+            e0[at] = _mm_sha1nexte_epu32(e0[at], m2[at]);
+            e1[at] = abcd[at];
+            abcd[at] = _mm_sha1rnds4_epu32(abcd[at], e0[at], 0);
+            m1[at] = _mm_sha1msg1_epu32(m1[at], m2[at]);
+            m0[at] = _mm_xor_si128(m0[at], m2[at]);
+        }
         FOUR(0, e1, e0, m3, m0, m2, m1)
         FOUR(0, e0, e1, m0, m1, m3, m2)
         FOUR(1, e1, e0, m1, m2, m0, m3)
@@ -98,15 +114,29 @@ __attribute__((target("sha,sse4.1"))) static void sha1_quick(uint32_t state[5], 
         FOUR(3, e0, e1, m0, m1, m3, m2)
         FOUR(3, e1, e0, m1, m2, m0, m3)
         FOUR(3, e0, e1, m2, m3, m1, m0)
-        e1 = _mm_sha1nexte_epu32(e1, m3); /* the last four */
-        e0 = abcd;
-        abcd = _mm_sha1rnds4_epu32(abcd, e1, 3);
-#undef FOUR
-        e0 = _mm_sha1nexte_epu32(e0, e_before);
-        abcd = _mm_add_epi32(abcd, abcd_before);
+        EACH { /* the last four */
+            e1[at] = _mm_sha1nexte_epu32(e1[at], m3[at]);
+            e0[at] = abcd[at];
+            abcd[at] = _mm_sha1rnds4_epu32(abcd[at], e1[at], 3);
+            e0[at] = _mm_sha1nexte_epu32(e0[at], e_before[at]);
+            abcd[at] = _mm_add_epi32(abcd[at], abcd_before[at]);
+        }
     }
-    _mm_storeu_si128((__m128i *)(void *)state, _mm_shuffle_epi32(abcd, 0x1b));
-    state[4] = (uint32_t)_mm_extract_epi32(e0, 3);
+    EACH {
+        _mm_storeu_si128((__m128i *)(void *)state[at], _mm_shuffle_epi32(abcd[at], 0x1b));
+        state[at][4] = (uint32_t)_mm_extract_epi32(e0[at], 3);
+    }
+}
+#undef FOUR
+#undef EACH
+
+__attribute__((target("sha,sse4.1"))) static void sha1_quick(uint32_t state[5], const unsigned char *data, size_t blocks) {
+    sha1_lanes(1, (uint32_t *const[]){state}, (const unsigned char *const[]){data}, blocks);
+}
+
+__attribute__((target("sha,sse4.1"))) static void sha1_two(uint32_t one[5], const unsigned char *data, uint32_t other[5],
+                                                           const unsigned char *more, size_t blocks) {
+    sha1_lanes(2, (uint32_t *const[]){one, other}, (const unsigned char *const[]){data, more}, blocks);
 }
 
 static int has_sha_ni(void) {

@@ -33,7 +33,7 @@ from mulligan.scan.git.repository import Repository
 from mulligan.scan.glance import Looked, begin, depth_first, load
 from mulligan.scan.ignore import Rules
 from mulligan.scan.reading import HashOnly, Sink, Unreadable, capture, fields, ignores_in
-from mulligan.scan.record import Record, can_be_remembered, modes_in, unproven, without_proof
+from mulligan.scan.record import Packed, Record, can_be_remembered, modes_in, unproven, without_proof
 from mulligan.scan.result import Defaults
 from mulligan.scan.scope import CAPTURE, IGNORE_FILE, TRACKED, Scope
 from mulligan.scan.secrets import is_plain_place
@@ -254,13 +254,13 @@ def decided(
                 is_clear = is_clear and not decision[0]
                 odd.append(name)
             # A database that has its journal beside it is for the walk, too.
-            if name.endswith(_JOURNALS):
+            if not is_dir and name.endswith(_JOURNALS):
                 is_clear = False
     return is_clear, leans, odd
 
 
 def try_some(
-    root: Directory, count: int, record_at: Callable[[int], tuple[bytes, Record]], files: int
+    root: Directory, count: int, record_at: Callable[[int], tuple[bytes, Record | Packed]], files: int
 ) -> list[tuple[int, int]]:
     """Reads a few files of so many directories, nobody knows which; returns those that git is wrong about, by directory and place in it."""
     wrong = []

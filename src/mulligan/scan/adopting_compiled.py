@@ -9,6 +9,8 @@ is to be believed. An index that is not plain, and whatever else is not the usua
 from __future__ import annotations
 
 from contextlib import ExitStack
+from itertools import groupby
+from operator import itemgetter
 
 from mulligan.model.checkpoint import pack_paths
 from mulligan.model.objects import MODE_EXEC, MODE_FILE, TREE
@@ -17,18 +19,16 @@ from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.adoption import (
     ATTRIBUTES,
-    DECIDE,
     IGNORES,
     LOOKED_AT,
     ODD,
-    PLACE,
-    PLAIN,
     SEEN,
     UNPROVEN,
     Adoption,
     Copying,
     Folder,
     Terms,
+    new_copying,
     taken_apart,
 )
 from mulligan.safefs.compiled import Library, Looking, spare
@@ -47,14 +47,16 @@ from mulligan.scan.expected import MARGIN, UNWRITTEN, Declined, guess
 from mulligan.scan.git import belief
 from mulligan.scan.git.records import ANY_SIZE, INDEX_LIMIT, Packs, pack_stems
 from mulligan.scan.glance import Looked
+from mulligan.scan.hints import Hints
 from mulligan.scan.reading import Sink
-from mulligan.scan.record import HEAD_SIZE, Packed, Record, decode, head_in, latest_for, modes_in, tree_in, with_modes
-from mulligan.scan.scope import RECORDS
-from mulligan.scan.secrets import PLACES, SOURCE, is_plain_name, secret_content, secret_name
+from mulligan.scan.record import Packed, decode, head_in, latest_for, modes_in, tree_in, with_modes
+from mulligan.scan.scope import ODD_HEADS, ODD_PARTS, RECORDS
+from mulligan.scan.secrets import PLACES, SOURCE, secret_content, secret_name
 from mulligan.scan.trees import NONE, Objects, Sealed, modes_of
 
 if TYPE_CHECKING:
     from mulligan.scan.ignore import Rules
+    from mulligan.scan.scope import Scope
 
 _TRUSTED, _LEANS = 1, 8
 _PACK_TREE = 2
@@ -66,29 +68,35 @@ class NotPlain(Exception):
 
 def adopt_compiled(ground: Ground, sink: Sink, library: Library, least: int, boot: int) -> Adopted | None:
     """Returns a memory made from git's index, its objects given to the sink; None where everything is to be read. Raises NotPlain."""
-    found = belief.believable_bytes(ground.repo, *ground.homes)
-    if found is None:
-        return None
-    adoption = taken_apart(library.calls, found[0])
-    if adoption is None:
-        raise NotPlain
-    if adoption.files < least:
-        return None
-    looking = _Looking(ground, adoption, *found, boot)
-    looking.run()
-    copying = adoption.copying()
-    if copying is None:
-        raise NotPlain
     with ExitStack() as files:
-        incoming = _begin(ground, sink, copying, files)
+        copying, packs = _opened(ground, library, files)
+        found = belief.believable_bytes(ground.repo, *ground.homes)
+        if found is None:
+            return None
+        adoption = taken_apart(library.calls, found[0], spare())
+        if adoption is None:
+            raise NotPlain
+        if adoption.files < least:
+            return None
+        looking = _Looking(ground, adoption, found[1], boot)
+        looking.run(copying)
+        if not copying.want(adoption):
+            raise NotPlain
+        for at, (index, pack) in enumerate(packs):
+            index.close()
+            if not copying.uses(at):
+                pack.close()  # what cannot be used is not held open
+        incoming = _begin(sink, copying, files)
         # Nearly always everything is copied: what follows from that is made meanwhile.
         adopted = looking.adopted(library)
         listing = pack_paths(adoption.names())
+        if adopted.looked is not None:
+            adopted.looked.found(index_changed=True)
         copying.end()
         if incoming is not None and any(copying.made(at)[0] for at in range(len(incoming.fds))):
             raise Declined  # it failed, and why shows when the files are read
         _take_deltas(ground, sink, copying)
-        if copying.settle():
+        if copying.settle(adoption):
             adopted = looking.adopted(library)
         looking.check_tried()  # now: a file whose object is not as long as it is, as with other line endings, was never believed
         adopted.objects.update(looking.trees(copying))
@@ -97,27 +105,41 @@ def adopt_compiled(ground: Ground, sink: Sink, library: Library, least: int, boo
     return adopted._replace(listing=listing)
 
 
-def _begin(ground: Ground, sink: Sink, copying: Copying, files: ExitStack) -> Any:
-    """Begins to copy what is wanted into new packs, which are thrown away with `files` unless they are kept; None where there is nothing."""
+def _opened(ground: Ground, library: Library, files: ExitStack) -> tuple[Copying, list[tuple[ExitStack, ExitStack]]]:
+    """Opens the packs, with an index each, and begins to read the indexes, which takes as long as reading git's own."""
+    copying = new_copying(library.calls)
+    if copying is None:
+        raise NotPlain
     try:
         directory = files.enter_context(ground.repo.common.descend(b"objects/pack"))
     except OSError:
         raise Declined from None
-    left = INDEX_LIMIT
+    packs = []
     for stem in pack_stems(directory):
+        index, pack = files.enter_context(ExitStack()), files.enter_context(ExitStack())
         try:
-            with directory.reading(stem + b".idx") as index, ExitStack() as opened:
-                used = copying.add(index, opened.enter_context(directory.reading(stem + b".pack")), left)
-                if used:  # what cannot be used is not held open
-                    files.enter_context(opened.pop_all())
-                    left -= used
+            fds = (
+                index.enter_context(directory.reading(stem + b".idx")),
+                pack.enter_context(directory.reading(stem + b".pack")),
+            )
         except OSError:
+            index.close()
             continue  # gone: git may have packed anew meanwhile
+        if not copying.add(*fds):
+            break
+        packs.append((index, pack))
+    files.callback(copying.close)  # before anything of it is closed
+    copying.open(INDEX_LIMIT, spare())
+    return copying, packs
+
+
+def _begin(sink: Sink, copying: Copying, files: ExitStack) -> Any:
+    """Begins to copy what is wanted into new packs, which are thrown away with `files` unless they are kept; None where there is nothing."""
     incoming = sink.incoming(lambda limit, most: copying.plan(limit, most, spare() + 1))
     if incoming is not None:
         files.enter_context(incoming)
-        files.callback(copying.end, leave=True)  # before anything of it is closed
-        copying.begin(incoming.fds, spare())
+        files.callback(copying.close)  # before anything of it is closed
+        copying.begin(incoming.fds, 2 * spare())
     return incoming
 
 
@@ -145,10 +167,10 @@ def _take_deltas(ground: Ground, sink: Sink, copying: Copying) -> None:
 class _Looking:
     """What is expected, what the disk says, and what is decided over it."""
 
-    def __init__(self, ground: Ground, adoption: Adoption, data: bytes, written: int, boot: int) -> None:
+    def __init__(self, ground: Ground, adoption: Adoption, written: int, boot: int) -> None:
         self._ground, self._adoption = ground, adoption
         self._root, self._scope = ground.root, ground.scope
-        self._has_attributes = belief.ATTRIBUTES in data
+        self._has_attributes = adoption.has_attributes
         self._expect(written, boot)
         self._paths, self._base = adoption.paths(), base_rules(ground.scope)
         if RECORDS in self._paths:
@@ -163,57 +185,59 @@ class _Looking:
         terms = Terms(
             upper, written - MARGIN, boot - UNWRITTEN, boot, min(ground.scope.max_file_size, (1 << 63) - 1),
             (modes[MODE_FILE], modes[MODE_EXEC]), ground.defaults, SOURCE, PLACES, [name.encode() for name in DEFAULT_EXCLUDED_DIRECTORIES],
+            ODD_PARTS, ODD_HEADS,
         )  # fmt: skip
-        if not self._adoption.expect(terms):
+        if not self._adoption.expect(terms, spare()):
             raise NotPlain
 
-    def run(self) -> None:
+    def run(self, copying: Copying) -> None:
         """Looks at everything, and makes the trees."""
         adoption = self._adoption
-        # Both of before the look, which changes them.
-        self._states, self._records, self._folders = adoption.states(), adoption.records(), adoption.folders()
-        if not adoption.look(self._root.fd, spare()):
+        self._folders = adoption.folders()
+        if not adoption.look(self._root.fd, copying, spare()):
             raise NotPlain
         try:
-            self._decide_all()
             self._try_some()
         finally:
             adoption.wait()
         self._folders = adoption.folders()
         self._enter_all()
+        self._decide_all()
         for at, head in adoption.to_judge():
             adoption.set_state(at, UNPROVEN if secret_content(head) else LOOKED_AT)
         for at in self._secret:
             adoption.set_state(at, UNPROVEN)
-        adoption.make_trees()
 
     def _decide_all(self) -> None:
-        """Decides over names as far as that can be done before it is known which directories have rules of their own."""
-        rules, is_empty = self._base[0], self._base[0].are_empty
-        for at, folder in enumerate(self._folders):
-            if folder.flags & DECIDE or not is_empty:
-                self._decide(at, folder, rules)
+        """Decides over each name that rules could mean, or that is not simply captured."""
+        files, dirs, told = Hints(), Hints(), set[int]()
+        for rules in {ruled[1]: ruled[0] for ruled in self._rules if ruled is not None}.values():
+            rules.tell(files, dirs, told)
+        hits = self._adoption.hits(files, dirs)
+        if hits is None:
+            raise NotPlain
+        scope = self._scope.of_tracked()
+        for at, found in groupby(hits, itemgetter(0)):
+            ruled = self._rules[at]
+            if ruled is not None:
+                self._decide(scope, at, ruled[0], [place for _, place in found])
 
-    def _decide(self, at: int, folder: Folder, rules: Rules) -> None:
-        path, packed, first = self._paths[at], self._packed(folder), folder.first
-        names, dirs = packed.names, packed.dirs
-        states = self._states[first : first + folder.files]
-        unclear = [(first + place, names[place]) for place, state in enumerate(states) if state != PLAIN]
-        if not folder.flags & PLACE:
-            unclear = [row for row in unclear if not is_plain_name(row[1])]  # it is for its size, or proves nothing
-            if rules.are_empty:
-                names = [name for _, name in unclear]
-                dirs = [name for name in dirs if not self._scope.is_plain_directory(name)]
-        is_clear, leans, odd = decided(self._scope, path, rules, names, dirs)
+    def _decide(self, scope: Scope, at: int, rules: Rules, places: list[int]) -> None:
+        path, folder = self._paths[at], self._folders[at]
+        packed = self._packed(folder)
+        files, all_names, all_dirs = [place for place in places if place < folder.files], packed.names, packed.dirs
+        dirs = [all_dirs[place - folder.files] for place in places[len(files) :]]
+        is_clear, leans, odd = decided(scope, path, rules, [all_names[place] for place in files], dirs)
         if odd:  # what is simply captured is no secret by its name
-            self._secret.update([place for place, name in unclear if name in odd and secret_name(join(path, name))])
+            secret = [place for place in files if all_names[place] in odd and secret_name(join(path, all_names[place]))]
+            self._secret.update([folder.first + place for place in secret])
         self._flags[at] = (_TRUSTED if is_clear else 0) | (_LEANS if leans else 0)
 
     def _packed(self, folder: Folder) -> Packed:
-        return Packed(self._records[folder.record : folder.record + folder.size])
+        return Packed(self._adoption.record(folder))
 
     def _enter_all(self) -> None:
-        """Reads rules and attributes in directories that have some, and decides again where there are rules."""
+        """Reads rules and attributes in directories that have some."""
         at_of, has_rules = {path: at for at, path in enumerate(self._paths)}, False
         for at, (path, folder) in enumerate(zip(self._paths, self._folders, strict=True)):
             above = self._rules[at_of[parent_of(path)]] if path else self._base
@@ -225,7 +249,6 @@ class _Looking:
             self._rules[at] = above
             if above is not self._base:
                 has_rules = True
-                self._decide(at, folder, above[0])
         self._keys = (
             b"".join([rules[1] if rules else bytes(16) for rules in self._rules]) if has_rules else self._base[1]
         )
@@ -250,8 +273,8 @@ class _Looking:
         """Returns what is remembered as far as is known, without the trees."""
         adoption, objects, cache = self._adoption, Objects(), Cache()
         same = adoption.finish(bytes(self._flags), self._keys, latest_for(self._ground.started))
-        joined, self._folders = adoption.records(), adoption.folders()
-        packed = [joined[folder.record : folder.record + folder.size] for folder in self._folders]
+        self._folders = adoption.folders()
+        packed = adoption.records(self._folders)
         if any(folder.flags & ODD for folder in self._folders):
             self._add_modes(packed, objects)
         cache.suppose(zip(self._paths, packed, strict=True))
@@ -260,12 +283,10 @@ class _Looking:
 
     def trees(self, copying: Copying) -> Objects:
         """Returns the trees that were not copied."""
-        adoption, folders, records = self._adoption, self._folders, b""
-        found: Objects = {}
-        for at in copying.trees_left(len(folders)):
-            records = records or adoption.records()
-            tree = tree_in(records[folders[at].record : folders[at].record + HEAD_SIZE])
-            found[tree] = (TREE, adoption.tree(folders[at]))
+        adoption, found = self._adoption, Objects()
+        for at in copying.trees_left(adoption):
+            folder = self._folders[at]
+            found[tree_in(adoption.record(folder))] = (TREE, adoption.tree(folder))
         return found
 
     def _add_modes(self, packed: list[bytes], objects: Objects) -> None:
@@ -286,9 +307,9 @@ class _Looking:
         """Reads a few files after all, while the disk has nothing to write."""
         places = [at for at, folder in enumerate(self._folders) if folder.files]
 
-        def record_at(at: int) -> tuple[bytes, Record]:
+        def record_at(at: int) -> tuple[bytes, Packed]:
             folder = self._folders[places[at]]
-            return self._paths[places[at]], decode(self._records[folder.record : folder.record + folder.size])
+            return self._paths[places[at]], self._packed(folder)
 
         wrong = try_some(self._root, len(places), record_at, self._adoption.files)
         self._wrong = [self._folders[places[number]].first + at for number, at in wrong]

@@ -270,10 +270,13 @@ class Looked:
 
     def __init__(self, root: int, cache: Cache, order: list[bytes], looking: Looking | None, same: bytes) -> None:
         self.root, self.cache, self.order, self.looking, self._same = root, cache, order, looking, same
+        self._found: dict[bool, Found] = {}
 
     def found(self, *, index_changed: bool) -> Found:
-        """Returns what was found."""
-        return Found(self, index_changed=index_changed)
+        """Returns what was found; made when it is first asked for."""
+        if index_changed not in self._found:
+            self._found[index_changed] = Found(self, index_changed=index_changed)
+        return self._found[index_changed]
 
     def answer(self) -> bytes:
         """Returns 1 for each directory that is as it was, 0 for the others."""

@@ -20,6 +20,7 @@ from mulligan.model.light import re
 from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from mulligan.scan.hints import Hints
     from mulligan.scan.wildmatch import Glob  # loaded when there is a pattern with wildcards
 
 MAX_FILE = 4 << 20
@@ -139,6 +140,19 @@ class _Table:
         found = spellings(literal)
         return found is not None and self._fill(side.setdefault(len(literal), {}), found, order)
 
+    def tell(self, hints: Hints, above: bytes | None) -> None:
+        """Says what a name must be like to match; `above` is the path of the directory of these rules with a slash, None for one above the workspace."""
+        hints.every |= self.every >= 0
+        hints.names.update(self.names, (path.rpartition(b"/")[2] for path in self.paths))
+        for found, sides in ((hints.heads, self.heads), (hints.tails, self.tails)):
+            for side in sides.values():
+                found.update(side)
+        for tried in self.tried:
+            if tried.whole:
+                hints.add_path(b"" if above is None or not tried.head else above + tried.head, tried.tail)
+            else:
+                hints.add_affixes(tried.head, tried.tail)
+
     @staticmethod
     def _fill(table: dict[bytes, int], keys: list[bytes] | None, order: int) -> bool:
         for key in keys or ():
@@ -245,6 +259,13 @@ class _Layer:
         compiled = self._compiled or self.compiled()
         return (compiled.dirs if is_dir else compiled.files).last(name, self._prefix + path[self._drop :])
 
+    def tell(self, files: Hints, dirs: Hints) -> None:
+        """Says what names of files and directories must be like for a pattern to match."""
+        compiled = self.compiled()
+        above = None if self._prefix else self.source + b"/" if self.source else b""
+        compiled.files.tell(files, above)
+        compiled.dirs.tell(dirs, above)
+
     def compiled(self) -> _Compiled:
         """Returns the parsed rules."""
         if self._compiled is None:
@@ -301,6 +322,13 @@ class Rules:
             if order >= 0:
                 return not order & 1
         return None
+
+    def tell(self, files: Hints, dirs: Hints, told: set[int]) -> None:
+        """Says what names must be like for these rules to say something; `told` is for those that were asked before and share some with them."""
+        for layer in self._layers:
+            if id(layer) not in told:
+                told.add(id(layer))
+                layer.tell(files, dirs)
 
     @property
     def are_empty(self) -> bool:

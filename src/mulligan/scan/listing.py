@@ -15,6 +15,7 @@ from mulligan.model.paths import is_dot_git, join
 from mulligan.scan.ignore import Rules
 from mulligan.scan.record import Missed
 from mulligan.scan.scope import TRACKED, Scope, database_groups
+from mulligan.scan.secrets import is_plain_name, is_plain_place
 
 
 class Listing:
@@ -25,6 +26,9 @@ class Listing:
         self._scope = scope
         self._rules = rules
         self._only = only
+        # Where no rule can say anything, a file that is named like source code is simply captured.
+        self._is_simple = not only and scope.is_simple and is_plain_place(path) and rules.are_empty
+        self._largest = scope.max_file_size
         self._spare: dict[bytes, os.stat_result] = {}
         self._no_files: set[bytes] = set()
         self.files: dict[bytes, os.stat_result] = {}
@@ -35,6 +39,9 @@ class Listing:
 
     def add(self, name: bytes, st: os.stat_result) -> None:
         """Decides over one name."""
+        if self._is_simple and is_plain_name(name) and stat.S_ISREG(st.st_mode) and st.st_size <= self._largest:
+            self.files[name] = st
+            return
         path, is_dir, scope = join(self._path, name), stat.S_ISDIR(st.st_mode), self._scope
         if not stat.S_ISREG(st.st_mode):
             self._no_files.add(name)
@@ -64,14 +71,16 @@ class Listing:
     def _take(self, name: bytes, st: os.stat_result) -> None:
         if not (stat.S_ISREG(st.st_mode) or stat.S_ISLNK(st.st_mode)):
             self.missed.append(Missed(name, SPECIAL, _kind(st.st_mode)))
-        elif st.st_size > self._scope.max_file_size:
-            self.missed.append(Missed(name, TOO_LARGE, f"{st.st_size} bytes, the limit is {self._scope.max_file_size}"))
+        elif st.st_size > self._largest:
+            self.missed.append(Missed(name, TOO_LARGE, f"{st.st_size} bytes, the limit is {self._largest}"))
         else:
             self.files[name] = st
 
     def group_databases(self) -> None:
         """Makes it all or none for each database and its journals; call it when every name was added."""
         names = {*self.files, *self._spare, *(m.name for m in self.missed)} - self._no_files
+        if not database_groups(names):
+            return  # as nearly everywhere
         groups = database_groups(sorted(names))
         asked = {
             name for main, others in groups.items() if main in self.files for name in others if name in self._spare

@@ -228,8 +228,9 @@ def has_room_for(mtime_ns: int) -> bool:
 
 def can_be_remembered(mtime_ns: int, ctime_ns: int, started_ns: int) -> bool:
     """Returns whether stat fields prove something to the next look: a file too young at the start of this one is read again."""
-    fine, coarse = latest_for(started_ns)
-    return ctime_ns < (fine if ctime_ns % 1_000_000_000 else coarse) and has_room_for(mtime_ns)
+    # Spelled out what `has_room_for` and `latest_for` say: it is asked of every file.
+    young = _YOUNG if ctime_ns % 1_000_000_000 else _YOUNG_COARSE
+    return ctime_ns < started_ns - young and -_FARTHEST <= mtime_ns < _FARTHEST
 
 
 def latest_for(started_ns: int) -> tuple[int, int]:

@@ -17,10 +17,13 @@ from mulligan.model.light import re
 from mulligan.model.paths import ancestors, is_dot_git
 from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES, CapturePolicy
 from mulligan.scan.ignore import Patterns, Rules
-from mulligan.scan.secrets import is_sample, secret_name
+from mulligan.scan.secrets import TELLING, is_sample, secret_name
 
 IGNORE_FILE = b".gitignore"
 _DATABASE_SIBLINGS = (b"-wal", b"-shm", b"-journal")
+# What a name that is neither source code nor a document begins with, or holds in small letters, if it is not simply captured.
+ODD_HEADS = (b".", b"\xe2", b"\xef")
+ODD_PARTS = frozenset((*TELLING, *_DATABASE_SIBLINGS, b"git~"))
 
 # Where the checkpoint-manager skill keeps its notes about checkpoints: going back must not take them along.
 RECORDS = b".claude/checkpoints"
@@ -59,6 +62,20 @@ def nothing_tracked() -> Tracked:
     return Tracked(frozenset, b"")
 
 
+class AllTracked(Tracked):
+    """Says of every path that the git index tracks it: for those that were taken from there."""
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__(frozenset, key)
+
+    def __contains__(self, path: bytes) -> bool:
+        return True
+
+    def below(self, directory: bytes) -> bool:  # noqa: ARG002 - the same for all
+        """Returns that something is."""
+        return True
+
+
 class Scope:
     """The decision for each path, from policy, ignore rules and the git index."""
 
@@ -79,6 +96,14 @@ class Scope:
         # The number grows when the built-in rules change, so that decisions of an older release do not stand.
         parts = b"2" + self._policy_key + rules.key + (b"tracked" + self.tracked.key if only_tracked else b"")
         return blake2b(parts, digest_size=16).digest()
+
+    def of_tracked(self) -> Scope:
+        """Returns the same for paths that the git index is known to track, which is not read for them."""
+        from copy import copy
+
+        found = copy(self)
+        found.tracked = AllTracked(self.tracked.key)
+        return found
 
     def decide(self, path: bytes, name: bytes, rules: Rules, *, is_dir: bool) -> Decision:
         """Returns CAPTURE, or TRACKED, or the reason and detail why a path is out of scope."""
@@ -126,7 +151,7 @@ class Scope:
 
     def is_plain_directory(self, name: bytes) -> bool:
         """Returns whether a directory's name means nothing to any tool, so that only rules can decide over it."""
-        return name[:1] != b"." and name not in self._built_in
+        return not name.startswith(ODD_HEADS) and name not in self._built_in and not is_dot_git(name)
 
     def included(self, path: bytes) -> bool:
         """Returns whether the user's own config asks for a file, secret or not."""
@@ -151,9 +176,10 @@ class Scope:
 
 def database_groups(names: Collection[bytes]) -> dict[bytes, list[bytes]]:
     """Returns each database file that has a journal beside it, with those siblings: they belong together."""
-    present: set[bytes] = set(names)
+    journals = [name for name in names if name.endswith(_DATABASE_SIBLINGS)]
+    present: set[bytes] = set(names) if journals else set()
     groups: dict[bytes, list[bytes]] = {}
-    for name in names:
+    for name in journals:
         for suffix in _DATABASE_SIBLINGS:
             if name.endswith(suffix) and name[: -len(suffix)] in present:
                 groups.setdefault(name[: -len(suffix)], []).append(name)

@@ -75,6 +75,8 @@ SOURCE = _words(
     " hs clj dart vue svelte css scss less html md rst sql sh bash zsh ps1 svg png jpg jpeg gif webp ico woff woff2 pdf proto"
 )
 _TELLING = frozenset((*_EXTENSIONS, b"pem", b"key"))
+# A dot, and how letters begin that some file systems do not see.
+_BEFORE_DOT = b".\xe2\xef"
 # What a name means only below the directory that a tool keeps it in.
 _BELOW = {
     b".aws": rb"credentials.*",
@@ -117,6 +119,13 @@ _FAMILIES = (
 )
 
 
+# Of these, in small letters, the name of a secret holds one, unless it begins with a dot or lies in one of the places above.
+TELLING = frozenset((
+    *(name for name in _NAMES if name[:1] != b"."), *(b"." + extension for extension in _TELLING),
+    *_words("auth.json .dev env id_ ssh_host_ credential secret service key firebase"),
+))  # fmt: skip
+
+
 def secret_name(path: bytes) -> str:
     """Returns why a file's name says that it is secret, an empty string if it does not; for files, not directories."""
     global _last_parent  # noqa: PLW0603 - files are asked about by the directory
@@ -142,9 +151,9 @@ def secret_name(path: bytes) -> str:
 
 def is_plain_name(name: bytes) -> bool:
     """Returns whether a file is named like source code or a document, which says that its name is not that of a secret."""
-    # Asked of every tracked file: a name with a dot in front, or with capital letters behind the last, is looked at more closely.
-    _, dot, extension = name.rpartition(b".")
-    return bool(dot) and extension in SOURCE and name[0] != 0x2E
+    # Asked of every file: one with a dot in front, or with what may stand before one unseen, or with capital letters behind the last,
+    # is looked at more closely.
+    return name.rpartition(b".")[2] in SOURCE and name[0] not in _BEFORE_DOT and b"." in name
 
 
 def is_plain_place(directory: bytes) -> bool:

@@ -375,13 +375,14 @@ class Scanner:
         from mulligan.scan.listing import Listing
 
         listing = Listing(frame.path, self._scope, frame.rules, only=frame.only)
+        look, fd, add = os.stat, frame.directory.fd, listing.add
         for name in names:
             if frame.unruly and name == IGNORE_FILE:
                 # More may be captured than its rules allow: that must not look like a whole checkpoint.
                 listing.missed.append(Missed(name, UNREADABLE, frame.unruly))
                 continue
             try:
-                st = frame.directory.stat(name)
+                st = look(name, dir_fd=fd, follow_symlinks=False)
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -389,7 +390,7 @@ class Scanner:
                     raise
                 listing.missed.append(Missed(name, UNREADABLE, os.strerror(error.errno or 0)))
                 continue
-            listing.add(name, st)
+            add(name, st)
         listing.group_databases()
         record = Record(has_ignores=IGNORE_FILE in names)
         record.grouped, record.leans = listing.grouped, listing.leans

@@ -416,7 +416,7 @@ class PackWriter:
             self._placed.discard()
 
     def _known(self, oid: bytes) -> bool:
-        if oid in self._flushed or any(oid in held for held in self._held):
+        if oid in self._flushed or (self._held and any(oid in held for held in self._held)):
             return True
         if oid in self._anew or not self._store_knows(oid):
             return False

@@ -14,9 +14,14 @@ from pathlib import Path
 import pytest
 
 import adopted
+from mulligan.model.paths import join
 from mulligan.safefs import adoption, compiled
 from mulligan.scan import adopting, adopting_compiled
 from mulligan.scan.git.index import parse_index
+from mulligan.scan.hints import Hints
+from mulligan.scan.record import Packed
+from mulligan.scan.scope import ODD_HEADS, ODD_PARTS
+from mulligan.scan.secrets import PLACES, SOURCE, is_plain_name, is_plain_place
 from plain_git import fsck
 from sanitizing import sanitized
 from tools import git
@@ -33,27 +38,35 @@ int main(int count, char **given) {
         close(file);
         unsigned char *exact = malloc((size_t)size + 1); /* so that every byte beyond is found */
         memcpy(exact, data, (size_t)size);
-        uint32_t told[2], taken = 0;
+        uint32_t told[3], taken = 0;
         uint64_t row[10];
-        void *self = mulligan_adopt(exact, (uint64_t)size, told);
+        void *self = mulligan_adopt(exact, (uint64_t)size, at & 8, told), *copying = mulligan_copy((uint64_t)at);
+        mulligan_copy_add(copying, index, pack);
+        mulligan_copy_open(copying, 1 << 20, at & 4);
         if (self) {
             struct terms terms = {.latest = INT64_MAX, .largest = INT64_MAX, .file = 0100644, .executable = 0100755,
                 .usual_file = 0644, .usual_executable = 0755, .usual_directory = 0755,
-                .plain = "py\0md\0", .places = ".ssh\0", .built_in = "node_modules\0"};
+                .plain = "py\0md\0", .places = ".ssh\0", .built_in = "node_modules\0", .odd_parts = "key\0.pem\0env\0",
+                .odd_heads = ".\0"};
+            struct hints some = {.names = "a.py\0build\0", .heads = "b\0x1\0", .tails = ".md\0o\0o.py\0", .prefixes = "d\0dir/su\0"};
+            struct hints none = {.names = "", .heads = "", .tails = "", .prefixes = "", .every = at % 3 == 0};
             for (uint32_t each = 0; each <= told[0]; each++)
                 mulligan_adopt_entry(self, each, row);
             unsigned char *flags = calloc(told[1], 1), *same = malloc(told[1]), keys[16] = {1};
             uint64_t *rows = malloc(told[1] * 56);
-            if (!mulligan_adopt_expect(self, &terms) || !mulligan_adopt_look(self, root, at & 1))
+            if (!mulligan_adopt_expect(self, &terms, at & 1) || !mulligan_adopt_look(self, copying, root, at & 1))
                 return 2;
             if (at % 7) {
                 mulligan_adopt_wait(self);
-                mulligan_adopt_trees(self);
+                uint32_t *hits = malloc(8 * ((size_t)told[0] + told[1]));
+                if (mulligan_adopt_hits(self, &some, &none, (uint64_t)at, hits) > told[0] + told[1])
+                    return 3;
+                free(hits);
                 mulligan_adopt_told(self, row);
                 for (uint32_t each = 0; each < told[0]; each++)
                     ((unsigned char *)(uintptr_t)row[4])[each] = PLAIN; /* whatever the disk says */
-                void *copying = mulligan_copy(self, (uint64_t)at);
-                uint64_t known = mulligan_copy_add(copying, index, pack, 1 << 20);
+                if (!mulligan_copy_want(copying, self) || mulligan_copy_uses(copying, 1))
+                    return 4;
                 uint32_t packs = mulligan_copy_plan(copying, 64 << 20, 3 + (uint32_t)at % 50, 2);
                 int *files = malloc((packs + 1) * sizeof *files);
                 for (uint32_t each = 0; each < packs; each++)
@@ -75,9 +88,7 @@ int main(int count, char **given) {
                 mulligan_copy_trees(copying, self, trees);
                 mulligan_copy_took(copying, exact);
                 mulligan_copy_settle(copying, self);
-                mulligan_copy_free(copying);
                 free(left), free(trees);
-                (void)known;
             }
             mulligan_adopt_wait(self);
             mulligan_adopt_folders(self, rows);
@@ -85,6 +96,7 @@ int main(int count, char **given) {
             mulligan_adopt_free(self);
             free(flags), free(same), free(rows);
         }
+        mulligan_copy_free(copying);
         printf("%d %u\n", self != NULL, taken);
         free(exact);
     }
@@ -236,7 +248,7 @@ def terms_for(file: os.stat_result) -> adoption.Terms:
     """What is expected where every file is like one of them."""
     upper, mode = file.st_ino & ~0xFFFFFFFF, file.st_mode
     most = (1 << 63) - 1
-    return adoption.Terms(upper, most, 0, 0, most, (mode, mode), (0o644, 0o755, 0o755), [b"py"], [], [])
+    return adoption.Terms(upper, most, 0, 0, most, (mode, mode), (0o644, 0o755, 0o755), [b"py"], [], [], [], [])
 
 
 def test_what_begins_like_a_secret_is_held_for_judging_only_as_far_as_there_is_room(tmp_path, library):
@@ -253,10 +265,12 @@ def test_what_begins_like_a_secret_is_held_for_judging_only_as_far_as_there_is_r
         rows.append((head + struct.pack(">H", 9) + b"%05d.dat" % number).ljust(72, b"\0"))
     found = adoption.taken_apart(compiled.load(library).calls, index_of(rows))
     assert found is not None
-    assert found.expect(terms_for(st))
+    assert found.expect(terms_for(st), 1)
     root = os.open(tmp_path, os.O_RDONLY)
     try:
-        assert found.look(root, 1)
+        copying = adoption.new_copying(compiled.load(library).calls)
+        assert copying is not None
+        assert found.look(root, copying, 1)
         found.wait()
     finally:
         os.close(root)
@@ -271,15 +285,76 @@ def test_the_whole_index_of_a_pack_counts_against_the_room_for_indexes(repo, lib
     index = pack.with_suffix(".idx").read_bytes()
     lies = repo / "lies.idx"
     lies.write_bytes(sealed(index[:-40] + bytes(8 * 5000) + index[-40:-20]))
-    found = adoption.taken_apart(compiled.load(library).calls, indexes_of(repo)[0])
-    assert found is not None
-    assert found.expect(terms_for(lies.stat()))
-    found.make_trees()
-    copying = found.copying()
+    copying = adoption.new_copying(compiled.load(library).calls)
     assert copying is not None
     with lies.open("rb") as index_file, pack.open("rb") as pack_file:
-        assert copying.add(index_file.fileno(), pack_file.fileno(), 1 << 20) == lies.stat().st_size
-        assert copying.add(index_file.fileno(), pack_file.fileno(), lies.stat().st_size - 1) == 0
+        for _ in range(2):
+            assert copying.add(index_file.fileno(), pack_file.fileno())
+        copying.open(2 * lies.stat().st_size - 1, 0)
+    assert [bool(copying.uses(at)) for at in range(2)] == [True, False]
+
+
+def test_the_compiled_part_finds_every_name_that_a_rule_or_a_secret_could_mean(library):
+    """And hardly another."""
+    calls, rng = compiled.load(library).calls, random.Random(12)
+    parts = (b"a", b"b", b"x.py", b"key", b"Key.json", b".env", b"node_modules", b"git~1", b"log", b"\xe2\x80\x8c.git")
+    for _ in range(300):
+        paths = {b"/".join(rng.choices(parts, k=rng.randrange(1, 4))) for _ in range(12)}
+        above = {path[:at] for path in paths for at, byte in enumerate(path) if byte == 0x2F}
+        index = sorted(paths - above)
+        found = adoption.taken_apart(calls, index_of([entry(path, OID) for path in index]))
+        assert found is not None
+        terms = adoption.Terms(
+            0,
+            0,
+            0,
+            0,
+            0,
+            (0o100644, 0o100755),
+            (0o644, 0o755, 0o755),
+            SOURCE,
+            PLACES,
+            [b"node_modules"],
+            ODD_PARTS,
+            ODD_HEADS,
+        )
+        assert found.expect(terms, 1)
+        hints = Hints(), Hints()
+        for each in hints:
+            each.names.update(rng.sample(parts, 1))
+            each.heads.update(part[:2] for part in rng.sample(parts, rng.randrange(2)))
+            each.tails.update(part[-2:] for part in rng.sample(parts, rng.randrange(2)))
+            each.prefixes.update(rng.sample((b"a/", b"b/a", b"x.py/k"), rng.randrange(2)))
+        folders, names, hits = found.folders(), found.paths(), set()
+        rows = found.hits(*hints)
+        assert rows is not None
+        for at, place in rows:
+            record = Packed(found.record(folders[at]))
+            hits.add(join(names[at], (record.names + record.dirs)[place]))
+        files = {path for path in index if is_hinted(hints[0], path) or is_odd(path)}
+        assert hits - above == files
+        assert hits & above == {path for path in above if is_hinted(hints[1], path) or is_odd(path, is_dir=True)}
+
+
+def is_hinted(hints: Hints, path: bytes) -> bool:
+    """Whether there is something to decide over a path, by the meaning of hints."""
+    above, _, name = path.rpartition(b"/")
+    way = above + b"/" if above else b""
+    return (
+        name in hints.names
+        or name.startswith(tuple(hints.heads))
+        or name.endswith(tuple(hints.tails))
+        or any(way.startswith(prefix) or prefix.startswith(way) for prefix in hints.prefixes)
+        or not is_plain_place(above)
+    )
+
+
+def is_odd(path: bytes, *, is_dir: bool = False) -> bool:
+    """Whether there is something to decide over a name, whatever the rules say."""
+    name = path.rpartition(b"/")[2]
+    if is_dir:
+        return name.startswith(ODD_HEADS) or name in (b"node_modules", b"git~1")
+    return not is_plain_name(name) and (name.startswith(ODD_HEADS) or any(part in name.lower() for part in ODD_PARTS))
 
 
 def test_both_ways_to_a_checksum_are_the_same(library):

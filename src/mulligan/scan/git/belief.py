@@ -53,8 +53,8 @@ def believable_index(repo: Repository, home: str, git_home: str) -> tuple[Index,
 
 
 def believable_bytes(repo: Repository, home: str, git_home: str) -> tuple[bytes, int] | None:
-    """Returns the index as it stands and when it was written, for a workspace that is all of its repository; who takes it apart sees whether it is odd."""
-    found = repo.checked_bytes()
+    """Returns the index as it stands and when it was written, for a workspace that is all of its repository; who takes it apart sees whether it is whole, and odd."""
+    found = repo.raw_bytes()
     return found[:2] if found is not None and not _is_doubtful(repo, EMPTY, home, git_home) else None
 
 

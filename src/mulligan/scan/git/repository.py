@@ -172,17 +172,19 @@ class Repository:
 
     def checked_index(self) -> tuple[Index, int] | None:
         """Returns the index and when it was written, None where it does not carry a checksum that is right."""
-        found = self.checked_bytes()
+        found = self.raw_bytes()
         if found is None:
             return None
         data, written, key = found
+        if hashlib.sha1(memoryview(data)[:-TRAILER], usedforsecurity=False).digest() != data[-TRAILER:]:
+            return None
         if self._index is None or self._index[0] != key:
             self._index, self._raw = (key, parse_index(data, shared=self._shared)), None
         index = self._index[1]
         return (index, written) if index is not None else None
 
-    def checked_bytes(self) -> tuple[bytes, int, tuple[int, ...]] | None:
-        """Returns the index as it stands, when it was written and its fingerprint; None where it does not carry a checksum that is right."""
+    def raw_bytes(self) -> tuple[bytes, int, tuple[int, ...]] | None:
+        """Returns the index as it stands, when it was written and its fingerprint; None where it cannot be read."""
         try:
             with self._git_dir.reading(b"index") as fd:
                 st, data = os.fstat(fd), read_open(fd, INDEX_LIMIT)
@@ -191,8 +193,6 @@ class Repository:
             return None
         key = (st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
         if data is None or len(data) != st.st_size or key != self.index_key():
-            return None
-        if hashlib.sha1(memoryview(data)[:-TRAILER], usedforsecurity=False).digest() != data[-TRAILER:]:
             return None
         # The earlier of the two: anybody can set the one into the future.
         return data, min(st.st_mtime_ns, st.st_ctime_ns), key

@@ -1,0 +1,43 @@
+"""
+Which names rules could mean at all: a coarse question, for all names of a large tree at once.
+
+Most names match no pattern, and to find that out one by one takes longer than everything else that is done about them. What a
+name would have to be, begin or end with says it for many rules together. May say yes too often, never no where a rule says something.
+"""
+
+from __future__ import annotations
+
+# So many beginnings of paths are worth to be compared with every directory.
+_MOST_PREFIXES = 256
+
+
+class Hints:
+    """What names would have to be, begin or end with, and where they would have to lie, for any of some rules to say something."""
+
+    def __init__(self) -> None:
+        self.names = set[bytes]()
+        self.heads = set[bytes]()
+        self.tails = set[bytes]()
+        self.prefixes = set[bytes]()  # of paths: every name below one, and in the directories on the way there
+        self.every = False
+
+    def __bool__(self) -> bool:
+        return self.every or bool(self.names or self.heads or self.tails or self.prefixes)
+
+    def add_affixes(self, head: bytes, tail: bytes) -> None:
+        """Adds a pattern of names by the bytes that it begins and ends with."""
+        if tail:
+            self.tails.add(tail)
+        elif head:
+            self.heads.add(head)
+        else:
+            self.every = True
+
+    def add_path(self, prefix: bytes, tail: bytes) -> None:
+        """Adds a pattern of paths by the bytes that they begin with, and that their names end with."""
+        if tail:
+            self.tails.add(tail)
+        elif prefix and len(self.prefixes) < _MOST_PREFIXES:
+            self.prefixes.add(prefix)
+        else:
+            self.every = True

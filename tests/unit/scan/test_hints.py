@@ -1,0 +1,83 @@
+"""What names must be like for rules to say something: often too much, never too little."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import adopted
+from mulligan.scan.hints import Hints
+from mulligan.scan.ignore import Rules
+from mulligan.scan.scope import ODD_HEADS, ODD_PARTS
+from mulligan.scan.secrets import _NAMES, TELLING, is_plain_name, secret_name
+
+PARTS = ("a", "b", "src", "file1", "x", "é")
+MORE = ("*", "?", "**", "[ab]", "[!a]", ".py", ".c", "\\\\*", "/", "/", "!", "#")
+
+
+def is_hinted(hints: Hints, path: bytes) -> bool:
+    """Whether there is something to decide over a path, by the meaning of hints."""
+    above, _, name = path.rpartition(b"/")
+    way = above + b"/" if above else b""
+    return (
+        hints.every
+        or name in hints.names
+        or name.startswith(tuple(hints.heads))
+        or name.endswith(tuple(hints.tails))
+        or any(way.startswith(prefix) or prefix.startswith(way) for prefix in hints.prefixes)
+    )
+
+
+def told(*several: Rules) -> tuple[Hints, Hints]:
+    files, dirs, known = Hints(), Hints(), set[int]()
+    for rules in several:
+        rules.tell(files, dirs, known)
+    return files, dirs
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_no_rule_says_anything_of_a_name_that_no_hint_is_for(seed):
+    rng = random.Random(seed)
+
+    def line() -> str:
+        return rng.choice(("", "!")) + "".join(rng.choices(PARTS + MORE, k=rng.randrange(1, 6)))
+
+    def text() -> bytes:
+        lines = [line() if rng.random() < 0.7 else rng.choice(adopted.IGNORED) for _ in range(rng.randrange(1, 5))]
+        return "\n".join(lines).encode()
+
+    outer = Rules.base(text())
+    inner = outer.enter(b"src", text())
+    files, dirs = told(outer, inner)
+    for _ in range(200):
+        name = "".join(rng.choices((*PARTS, ".py", ".c", "log"), k=rng.randrange(1, 4)))
+        path = "/".join((*rng.choices((*PARTS, "deep", "docs"), k=rng.randrange(3)), name)).encode()
+        for rules in (outer, inner) if path.startswith(b"src/") else (outer,):
+            for is_dir, hints in ((False, files), (True, dirs)):
+                assert rules.verdict(path, is_dir) is None or is_hinted(hints, path)
+
+
+def test_rules_that_can_be_looked_up_leave_most_names_alone():
+    rules = Rules.base(b"*.log\n/build/\nnode_modules\n*.py[co]\n.env*\ndocs/_build/\n/tmp/*.bin\n!keep.me\n")
+    files, dirs = told(rules)
+    assert is_hinted(files, b"a/x.pyc")
+    assert is_hinted(files, b"tmp/x.bin")
+    assert not is_hinted(files, b"a/x.py")
+    assert not is_hinted(dirs, b"a/src")
+
+
+def test_the_name_of_a_secret_holds_something_telling():
+    """Else it would be taken over from git without anybody deciding over it."""
+    rng = random.Random(4)
+    words = sorted(
+        {b"x", b"a", b".", b"_", b"-", b"PROD", b"json", b"txt", b"yaml", b"pub", *TELLING, *_NAMES, b"rsa", b"Key"}
+    )
+    found = 0
+    for _ in range(20_000):
+        name = b"".join(rng.choices(words, k=rng.randrange(1, 4)))
+        if secret_name(b"dir/" + name) or secret_name(name):
+            found += 1
+            assert name.startswith(ODD_HEADS) or any(part in name.lower() for part in ODD_PARTS)
+            assert not is_plain_name(name)
+    assert found > 500
