@@ -22,6 +22,7 @@ from mulligan.scan.hints import Hints
 from mulligan.scan.record import Packed
 from mulligan.scan.scope import ODD_HEADS, ODD_PARTS
 from mulligan.scan.secrets import PLACES, SOURCE, is_plain_name, is_plain_place
+from mulligan.store import pack_writer
 from plain_git import fsck
 from sanitizing import sanitized
 from tools import git
@@ -329,6 +330,30 @@ def test_every_version_of_the_index_gives_the_same_checkpoint(repo, tmp_path, sm
     assert adopted.said(taken) == adopted.said(read)
     assert taken.read < read.read // 2
     assert fsck(taken.store) == []
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_many_packs_that_are_filled_two_at_a_time_are_right(tmp_path, small, monkeypatch, damaged):
+    """Each with its own bytes and the checksum of these, also where some of them have to begin anew."""
+    at, rng = adopted.new_repository(tmp_path / "project"), random.Random(8)
+    for number in range(300):
+        (at / f"d{number % 7}").mkdir(exist_ok=True)
+        (at / f"d{number % 7}" / f"file{number}.py").write_bytes(rng.randbytes(rng.choice((300, 999, 40_000))))
+    adopted.commit(at)
+    git("repack", "-a", "-d", "-q", "--depth=0", cwd=at)
+    adopted.settle(tmp_path)
+    if damaged:
+        (pack,) = (at / ".git/objects/pack").glob("*.pack")
+        data = bytearray(pack.read_bytes())
+        for _ in range(4):
+            data[rng.randrange(12, len(data) - 20)] ^= 1
+        pack.chmod(0o600)
+        pack.write_bytes(data)
+    monkeypatch.setattr(pack_writer, "MOST_ROWS", 11)
+    taken, read = adopted.both_ways(at, tmp_path)
+    assert len(list((taken.store / "objects/pack").glob("*.pack"))) > 20
+    assert (adopted.said(taken)["trees"], fsck(taken.store)) == (adopted.said(read)["trees"], [])
+    assert 0 < taken.read < 10 if damaged else not taken.read
 
 
 def test_deltas_are_taken_over_with_what_they_stand_on(tmp_path, small):
