@@ -288,16 +288,9 @@ def test_the_compiled_part_finds_every_name_that_a_rule_or_a_secret_could_mean(l
 
 
 def is_hinted(hints: Hints, path: bytes) -> bool:
-    """Whether there is something to decide over a path, by the meaning of hints."""
+    """Whether there is something to decide over a path, by rules or for its place."""
     above, _, name = path.rpartition(b"/")
-    way = above + b"/" if above else b""
-    return (
-        name in hints.names
-        or name.startswith(tuple(hints.heads))
-        or name.endswith(tuple(hints.tails))
-        or any(way.startswith(prefix) or prefix.startswith(way) for prefix in hints.prefixes)
-        or not is_plain_place(above)
-    )
+    return bool(hints.meant(above, [name])) or not is_plain_place(above)
 
 
 def is_odd(path: bytes, *, is_dir: bool = False) -> bool:
