@@ -196,7 +196,7 @@ def dirty(rng: random.Random, at: Path, *, unseen: bool = True) -> None:
     files = [path for path in found if path.is_file() and not path.is_symlink() and ".git" not in path.parts]
     files = [path for path in files if unseen or path.name != ".gitattributes"]
     for path in rng.sample(files, min(len(files), rng.randrange(6))):
-        what, before = rng.randrange(9), path.stat()
+        what, before = rng.choice((0, 1, 1, 1, *range(2, 9))), path.stat()
         if what == 0 or (what == 1 and not unseen):
             _write(path, content(rng))
         elif what == 1:

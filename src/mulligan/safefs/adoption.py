@@ -209,11 +209,11 @@ class Adoption:
         """Returns what is known of each file."""
         return ctypes.string_at(self._where()[4], self.files)
 
-    def set_state(self, at: int, state: int) -> None:
-        """Says what is known of a file, after the look."""
-        if not 0 <= at < self.files:
-            raise IndexError(at)
-        ctypes.c_ubyte.from_address(self._where()[4] + at).value = state
+    def set_states(self, states: Iterable[tuple[int, int]]) -> None:
+        """Says what is known of files, after the look."""
+        known = (ctypes.c_ubyte * self.files).from_address(self._where()[4])
+        for at, state in states:
+            known[at] = state
 
     def tree(self, folder: Folder) -> bytes:
         """Returns the bytes of a directory's tree."""

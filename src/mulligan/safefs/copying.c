@@ -488,9 +488,14 @@ static uint32_t run_of(const struct copying *self, uint32_t from, uint32_t last,
 static void begin_pass(struct copying *self, struct filling *fill) {
     struct new_pack *pack = fill->pack;
     uint32_t good = 0;
+    uint64_t bytes = PACK_HEAD + OID_SIZE;
     unsigned char head[PACK_HEAD] = "PACK\0\0\0\2";
     for (uint32_t at = pack->first; at < pack->last; at++)
-        good += !self->rows[at].is_bad;
+        if (!self->rows[at].is_bad)
+            good++, bytes += self->rows[at].length;
+    /* All its room at once, which is found sooner than piece by piece; where there is none, writing will tell. */
+    if (!fill->is_second)
+        (void)!fallocate(pack->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes);
     store_be32(head + 8, good);
     hash_begin(&fill->hash, self->quick);
     hash_more(&fill->hash, head, PACK_HEAD);

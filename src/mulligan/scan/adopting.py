@@ -134,7 +134,7 @@ class _Making:
         self._records: dict[bytes, Record] = {}
         self._rules: dict[bytes, Ruled] = {}
         # Without patterns of the user's own and ignore rules, a plain name is in scope.
-        self._is_simple = ground.scope.is_simple
+        self._is_simple, self._of_tracked = ground.scope.is_simple, ground.scope.of_tracked()
         self.objects: Objects = {}
 
     def run(self) -> None:
@@ -204,13 +204,16 @@ class _Making:
         check_attributes(Directory(fd) if _ATTRIBUTES in names else None, tracked)
 
     def _decide(self, path: bytes, record: Record, rules: Rules, folder: Folder) -> None:
-        """Decides over each name and says so in the record."""
-        if self._is_simple and rules.are_empty and is_plain_place(path):
-            unclear, dirs = folder.unclear, [name for name in record.dirs if not self._scope.is_plain_directory(name)]
-        else:
-            unclear, dirs = list(range(len(folder.names))), record.dirs
-        names = [folder.names[at] for at in unclear]
-        is_clear, leans, _ = decided(self._scope, path, rules, names, dirs)
+        """Decides over each name that rules could mean, or that is not simply captured, and says so in the record."""
+        names, dirs = folder.names, record.dirs
+        if self._is_simple and is_plain_place(path):
+            names = [names[at] for at in folder.unclear]
+            dirs = [name for name in dirs if not self._scope.is_plain_directory(name)]
+            if not rules.are_empty:
+                of_files, of_dirs = rules.hints()
+                names = [*{*names, *of_files.meant(path, folder.names)}]
+                dirs = [*{*dirs, *of_dirs.meant(path, record.dirs)}]
+        is_clear, leans, _ = decided(self._of_tracked, path, rules, names, dirs)
         record.trusted, record.leans = record.trusted and is_clear, leans
 
     def _seal(self, path: bytes, record: Record) -> None:

@@ -78,6 +78,7 @@ def adopt_compiled(ground: Ground, sink: Sink, library: Library, least: int, boo
             raise NotPlain
         if adoption.files < least:
             return None
+        copying.open(INDEX_LIMIT, spare())
         looking = _Looking(ground, adoption, found[1], boot)
         looking.run(copying)
         if not copying.want(adoption):
@@ -106,7 +107,7 @@ def adopt_compiled(ground: Ground, sink: Sink, library: Library, least: int, boo
 
 
 def _opened(ground: Ground, library: Library, files: ExitStack) -> tuple[Copying, list[tuple[ExitStack, ExitStack]]]:
-    """Opens the packs, with an index each, and begins to read the indexes, which takes as long as reading git's own."""
+    """Opens the packs, with an index each."""
     copying = new_copying(library.calls)
     if copying is None:
         raise NotPlain
@@ -129,7 +130,6 @@ def _opened(ground: Ground, library: Library, files: ExitStack) -> tuple[Copying
             break
         packs.append((index, pack))
     files.callback(copying.close)  # before anything of it is closed
-    copying.open(INDEX_LIMIT, spare())
     return copying, packs
 
 
@@ -194,7 +194,7 @@ class _Looking:
         """Looks at everything, and makes the trees."""
         adoption = self._adoption
         self._folders = adoption.folders()
-        if not adoption.look(self._root.fd, copying, spare()):
+        if not adoption.look(self._root.fd, copying, 2 * spare()):
             raise NotPlain
         try:
             self._try_some()
@@ -203,10 +203,8 @@ class _Looking:
         self._folders = adoption.folders()
         self._enter_all()
         self._decide_all()
-        for at, head in adoption.to_judge():
-            adoption.set_state(at, UNPROVEN if secret_content(head) else LOOKED_AT)
-        for at in self._secret:
-            adoption.set_state(at, UNPROVEN)
+        adoption.set_states([(at, UNPROVEN if secret_content(head) else LOOKED_AT) for at, head in adoption.to_judge()])
+        adoption.set_states([(at, UNPROVEN) for at in self._secret])
 
     def _decide_all(self) -> None:
         """Decides over each name that rules could mean, or that is not simply captured."""

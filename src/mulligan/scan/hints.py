@@ -7,8 +7,12 @@ name would have to be, begin or end with says it for many rules together. May sa
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 # So many beginnings of paths are worth to be compared with every directory.
 _MOST_PREFIXES = 256
+# So many beginnings and ends are tried on a name one by one sooner than the rules themselves say something.
+_MOST_AFFIXES = 256
 
 
 class Hints:
@@ -21,8 +25,20 @@ class Hints:
         self.prefixes = set[bytes]()  # of paths: every name below one, and in the directories on the way there
         self.every = False
 
-    def __bool__(self) -> bool:
-        return self.every or bool(self.names or self.heads or self.tails or self.prefixes)
+    def question(self, path: bytes) -> Callable[[bytes], bool] | None:
+        """Returns what tells of a name in a directory whether a rule could mean it; None where every name could be meant."""
+        above = path + b"/" if path else b""
+        if self.every or len(self.heads) + len(self.tails) > _MOST_AFFIXES:
+            return None
+        if any(above.startswith(prefix) or prefix.startswith(above) for prefix in self.prefixes):
+            return None
+        names, heads, tails = self.names, tuple(self.heads), tuple(self.tails)
+        return lambda name: name in names or name.endswith(tails) or name.startswith(heads)
+
+    def meant(self, path: bytes, names: Iterable[bytes]) -> list[bytes]:
+        """Returns the names in a directory that a rule could mean."""
+        is_meant = self.question(path)
+        return [name for name in names if is_meant(name)] if is_meant is not None else list(names)
 
     def add_affixes(self, head: bytes, tail: bytes) -> None:
         """Adds a pattern of names by the bytes that it begins and ends with."""

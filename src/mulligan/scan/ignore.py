@@ -276,10 +276,11 @@ class _Layer:
 class Rules:
     """The ignore rules of one directory; immutable, shares those of the directories above."""
 
-    __slots__ = ("_layers", "key")
+    __slots__ = ("_hints", "_layers", "key")
 
     def __init__(self, layers: tuple[_Layer, ...] = (), key: bytes = _EDITION) -> None:
         self._layers = layers
+        self._hints: tuple[Hints, Hints] | None = None
         self.key = key
 
     @classmethod
@@ -322,6 +323,15 @@ class Rules:
             if order >= 0:
                 return not order & 1
         return None
+
+    def hints(self) -> tuple[Hints, Hints]:
+        """Returns what names of files, and of directories, must be like for these rules to say something."""
+        if self._hints is None:
+            from mulligan.scan.hints import Hints
+
+            self._hints = Hints(), Hints()
+            self.tell(*self._hints, set())
+        return self._hints
 
     def tell(self, files: Hints, dirs: Hints, told: set[int]) -> None:
         """Says what names must be like for these rules to say something; `told` is for those that were asked before and share some with them."""

@@ -26,8 +26,10 @@ class Listing:
         self._scope = scope
         self._rules = rules
         self._only = only
-        # Where no rule can say anything, a file that is named like source code is simply captured.
-        self._is_simple = not only and scope.is_simple and is_plain_place(path) and rules.are_empty
+        # A file that is named like source code, and that no rule could mean, is simply captured.
+        self._is_simple = not only and scope.is_simple and is_plain_place(path)
+        self._is_meant = None if not self._is_simple or rules.are_empty else rules.hints()[0].question(path)
+        self._is_simple = self._is_simple and (self._is_meant is not None or rules.are_empty)
         self._largest = scope.max_file_size
         self._spare: dict[bytes, os.stat_result] = {}
         self._no_files: set[bytes] = set()
@@ -39,7 +41,13 @@ class Listing:
 
     def add(self, name: bytes, st: os.stat_result) -> None:
         """Decides over one name."""
-        if self._is_simple and is_plain_name(name) and stat.S_ISREG(st.st_mode) and st.st_size <= self._largest:
+        if (
+            self._is_simple
+            and is_plain_name(name)
+            and stat.S_ISREG(st.st_mode)
+            and st.st_size <= self._largest
+            and (self._is_meant is None or not self._is_meant(name))
+        ):
             self.files[name] = st
             return
         path, is_dir, scope = join(self._path, name), stat.S_ISDIR(st.st_mode), self._scope

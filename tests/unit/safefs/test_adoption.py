@@ -22,6 +22,7 @@ from mulligan.scan.hints import Hints
 from mulligan.scan.record import Packed
 from mulligan.scan.scope import ODD_HEADS, ODD_PARTS
 from mulligan.scan.secrets import PLACES, SOURCE, is_plain_name, is_plain_place
+from mulligan.store import pack_writer
 from plain_git import fsck
 from sanitizing import sanitized
 from tools import git
@@ -337,16 +338,9 @@ def test_the_compiled_part_finds_every_name_that_a_rule_or_a_secret_could_mean(l
 
 
 def is_hinted(hints: Hints, path: bytes) -> bool:
-    """Whether there is something to decide over a path, by the meaning of hints."""
+    """Whether there is something to decide over a path, by rules or for its place."""
     above, _, name = path.rpartition(b"/")
-    way = above + b"/" if above else b""
-    return (
-        name in hints.names
-        or name.startswith(tuple(hints.heads))
-        or name.endswith(tuple(hints.tails))
-        or any(way.startswith(prefix) or prefix.startswith(way) for prefix in hints.prefixes)
-        or not is_plain_place(above)
-    )
+    return bool(hints.meant(above, [name])) or not is_plain_place(above)
 
 
 def is_odd(path: bytes, *, is_dir: bool = False) -> bool:
@@ -379,6 +373,30 @@ def test_every_version_of_the_index_gives_the_same_checkpoint(repo, tmp_path, sm
     assert adopted.said(taken) == adopted.said(read)
     assert taken.read < read.read // 2
     assert fsck(taken.store) == []
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_many_packs_that_are_filled_two_at_a_time_are_right(tmp_path, small, monkeypatch, damaged):
+    """Each with its own bytes and the checksum of these, also where some of them have to begin anew."""
+    at, rng = adopted.new_repository(tmp_path / "project"), random.Random(8)
+    for number in range(300):
+        (at / f"d{number % 7}").mkdir(exist_ok=True)
+        (at / f"d{number % 7}" / f"file{number}.py").write_bytes(rng.randbytes(rng.choice((300, 999, 40_000))))
+    adopted.commit(at)
+    git("repack", "-a", "-d", "-q", "--depth=0", cwd=at)
+    adopted.settle(tmp_path)
+    if damaged:
+        (pack,) = (at / ".git/objects/pack").glob("*.pack")
+        data = bytearray(pack.read_bytes())
+        for _ in range(4):
+            data[rng.randrange(12, len(data) - 20)] ^= 1
+        pack.chmod(0o600)
+        pack.write_bytes(data)
+    monkeypatch.setattr(pack_writer, "MOST_ROWS", 11)
+    taken, read = adopted.both_ways(at, tmp_path)
+    assert len(list((taken.store / "objects/pack").glob("*.pack"))) > 20
+    assert (adopted.said(taken)["trees"], fsck(taken.store)) == (adopted.said(read)["trees"], [])
+    assert 0 < taken.read < 10 if damaged else not taken.read
 
 
 def test_deltas_are_taken_over_with_what_they_stand_on(tmp_path, small):

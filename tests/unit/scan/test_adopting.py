@@ -282,6 +282,20 @@ def test_no_object_of_a_tracked_secret_is_in_the_store(repo, tmp_path):
     assert objects_of(saved.store).keys().isdisjoint(map(blob, secrets.values()))
 
 
+@pytest.mark.parametrize("name", ["git~1", "\u200c.git", "GIT~2"])
+def test_what_is_gits_own_elsewhere_is_not_captured_because_git_tracks_it(repo, tmp_path, name):
+    """A directory of that name would be `.git` on another file system."""
+    git("config", "core.protectNTFS", "false", cwd=repo)
+    git("config", "core.protectHFS", "false", cwd=repo)
+    put(repo, f"src/{name}/config.py", 5)
+    put(repo, f"{name}::$INDEX_ALLOCATION.py", 6)
+    commit(repo, "-f")
+    settle(tmp_path)
+    taken, read = adopted.both_ways(repo, tmp_path)
+    assert adopted.said(taken) == adopted.said(read)
+    assert f"src/{name}/config.py" not in taken.checkpoint.files_changed
+
+
 def test_what_is_secret_for_its_place_is_not_copied(repo, tmp_path):
     """However much like source code it is named."""
     secrets = {".ssh/deploy.py": b"a secret of this place " * 20, "conf/.aws/credentials.md": b"and another one " * 30}

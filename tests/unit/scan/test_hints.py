@@ -17,16 +17,8 @@ MORE = ("*", "?", "**", "[ab]", "[!a]", ".py", ".c", "\\\\*", "/", "/", "!", "#"
 
 
 def is_hinted(hints: Hints, path: bytes) -> bool:
-    """Whether there is something to decide over a path, by the meaning of hints."""
     above, _, name = path.rpartition(b"/")
-    way = above + b"/" if above else b""
-    return (
-        hints.every
-        or name in hints.names
-        or name.startswith(tuple(hints.heads))
-        or name.endswith(tuple(hints.tails))
-        or any(way.startswith(prefix) or prefix.startswith(way) for prefix in hints.prefixes)
-    )
+    return bool(hints.meant(above, [name]))
 
 
 def told(*several: Rules) -> tuple[Hints, Hints]:
