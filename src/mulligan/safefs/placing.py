@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 
@@ -114,11 +115,13 @@ class Lane:
         self._packs: dict[bytes, int] = {}
 
     def pack(self, name: bytes, fd: int) -> int:
-        """Returns a copy of an open pack that stays open for as long as files are staged; -1 where there are many already."""
-        found = self._packs.get(name)
-        if found is None:
-            found = self._packs[name] = os.dup(fd) if len(self._packs) < _PACKS else -1
-        return found
+        """Returns a copy of an open pack that stays open for as long as files are staged; -1 where there can be no more."""
+        if name not in self._packs:
+            self._packs[name] = -1
+            with suppress(OSError):  # no descriptor left: its objects are read by Python
+                if len(self._packs) <= _PACKS:
+                    self._packs[name] = os.dup(fd)
+        return self._packs[name]
 
     def origins(self, places: Sequence[tuple[int, int, bytes, int]]) -> list[tuple[bytes, int]]:
         """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -206,7 +208,16 @@ def test_what_comes_from_a_pack_is_not_read_by_python(projects, monkeypatch):
     assert sorted(found) == sorted(len(text(number, "one")) for number in range(FILES))
 
 
-def test_more_packs_than_may_be_open_are_no_trouble(projects, monkeypatch):
-    monkeypatch.setattr("mulligan.safefs.placing._PACKS", 0)
+def refuse(*_: object) -> int:
+    raise OSError(errno.EMFILE, "none left")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("_PACKS", 0), ("os", SimpleNamespace(dup=refuse, close=os.close))],
+    ids=["limit", "no descriptor"],
+)
+def test_more_packs_than_may_be_open_are_no_trouble(projects, monkeypatch, name, value):
+    monkeypatch.setattr(f"mulligan.safefs.placing.{name}", value)
     one, other = projects.restored()
     assert one == other and len(one[0]) == FILES
