@@ -20,7 +20,8 @@ Build the optional compiled part, with the C compiler of this machine.
 
 It looks at many files at once, in two threads, and reads, hashes and compresses those that changed, so that a save takes
 less time in a large project or after many changes; it takes over what git knows at the first checkpoint of a repository;
-and it puts the files of a restore in place, many at a time. What is saved and restored is the same with and without it. It lies below your state directory, for you alone, and is built for this
+and it puts the files of a restore in place, many at a time. What is saved and restored is the same with and without it. It
+lies below your state directory, for you alone, and is built for this
 version: after an upgrade, build it again.
 """
 EXAMPLES = (
