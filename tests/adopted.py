@@ -153,12 +153,14 @@ def grow(rng: random.Random, at: Path) -> Path:
     _rules(rng, at, folders)
     packing = rng.choice([(), ("-f",), ("-f", "--depth=20", "--window=20"), ("--depth=0",)])
     # Of a filter either attributes or configuration are left: without both nobody can know of it.
-    filtered = rng.random() < 0.5
+    filtered, story = rng.random() < 0.5, rng.random() < 0.3
+    if filtered and story:  # a filter for all files, of which no attribute tells any more
+        (at / ".gitattributes").write_text("* filter=upper\n")
     for _ in range(rng.randrange(1, 4)):
         commit(at, *packing)
         if rng.random() < 0.5:
             dirty(rng, at, unseen=False)
-        if filtered and rng.random() < 0.3:
+        if filtered and (story or rng.random() < 0.3):
             for path in at.rglob(".gitattributes"):
                 path.unlink()
     commit(at, *packing) if rng.random() < 0.8 else commit(at)
@@ -196,7 +198,7 @@ def dirty(rng: random.Random, at: Path, *, unseen: bool = True) -> None:
     files = [path for path in found if path.is_file() and not path.is_symlink() and ".git" not in path.parts]
     files = [path for path in files if unseen or path.name != ".gitattributes"]
     for path in rng.sample(files, min(len(files), rng.randrange(6))):
-        what, before = rng.choice((0, 1, 1, 1, *range(2, 9))), path.stat()
+        what, before = rng.choice((0, *[1] * 8, *range(2, 9))), path.stat()
         if what == 0 or (what == 1 and not unseen):
             _write(path, content(rng))
         elif what == 1:

@@ -12,9 +12,6 @@ from mulligan.scan import adopting
 from plain_git import fsck
 from tools import sweep
 
-#: With these a rare fault is met soon; with any other one it is, too, but later.
-SOON = {"ignores-change-times": 2}
-
 
 @pytest.mark.parametrize("seed", range(sweep(12)))
 def test_a_checkpoint_from_git_is_the_one_that_reading_makes(tmp_path, monkeypatch, seed):
@@ -32,4 +29,4 @@ def test_a_checkpoint_from_git_is_the_one_that_reading_makes(tmp_path, monkeypat
 
 @pytest.mark.parametrize("bad", [bad for bad in BAD if bad.sweep == "adoption"], ids=lambda bad: bad.name)
 def test_an_adoption_that_believes_too_much_is_caught(bad: Bad) -> None:
-    assert caught(bad, SOON.get(bad.build, 1)) == ""
+    assert caught(bad, 1) == ""
