@@ -67,8 +67,8 @@ def _parse_git(plain: Any) -> GitMove:
     return GitMove.from_dict(plain)
 
 
-def open_journal(database: Database, journal: Journal, phase: str = STAGING) -> None:
-    """Writes the journal of a restore in a phase; durable when the caller's transaction is."""
+def open_journal(database: Database, journal: Journal, phase: str) -> None:
+    """Writes the journal of a restore that is in this phase, whatever the journal says; durable when the caller's transaction is."""
     plain = {name: value for name, value in vars(journal).items() if name not in ("phase", "git")}
     if journal.git is not None:  # else an earlier release, which knows of no such part, can still end this restore
         plain["git"] = journal.git.to_dict()
