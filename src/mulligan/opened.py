@@ -11,11 +11,11 @@ import gc
 import time
 from _thread import RLock
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 from mulligan.errors import MulliganError, NothingSaved
 from mulligan.events import Events, Handler
 from mulligan.model.policy import Settings
+from mulligan.model.small import contextmanager
 from mulligan.model.typed import TYPE_CHECKING, Any, Self
 from mulligan.state.providers import Provider
 from mulligan.timeline.commits import Entry

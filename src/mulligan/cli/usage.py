@@ -8,7 +8,7 @@ A mistake is a UsageError (exit 2), never a SystemExit from the depths.
 
 from __future__ import annotations
 
-import importlib
+import sys
 from collections.abc import Sequence
 
 from mulligan.cli.command import Command
@@ -70,7 +70,8 @@ def load(command: str) -> Command:
         close = difflib.get_close_matches(command, COMMANDS, n=1)
         hint = f"Did you mean: mulligan {close[0]}" if close else "See all commands: mulligan -h"
         raise UsageError(f"{command!r} is not a command of mulligan.", hint=hint)
-    return cast("Command", importlib.import_module(module))
+    __import__(module)  # `importlib` is half a millisecond
+    return cast("Command", sys.modules[module])
 
 
 def add_global_options(parser: argparse.ArgumentParser) -> None:

@@ -9,9 +9,9 @@ crash leaves none of them open for longer than to the next writing command.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 from mulligan.model.paths import parent_of
+from mulligan.model.small import suppress
 from mulligan.restore.layout import Layout
 from mulligan.restore.place import Handles, is_absence
 from mulligan.safefs import seam

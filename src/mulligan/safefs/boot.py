@@ -10,8 +10,7 @@ again.
 
 from __future__ import annotations
 
-from functools import cache
-
+from mulligan.model.small import cache
 from mulligan.safefs.directory import Directory
 
 _FOLDER, _NAME, _LIMIT = "/proc/sys/kernel/random", b"boot_id", 64

@@ -16,9 +16,8 @@ import select
 import struct
 import termios
 from collections.abc import Iterator
-from contextlib import suppress
-from functools import cache
 
+from mulligan.model.small import cache, suppress
 from mulligan.model.typed import Any, NamedTuple
 from mulligan.safefs.directory import Directory
 

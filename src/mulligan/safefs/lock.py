@@ -13,9 +13,9 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
 from mulligan.errors import Busy
+from mulligan.model.small import contextmanager, suppress
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
 

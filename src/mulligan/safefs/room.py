@@ -11,9 +11,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from mulligan.errors import NoRoom
+from mulligan.model.small import contextmanager
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cached_property
 
+from mulligan.model.small import cached_property, contextmanager
 from mulligan.model.typed import Any
 
 RENAME_NOREPLACE = 1

@@ -7,9 +7,7 @@ Owns the stat cache of one open workspace. The git repository is read as data; n
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import MappingProxyType
 
 from mulligan.errors import UserError
 from mulligan.model.checkpoint import GitState
@@ -17,6 +15,7 @@ from mulligan.model.light import json
 from mulligan.model.objects import MODE_DIR
 from mulligan.model.paths import ancestors, to_text
 from mulligan.model.policy import CapturePolicy, Settings
+from mulligan.model.small import MappingProxyType
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.boot import boot_id
 from mulligan.safefs.directory import Directory
@@ -410,6 +409,8 @@ def _run(scanner: Scanner, path: str) -> Scan:
 
 def _usual(root: Directory) -> Defaults:
     """Returns the permission bits that are common near the top of the workspace."""
+    from collections import Counter
+
     seen: dict[str, Counter[int]] = {"file": Counter(), "executable": Counter(), "directory": Counter()}
     for name in root.names()[:500]:
         try:

@@ -8,8 +8,8 @@ loaded when somebody asks: it is begun before anything else.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 
+from mulligan.model.small import cached_property
 from mulligan.model.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
-from functools import cached_property
 
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET
 from mulligan.model.digests import blake2b
 from mulligan.model.light import re
 from mulligan.model.paths import ancestors, is_dot_git
 from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES, CapturePolicy
+from mulligan.model.small import cached_property
 from mulligan.scan.ignore import Patterns, Rules
 from mulligan.scan.secrets import TELLING, is_sample, secret_name
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 
+from mulligan.model.small import partial
 from mulligan.safefs.durable import sync
 from mulligan.store.delta import encode_delta
 from mulligan.store.objects import ObjectStore, check_copy

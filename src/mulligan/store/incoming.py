@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
+from mulligan.model.small import suppress
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import errno
 import os
-from collections import OrderedDict
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 
 from mulligan.model.objects import BLOB
+from mulligan.model.small import OrderedDict, contextmanager
 from mulligan.model.typed import Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, NotRegular

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import count
 
 from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB, TREE
+from mulligan.model.small import suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all

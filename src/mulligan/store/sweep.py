@@ -7,8 +7,8 @@ Only for a process that holds the writer's lock: anybody else's temporary would 
 from __future__ import annotations
 
 from collections.abc import Container
-from contextlib import suppress
 
+from mulligan.model.small import suppress
 from mulligan.safefs.directory import Directory
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import count
 
+from mulligan.model.small import suppress
 from mulligan.safefs.directory import Directory
 
 # Space that is not free although its owner thinks so: as little as makes a difference.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
+from mulligan.model.small import contextmanager
 from mulligan.model.typed import NamedTuple
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import write_durably

@@ -9,8 +9,8 @@ where others use the disk. SQLite passes over zeros behind its last record as it
 from __future__ import annotations
 
 import sqlite3
-from contextlib import suppress
 
+from mulligan.model.small import suppress
 from mulligan.safefs.directory import Directory, append_at
 from mulligan.safefs.room import free_bytes
 

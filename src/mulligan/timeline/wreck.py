@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
 from itertools import count, islice
 
+from mulligan.model.small import closing, suppress
 from mulligan.model.typed import Any
 from mulligan.timeline.database import LONGEST, STEPS, STEPS_PER_PAGE, connect, exactly
 from mulligan.timeline.seals import COLUMNS, seal

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from contextlib import suppress
 
 from mulligan.cli import serving
 from mulligan.cli.background import UNNOTICED, begin
@@ -12,6 +11,7 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.interruption import interrupted_by_signals
 from mulligan.errors import UserError
+from mulligan.model.small import suppress
 from mulligan.model.typed import Any
 from mulligan.present.text import count
 from mulligan.present.visible import visible

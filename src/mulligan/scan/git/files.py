@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
+from mulligan.model.small import contextmanager
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from functools import cached_property
 
 from mulligan.model.paths import ancestors
+from mulligan.model.small import cached_property
 from mulligan.scan.git.cache_tree import CacheTree, parse_cache_tree
 from mulligan.scan.git.index_format import (
     ASSUME_VALID,
