@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
+from bench import machine
 from bench.contestants import NotAvailable, git_listing
 
 
@@ -80,12 +81,12 @@ class MulliganLibrary:
 
 
 class MulliganCommand:
-    """`python -m mulligan`, one fresh process per operation: interpreter start and imports included."""
+    """The command `mulligan`, one fresh process per operation: interpreter start and imports included."""
 
     key: ClassVar[str] = "mulligan-cli"
     title: ClassVar[str] = "mulligan, command line"
     about: ClassVar[str] = (
-        "`python -m mulligan`, a fresh process every time; durable; a restore saves the present state first"
+        "the command as pip installs it, a fresh process every time; durable; a restore saves the present state first"
     )
     own_names: ClassVar[frozenset[str]] = frozenset()
     first_only: ClassVar[bool] = False
@@ -98,9 +99,9 @@ class MulliganCommand:
     @classmethod
     def prepare(cls, peers: Path, /) -> str:
         version = MulliganLibrary.prepare(peers)
-        done = subprocess.run([sys.executable, "-m", "mulligan", "--help"], check=False, capture_output=True, text=True)
+        done = subprocess.run([*_command(), "--help"], check=False, capture_output=True, text=True)
         if done.returncode != 0:
-            raise NotAvailable(f"python -m mulligan --help exited with {done.returncode}: {done.stderr.strip()[-200:]}")
+            raise NotAvailable(f"mulligan --help exited with {done.returncode}: {done.stderr.strip()[-200:]}")
         return version
 
     def first(self) -> str:
@@ -135,7 +136,7 @@ class MulliganCommand:
         """Nothing stays open between commands."""
 
     def _call(self, *args: str, as_json: bool = True) -> bytes:
-        command = [sys.executable, "-m", "mulligan", "-C", str(self.workspace), "--store", str(self.store)]
+        command = [*_command(), "-C", str(self.workspace), "--store", str(self.store)]
         command += ["--json", *args] if as_json else args
         done = subprocess.run(
             command, check=False, capture_output=True, stdin=subprocess.DEVNULL, env=self._environment
@@ -151,7 +152,9 @@ class MulliganCompiled(MulliganCommand):
 
     key: ClassVar[str] = "mulligan-compiled"
     title: ClassVar[str] = "mulligan, command line, compiled part"
-    about: ClassVar[str] = "`python -m mulligan`, a fresh process every time, after `mulligan compile`; durable"
+    about: ClassVar[str] = (
+        "the command as pip installs it, a fresh process every time, after `mulligan compile`; durable"
+    )
 
     def __init__(self, workspace: Path, store: Path, /) -> None:
         super().__init__(workspace, store)
@@ -221,7 +224,7 @@ class MulliganWatched(MulliganCommand):
 
     key: ClassVar[str] = "mulligan-watched"
     title: ClassVar[str] = "mulligan, command line, watcher up"
-    about: ClassVar[str] = "`python -m mulligan`, a fresh process every time that asks a watcher; durable"
+    about: ClassVar[str] = "the command as pip installs it, a fresh process every time that asks a watcher; durable"
     _started = False
 
     def _call(self, *args: str, as_json: bool = True) -> bytes:
@@ -234,6 +237,10 @@ class MulliganWatched(MulliganCommand):
         if self._started:
             super()._call("watch", "--stop")
         self._started = False
+
+
+def _command() -> list[str]:
+    return [sys.executable, str(machine.launcher(Path(_module().__file__).parents[1]))]
 
 
 def _module() -> Any:

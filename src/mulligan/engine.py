@@ -7,7 +7,6 @@ Small on purpose: each verb opens the store (`opened`), asks the layer that owns
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from mulligan.errors import MulliganError, NothingToRedo, NothingToUndo, UnknownPath, UserError
 from mulligan.model.bounded import read_json
@@ -15,7 +14,7 @@ from mulligan.model.checkpoint import KINDS, Checkpoint, NotCaptured, as_json_ob
 from mulligan.model.light import json
 from mulligan.model.objects import BLOB, MODE_DIR
 from mulligan.model.paths import parse_path, to_text
-from mulligan.model.small import contextmanager, suppress
+from mulligan.model.small import Callable, Iterable, Iterator, Mapping, contextmanager, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.sessions import WithSessions
 from mulligan.timeline import budget, saving

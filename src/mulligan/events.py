@@ -6,9 +6,8 @@ A handler is called after the fact, with the store free again; one that raises i
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from mulligan.errors import UserError
+from mulligan.model.small import Callable
 from mulligan.model.typed import Any
 
 EVENTS = ("saved", "restored", "deleted", "pruned", "partial", "error")

@@ -10,12 +10,11 @@ from __future__ import annotations
 import gc
 import time
 from _thread import RLock
-from collections.abc import Callable, Iterator
 
 from mulligan.errors import MulliganError, NothingSaved
 from mulligan.events import Events, Handler
 from mulligan.model.policy import Settings
-from mulligan.model.small import contextmanager
+from mulligan.model.small import Callable, Iterator, contextmanager
 from mulligan.model.typed import TYPE_CHECKING, Any, Self
 from mulligan.state.providers import Provider
 from mulligan.timeline.commits import Entry

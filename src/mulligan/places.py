@@ -7,9 +7,9 @@ Told by an environment that is handed in; reads no file, so that a command knows
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from mulligan.model.digests import sha256
+from mulligan.model.small import Mapping
 from mulligan.model.typed import NamedTuple
 
 _MOVED = {".claude": "CLAUDE_CONFIG_DIR", ".codex": "CODEX_HOME", ".config": "XDG_CONFIG_HOME"}

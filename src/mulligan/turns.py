@@ -6,12 +6,11 @@ An undo treats all that a session did for one prompt, a turn, as one operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-
 from mulligan.model.deed import Turn, maker_of, turn_of
 from mulligan.model.objects import BLOB
 from mulligan.model.paths import to_text
 from mulligan.model.plan import RestorePlan, RestoreReport
+from mulligan.model.small import Callable, Iterator, Mapping
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.moves import Move

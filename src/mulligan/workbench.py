@@ -8,14 +8,13 @@ others about it afterwards.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
 
 from mulligan.errors import PlanStale, UserError, WorkspaceReplaced
 from mulligan.gitside import GitSide
 from mulligan.model.checkpoint import GitState
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.policy import Settings
-from mulligan.model.small import partial, suppress
+from mulligan.model.small import Callable, Mapping, partial, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.lock import is_alive

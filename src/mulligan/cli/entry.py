@@ -10,13 +10,13 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Mapping, Sequence
 
 from mulligan.cli.command import Command, Result
 from mulligan.cli.context import Context, Lender
 from mulligan.cli.thin import HANDED_ON, NO_START
 from mulligan.cli.usage import UsageError, load, parse, split_command, wants
 from mulligan.errors import MulliganError
+from mulligan.model.small import Mapping, Sequence
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 if TYPE_CHECKING:

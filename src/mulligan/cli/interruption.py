@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
 from types import FrameType
 
-from mulligan.model.small import contextmanager
+from mulligan.model.small import Iterator, contextmanager
 
 
 @contextmanager

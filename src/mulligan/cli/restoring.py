@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UnknownCheckpoint
 from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
 from mulligan.model.plan import RestoreReport
+from mulligan.model.small import Sequence
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.timeline import not_captured_lines, report_lines
 

@@ -9,13 +9,9 @@ given up here is never run there.
 
 from __future__ import annotations
 
-import _collections_abc
 import io
 import os
 import sys
-
-# As `collections` itself names it. Half of our modules want its names for annotations, and the package around it is 1.5 ms.
-sys.modules.setdefault("collections.abc", _collections_abc)
 
 TYPE_CHECKING = False  # not from `typing`, which costs more than all the rest here
 if TYPE_CHECKING:
@@ -61,6 +57,8 @@ def main(argv: list[str] | None = None, *, last: bool = False) -> int:
         )
     if answered is not None:
         return answered
+    if argv is None:
+        _load_together()
     early = _look_early(words) if last else None
     try:
         from mulligan.cli.entry import main as run
@@ -91,6 +89,15 @@ def process() -> int:
     os._exit(code)
 
 
+def _load_together() -> None:
+    """Lets the modules to come be read from one file, where `mulligan compile` made one."""
+    state = _state_directory(os.environ)
+    if state and os.environ.get("MULLIGAN_COMPILED") != "0":
+        from mulligan.safefs.together import use
+
+        use(state + "/mulligan/compiled")
+
+
 def _look_early(words: list[str]) -> Early | None:
     """Begins to look at the workspace that a command is probably about, while everything else is being loaded."""
     said = _understand(words)
@@ -115,10 +122,16 @@ def run_directory(environ: dict[str, str]) -> str:
     given = environ.get("XDG_RUNTIME_DIR", "")
     if given.startswith("/"):
         return given + "/mulligan"
+    state = _state_directory(environ)
+    return state + "/mulligan/run" if state else ""
+
+
+def _state_directory(environ: os._Environ[str] | dict[str, str]) -> str:
+    """Returns the user's directory of state, empty where the environment does not say."""
     state, home = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
     if not state.startswith("/"):
         state = home + "/.local/state" if home.startswith("/") else ""
-    return state + "/mulligan/run" if state else ""
+    return state
 
 
 def name_of(workspace: str) -> str:

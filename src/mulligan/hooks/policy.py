@@ -7,8 +7,7 @@ work with them. The reading of command lines is the loop's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
+from mulligan.model.small import Iterator, Mapping
 from mulligan.model.typed import Any
 
 #: What the reasons of the loop begin with, for the commands meant here.

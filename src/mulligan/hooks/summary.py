@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from mulligan.model.small import Mapping
 from mulligan.model.typed import Any
 
 LONGEST = 200

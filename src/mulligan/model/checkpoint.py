@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from mulligan.errors import StoreDamaged
 from mulligan.model.bounded import beginning, read_json, unpack
 from mulligan.model.light import UTC, datetime, json
-from mulligan.model.small import cached_property
+from mulligan.model.small import Callable, Iterable, Mapping, cached_property
 from mulligan.model.typed import Any, NamedTuple
 
 KINDS = ("manual", "feature", "session", "automatic", "step", "safety")

@@ -7,8 +7,7 @@ fingerprint that a mere refresh of the index does not change), and the branches 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from mulligan.model.small import Mapping
 from mulligan.model.typed import Any, NamedTuple
 
 

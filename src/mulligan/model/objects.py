@@ -7,11 +7,10 @@ store cannot smuggle `..` or `.git` past this module. An object id here is alway
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from mulligan.errors import StoreDamaged, UnsafePath
 from mulligan.model.digests import sha1
 from mulligan.model.paths import check_name
+from mulligan.model.small import Iterable
 from mulligan.model.typed import NamedTuple
 
 BLOB, TREE, COMMIT = b"blob", b"tree", b"commit"

@@ -7,10 +7,9 @@ the journal stores exactly this, `--dry-run` prints exactly this.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from mulligan.model.objects import MODE_DIR, MODE_LINK
 from mulligan.model.paths import ancestors, to_text
+from mulligan.model.small import Sequence
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 from mulligan.model.values import dataclass, field
 

@@ -6,9 +6,8 @@ Resolved once by `mulligan.settings` from configuration, environment and options
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from mulligan.model.light import re
+from mulligan.model.small import Iterable
 from mulligan.model.typed import NamedTuple
 
 MIB = 1 << 20

@@ -1,8 +1,8 @@
 """
 Small parts of `contextlib`, `functools`, `collections` and `types`, for a process that has little time.
 
-The modules they are from, with those that they load, are 3 ms of a command's start, for five things that are a few lines
-each or are compiled anyway. They behave as the originals do where this package uses them; a type checker sees the originals.
+The modules they are from, with those that they load, are 3 ms of a command's start, for some things that are a few lines
+each, or compiled, or loaded under another name anyway (`collections.abc` loads all of `collections`). They behave as the originals do where this package uses them; a type checker sees the originals.
 """
 
 from __future__ import annotations
@@ -11,6 +11,14 @@ from mulligan.model.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections import OrderedDict as OrderedDict
+    from collections.abc import Callable as Callable
+    from collections.abc import Collection as Collection
+    from collections.abc import Container as Container
+    from collections.abc import Generator as Generator
+    from collections.abc import Iterable as Iterable
+    from collections.abc import Iterator as Iterator
+    from collections.abc import Mapping as Mapping
+    from collections.abc import Sequence as Sequence
     from contextlib import closing as closing
     from contextlib import contextmanager as contextmanager
     from contextlib import suppress as suppress
@@ -23,6 +31,16 @@ if TYPE_CHECKING:
 else:
     import sys
     from _collections import OrderedDict
+    from _collections_abc import (
+        Callable,
+        Collection,
+        Container,
+        Generator,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
     from _functools import _lru_cache_wrapper, partial
 
     MappingProxyType = type(type.__dict__)

@@ -9,9 +9,9 @@ changed is marked. `render_stat` is the short form.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 
 from mulligan.model.diff import Diff, FileStat
+from mulligan.model.small import Iterator, Sequence
 from mulligan.model.typed import NamedTuple
 from mulligan.present.visible import columns, shortened, visible
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from mulligan.model.light import datetime
+from mulligan.model.small import Sequence
 from mulligan.model.typed import Any
 from mulligan.present.text import PLAIN, Style, ago, shorten, some
 from mulligan.present.visible import visible

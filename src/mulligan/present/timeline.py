@@ -7,10 +7,9 @@ before it is shown. Nothing here prints.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 from mulligan.model.checkpoint import INCOMPLETE, Checkpoint, NotCaptured
 from mulligan.model.light import datetime
+from mulligan.model.small import Iterable, Sequence
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.text import PLAIN, Style, ago, columns, count, date, shorten, some
 from mulligan.present.visible import visible

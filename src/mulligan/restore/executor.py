@@ -12,10 +12,10 @@ RACE: a program that holds the old file open may still write to it after it was 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
 
 from mulligan.model.paths import join, parent_of, to_text
 from mulligan.model.plan import Action, Keep
+from mulligan.model.small import Callable, Sequence
 from mulligan.model.typed import Protocol
 from mulligan.restore.layout import Layout, temporary_name
 from mulligan.restore.many import Many, most_at_once

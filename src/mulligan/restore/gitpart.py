@@ -11,14 +11,13 @@ files has changed yet, the files are taken back instead.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
 
 from mulligan.errors import Busy, GitNotMoved
 from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
 from mulligan.model.objects import BLOB
 from mulligan.model.plan import Keep
 from mulligan.model.policy import Settings
-from mulligan.model.small import contextmanager
+from mulligan.model.small import Iterator, contextmanager
 from mulligan.scan.git.files import notice, noticing
 from mulligan.scan.git.repository import Repository
 from mulligan.timeline.commits import Entry

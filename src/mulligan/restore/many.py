@@ -9,11 +9,11 @@ the directories that they have open. After a crash nothing is remembered, so not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
 from stat import S_IFREG
 
 from mulligan.model.objects import MODE_DIR, MODE_LINK
 from mulligan.model.plan import Action
+from mulligan.model.small import Callable, Collection, Iterable, Sequence
 from mulligan.model.typed import NamedTuple, Protocol
 from mulligan.restore.layout import Layout, temporary_name
 from mulligan.restore.place import Handles

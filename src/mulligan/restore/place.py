@@ -10,14 +10,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Sequence
 from stat import S_IFREG
 
 from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB, object_id
 from mulligan.model.paths import covers, join, parent_of
 from mulligan.model.plan import Action, Node
-from mulligan.model.small import OrderedDict, suppress
+from mulligan.model.small import Callable, Collection, Iterable, OrderedDict, Sequence, suppress
 from mulligan.safefs import seam
 from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, fair_share_of_files
 from mulligan.safefs.durable import sync, sync_filesystem

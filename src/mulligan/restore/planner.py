@@ -9,7 +9,6 @@ kept too: it may have been there. A directory goes only when nothing uncaptured 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
 
 from mulligan.errors import UnknownPath
 from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
@@ -17,6 +16,7 @@ from mulligan.model.objects import MODE_DIR, MODE_LINK, TreeEntry
 from mulligan.model.paths import ancestors, covers, parent_of, to_text
 from mulligan.model.plan import Action, Keep, Node
 from mulligan.model.policy import CapturePolicy
+from mulligan.model.small import Callable, Iterable
 from mulligan.model.typed import Any, NamedTuple
 from mulligan.scan.result import Cover, Defaults, Scan, cover_of
 from mulligan.scan.scope import database_family

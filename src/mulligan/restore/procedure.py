@@ -9,14 +9,13 @@ position. Whatever is cut short is ended by `end_interrupted`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 from mulligan.errors import DurabilityLost, NoRoom, PlanStale
 from mulligan.model.objects import MODE_DIR
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Keep
-from mulligan.model.small import closing, contextmanager
+from mulligan.model.small import Callable, Iterator, closing, contextmanager
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.model.values import replace
 from mulligan.restore.executor import Executor, Outcome, Seen

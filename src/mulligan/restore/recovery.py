@@ -10,12 +10,11 @@ meanwhile is left alone and listed.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 from mulligan.errors import DurabilityLost, MulliganError
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action, Keep
-from mulligan.model.small import suppress
+from mulligan.model.small import Callable, suppress
 from mulligan.model.typed import NamedTuple
 from mulligan.restore.executor import Executor, Outcome
 from mulligan.restore.layout import Layout

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from mulligan.errors import DurabilityLost, NoRoom, PlanStale, StoreDamaged, UserError
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action
-from mulligan.model.small import partial, suppress
+from mulligan.model.small import Callable, Collection, Iterable, Iterator, Sequence, partial, suppress
 from mulligan.model.typed import NamedTuple, Protocol
 from mulligan.restore.layout import Layout, temporary_name
 from mulligan.restore.many import Many

@@ -8,13 +8,12 @@ that cannot be done, the path is left as it is and listed. Nothing is lost by it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-
 from mulligan.diff.compare import compare_trees
 from mulligan.diff.merge import merge
 from mulligan.model.objects import BLOB, EMPTY_TREE, MODE_DIR, MODE_LINK, TREE, TreeEntry, encode_tree, object_id
 from mulligan.model.paths import to_text
 from mulligan.model.plan import Action, Keep, Node
+from mulligan.model.small import Callable, Iterator, Sequence
 from mulligan.model.typed import NamedTuple
 from mulligan.restore.planner import Drawn, Target, draw
 from mulligan.scan.result import Scan

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
 
+from mulligan.model.small import Sequence
 from mulligan.model.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

@@ -8,17 +8,17 @@ checkpoint (`adopting.c`, `adopted.c`, `hinting.c`, `copying.c`; `safefs/adoptio
 restore out of their packs and puts them in place (`placing.c`, with `inflate.c`; `safefs/placing.py` asks it). It is code that
 runs as the user, so it is loaded only from a directory and a file
 that are the user's own and that nobody else may write to, under a name that holds the hash of the source that this version
-came with; it is opened once, and what was looked at is what is loaded.
+came with; it is opened once, and what was looked at is what is loaded. Beside it lie our own modules in one file
+(`together.py`).
 """
 
 from __future__ import annotations
 
 import os
-import stat
 
 from mulligan.model.digests import blake2b
 from mulligan.model.typed import TYPE_CHECKING, Any
-from mulligan.safefs import seam
+from mulligan.safefs import seam, together
 from mulligan.safefs.directory import Directory
 
 if TYPE_CHECKING:
@@ -55,16 +55,15 @@ def source() -> bytes:
 
 def library_name() -> bytes:
     """Returns the name that a library built from this version's source has on this kind of machine."""
+    known = together.known_library()
+    if known is not None:
+        return known
     made_of = b"%b\0%b\0%b" % (source(), os.uname().machine.encode(), os.uname().sysname.encode())
     return b"%b%b.so" % (PREFIX, blake2b(made_of, digest_size=16).hexdigest().encode())
 
 
 class Untrusted(OSError):
     """The place, or the file, is not the user's alone."""
-
-
-def _belongs_to_user(found: os.stat_result) -> bool:
-    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _found(place: str) -> str | None:
@@ -79,12 +78,12 @@ def _found(place: str) -> str | None:
 
 
 def _path_of(directory: Directory, name: bytes) -> str:
-    if not _belongs_to_user(os.fstat(directory.fd)):
+    if not together.belongs_to_user(os.fstat(directory.fd)):
         raise Untrusted(name)
     fd = directory.open_file(name)
     try:
         found = os.fstat(fd)
-        if not _belongs_to_user(found):
+        if not together.belongs_to_user(found):
             raise Untrusted(name)
         key = (found.st_dev, found.st_ino, found.st_ctime_ns)
         if key not in _paths:
@@ -130,27 +129,27 @@ def keep(place: str, made: str) -> str:
     """Puts a library that a compiler made in the directory into its place there, for its owner alone; returns its path."""
     name = library_name()
     with Directory.open(place) as directory:
-        if not _belongs_to_user(os.fstat(directory.fd)):
+        if not together.belongs_to_user(os.fstat(directory.fd)):
             raise Untrusted(place)
         with directory.reading(os.fsencode(made)) as fd:
             seam.calls.fchmod(fd, 0o500)
         directory.rename(os.fsencode(made), name, to=directory)
-        _sweep(directory, keep=name)
+        _sweep(directory, (PREFIX,), keep=name)
     return os.path.join(place, name.decode())
 
 
 def remove(place: str) -> bool:
-    """Removes what was built, by whatever version; returns whether there was anything."""
+    """Removes what was built, by whatever version, and the modules beside it; returns whether there was anything."""
     try:
         with Directory.open(place) as directory:
-            return _sweep(directory, keep=b"")
+            return _sweep(directory, (PREFIX, together.PREFIX))
     except FileNotFoundError:
         return False
 
 
-def _sweep(directory: Directory, *, keep: bytes) -> bool:
+def _sweep(directory: Directory, prefixes: tuple[bytes, ...], *, keep: bytes = b"") -> bool:
     # Ours alone: what somebody else put there is none of our business.
-    old = [name for name in directory.names() if name.startswith(PREFIX) and name != keep]
+    old = [name for name in directory.names() if name.startswith(prefixes) and name != keep]
     for name in old:
         directory.unlink(name, missing_ok=True)
     return bool(old)

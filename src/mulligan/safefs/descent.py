@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
+from mulligan.model.small import Iterable, Iterator
 from mulligan.safefs import seam
 from mulligan.safefs.directory import DIRECTORY_FLAGS
 

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
 
 from mulligan.errors import DurabilityLost
-from mulligan.model.small import suppress
+from mulligan.model.small import Iterable, suppress
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all
 

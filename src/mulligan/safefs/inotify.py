@@ -15,9 +15,8 @@ import re
 import select
 import struct
 import termios
-from collections.abc import Iterator
 
-from mulligan.model.small import cache, suppress
+from mulligan.model.small import Iterator, cache, suppress
 from mulligan.model.typed import Any, NamedTuple
 from mulligan.safefs.directory import Directory
 

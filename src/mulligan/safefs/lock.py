@@ -12,10 +12,9 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterator
 
 from mulligan.errors import Busy
-from mulligan.model.small import contextmanager, suppress
+from mulligan.model.small import Iterator, contextmanager, suppress
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
 
-from mulligan.model.small import suppress
+from mulligan.model.small import Sequence, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:

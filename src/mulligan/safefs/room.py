@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 
 from mulligan.errors import NoRoom
-from mulligan.model.small import contextmanager
+from mulligan.model.small import Iterator, contextmanager
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 
-from mulligan.model.small import cached_property, contextmanager
+from mulligan.model.small import Iterator, cached_property, contextmanager
 from mulligan.model.typed import Any
 
 RENAME_NOREPLACE = 1

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
 
-from mulligan.model.small import suppress
+from mulligan.model.small import Callable, Iterator, suppress
 from mulligan.safefs import seam
 from mulligan.safefs.directory import read_all, write_all
 

@@ -19,9 +19,9 @@ over; a file that is read is searched, whatever its name.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
 
 from mulligan.model.paths import join, parent_of
+from mulligan.model.small import Callable, Iterable, Iterator
 from mulligan.model.typed import NamedTuple
 from mulligan.safefs.boot import booted_at
 from mulligan.safefs.descent import descending

@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from mulligan.model.small import Iterable, Iterator
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, append_at, read_all, write_all

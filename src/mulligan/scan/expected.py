@@ -12,9 +12,9 @@ import stat
 import struct
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
 
 from mulligan.model.objects import MODE_EXEC, MODE_FILE
+from mulligan.model.small import Callable
 from mulligan.model.typed import Any
 from mulligan.safefs.directory import Directory
 from mulligan.scan.git.cache_tree import CacheTree

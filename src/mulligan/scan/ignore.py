@@ -13,10 +13,9 @@ rules beyond them, those that hide as well as those that take back; `unread` nam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from mulligan.model.digests import blake2b
 from mulligan.model.light import re
+from mulligan.model.small import Iterable, Iterator
 from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:

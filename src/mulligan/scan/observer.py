@@ -7,7 +7,6 @@ Owns the stat cache of one open workspace. The git repository is read as data; n
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from mulligan.errors import UserError
 from mulligan.model.checkpoint import GitState
@@ -15,7 +14,7 @@ from mulligan.model.light import json
 from mulligan.model.objects import MODE_DIR
 from mulligan.model.paths import ancestors, to_text
 from mulligan.model.policy import CapturePolicy, Settings
-from mulligan.model.small import MappingProxyType
+from mulligan.model.small import Callable, Iterable, Iterator, Mapping, MappingProxyType
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.boot import boot_id
 from mulligan.safefs.directory import Directory

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from mulligan.model.small import Callable
 from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.scan.glance import Glancing, Looked
 from mulligan.scan.intake import Progress

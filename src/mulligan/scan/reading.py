@@ -14,11 +14,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 from mulligan.model.checkpoint import MOVING, SECRET, UNREADABLE
 from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB, object_id
+from mulligan.model.small import Callable, Container, Iterable, Iterator, Sequence
 from mulligan.model.typed import Any, Protocol
 from mulligan.safefs import seam
 from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, read_all

@@ -7,9 +7,7 @@ loaded when somebody asks: it is begun before anything else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from mulligan.model.small import cached_property
+from mulligan.model.small import Iterator, cached_property
 from mulligan.model.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:

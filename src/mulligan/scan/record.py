@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections.abc import Collection, Iterable
 
 from mulligan.model.objects import MODE_EXEC, MODE_FILE, MODE_LINK
+from mulligan.model.small import Collection, Iterable
 from mulligan.model.typed import NamedTuple
 
 STAT = struct.Struct("<Q4q")

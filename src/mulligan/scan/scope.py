@@ -8,14 +8,13 @@ built-in and configured exclusions, and the ignore rules, which give way to what
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
 
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET
 from mulligan.model.digests import blake2b
 from mulligan.model.light import re
 from mulligan.model.paths import ancestors, is_dot_git
 from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES, CapturePolicy
-from mulligan.model.small import cached_property
+from mulligan.model.small import Callable, Collection, cached_property
 from mulligan.scan.ignore import Patterns, Rules
 from mulligan.scan.secrets import TELLING, is_sample, secret_name
 

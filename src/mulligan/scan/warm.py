@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from mulligan.model.paths import ancestors, join, parent_of
+from mulligan.model.small import Callable, Container, Iterable, Iterator, Mapping
 from mulligan.model.typed import expect_many
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache

@@ -7,8 +7,7 @@ that a value that cannot be taken is refused before anything changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from mulligan.model.small import Callable
 from mulligan.model.typed import Any, Protocol
 
 

@@ -11,9 +11,8 @@ A pack that holds a live object which cannot be read is left as it is, for the d
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from mulligan.model.small import partial
+from mulligan.model.small import Callable, Iterable, Iterator, Sequence, partial
 from mulligan.safefs.durable import sync
 from mulligan.store.delta import encode_delta
 from mulligan.store.objects import ObjectStore, check_copy

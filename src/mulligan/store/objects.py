@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Iterator
 
 from mulligan.errors import StoreDamaged
 from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB, TREE, TreeEntry, parse_tree
-from mulligan.model.small import OrderedDict, suppress
+from mulligan.model.small import Callable, Container, Iterable, Iterator, OrderedDict, suppress
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.directory import Directory
 from mulligan.store.pack_index import ROW_SIZE

@@ -10,10 +10,10 @@ from __future__ import annotations
 import struct
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, pairwise
 
 from mulligan.model.digests import sha1
+from mulligan.model.small import Iterable, Iterator, Sequence
 from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.store.packfile import HEADER_SIZE, TRAILER_SIZE, Damaged
 

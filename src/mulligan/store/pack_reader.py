@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Generator, Iterator
 
 from mulligan.model.objects import BLOB
-from mulligan.model.small import OrderedDict, contextmanager
+from mulligan.model.small import Generator, Iterator, OrderedDict, contextmanager
 from mulligan.model.typed import Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, NotRegular

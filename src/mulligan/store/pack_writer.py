@@ -10,12 +10,11 @@ A writer belongs to one thread, and to the process that holds the store's lock.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import count
 
 from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB, TREE
-from mulligan.model.small import suppress
+from mulligan.model.small import Callable, Container, Iterable, Iterator, Sequence, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all

@@ -8,10 +8,9 @@ Nothing here recurses, so a tree of any depth is walked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from mulligan.model.light import re
 from mulligan.model.objects import COMMIT, TREE, parse_commit
+from mulligan.model.small import Iterable, Iterator
 from mulligan.store.objects import ObjectStore
 from mulligan.store.packfile import damaged
 

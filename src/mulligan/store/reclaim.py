@@ -11,8 +11,7 @@ LIMIT: a pack with an object that takes more than 8 MiB is left to `collect`, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-
+from mulligan.model.small import Callable, Iterable, Iterator
 from mulligan.safefs.directory import Directory
 from mulligan.store.collect import live_bytes, remove_packs, sources_of
 from mulligan.store.objects import ObjectStore

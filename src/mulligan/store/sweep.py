@@ -6,9 +6,7 @@ Only for a process that holds the writer's lock: anybody else's temporary would 
 
 from __future__ import annotations
 
-from collections.abc import Container
-
-from mulligan.model.small import suppress
+from mulligan.model.small import Container, suppress
 from mulligan.safefs.directory import Directory
 
 

@@ -7,13 +7,11 @@ given to its own parent, so nothing else disappears.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from mulligan.errors import AmbiguousCheckpoint, NothingSaved, StoreDamaged, UnknownCheckpoint
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, GitState, moment
 from mulligan.model.light import json, re
-from mulligan.model.small import suppress
+from mulligan.model.small import Callable, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.timeline.commits import HELD, Entry
 from mulligan.timeline.database import CURRENT, Database, as_column, from_column, is_whole

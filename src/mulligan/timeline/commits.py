@@ -8,8 +8,6 @@ the timeline from the repository alone, and for a person with plain git to find 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from mulligan.errors import StoreDamaged
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, GitState, NotCaptured, moment, pack_list
@@ -27,6 +25,7 @@ from mulligan.model.objects import (
     parse_commit,
 )
 from mulligan.model.paths import is_dot_git, to_text
+from mulligan.model.small import Callable, Mapping
 from mulligan.model.typed import Any, NamedTuple, Protocol
 from mulligan.scan.result import Defaults
 from mulligan.timeline.sources import Reader, State

@@ -9,10 +9,9 @@ the log, on which there are none (`longlog`).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
 
 from mulligan.errors import StoreDamaged, StoreError
-from mulligan.model.small import contextmanager, suppress
+from mulligan.model.small import Iterator, Sequence, contextmanager, suppress
 from mulligan.model.typed import Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory

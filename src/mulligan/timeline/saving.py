@@ -9,7 +9,6 @@ checkpoint or a whole one. The ref's name may go with the power: the timeline is
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
 
 from mulligan.model.checkpoint import (
     IGNORED,
@@ -23,6 +22,7 @@ from mulligan.model.checkpoint import (
 )
 from mulligan.model.objects import EMPTY_TREE, Change, TreeEntry
 from mulligan.model.paths import covers, to_text
+from mulligan.model.small import Callable, Iterable
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 from mulligan.scan.result import Scan, cover_of
 from mulligan.store.refs import staged_ref

@@ -6,8 +6,6 @@ Permission bits are resolved here too: a checkpoint writes down only those that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from mulligan.errors import UserError
 from mulligan.model.objects import (
     BLOB,
@@ -22,6 +20,7 @@ from mulligan.model.objects import (
     parse_tree,
 )
 from mulligan.model.paths import join
+from mulligan.model.small import Iterable, Iterator
 from mulligan.model.typed import TYPE_CHECKING, NamedTuple, Protocol
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.trees import NONE, parse_odd

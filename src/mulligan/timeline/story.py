@@ -6,9 +6,8 @@ Pure: from deeds, and from what each checkpoint changed. Chapters come newest fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
 from mulligan.model.deed import BEFORE, ENDED, FAILED, GOING_ON, PROMPT, Recorded
+from mulligan.model.small import Callable, Iterable
 from mulligan.model.typed import Any, NamedTuple
 
 Changed = Callable[[str], tuple[str, ...]]

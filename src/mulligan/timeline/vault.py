@@ -10,12 +10,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
 
 from mulligan.errors import StoreDamaged, Unprotectable, UserError
 from mulligan.model.paths import to_text
 from mulligan.model.policy import Settings
-from mulligan.model.small import contextmanager, suppress
+from mulligan.model.small import Iterator, Sequence, contextmanager, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.durable import make_private

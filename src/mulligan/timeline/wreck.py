@@ -7,10 +7,9 @@ Row by row, from both ends of each table, and only what its seal vouches for; wi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
 from itertools import count, islice
 
-from mulligan.model.small import closing, suppress
+from mulligan.model.small import Iterator, Sequence, closing, suppress
 from mulligan.model.typed import Any
 from mulligan.timeline.database import LONGEST, STEPS, STEPS_PER_PAGE, connect, exactly
 from mulligan.timeline.seals import COLUMNS, seal

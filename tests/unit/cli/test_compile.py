@@ -20,7 +20,7 @@ def test_it_is_built_used_and_removed(project, tmp_path):
     assert built["usable"] is True
     place = settings.resolve(project, environ={"HOME": str(tmp_path), **state}).compiled
     assert built["directory"] == place == str(tmp_path / "state/mulligan/compiled")
-    (library,) = (tmp_path / "state/mulligan/compiled").iterdir()
+    (library,) = (tmp_path / "state/mulligan/compiled").glob("*.so")
     assert library.stat().st_mode & 0o777 == 0o500 and library.parent.stat().st_mode & 0o777 == 0o700
     assert cli_json("compile", "--remove", cwd=project, **state)["usable"] is False
     assert list(library.parent.iterdir()) == []

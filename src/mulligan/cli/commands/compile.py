@@ -9,6 +9,7 @@ from mulligan.cli.context import Context
 from mulligan.errors import UserError
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs import compiled
+from mulligan.safefs.gathering import gather
 from mulligan.settings import places
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ Build the optional compiled part, with the C compiler of this machine.
 
 It looks at many files at once, in two threads, and reads, hashes and compresses those that changed, so that a save takes
 less time in a large project or after many changes; it takes over what git knows at the first checkpoint of a repository;
-and it puts the files of a restore in place, many at a time. What is saved and restored is the same with and without it. It
-lies below your state directory, for you alone, and is built for this
-version: after an upgrade, build it again.
+and it puts the files of a restore in place, many at a time. Beside it, our own modules are put into one file, so that
+commands start sooner. What is saved and restored is the same with and without it. It lies below your state directory, for
+you alone, and is built for this version and this Python: after an upgrade, build it again.
 """
 EXAMPLES = (
     ("mulligan compile", "build it"),
@@ -52,6 +53,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         text = "There is one, and it is used." if there else "There is none for this version: mulligan compile"
     else:
         text = f"Built {build(place, context.environ.get('CC') or 'cc')}"
+        gather(place, compiled.library_name())
     usable = compiled.load(place) is not None
     return Result(text, lambda: {"usable": usable, "directory": place})
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
+from mulligan.model.small import Iterator
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.diff import render_stat
 from mulligan.present.text import Style, count

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
 
-from mulligan.model.small import suppress
+from mulligan.model.small import Iterator, suppress
 from mulligan.model.typed import NamedTuple
 from mulligan.safefs.directory import Directory
 from mulligan.scan.git.files import open_directory, read_file, status

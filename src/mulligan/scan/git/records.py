@@ -18,10 +18,10 @@ import sys
 import zlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 from mulligan.model.digests import sha1
+from mulligan.model.small import Iterator, Mapping, Sequence
 from mulligan.model.typed import NamedTuple, Protocol
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
 
+from mulligan.model.small import Callable, Mapping
 from mulligan.model.typed import NamedTuple
 
 PAIRS_LIMIT = 10_000
