@@ -74,7 +74,7 @@ def facts(work: Path, *, checkout: Path) -> dict[str, str]:
         "memory": _memory(),
         "kernel": f"{platform.system()} {platform.release()}",
         "file system": kind + warning,
-        # With its build: one that was compiled without profiles (pyenv's, as it comes) takes a fourth longer than a distribution's.
+        # With its build: one that was compiled without profiles (pyenv's, as it comes) takes up to a third longer.
         "python": " ".join(sys.version.split()),
         "mulligan commit": _commit(checkout),
     }

@@ -92,7 +92,7 @@ def process() -> int:
 def _load_together() -> None:
     """Lets the modules to come be read from one file, where `mulligan compile` made one."""
     state = _state_directory(os.environ)
-    if state and os.environ.get("MULLIGAN_COMPILED") != "0":
+    if state and os.environ.get("MULLIGAN_COMPILED") != "0" and os.path.isdir(state + "/mulligan/compiled"):
         from mulligan.safefs.together import use
 
         use(state + "/mulligan/compiled")
