@@ -186,7 +186,9 @@ def main() -> int:
         os.chmod(base, 0o755)  # an ordinary user may work in it
         os.environ["HOME"] = os.environ["XDG_STATE_HOME"] = os.environ["XDG_CONFIG_HOME"] = base
         if options.compiled:
-            build(os.path.join(base, "mulligan", "compiled"), "cc")
+            # Not beside the configuration, which the ordinary user of some operations reads; what root built is not his.
+            os.environ["XDG_STATE_HOME"] = os.path.join(base, "state")
+            build(os.path.join(base, "state", "mulligan", "compiled"), "cc")
         for name in options.operation or known:
             folder = Path(base, name)
             folder.mkdir()
