@@ -67,6 +67,8 @@ class Ground(Stage):
         lacking = self.operation.lacking
         system = FailsAlways(errno.ENOSYS, *lacking) if lacking else seam.calls
         if self._user is not None:
+            from isal import isal_zlib  # noqa: F401 - who is not root may not be able to read where this Python is
+
             os.seteuid(self._user)
         try:
             with seam.using(system):
