@@ -13,6 +13,7 @@ import stat
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from stat import S_IFREG
 
 from mulligan.model.digests import sha1
@@ -40,7 +41,11 @@ class Handles:
         self._open: OrderedDict[bytes, Directory] = OrderedDict()
         # Those above the one that was opened last, each in the one before it: a plan is sorted, and the next lies nearby.
         self._way: list[tuple[bytes, Directory]] = []
-        self.most = max(_OPEN_FEWEST, min(_OPEN_MOST, fair_share_of_files()))
+
+    @cached_property
+    def most(self) -> int:
+        """How many may be open."""
+        return max(_OPEN_FEWEST, min(_OPEN_MOST, fair_share_of_files()))
 
     def get(self, path: bytes) -> Directory:
         """Returns an open directory; valid until many others were asked for."""
@@ -50,7 +55,7 @@ class Handles:
             return found
         above, _, name = path.rpartition(b"/")
         found = self._open[path] = self._above(above).child(name) if path else self._root.descend(b"")
-        if len(self._open) > self.most:
+        if len(self._open) > _OPEN_FEWEST and len(self._open) > self.most:
             self._open.popitem(last=False)[1].close()
         return found
 
