@@ -191,7 +191,7 @@ class Workbench:
         """Writes a checkpoint of what was seen; returns it and what retention or the budget let go for it, never `sparing`."""
         entry, gone = self._write(draft, look, writer, as_position=as_position, sparing=sparing, also=also)
         vault = self.vault
-        self.observer.remember(vault.directory, look.scan, look.note)
+        self.observer.remember(vault.directory, look.scan, look.note, passing=not as_position)
         if vault.objects.pack_count() > (_TOO_MANY_PACKS if self._watched else MANY_PACKS):
             self.tidier.join()
         return entry, gone

@@ -69,8 +69,6 @@ def carry_out(
     meanwhile: Meanwhile = lambda: None,
 ) -> Outcome:
     """Applies the journal's actions, the safety checkpoint saved with it; raises PlanStale, NoRoom or StoreDamaged with nothing changed."""
-    if vault.lasting:
-        expect_many()  # else the first five restores make the constructors of their values, one by one
     # Two sets of open directories: the last look before acting goes by name again, and notices one that was moved away.
     staged, handles = Handles(root), Handles(root)
     git = _git_part(vault, journal)
@@ -134,6 +132,8 @@ def _open_staged(
     vault: Vault, journal: Journal, save_first: SaveFirst | None, stager: Stager, executor: Executor, room: _Room
 ) -> None:
     """Makes the journal of a restore durable whose files are staged and have no names yet: one that is to be applied at once."""
+    if vault.lasting:
+        expect_many()  # else the first five restores make the constructors of their values, one by one
 
     def ready() -> None:
         stager.confirm()
