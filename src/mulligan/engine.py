@@ -214,7 +214,9 @@ class Workspace(WithSessions):
             raise UserError("Either git goes back, or a commit is staged, not both. Nothing was changed.")
         chosen = _parse_paths(paths, what, git=git or bool(stage))
         with self._writing("restore", needed=True):
-            entry = self._bench.vault.checkpoints.resolve(ref)
+            checkpoints = self._bench.vault.checkpoints
+            # Of files, nothing of the entry is handed out; state is.
+            entry = checkpoints.find(ref) if what == "files" else checkpoints.resolve(ref)
             report = self._bench.restore(entry, paths=chosen, what=what, git=git, stage=stage)
         self._events.emit("restored", report)
         return report

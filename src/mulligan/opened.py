@@ -26,22 +26,6 @@ if TYPE_CHECKING:
     from mulligan.scan.early import Early
 
 
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """
-    Keeps Python's cycle collector from running.
-
-    A scan makes objects by the hundred thousand and no cycles; looking for some among them took a tenth of its time.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
 class Watching:
     """A workspace that is being watched, until this is closed."""
 
@@ -248,14 +232,22 @@ class Opened:
         """Holds the store; first ends a restore that was cut short. Tells `error` handlers what went wrong."""
         try:
             with self._mutex:
-                if needed:
+                stands = needed and self._bench.vault.stands()
+                if needed and not stands:
                     with self._needing():
                         pass
-                with self._bench.vault.writing(purpose, create=create), collector_paused():
-                    self.last_recovery = self._bench.recover()
-                    if self.last_recovery:
-                        self.expect(None)  # what was seen before is not there any more
-                    yield
+                with self._bench.vault.writing(purpose, create=create, looked=stands):
+                    # A scan makes objects by the hundred thousand and no cycles: to look for some took a tenth of its time.
+                    was_on = gc.isenabled()
+                    gc.disable()
+                    try:
+                        self.last_recovery = self._bench.recover()
+                        if self.last_recovery:
+                            self.expect(None)  # what was seen before is not there any more
+                        yield
+                    finally:
+                        if was_on:
+                            gc.enable()
         except (OSError, MemoryError) as error:
             from mulligan.safefs.trouble import out_of_memory, typed
 

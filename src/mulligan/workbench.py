@@ -189,7 +189,7 @@ class Workbench:
         """Writes a checkpoint of what was seen; returns it and what retention or the budget let go for it, never `sparing`."""
         entry, gone = self._write(draft, look, writer, as_position=as_position, sparing=sparing, also=also)
         vault = self.vault
-        self.observer.remember(vault.directory, look.scan, look.note)
+        self.observer.remember(vault.directory, look.scan, look.note, passing=not as_position)
         if vault.objects.pack_count() > (_TOO_MANY_PACKS if self._watched else MANY_PACKS):
             self.tidier.join()
         return entry, gone
@@ -293,8 +293,8 @@ class Workbench:
         if look is None:
             return RestorePlan(entry.id, what, shown)
         target = Target(entry.files_tree, entry.modes_tree, Defaults(*entry.defaults), entry.checkpoint.not_captured)
-        rules = self.settings.capture
-        rules = rules._replace(certain=(*rules.certain, *entry.by_name, *entry.absent))
+        certain = (*self.settings.capture.certain, *entry.by_name, *entry.absent)
+        rules = self.settings.capture._replace(certain=certain) if certain else self.settings.capture
         drawn = draw(look.source, look.scan, target, paths, already=self._already, rules=rules)
         move = git.move if git is not None else None
         return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps, move, drawn.absent)
@@ -453,7 +453,7 @@ class Workbench:
             return here.id, None
         about = f"before {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}"
         known = {ABSENT: list(plan.absent)} if plan.absent else {}
-        draft = self.draft("", about, "safety", state=self.providers.capture(), metadata=known)._replace(git=git)
+        draft = self.draft("", about, "safety", state=self.providers.capture(), metadata=known, git=git)
         # The target itself may be the next to go.
         return draft.id, lambda also: self.keep(draft, look, writer, as_position=False, sparing=entry.id, also=also)
 

@@ -198,10 +198,12 @@ def test_somebody_elses_lock_after_a_crash_takes_the_files_back(scene: Scene) ->
     """Killed in the middle of the files, our locks removed by hand, git at work since: the old state comes back, on both sides."""
     total, tried = _calls(scene, "restore"), 0
     for number in range(total // 2, total, 1 if sweep(1) > 3 else 15):
-        ws = scene.ready("restore")
-        with pytest.raises(Killed), seam.using(KilledAt(number)):
+        ws, killer = scene.ready("restore"), KilledAt(number)
+        with suppress(Killed), seam.using(killer):
             VERBS["restore"](ws)
         ws.close()
+        if killer.count < number:
+            break  # it took fewer calls than the one that was counted: how many are read again depends on the clock
         begun = contents(scene.project) != contents(scene.home / "restore/project")
         head, new = (scene.project / ".git/HEAD").read_bytes(), b"ref: refs/heads/main\n"
         if (

@@ -28,6 +28,10 @@ INCOMPLETE = frozenset({UNREADABLE, MOVING, NEWLY_IGNORED})
 _PART = 8192
 # What is shorter hardly gets shorter, and to set up the packer takes longer than anything else that is done for a save's list.
 _SHORT = 256
+# And to deflate so little takes zlib 60 µs, and saves nobody a page.
+_LITTLE = 1 << 10
+# What is found out of a checkpoint when somebody asks.
+_LOOKED_UP = ("files_changed", "not_captured", "state")
 # From so many bytes on a list of paths is packed in pieces of so many; and what JSON says as it stands, with the NUL between paths.
 _VERY_LONG, _PIECE = 1 << 20, 1 << 20
 _AS_THEY_ARE = bytes({0, *range(0x20, 0x7F)} - {*b'"\\'})
@@ -86,6 +90,11 @@ def pack_paths(joined: bytes) -> bytes:
     packer: Any = isal_zlib.compressobj(1)
     packed = [packer.compress(text[at : at + _PIECE]) for at in range(0, len(text), _PIECE)]
     return b"".join(packed) + bytes(packer.flush())
+
+
+def pack_text(text: bytes) -> bytes:
+    """Returns text as a zlib stream, deflated if it is long."""
+    return _stored(text) if len(text) <= _LITTLE else zlib.compress(text, 1)
 
 
 def _stored(text: bytes) -> bytes:
@@ -148,8 +157,11 @@ class Checkpoint:
         packed_changes: bytes = b"",
         packed_not_captured: bytes = b"",
     ) -> None:
-        fields = {name: value for name, value in locals().items() if name != "self"}
-        self.__dict__.update(fields, context=context or {}, metadata=metadata or {})
+        self.__dict__.update(
+            id=id, name=name, description=description, kind=kind, created_at=created_at, parent=parent,
+            complete=complete, commit=commit, git=git, context=context or {}, metadata=metadata or {},
+            state_source=state_source, packed_changes=packed_changes, packed_not_captured=packed_not_captured,
+        )  # fmt: skip
 
     def __setattr__(self, name: str, value: object) -> None:
         from dataclasses import FrozenInstanceError
@@ -173,8 +185,11 @@ class Checkpoint:
 
     def replace(self, **changes: Any) -> Checkpoint:
         """Returns a copy with some fields changed."""
-        hidden = ("state_source", "packed_changes", "packed_not_captured")
-        return Checkpoint(**{**self._shown(), **{name: self.__dict__[name] for name in hidden}, **changes})
+        made = Checkpoint.__new__(Checkpoint)
+        made.__dict__.update(self.__dict__, **changes)
+        for name in _LOOKED_UP:
+            made.__dict__.pop(name, None)  # asked for again of the copy: some of it can be changed by who has it
+        return made
 
     @property
     def packed_changes(self) -> bytes:

@@ -54,6 +54,8 @@ else:
 
     def _dumps(value, *, ensure_ascii=True, allow_nan=True, sort_keys=False, indent=None, separators=None):
         """Returns what `json.dumps` does."""
+        if value is None or (type(value) is dict and not value):
+            return "null" if value is None else "{}"
         if ensure_ascii and make_encoder is not None:
             item, key = separators or (", " if indent is None else ",", ": ")
             encoder = make_encoder({}, _unknown, _quoted, None, key, item, sort_keys, False, allow_nan)
@@ -65,6 +67,8 @@ else:
                 pass  # the original knows what to make of it
         options = {"ensure_ascii": ensure_ascii, "allow_nan": allow_nan, "sort_keys": sort_keys}
         return __import__("json").dumps(value, indent=indent, separators=separators, **options)
+
+    _plainly = {} if make_encoder is None else {str: _quoted, int: repr, type(None): lambda _: "null"}
 
     class _OddNameError(Exception):
         """A name in a mapping that is no text."""
@@ -78,8 +82,12 @@ else:
         if isinstance(value, dict) and value:
             if {*map(type, value)} != {str}:
                 raise _OddNameError
-            names = sorted(value) if sort_keys else value
-            parts = [_quoted(name) + key + _indented(value[name], encoder, step, inner, style) for name in names]
+            parts = []
+            for name in sorted(value) if sort_keys else value:
+                each = value[name]
+                plain = _plainly.get(type(each))  # a call for each value took half of the time
+                said = plain(each) if plain is not None else _indented(each, encoder, step, inner, style)
+                parts.append(_quoted(name) + key + said)
             return "{" + inner + (item + inner).join(parts) + line + "}"
         if isinstance(value, (list, tuple)) and value:
             parts = [_indented(each, encoder, step, inner, style) for each in value]

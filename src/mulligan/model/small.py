@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence as Sequence
     from contextlib import closing as closing
     from contextlib import contextmanager as contextmanager
+    from contextlib import nullcontext as nullcontext
     from contextlib import suppress as suppress
     from functools import cache as cache
     from functools import cached_property as cached_property
@@ -140,6 +141,20 @@ else:
 
         def __exit__(self, *_):
             self._thing.close()
+
+    class nullcontext:  # noqa: N801 - the name of the original
+        """Does nothing at the end of a block, where something else might be closed."""
+
+        __slots__ = ("_thing",)
+
+        def __init__(self, thing=None):
+            self._thing = thing
+
+        def __enter__(self):
+            return self._thing
+
+        def __exit__(self, *_):
+            return None
 
     class cached_property:  # noqa: N801 - the name of the original
         """A property that is found out once and then is an attribute."""

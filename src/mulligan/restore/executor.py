@@ -31,6 +31,8 @@ from mulligan.scan.record import Stat
 # Removes a name from a directory of the workspace, now or later; the number is its size.
 Discard = Callable[[Directory, bytes, int], None]
 
+# The directory and name of a path, and those of its temporary.
+Places = tuple[Directory, bytes, Directory, bytes]
 _CHANGED = "changed during the restore"
 # With so many files to confirm there is time for something else.
 _MANY = 256
@@ -151,7 +153,8 @@ class Executor:
             (layout.mkdirs, self._mkdir),
             (layout.places, self._place),
         ):
-            self._each(steps, step)
+            if steps:
+                self._each(steps, step)
         self._lock_again()
         for number, action in (*layout.chmods, *reversed(layout.mkdirs)):
             self._guarded(number, action, self._chmod if action.before is not None else self._set_directory_bits)
@@ -162,6 +165,10 @@ class Executor:
 
     def _each(self, steps: Sequence[tuple[int, Action]], step: Callable[[int, Action], None]) -> None:
         """Takes some steps in their order, and those that are plain many at a time."""
+        if self._many is None:
+            for number, action in steps:
+                self._guarded(number, action, step)
+            return
         plain: list[tuple[int, Action]] = []
         most = most_at_once(self._handles)
         for number, action in steps:
@@ -234,13 +241,14 @@ class Executor:
     def _keep(self, path: bytes, reason: str, detail: str = "") -> None:
         self._outcome.kept.append(Keep(to_text(path), reason, detail, failed=True))
 
-    def _places_of(self, number: int, action: Action) -> tuple[Directory, bytes, Directory, bytes]:
+    def _places_of(self, number: int, action: Action) -> Places:
         """Returns the directory and name of a path, and those of its temporary."""
-        stage_path, parent_path = self._layout.stage_of(action.path), parent_of(action.path)
-        self._touched.add(stage_path)
-        self._touched.add(parent_path)
+        parent_path, _, name = action.path.rpartition(b"/")
+        stage_path = self._layout.stage_of(action.path)
+        self._touched |= {stage_path, parent_path}
         stage = self._handles.get(stage_path)
-        return self._handles.get(parent_path), _name(action), stage, temporary_name(self._token, number)
+        parent = self._handles.get(parent_path) if parent_path != stage_path else stage
+        return parent, name, stage, temporary_name(self._token, number)
 
     def _remove(self, number: int, action: Action) -> None:
         if self._went_with_its_directory(action):
@@ -257,12 +265,12 @@ class Executor:
         parent.rename_away(name, temporary, to=stage)
         self._judge(number, action)
 
-    def _judge(self, number: int, action: Action) -> None:
+    def _judge(self, number: int, action: Action, places: Places | None = None) -> None:
         """Decides, now that it has the temporary's name, whether what stood at a path is what the plan expected."""
-        parent, name, stage, temporary = self._places_of(number, action)
+        parent, name, stage, temporary = places or self._places_of(number, action)
         if self._is_displaced(action, stage, temporary):
             self._throw_away(action, stage, temporary)
-            self._read_back(number, action)
+            self._read_back(number, action, parent)
         elif action.after is None:
             self._put_back(number, action, parent, stage)
         else:
@@ -279,12 +287,12 @@ class Executor:
             return reads_back(stage, temporary, action.before)
         return stands(stage, temporary, action.before, proof, moved=True)
 
-    def _read_back(self, number: int, action: Action) -> None:
+    def _read_back(self, number: int, action: Action, parent: Directory | None = None) -> None:
         """Ends a step whose displaced file is gone."""
         if action.after is None:
             self._done(action)
         else:
-            self._verify(number, action, self._handles.get(parent_of(action.path)))
+            self._verify(number, action, parent or self._handles.get(parent_of(action.path)))
 
     def _throw_away(self, action: Action, stage: Directory, temporary: bytes) -> None:
         """Removes a displaced file that is what the plan expected."""
@@ -372,6 +380,8 @@ class Executor:
             listed.append(to_text(action.path))
 
     def _lock_again(self) -> None:
+        if not self._locked:
+            return
         changing = {action.path for _, action in self._layout.chmods}
         for path in lock_again(self._handles, tuple(row for row in self._locked if row[0] not in changing)):
             self._keep(path, "left writable", "it was opened for the restore and could not be closed again")
@@ -451,7 +461,7 @@ class Executor:
             )
             self._verify(number, action, parent)
             return
-        self._judge(number, action)
+        self._judge(number, action, (parent, name, stage, temporary))
 
     def _verify(self, number: int, action: Action, parent: Directory) -> None:
         """Reads back what was put in place."""

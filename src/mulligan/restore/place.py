@@ -16,7 +16,7 @@ from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB, object_id
 from mulligan.model.paths import covers, join, parent_of
 from mulligan.model.plan import Action, Node
-from mulligan.model.small import Callable, Collection, Iterable, OrderedDict, Sequence, suppress
+from mulligan.model.small import Callable, Collection, Iterable, OrderedDict, Sequence, cached_property, suppress
 from mulligan.safefs import seam
 from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, fair_share_of_files
 from mulligan.safefs.durable import sync, sync_filesystem
@@ -38,7 +38,11 @@ class Handles:
         self._open: OrderedDict[bytes, Directory] = OrderedDict()
         # Those above the one that was opened last, each in the one before it: a plan is sorted, and the next lies nearby.
         self._way: list[tuple[bytes, Directory]] = []
-        self.most = max(_OPEN_FEWEST, min(_OPEN_MOST, fair_share_of_files()))
+
+    @cached_property
+    def most(self) -> int:
+        """How many may be open."""
+        return max(_OPEN_FEWEST, min(_OPEN_MOST, fair_share_of_files()))
 
     def get(self, path: bytes) -> Directory:
         """Returns an open directory; valid until many others were asked for."""
@@ -48,7 +52,7 @@ class Handles:
             return found
         above, _, name = path.rpartition(b"/")
         found = self._open[path] = self._above(above).child(name) if path else self._root.descend(b"")
-        if len(self._open) > self.most:
+        if len(self._open) > _OPEN_FEWEST and len(self._open) > self.most:
             self._open.popitem(last=False)[1].close()
         return found
 

@@ -9,14 +9,13 @@ position. Whatever is cut short is ended by `end_interrupted`.
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
 
 from mulligan.errors import DurabilityLost, NoRoom, PlanStale
 from mulligan.model.objects import MODE_DIR
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Keep
-from mulligan.model.small import Callable, Iterator, closing, contextmanager
-from mulligan.model.typed import TYPE_CHECKING
+from mulligan.model.small import Callable, Iterator, contextmanager
+from mulligan.model.typed import TYPE_CHECKING, expect_many
 from mulligan.model.values import replace
 from mulligan.restore.executor import Executor, Outcome, Seen
 from mulligan.restore.layout import Layout
@@ -98,7 +97,7 @@ def carry_out(
                 stage = _prepare(stager, executor, git, beside, progress, room)
                 set_phase(vault.database, APPLYING)
         try:
-            room.names.close()
+            room.let_names()
             stager.give_names()
             outcome = executor.run(stage)
             outcome.kept += git.finish() if git is not None else []
@@ -132,6 +131,8 @@ def _open_staged(
     vault: Vault, journal: Journal, save_first: SaveFirst | None, stager: Stager, executor: Executor, room: _Room
 ) -> None:
     """Makes the journal of a restore durable whose files are staged and have no names yet: one that is to be applied at once."""
+    if vault.lasting:
+        expect_many()  # else the first five restores make the constructors of their values, one by one
 
     def ready() -> None:
         stager.confirm()
@@ -240,21 +241,29 @@ class _Room:
 
     def __init__(self, vault: Vault, root: Directory, journal: Journal, layout: Layout) -> None:
         self._of = vault, root, journal, layout
-        self._held = ExitStack()
-        self.names = ExitStack()
+        self._names: HeldRoom | None = None
+        self._notes: HeldRoom | None = None
 
     def hold(self) -> None:
         """Takes it; raises NoRoom."""
         vault, root, journal, layout = self._of
         if len(journal.actions) <= _FEW and _has_plenty(root) and _has_plenty(vault.directory):
             return
-        self.names.enter_context(closing(_hold_names(root, layout)))
-        self._held.enter_context(closing(_hold_notes(vault, journal)))
+        self._names = _hold_names(root, layout)
+        self._notes = _hold_notes(vault, journal)
+
+    def let_names(self) -> None:
+        """Gives back what was taken for names; again is harmless."""
+        if self._names is not None:
+            self._names.close()
 
     def close(self) -> None:
         """Gives all of it back; again is harmless."""
-        self.names.close()
-        self._held.close()
+        try:
+            self.let_names()
+        finally:
+            if self._notes is not None:
+                self._notes.close()
 
 
 def _hold_names(root: Directory, layout: Layout) -> HeldRoom:

@@ -25,7 +25,7 @@ from mulligan.safefs.attributes import attribute_names, copy_attribute, copy_own
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import may_be_named_later, sync, sync_filesystem, write_out
 from mulligan.safefs.flushing import Flusher, sync_beside
-from mulligan.safefs.room import NO_NAMELESS, free_bytes
+from mulligan.safefs.room import NO_NAMELESS
 from mulligan.safefs.trouble import FULL
 
 _SYNC_EACH = 16
@@ -241,11 +241,12 @@ class Stager:
 
     def _read(self, places: Places, *, skip_damaged: bool = False) -> None:
         """Reads what is to be staged, as much of it as may be held, and counts the room that it needs."""
-        have, need = free_bytes(self._root), 0
+        disk, need = os.fstatvfs(self._root.fd), 0
+        have = disk.f_bavail * disk.f_frsize if disk.f_blocks else None  # some file systems know nothing of it
         ahead = self._many if len(places) > _SYNC_EACH else None
         for start in range(0, len(places), _SHOWN):
             some = places[start : start + _SHOWN]
-            need += self._hold(some, ahead, skip_damaged=skip_damaged)
+            need += self._hold(some, ahead, disk.f_frsize, skip_damaged=skip_damaged)
             if have is not None and need > have:
                 raise NoRoom(
                     f"The restore needs {need} bytes or more and the disk has {have}. Nothing was changed.",
@@ -258,10 +259,9 @@ class Stager:
         if ahead is not None:
             self._flusher.nudge()
 
-    def _hold(self, places: Places, ahead: Many | None, *, skip_damaged: bool) -> int:
+    def _hold(self, places: Places, ahead: Many | None, block: int, *, skip_damaged: bool) -> int:
         """Reads some objects, once for their files and for the room they need, which is returned; not what is read ahead."""
         located = ahead.locate(places, self._store.place_of) if ahead is not None else {}
-        block = os.fstatvfs(self._root.fd).f_frsize
         need = block * len(located) + sum(located.values())
         for number, action in places:
             if action.after is None or number in located:

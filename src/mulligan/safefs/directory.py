@@ -65,10 +65,13 @@ class Directory:
 
     def descend(self, path: bytes) -> Directory:
         """Opens a directory any number of levels below, name by name."""
-        here = Directory(os.dup(self.fd))
-        for name in path.split(b"/") if path else ():
+        if not path:
+            return Directory(os.dup(self.fd))
+        name, _, rest = path.partition(b"/")
+        here = self.child(name)
+        for each in rest.split(b"/") if rest else ():
             with here:
-                below = here.child(name)
+                below = here.child(each)
             here = below
         return here
 
@@ -142,7 +145,7 @@ class Directory:
         fd = seam.calls.open(name, CREATE_FLAGS, mode, dir_fd=self.fd)
         try:
             status = os.fstat(fd)
-            if stat.S_IMODE(status.st_mode) != mode:  # to set what is set already would be another write
+            if status.st_mode & 0o7777 != mode:  # to set what is set already would be another write
                 seam.calls.fchmod(fd, mode)
         except BaseException:
             seam.calls.close(fd)
@@ -155,7 +158,7 @@ class Directory:
         fd = seam.calls.open(b".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, mode, dir_fd=self.fd)
         try:
             status = os.fstat(fd)
-            if stat.S_IMODE(status.st_mode) != mode:
+            if status.st_mode & 0o7777 != mode:
                 seam.calls.fchmod(fd, mode)
         except BaseException:
             seam.calls.close(fd)

@@ -36,8 +36,10 @@ def may_be_named_later(directory: Directory) -> bool:
 
 def write_out(fd: int) -> None:
     """Lets the system begin to write out a file; no promise, and nothing waits for it."""
-    with suppress(AttributeError, OSError):  # a hint: whoever does not take it has his sync all the same
+    try:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    except (AttributeError, OSError):
+        return  # a hint: whoever does not take it has his sync all the same
 
 
 def sync(fd: int, what: str) -> None:

@@ -27,29 +27,38 @@ _held: set[int] = set()
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL)
 
 
-@contextmanager
-def exclusive(
-    directory: Directory, *, wait: float = DEFAULT_WAIT, purpose: str = "write", mark: str = ""
-) -> Iterator[str]:
+class exclusive:  # noqa: N801 - used like a function; as a generator it took as long as the calls inside
     """
     Holds the directory's lock; raises Busy, naming the holder, when it cannot be had within `wait` seconds.
 
     Leaves a mark of at most 24 letters there and yields the one that it found.
     """
-    fd = seam.calls.open(NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory.fd)
-    try:
-        if not _acquire(fd, wait):
-            raise _busy(fd, wait)
-        _held.add(fd)
-        before, note = os.pread(fd, _NOTE, 0), f"{os.getpid()} {purpose}\n{mark}".encode().ljust(_NOTE)
-        if note != before:
-            # Only a courtesy: a full disk must not stop the work for it.
-            with suppress(OSError):
-                os.pwrite(fd, note, 0)
-        yield before.partition(b"\n")[2].strip().decode("ascii", "replace")
-    finally:
-        _held.discard(fd)
-        seam.calls.close(fd)
+
+    def __init__(
+        self, directory: Directory, *, wait: float = DEFAULT_WAIT, purpose: str = "write", mark: str = ""
+    ) -> None:
+        self._directory, self._wait, self._said = directory, wait, f"{purpose}\n{mark}"
+
+    def __enter__(self) -> str:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._fd = fd = seam.calls.open(NAME, flags, 0o600, dir_fd=self._directory.fd)
+        try:
+            if not _acquire(fd, self._wait):
+                raise _busy(fd, self._wait)
+            _held.add(fd)
+            before, note = os.pread(fd, _NOTE, 0), f"{os.getpid()} {self._said}".encode().ljust(_NOTE)
+            if note != before:
+                # Only a courtesy: a full disk must not stop the work for it.
+                with suppress(OSError):
+                    os.pwrite(fd, note, 0)
+            return before.partition(b"\n")[2].strip().decode("ascii", "replace")
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        _held.discard(self._fd)
+        seam.calls.close(self._fd)
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import errno
 import os
 
 from mulligan.errors import NoRoom
-from mulligan.model.small import Iterator, contextmanager
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all
 
@@ -41,17 +40,21 @@ def no_room(what: str, need: int, directory: Directory) -> NoRoom:
     )
 
 
-@contextmanager
-def naming_need(what: str, need: int, directory: Directory) -> Iterator[None]:
+class naming_need:  # noqa: N801 - used like a function
     """Whoever finds the disk full inside is told how many bytes were needed."""
-    try:
-        yield
-    except OSError as error:
-        from mulligan.safefs.trouble import FULL
 
-        if error.errno not in FULL:
-            raise
-        raise no_room(what, need, directory) from error
+    def __init__(self, what: str, need: int, directory: Directory) -> None:
+        self._about = what, need, directory
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, OSError):
+            from mulligan.safefs.trouble import FULL
+
+            if error.errno in FULL:
+                raise no_room(*self._about) from error
 
 
 class HeldRoom:

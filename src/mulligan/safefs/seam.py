@@ -58,11 +58,21 @@ class Calls:
 
     def kind_of_disk(self, fd: int) -> int:
         """Returns the number that Linux gives to the kind of file system that holds an open file; 0 elsewhere."""
+        known = os.fstatvfs(fd).f_fsid
+        if known and known in self._kinds:
+            return self._kinds[known]
         import ctypes
         import sys
 
         found = (ctypes.c_long * 64)()
-        return int(found[0]) if sys.platform == "linux" and not self._libc.fstatfs(fd, found) else 0
+        kind = int(found[0]) if sys.platform == "linux" and not self._libc.fstatfs(fd, found) else 0
+        self._kinds[known] = kind
+        return kind
+
+    @cached_property
+    def _kinds(self) -> dict[int, int]:
+        """Of file systems, by the number that tells each from all others, the kind."""
+        return {}
 
     @cached_property
     def _libc(self) -> Any:

@@ -122,8 +122,8 @@ class Observer:
         if note.get("boot") != self._boot():
             cache.doubt(note.get("at", 0) - _UNWRITTEN)
 
-    def remember(self, store: Directory, scan: Scan, git: dict[str, Any]) -> None:
-        """Keeps what an acknowledged checkpoint saw."""
+    def remember(self, store: Directory, scan: Scan, git: dict[str, Any], *, passing: bool = False) -> None:
+        """Keeps what an acknowledged checkpoint saw; in a watched workspace, of a `passing` state for this process alone at first."""
         note = {"defaults": list(scan.defaults), "boot": self._boot(), "at": self._now_ns(), **git}
         cache, held = scan.cache, scan.cache if scan.is_adopted else self._cache
         self._cache = None  # whoever interrupts this leaves half of it: the next scan reads more
@@ -133,7 +133,9 @@ class Observer:
         if self._warm is not None:
             self._warm.remember(scan)
         try:
-            cache.save(store, frames)
+            # What a restore is about to put back is in the way of nobody who reads the log meanwhile.
+            if not (passing and self._warm is not None and cache.save_later(frames)):
+                cache.save(store, frames)
         except OSError:
             return  # disposable
         self._cache = held

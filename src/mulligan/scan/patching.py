@@ -104,7 +104,8 @@ class Patching:
         return self._seal(order, scan)
 
     def _keep(self, path: bytes, seen: _Seen | None) -> bool:
-        if seen is None or not all(self._is_known(join(path, name)) for name in self._packed[path].dirs):
+        above = path + b"/" if path else b""
+        if seen is None or not all(map(self._is_known, [above + name for name in self._packed[path].dirs])):
             return False
         self._looked[path] = seen
         return True

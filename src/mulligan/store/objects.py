@@ -56,6 +56,7 @@ class ObjectStore:
     def __init__(self, directory: Directory) -> None:
         self.directory = directory
         self._packs_directory: Directory | None = None
+        self._tmp: Directory | None = None
         self._packs: dict[bytes, Pack] = {}
         self._small: dict[bytes, Pack] = {}
         self._large: list[Pack] = []
@@ -82,6 +83,7 @@ class ObjectStore:
         self._tree_bytes.clear()
         self._tree_room = _TREES_KEPT
         self._outdate()
+        self._close_tmp()
         if self._packs_directory is not None:
             self._packs_directory.close()
             self._packs_directory = None
@@ -219,8 +221,9 @@ class ObjectStore:
         """Returns a writer; objects in `anew` are written even if the store seems to hold them (it is damaged)."""
         self._refresh_if_changed()
         self._writer = PackWriter(
-            self.directory, knows=self._knows, packs=self.packs_directory, finished=self._adopt, anew=anew
-        )
+            self.directory, knows=self._knows, packs=self.packs_directory, tmp=self.tmp_directory, finished=self._adopt,
+            anew=anew,
+        )  # fmt: skip
         return self._writer
 
     def relied_on(self) -> set[bytes]:
@@ -265,6 +268,7 @@ class ObjectStore:
         if self._held:
             self._held = False
             self._left = self._stamp() if self._complete else None
+            self._close_tmp()
 
     # -- the packs ------------------------------------------------------------------------------
 
@@ -298,6 +302,17 @@ class ObjectStore:
                     "The store has lost its directory of packs (objects/pack).", hint="mulligan doctor"
                 ) from None
         return self._packs_directory
+
+    def tmp_directory(self) -> Directory:
+        """Returns tmp/, open as long as the store is held: whoever writes goes through it several times."""
+        if self._tmp is None:
+            self._tmp = self.directory.child(b"tmp")
+        return self._tmp
+
+    def _close_tmp(self) -> None:
+        if self._tmp is not None:
+            self._tmp.close()
+            self._tmp = None
 
     def refresh(self) -> None:
         """Reads the list of packs again."""

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from itertools import count, pairwise
 
 from mulligan.model.digests import sha1
-from mulligan.model.small import Iterable, Iterator, Sequence
+from mulligan.model.small import Iterable, Sequence
 from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.store.packfile import HEADER_SIZE, TRAILER_SIZE, Damaged
 
@@ -47,28 +47,23 @@ def encode_index(rows: Iterable[tuple[bytes, int, int]], pack_checksum: bytes) -
     if large:
         numbers = count(_LARGE)
         offsets = [offset if offset < _LARGE else next(numbers) for offset in offsets]
-    checksums = _big_endian("I", [row[1] for row in ordered])
-    tables = (
-        MAGIC,
-        *_fanout(oids),
-        *oids,
-        checksums,
-        _big_endian("I", offsets),
-        _big_endian("Q", large),
-        pack_checksum,
-    )
-    body = b"".join(tables)
+    checksums = [row[1] for row in ordered]
+    tables = [MAGIC, *_fanout(oids), *oids, _big_endian("I", checksums), _big_endian("I", offsets)]
+    if large:
+        tables.append(_big_endian("Q", large))
+    body = b"".join([*tables, pack_checksum])
     return body + sha1(body, of=len(body)).digest()
 
 
-def _fanout(oids: Sequence[bytes]) -> Iterator[bytes]:
-    """Yields, for each first byte, how many of the sorted ids begin with it or a smaller one; equal numbers in one piece."""
-    done = 0
+def _fanout(oids: Sequence[bytes]) -> list[bytes]:
+    """Returns, for each first byte, how many of the sorted ids begin with it or a smaller one; equal numbers in one piece."""
+    found, done = [], 0
     for number, oid in enumerate(oids):
         if oid[0] > done:
-            yield number.to_bytes(4, "big") * (oid[0] - done)
+            found.append(number.to_bytes(4, "big") * (oid[0] - done))
             done = oid[0]
-    yield len(oids).to_bytes(4, "big") * (256 - done)
+    found.append(len(oids).to_bytes(4, "big") * (256 - done))
+    return found
 
 
 def _big_endian(code: str, numbers: Sequence[int]) -> bytes:
@@ -106,7 +101,8 @@ class PackIndex:
         "pack_checksum",
     )
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, *, own: bool = False) -> None:
+        """Takes the bytes of an index; the order of one's `own`, just made, is not looked at."""
         if len(data) < _NAMES_AT + 2 * TRAILER_SIZE or not data.startswith(MAGIC):
             raise Damaged("the index is not one of version 2")
         fanout = _FANOUT.unpack_from(data, len(MAGIC))
@@ -115,7 +111,7 @@ class PackIndex:
         self._offsets_at = self._crc_at + 4 * self.count
         self._large_at = self._offsets_at + 4 * self.count
         rest = len(data) - 2 * TRAILER_SIZE - self._large_at
-        if rest < 0 or rest % 8 or rest > 8 * self.count or fanout != tuple(sorted(fanout)):
+        if rest < 0 or rest % 8 or rest > 8 * self.count or not (own or fanout == tuple(sorted(fanout))):
             raise Damaged("the index does not have the size it says")
         self._data = data
         self._fanout = (0, *fanout)

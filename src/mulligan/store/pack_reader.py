@@ -93,7 +93,7 @@ class Pack:
     @classmethod
     def written(cls, directory: Directory, name: bytes, index: bytes, size: int) -> Pack:
         """Returns a pack of that size that was just written, by this very index; raises OSError."""
-        return cls(name, PackIndex(index), size, cls.stamp_of(directory, name))
+        return cls(name, PackIndex(index, own=True), size, cls.stamp_of(directory, name))
 
     @staticmethod
     def stamp_of(directory: Directory, name: bytes) -> tuple[int, ...]:

@@ -13,8 +13,8 @@ import os
 from itertools import count
 
 from mulligan.model.digests import sha1
-from mulligan.model.objects import BLOB, TREE
-from mulligan.model.small import Callable, Container, Iterable, Iterator, Sequence, suppress
+from mulligan.model.objects import BLOB
+from mulligan.model.small import Callable, Container, Iterable, Iterator, Sequence, nullcontext, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all
@@ -99,8 +99,10 @@ class PackBuffer:
 class PlacedPacks:
     """Packs that are written and synced in tmp/, and the step that puts them in place together."""
 
-    def __init__(self, root: Directory) -> None:
+    def __init__(self, root: Directory, tmp: Callable[[], Directory] | None = None) -> None:
+        """Takes the store's directory, and where tmp/ is open already how to get at it."""
         self.root = root
+        self.open_tmp = tmp
         self.written: list[tuple[bytes, bytes]] = []
         self.bytes = 0
         # Of the last small pack that was written here, the index and the size of the pack: nobody need read it back.
@@ -121,11 +123,13 @@ class PlacedPacks:
 
         def hashed() -> Iterator[bytes]:
             nonlocal written
+            last = b""
             for chunk in chunks:
+                if last:
+                    yield last
                 digest.update(chunk)
-                written += len(chunk)
-                yield chunk
-            yield digest.digest()
+                last, written = chunk, written + len(chunk)
+            yield b"".join((last, digest.digest()))  # of a small pack, one write for all
             written += TRAILER_SIZE
 
         def indexed() -> Iterator[bytes]:
@@ -133,12 +137,15 @@ class PlacedPacks:
             index = encode_index(rows, digest.digest())
             yield index
 
-        with self.root.child(b"tmp") as tmp:
+        with self._tmp() as tmp:
             files = [(stem + b".pack", hashed(), "a pack"), (stem + b".idx", indexed(), "the index of a pack"), *beside]
             write_all_synced(tmp, files)
         name = self._register(stem, digest.digest(), written + len(index))
         self.indexes = {name: (index, written)} if written <= _CHUNK else {}
         return name
+
+    def _tmp(self) -> Directory | nullcontext[Directory]:
+        return self.root.child(b"tmp") if self.open_tmp is None else nullcontext(self.open_tmp())
 
     def _register(self, stem: bytes, checksum: bytes, size: int) -> bytes:
         name = b"pack-" + checksum.hex().encode()
@@ -176,7 +183,7 @@ class PlacedPacks:
             with self.root.descend(b"objects/pack") as opened:
                 return self.place(opened)
         fresh: list[bytes] = []
-        with self.root.child(b"tmp") as tmp:
+        with self._tmp() as tmp:
             try:
                 for stem, name in self.written:
                     if not packs.exists(name + b".idx"):
@@ -256,11 +263,12 @@ class PackWriter:
         *,
         knows: Callable[[bytes], bool],
         packs: Callable[[], Directory],
+        tmp: Callable[[], Directory],
         finished: Callable[[list[bytes], Indexes], None],
         anew: Container[bytes] = (),
     ) -> None:
         self.relied: set[bytes] = set()
-        self._placed = PlacedPacks(root)
+        self._placed = PlacedPacks(root, tmp)
         self._buffer = PackBuffer()
         self._offsets = self._buffer.offsets
         self._flushed: set[bytes] = set()
@@ -308,8 +316,14 @@ class PackWriter:
             if len(_headers) < 4096:
                 _headers[key] = header
         # Ids do not deflate: of trees, the quick way found one in six that it made smaller at all, by 1.7 % of all their bytes.
-        quick = kind == TREE and is_quick(len(data))
-        self._append(oid, stored(data, header) if quick else header + deflate(data))
+        # Of commits, it made none smaller.
+        quick = kind != BLOB and is_quick(len(data))
+        record = stored(data, header) if quick else header + deflate(data)
+        buffer = self._buffer
+        if buffer.size + len(record) > PACK_LIMIT - TRAILER_SIZE or len(buffer.rows) >= MOST_ROWS:
+            self._flush()
+            buffer = self._buffer
+        buffer.append(oid, record)
 
     def add_records(self, taken: Iterable[tuple[bytes, bytes, int, bytes]]) -> None:
         """Adds objects as finished records, whose CRC-32 the caller has computed, unless they are there already."""
@@ -377,7 +391,7 @@ class PackWriter:
     def part(self) -> None:
         """In a forked process: goes on with a share of its own; what was added so far is the parent's to write."""
         self._flushed.update(self._offsets)
-        self._placed = PlacedPacks(self._placed.root)
+        self._placed = PlacedPacks(self._placed.root, self._placed.open_tmp)
         self._reset()
 
     def hand_over(self) -> Share:

@@ -40,10 +40,10 @@ def staged_ref(name: str, oid: bytes) -> NewFile:
     return b"ref-" + _check(name), (oid.hex().encode() + b"\n",), "a ref"
 
 
-def place_ref(directory: Directory, name: str) -> None:
-    """Puts a staged ref in place, whole or not at all, and not yet durably; FileNotFoundError when it is not there."""
+def place_ref(directory: Directory, tmp: Directory, name: str) -> None:
+    """Puts a ref that is staged in tmp/ in place, whole or not at all, and not yet durably; FileNotFoundError when it is not there."""
     raw = _check(name)
-    with directory.child(b"tmp") as tmp, directory.descend(_HOME) as refs:
+    with directory.descend(_HOME) as refs:
         tmp.rename(b"ref-" + raw, raw, to=refs)
 
 

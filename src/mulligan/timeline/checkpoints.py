@@ -14,7 +14,7 @@ from mulligan.model.light import json, re
 from mulligan.model.small import Callable, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.timeline.commits import HELD, Entry
-from mulligan.timeline.database import CURRENT, Database, as_column, from_column, is_whole
+from mulligan.timeline.database import COUNTS, CURRENT, Database, as_column, from_column, is_whole
 from mulligan.timeline.retention import Aged
 from mulligan.timeline.seals import COLUMNS
 
@@ -51,6 +51,9 @@ class Checkpoints:
             cp.packed_changes, cp.packed_not_captured, json.dumps(cp.git.to_dict() if cp.git else None),
             json.dumps(cp.context), state if len(state) <= _INLINE_STATE else None, json.dumps(cp.metadata),
         )  # fmt: skip
+        counts = self._db.known().get(COUNTS, {})
+        if cp.kind in counts:
+            counts[cp.kind] += 1
 
     def owe_ref(self, entry: Entry) -> None:
         """Says that a checkpoint's ref is to be written."""
@@ -136,7 +139,7 @@ class Checkpoints:
         """Notes what was just written as the position, so that nobody has to read it back."""
         cp = entry.checkpoint
         if not (cp.context or cp.metadata or cp.state):  # values that whoever was given them may change
-            own = cp.replace(context=None, metadata=None, state_source=dict)
+            own = cp.replace(context={}, metadata={}, state_source=dict)
             self._db.known()[CURRENT] = entry._replace(checkpoint=own)
 
     def by_id(self, checkpoint_id: str) -> Entry | None:
@@ -165,6 +168,14 @@ class Checkpoints:
         raise UnknownCheckpoint(
             f"No checkpoint is called {text!r}. Nothing was changed.", hint="List them: mulligan log"
         )
+
+    def find(self, ref: str | Checkpoint) -> Entry:
+        """Returns what `resolve` does, to who looks at it and does not hand it out: of the position the value that is noted."""
+        if (ref.id if isinstance(ref, Checkpoint) else ref) == self.position():
+            here = self.current()
+            if here is not None:
+                return here
+        return self.resolve(ref)
 
     def _reserved(self, text: str) -> Entry | None:
         if text == "@":
@@ -214,6 +225,14 @@ class Checkpoints:
         return self._db.row("SELECT 1 FROM checkpoint WHERE id>=? AND id<? LIMIT 1", text, text + "g") is not None
 
     # -- listing --------------------------------------------------------------------------------
+
+    def count_of(self, kind: str) -> int:
+        """Returns how many checkpoints of a kind there are."""
+        counts: dict[str, int] = self._db.known().setdefault(COUNTS, {})
+        if kind not in counts:
+            row = self._db.row("SELECT count(*) FROM checkpoint WHERE kind=?", kind)
+            counts[kind] = int(row[0]) if row else 0
+        return counts[kind]
 
     def count(self) -> int:
         """Returns how many checkpoints there are."""

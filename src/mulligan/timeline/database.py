@@ -17,7 +17,7 @@ from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
 from mulligan.timeline.schema import STATEMENTS, TABLES
 from mulligan.timeline.seals import COLUMNS, seal, sealing
-from mulligan.timeline.sqlerrors import broken_row, disk_full, sqlite3, translated
+from mulligan.timeline.sqlerrors import TROUBLE, Whole, broken_row, disk_full, in_our_words, sqlite3, translated
 
 NAME = "timeline.db"
 FORMAT = 1
@@ -34,9 +34,14 @@ LONGEST = 256 << 20
 _MOST_KEPT = 4
 #: Where `known` has the checkpoint at the position.
 CURRENT = ("checkpoint", "current")
+#: And how many there are of some kinds.
+COUNTS = ("checkpoint", "counts")
+#: And the newest state that undo would go back to.
+TOP = ("move", "top")
 # A value of the store's own that is longer is not worth its place in memory: it is read when somebody asks.
 _MOST_LETTERS = 1 << 10
 _CHANGING = ("UPDATE checkpoint ", "DELETE FROM checkpoint ", "INSERT OR REPLACE INTO checkpoint ")
+_MOVING = ("INSERT INTO move ", "UPDATE move ", "DELETE FROM move ")
 # How much work a statement may be before somebody asks whether so small a file can need it.
 STEPS = 1 << 20
 STEPS_PER_PAGE = 20_000
@@ -165,29 +170,37 @@ class Database:
                 with suppress(sqlite3.Error):  # nothing was written; what failed in the body is what to tell
                     self._connection.execute("ROLLBACK")
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> Whole:
         """Runs the body whole or not at all; durable when it returns."""
+        return Whole(self._begin, self._end)
+
+    def _begin(self) -> None:
         if self._cramped:
             raise disk_full()
-        with translated():
+        try:
             self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._forget()
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
-            try:
+        except TROUBLE as error:
+            raise in_our_words(error) from error
+
+    def _end(self, failed: BaseException | None) -> None:
+        try:
+            if failed is None:
                 self._connection.execute("COMMIT")
-            except BaseException:
-                self._forget()
-                raise
+                return
+            self._forget()
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except BaseException as error:
+            self._forget()
+            if isinstance(error, TROUBLE):
+                raise in_our_words(error) from error
+            raise
+        if isinstance(failed, TROUBLE):
+            raise in_our_words(failed) from failed
 
     def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
         """Returns every row of a query."""
-        with translated():
+        try:
             cursor = self._execute(sql, values)
             found: list[sqlite3.Row] = cursor.fetchmany(_MANY_ROWS)
             if len(found) == _MANY_ROWS:
@@ -196,7 +209,9 @@ class Database:
                     found += more
                     if len(found) > most:
                         raise sqlite3.DatabaseError("it holds more rows than fit into it")
-            return found
+        except TROUBLE as error:
+            raise in_our_words(error) from error
+        return found
 
     def _size(self) -> int:
         pages, size = (self._execute(f"PRAGMA {what}").fetchone()[0] for what in ("page_count", "page_size"))
@@ -208,8 +223,10 @@ class Database:
 
     def row(self, sql: str, *values: Any) -> sqlite3.Row | None:
         """Returns the first row of a query, or None."""
-        with translated():
+        try:
             found: sqlite3.Row | None = self._execute(sql, values).fetchone()
+        except TROUBLE as error:
+            raise in_our_words(error) from error
         return found
 
     def run(self, sql: str, *values: Any) -> None:
@@ -217,8 +234,13 @@ class Database:
         if sql.startswith(_CHANGING):
             self._kept.clear()
             self._known.pop(CURRENT, None)
-        with translated():
+            self._known.pop(COUNTS, None)
+        elif sql.startswith(_MOVING):
+            self._known.pop(TOP, None)
+        try:
             self._execute(sql, values)
+        except TROUBLE as error:
+            raise in_our_words(error) from error
 
     # -- what is known without asking -------------------------------------------------------------
 
@@ -238,9 +260,11 @@ class Database:
         It is empty again when another connection wrote, and when a transaction failed; whoever changes a row changes it here.
         """
         if not self._alone:
-            with translated():
+            try:
                 # Another number when another connection wrote.
                 version = self._execute("PRAGMA data_version").fetchone()[0]
+            except TROUBLE as error:
+                raise in_our_words(error) from error
             if version != self._version:
                 self._version = version
                 self._forget()

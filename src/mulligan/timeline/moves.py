@@ -9,7 +9,7 @@ differs from the workspace; what it leaves behind goes onto the redo stack, whic
 from __future__ import annotations
 
 from mulligan.model.typed import TYPE_CHECKING, NamedTuple
-from mulligan.timeline.database import Database
+from mulligan.timeline.database import TOP, Database
 
 if TYPE_CHECKING:
     import sqlite3
@@ -54,6 +54,7 @@ class Moves:
             if top != move:
                 self._db.insert("move", None, move.id, move.column)
             top = move
+        self._db.known()[TOP] = top
         if not keep_redo:
             self._db.empty("redo")
 
@@ -64,8 +65,12 @@ class Moves:
 
     def top(self) -> Move | None:
         """Returns the newest state."""
-        found = self.down(1)
-        return found[0] if found else None
+        known = self._db.known()
+        if TOP not in known:
+            found = self.down(1)
+            known[TOP] = found[0] if found else None
+        top: Move | None = known[TOP]
+        return top
 
     def down(self, limit: int = 1000) -> list[Move]:
         """Returns the states, newest first."""

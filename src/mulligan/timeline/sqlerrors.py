@@ -6,7 +6,7 @@ import _thread
 import sys
 
 from mulligan.errors import Busy, DurabilityLost, MulliganError, NoRoom, StoreDamaged, StoreError
-from mulligan.model.small import SimpleNamespace, lru_cache
+from mulligan.model.small import Callable, SimpleNamespace, lru_cache
 from mulligan.model.typed import TYPE_CHECKING, Any
 
 
@@ -40,7 +40,10 @@ else:
         except ImportError:
             import sqlite3
 
-__all__ = ["broken_row", "disk_full", "sqlite3", "translated"]
+__all__ = ["TROUBLE", "Whole", "broken_row", "disk_full", "in_our_words", "sqlite3", "translated"]
+
+#: What a statement may raise: SQLite's own, and what Python stumbles over where a damaged table is quoted.
+TROUBLE = (sqlite3.Error, UnicodeDecodeError)
 
 # Not the file's fault: a store that may not be written, a process that may open no more files.
 _REFUSED = frozenset({sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM})
@@ -53,11 +56,28 @@ class translated:  # noqa: N801 - used like a function; as a generator it took a
         pass
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, sqlite3.Error):
-            raise _translate(error) from error
-        if isinstance(error, UnicodeDecodeError):
-            # What SQLite says of a damaged table may quote it, and Python stumbles over that.
-            raise _translate(sqlite3.DatabaseError("what it holds is no text")) from error
+        if isinstance(error, TROUBLE):
+            raise in_our_words(error) from error
+
+
+class Whole:
+    """What runs a body whole or not at all; made of a generator, it took as long as a statement."""
+
+    __slots__ = ("_begin", "_end")
+
+    def __init__(self, begin: Callable[[], None], end: Callable[[BaseException | None], None]) -> None:
+        self._begin, self._end = begin, end
+
+    def __enter__(self) -> None:
+        self._begin()
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self._end(error)
+
+
+def in_our_words(error: BaseException) -> MulliganError:
+    """Returns our error for one of the `TROUBLE`."""
+    return _translate(error if isinstance(error, sqlite3.Error) else sqlite3.DatabaseError("what it holds is no text"))
 
 
 def disk_full() -> NoRoom:

@@ -33,6 +33,7 @@ from mulligan.timeline.sqlerrors import broken_row
 if TYPE_CHECKING:
     from mulligan.timeline.deeds import Deeds
 
+_TIMELINE = NAME.encode()
 _STORE_ID, _WORKSPACE, _INODE, _EPOCH = "store_id", "workspace", "workspace_inode", "epoch"
 # What a store whose making was cut short may hold before it has a name; the configuration, which names it, comes last.
 _BEGINNINGS = frozenset({b"objects", b"refs", b"tmp", b"HEAD", b"lock"})
@@ -65,6 +66,7 @@ class Vault:
         self._trash = Trash()
         self.lasting = False  # whether this process stays, and saves again and again
         self._until_sweep = 0
+        self._inode: int | None = None  # of the workspace, as it was found by whoever holds the store
         self._own_mark = random_name(8)  # what this process leaves in the lock, as long as nobody else comes between
         self._mark = ""  # the same, if it ended well
 
@@ -167,6 +169,11 @@ class Vault:
             )
         return False
 
+    def stands(self) -> bool:
+        """Returns whether the store is open and the one that stands there; then it exists, and nobody need ask further."""
+        self._let_go_of_replaced()
+        return self._database is not None
+
     def _let_go_of_replaced(self) -> None:
         """Closes a store that was removed, moved or put in another's place since it was opened."""
         self._leave_to_parent()
@@ -177,7 +184,8 @@ class Vault:
             there = os.stat(self.path, follow_symlinks=False)
             same = (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
             if same and self._database is not None:
-                same = self._directory.stat(NAME.encode()).st_ino == self._database.inode
+                timeline = self._directory.stat(_TIMELINE)
+                same = timeline.st_ino == self._database.inode and timeline.st_size > 0
         except OSError:
             same = False
         if not same:
@@ -222,10 +230,13 @@ class Vault:
                 self.database.set_meta(key, value)
 
     def _workspace_inode(self) -> int:
-        try:
-            return os.stat(self.settings.workspace).st_ino
-        except OSError:
-            return 0
+        if self._inode is None or not self._held:
+            # Once for each holder of the store: whatever takes the workspace's place while he works was never his.
+            try:
+                self._inode = os.stat(self.settings.workspace).st_ino
+            except OSError:
+                self._inode = 0
+        return self._inode
 
     def _check_identity(self) -> None:
         missing = repository.missing_parts(self.directory)
@@ -272,9 +283,10 @@ class Vault:
         return self._trash.names_for(self.directory, sizes)
 
     @contextmanager
-    def writing(self, purpose: str, *, create: bool = False) -> Iterator[None]:
-        """Holds the store for one writing operation."""
-        self._let_go_of_replaced()
+    def writing(self, purpose: str, *, create: bool = False, looked: bool = False) -> Iterator[None]:
+        """Holds the store for one writing operation; who `looked` has just asked whether it `stands`."""
+        if not looked:
+            self._let_go_of_replaced()
         if self._database is not None and self._database.read_only:
             self.close()
         opened = self._database is not None  # then it is there, whole, and this very directory
@@ -290,7 +302,7 @@ class Vault:
         self._refuse_without_room(purpose)
         mark = self._own_mark
         with exclusive(self._directory, wait=self.settings.wait, purpose=purpose, mark=mark) as found:
-            self._held = True
+            self._held, self._inode = True, None
             try:
                 as_left, self._mark = bool(found) and found == self._mark and self.objects.is_as_left(), ""
                 self._begin(purpose, create=create, as_left=as_left)
@@ -366,7 +378,7 @@ class Vault:
         The timeline owes both until `may_forget_refs`, and whoever writes next after a power cut sees to what is owed.
         """
         try:
-            refs.place_ref(self.directory, fresh)
+            refs.place_ref(self.directory, self.objects.tmp_directory(), fresh)
         except FileNotFoundError:
             self._write_owed()
         refs.remove_refs(self.directory, gone, durably=False)

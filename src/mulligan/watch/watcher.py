@@ -19,7 +19,7 @@ import time
 from mulligan.model.paths import join, parent_of
 from mulligan.model.typed import NamedTuple
 from mulligan.safefs import inotify, seam
-from mulligan.safefs.directory import Directory
+from mulligan.safefs.directory import READ_FLAGS, Directory
 from mulligan.safefs.inotify import Inotify, Mounts, files_told, notices, unwatchable
 
 COOKIE = b"HEAD"
@@ -54,7 +54,7 @@ class Watcher:
         """Starts; a change of a file with one of the `ruling` names concerns everything below its directory."""
         self.full_looks = 0
         self._place, self._ruling = path, ruling
-        self._store = Directory(os.dup(store.fd))
+        self._store, self._owner = Directory(os.dup(store.fd)), store
         self._process = os.getpid()
         self._identity = _identity(root)
         self._queue: Inotify | None = None
@@ -100,7 +100,9 @@ class Watcher:
 
     def belongs_to(self, store: Directory) -> bool:
         """Returns whether its cookie is in this store, and not in one that was removed since."""
-        return self._store.fd >= 0 and _identity(self._store) == _identity(store)
+        if self._store.fd < 0:
+            return False
+        return store is self._owner or _identity(self._store) == _identity(store)
 
     def _shut(self) -> None:
         for part in (self._queue, self._mounts):
@@ -174,7 +176,7 @@ class Watcher:
         if not self.usable or self._queue is None or self._mounts is None:
             return None
         try:
-            seam.calls.close(self._store.open_file(COOKIE))
+            seam.calls.close(seam.calls.open(COOKIE, READ_FLAGS, dir_fd=self._store.fd))
             if not self._collect(self._queue, self._queue.waiting()):
                 self._reopen()
             mounted = self._mounts is None or self._mounts.changed()

@@ -151,6 +151,12 @@ def test_what_is_to_be_closed_is_closed_whatever_happens(of):
     with pytest.raises(Trouble), of.closing(thing):
         raise Trouble
     assert closed == [1, 1]
+    with of.nullcontext(thing) as given:
+        assert given is thing
+    with pytest.raises(Trouble), of.nullcontext() as nothing:
+        assert nothing is None
+        raise Trouble
+    assert closed == [1, 1]
 
 
 @both_functools

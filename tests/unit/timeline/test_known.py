@@ -6,8 +6,10 @@ import pytest
 
 import mulligan
 from mulligan.safefs.directory import Directory
+from mulligan.timeline import saving
 from mulligan.timeline.database import Database
 from mulligan.timeline.moves import Move, Moves
+from mulligan.timeline.retention import Aged, expired
 
 
 @pytest.fixture
@@ -125,3 +127,89 @@ def test_the_position_that_was_just_saved_is_not_what_the_caller_was_given(tmp_p
         here = ws._bench.vault.checkpoints.current()
         assert (here.id, here.by_name, here.checkpoint.context, here.checkpoint.state) == (first.id, (), {}, {})
         assert ws.get("@").metadata == {}
+
+
+def test_a_process_that_restores_again_asks_the_timeline_little(tmp_path):
+    (tmp_path / "project").mkdir()
+    file = tmp_path / "project" / "file"
+    said: list[str] = []
+    with mulligan.open(tmp_path / "project", store=tmp_path / "store") as ws:
+        file.write_text("then")
+        then = ws.save("then")
+        for number in range(3):
+            file.write_text(str(number))
+            said.clear()
+            ws.restore(then.id)
+            ws._bench.vault.database._connection.set_trace_callback(said.append)
+    # Checkpoint, owed ref and journal; then both moves, the position, and the end of the journal. Nothing is read.
+    first, second = ["BEGIN", *["INSERT"] * 3, "COMMIT"], ["BEGIN", *["INSERT"] * 3, "DELETE", "COMMIT"]
+    assert [text.split()[0] for text in said] == ["PRAGMA", *first, *second]
+
+
+def test_the_newest_move_is_known_until_somebody_changes_one(both):
+    one, other = both
+    with one.transaction():
+        Moves(one).push(Move("a"), Move("b"))
+    assert Moves(one).top() == Move("b") == Moves(other).top()
+    with other.transaction():
+        Moves(other).push(Move("c", "all", git=True))
+    assert Moves(one).top() == Move("c", "all", git=True) == Moves(other).top()
+    with one.transaction():
+        Moves(one).replace_top(Move("d"))
+    assert [move.id for move in Moves(other).down()] == ["d", "b", "a"]
+    with pytest.raises(RuntimeError), one.transaction():
+        Moves(one).push(Move("e"))
+        raise RuntimeError
+    assert Moves(one).top() == Move("d")
+    one.run("DELETE FROM move WHERE id='d'")
+    assert Moves(one).top() == Move("b")
+    with one.transaction():
+        Moves(one).undone(2, Move("left"))
+    assert Moves(one).top() is None is Moves(other).top()
+
+
+def test_how_many_of_a_kind_there_are_is_known_until_one_goes(tmp_path):
+    (tmp_path / "project").mkdir()
+    with mulligan.open(tmp_path / "project", store=tmp_path / "store") as ws:
+        for number in range(4):
+            (tmp_path / "project" / "file").write_text(str(number))
+            ws.save("again", kind="step")
+            assert ws._bench.vault.checkpoints.count_of("step") == number + 1
+        ws.delete("latest~1")
+        with mulligan.open(tmp_path / "project", store=tmp_path / "store") as another:
+            assert ws._bench.vault.checkpoints.count_of("step") == 3
+            (tmp_path / "project" / "file").write_text("another")
+            another.save("another", kind="step")
+        assert ws._bench.vault.checkpoints.count_of("step") == 4
+
+
+@pytest.mark.parametrize(("kind", "kept"), [("automatic", 5), ("safety", 20), ("step", 200)])
+def test_what_is_not_asked_for_would_not_have_gone(kind, kept, tmp_path, monkeypatch):
+    (tmp_path / "project").mkdir()
+    with mulligan.open(tmp_path / "project", store=tmp_path / "store") as ws:
+        one = ws.save("one", kind=kind)
+        entry = ws._bench.vault.checkpoints.resolve(one)
+        monkeypatch.setattr("mulligan.timeline.checkpoints.Checkpoints.count_of", lambda *_: count)
+        limit = ws.settings.retention.limit(kind)
+        assert limit == kept
+        for count in range(limit + 2):
+            may = saving._may_expire(ws._bench.vault, entry)
+            aged = [Aged(str(each), 0) for each in range(count)]
+            gone = expired(aged, kind, ws.settings.retention, now_ns=1 << 62, pinned=())
+            assert may or not gone
+
+
+def test_a_restore_of_files_is_given_what_is_noted_of_the_position_and_hands_nothing_of_it_out(tmp_path):
+    (tmp_path / "project").mkdir()
+    with mulligan.open(tmp_path / "project", store=tmp_path / "store") as ws:
+        first = ws.save("first", metadata={"list": [1]})
+        checkpoints = ws._bench.vault.checkpoints
+        assert checkpoints.find(first.id) == checkpoints.resolve(first)
+        assert checkpoints.find("first") == checkpoints.resolve("first")
+        assert ws.restore(first).target == first.id
+        first.metadata["list"].append(2)
+        assert checkpoints.find(first).checkpoint.metadata == {"list": [1]} == ws.get(first).metadata
+        with pytest.raises(mulligan.errors.UnknownCheckpoint):
+            checkpoints.find("nothing")
+        with pytest.raises(TypeError):
+            checkpoints.find(5)
