@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # state, CRC-32, where the record lies, its length, object id, stat fields
 _ROW = struct.Struct("<IIQI20s40s")
 _DONE, _ABSENT = 1, 3
+# So many directories are one task, as `READ_TASK` in reading.c says.
+_READ_TASK = 8
 # Before a name that is not to be read: only whether it is there is asked.
 _LOOK = b"/"
 _STAT = 40
@@ -88,6 +90,7 @@ class Ahead:
 
         self._calls = library.calls
         self._job: int | None = None
+        self._waited = -1
         self._number = {path: at for at, path in enumerate(wanted)}
         self._names = [[*read, *[_LOOK + name for name in look]] for read, look in wanted.values()]
         first, count = [0], 0
@@ -113,7 +116,7 @@ class Ahead:
         number = self._number.get(path, -1)
         if number < 0 or not self._job:
             return b""
-        self._calls.mulligan_ahead_wait(self._job, number)
+        self._wait(number)
         return self._directories[number * _STAT : (number + 1) * _STAT].tobytes()
 
     def take(self, path: bytes) -> tuple[dict[bytes, Taken], set[bytes]]:
@@ -121,7 +124,7 @@ class Ahead:
         number = self._number.pop(path, -1)
         if number < 0 or not self._job:
             return {}, set()
-        self._calls.mulligan_ahead_wait(self._job, number)
+        self._wait(number)
         start, end, made = self._first[number], self._first[number + 1], self._made
         rows = _ROW.iter_unpack(self._seen[start * _ROW.size : end * _ROW.size])
         found, absent = dict[bytes, Taken](), set[bytes]()
@@ -131,6 +134,12 @@ class Ahead:
             elif state == _ABSENT:
                 absent.add(name[1:])
         return found, absent
+
+    def _wait(self, number: int) -> None:
+        # Directories are read some at a time: whoever waited for one of them need not ask for its neighbours.
+        if number // _READ_TASK != self._waited:
+            self._calls.mulligan_ahead_wait(self._job, number)
+            self._waited = number // _READ_TASK
 
     def close(self) -> None:
         """Ends it; again is harmless."""

@@ -84,6 +84,7 @@ class Intake:
                         done[name] = taken
         if done:
             self.keep(done.values())
+            self._count(len(done))
         return done
 
     def ready(self, directory: bytes, names: Collection[bytes]) -> tuple[bytes, dict[bytes, Taken]] | None:
@@ -104,7 +105,10 @@ class Intake:
     def keep(self, taken: Collection[Taken]) -> None:
         """Takes files in that were read ahead."""
         self.sink.add_records(taken)
-        self._count(len(taken))
+
+    def note_ready(self, files: int) -> None:
+        """Counts files that were read ahead, and are taken in now or later."""
+        self._count(files)
 
     def read_ahead(self, root: Directory, most: int, files: Callable[[], Mapping[bytes, Wanted]]) -> None:
         """Begins to read at most so many files, by directory in the order of the walk; asks for them where it can be done."""

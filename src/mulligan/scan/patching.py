@@ -13,9 +13,10 @@ import os
 import struct
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 
-from mulligan.model.objects import MODE_DIR, TREE
+from mulligan.errors import PlanStale
+from mulligan.model.objects import MODE_DIR, MODE_TEXT, TREE
 from mulligan.model.paths import join, parent_of
-from mulligan.model.typed import NamedTuple
+from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.safefs.descent import descending
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
@@ -28,6 +29,9 @@ from mulligan.scan.record import NO_DIRECTORY, STAT, Packed, Stat, git_mode, mod
 from mulligan.scan.result import Edit, Patch, Scan
 from mulligan.scan.scope import Scope
 from mulligan.scan.trees import Held, add, spliced, tree_of
+
+if TYPE_CHECKING:
+    from mulligan.safefs.bulk import Taken
 
 Own = tuple[int, int, int]
 Found = list[tuple[bytes, Stat, bytes]]  # names, their stat fields, their objects
@@ -84,14 +88,16 @@ class Patching:
         self._packed: dict[bytes, Packed] = {}
         self._rules: dict[bytes, tuple[Rules, bytes]] = {}
         self._looked: dict[bytes, _Seen] = {}
+        self._ready: list[Taken] = []  # what was read ahead, and is to be taken in
 
     def run(
-        self, places: Mapping[bytes, Place], ways: Mapping[bytes, Collection[bytes]], scan: Scan
+        self, places: Mapping[bytes, Place], ways: Mapping[bytes, Collection[bytes]], scan: Scan, *, later: bool = False
     ) -> dict[bytes, Own | None]:
         """
         Patches directories and those above them in a scan; returns the ones that are done, as they are on the disk if looked at.
 
-        `ways` are the directories above, each with the names to follow.
+        `ways` are the directories above, each with the names to follow. `later`, where nothing can come between, leaves the
+        trees to whoever asks the scan for them.
         """
         order = sorted({b"", *places, *ways}, key=depth_first)
         for path in order:
@@ -101,6 +107,10 @@ class Patching:
         for path, fd in zip(left, descending(self._root.fd, left), strict=True):
             if fd < 0 or not self._keep(path, self._look(path, self._packed[path], places[path], fd)):
                 del self._packed[path]
+        if later and self._is_sure(order):
+            edits = [(path, seen.edits) for path, seen in self._looked.items() if seen.edits]
+            scan.seal_later(lambda: self._seal_all(order, scan), edits)
+            return {path: seen.disk if (seen := self._looked.get(path)) is not None else None for path in order}
         return self._seal(order, scan)
 
     def _keep(self, path: bytes, seen: _Seen | None) -> bool:
@@ -155,7 +165,8 @@ class Patching:
         found = [(name, Stat(*STAT.unpack(taken[3])), taken[0]) for name, taken in ready[1].items()]
         seen = self._patched(path, packed, found, disk, own)
         if seen is not None:
-            self._intake.keep(ready[1].values())
+            self._ready += ready[1].values()
+            self._intake.note_ready(len(ready[1]))
         return seen
 
     def _look(self, path: bytes, packed: Packed, place: Place, fd: int) -> _Seen | None:
@@ -230,8 +241,46 @@ class Patching:
 
     # -- trees -----------------------------------------------------------------------------------------
 
+    def _is_sure(self, order: list[bytes]) -> bool:
+        """
+        Returns whether the new tree of every directory can be made, of one that is held and holds what changes in it.
+
+        With that, what is remembered of those files is what the tree holds that the cache is about: trees that are held were
+        made here, and each is found by its id in the one above it.
+        """
+        below, texts = dict[bytes, list[Edit]](), MODE_TEXT
+        for path in reversed(order):
+            packed, seen, edits = self._packed.get(path), self._looked.get(path), below.pop(path, _NONE)
+            if packed is None:
+                return False
+            if seen is not None and seen.edits:
+                edits = [*edits, *seen.edits]
+            if not edits:
+                continue
+            tree = packed.tree
+            held = self._held.get(path, tree)
+            if held is None:
+                return False
+            for name, mode, before, _ in edits:
+                if held.count(b"%b %b\0%b" % (texts[mode], name, before)) != 1:
+                    return False
+            above, _, name = path.rpartition(b"/")
+            beside = below.get(above)
+            if beside is None:
+                below[above] = [(name, MODE_DIR, tree, tree)]
+            else:
+                beside.append((name, MODE_DIR, tree, tree))
+        return self._packed[b""].tree == self._cache.root_tree
+
+    def _seal_all(self, order: list[bytes], scan: Scan) -> None:
+        """Gives every directory its new tree, of which `_is_sure` said that it can be had."""
+        if len(self._seal(order, scan)) < len(order):
+            # Only where the id of a new file spells an entry of the tree around it; half of a tree must not be saved.
+            raise PlanStale("What changed cannot be told from what is remembered.", hint="mulligan save")
+
     def _seal(self, order: list[bytes], scan: Scan) -> dict[bytes, Own | None]:
         """Gives every directory its new tree, those below first; returns the ones that are done."""
+        self._intake.keep(self._ready)
         done: dict[bytes, Own | None] = {}
         below: dict[bytes, list[Edit] | None] = {}  # what became of the directories in one; None: some were left
         for path in reversed(order):

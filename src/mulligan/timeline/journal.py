@@ -7,8 +7,6 @@ phase. While a journal stands, the next writing command finishes the restore or 
 
 from __future__ import annotations
 
-import zlib
-
 from mulligan.errors import StoreDamaged, UserError
 from mulligan.model.bounded import unpack
 from mulligan.model.light import json
@@ -16,6 +14,7 @@ from mulligan.model.paths import parse_path, to_text
 from mulligan.model.plan import Action, Node
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.model.values import dataclass
+from mulligan.store.packfile import deflate
 from mulligan.timeline.database import Database
 from mulligan.timeline.seals import seal
 
@@ -74,7 +73,7 @@ def open_journal(database: Database, journal: Journal, phase: str) -> None:
         plain["git"] = journal.git.to_dict()
     plain["actions"] = [[to_text(a.path), _node(a.before), _node(a.after)] for a in journal.actions]
     plain["locked"] = [[to_text(path), perm] for path, perm in journal.locked]
-    packed = zlib.compress(json.dumps(plain).encode("ascii"), 1)
+    packed = deflate(json.dumps(plain).encode("ascii"))
     database.insert("journal", 1, phase, packed)
     database.known()[_PLAN] = packed
 
