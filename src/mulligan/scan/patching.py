@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from mulligan.errors import PlanStale
 from mulligan.model.objects import MODE_DIR, MODE_TEXT, TREE
 from mulligan.model.paths import join, parent_of
-from mulligan.model.typed import TYPE_CHECKING, NamedTuple
+from mulligan.model.typed import NamedTuple
 from mulligan.safefs.descent import descending
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
@@ -29,9 +29,6 @@ from mulligan.scan.record import NO_DIRECTORY, STAT, Packed, Stat, git_mode, mod
 from mulligan.scan.result import Edit, Patch, Scan
 from mulligan.scan.scope import Scope
 from mulligan.scan.trees import Held, add, spliced, tree_of
-
-if TYPE_CHECKING:
-    from mulligan.safefs.bulk import Taken
 
 Own = tuple[int, int, int]
 Found = list[tuple[bytes, Stat, bytes]]  # names, their stat fields, their objects
@@ -88,7 +85,6 @@ class Patching:
         self._packed: dict[bytes, Packed] = {}
         self._rules: dict[bytes, tuple[Rules, bytes]] = {}
         self._looked: dict[bytes, _Seen] = {}
-        self._ready: list[Taken] = []  # what was read ahead, and is to be taken in
 
     def run(
         self, places: Mapping[bytes, Place], ways: Mapping[bytes, Collection[bytes]], scan: Scan, *, later: bool = False
@@ -109,6 +105,7 @@ class Patching:
                 del self._packed[path]
         if later and self._is_sure(order):
             edits = [(path, seen.edits) for path, seen in self._looked.items() if seen.edits]
+            self._intake.later = True
             scan.seal_later(lambda: self._seal_all(order, scan), edits)
             return {path: seen.disk if (seen := self._looked.get(path)) is not None else None for path in order}
         return self._seal(order, scan)
@@ -165,8 +162,7 @@ class Patching:
         found = [(name, Stat(*STAT.unpack(taken[3])), taken[0]) for name, taken in ready[1].items()]
         seen = self._patched(path, packed, found, disk, own)
         if seen is not None:
-            self._ready += ready[1].values()
-            self._intake.note_ready(len(ready[1]))
+            self._intake.keep(ready[1].values())
         return seen
 
     def _look(self, path: bytes, packed: Packed, place: Place, fd: int) -> _Seen | None:
@@ -277,10 +273,11 @@ class Patching:
         if len(self._seal(order, scan)) < len(order):
             # Only where the id of a new file spells an entry of the tree around it; half of a tree must not be saved.
             raise PlanStale("What changed cannot be told from what is remembered.", hint="mulligan save")
+        self._intake.later = False
+        self._intake.settle()
 
     def _seal(self, order: list[bytes], scan: Scan) -> dict[bytes, Own | None]:
         """Gives every directory its new tree, those below first; returns the ones that are done."""
-        self._intake.keep(self._ready)
         done: dict[bytes, Own | None] = {}
         below: dict[bytes, list[Edit] | None] = {}  # what became of the directories in one; None: some were left
         for path in reversed(order):
