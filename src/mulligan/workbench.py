@@ -14,7 +14,6 @@ from functools import partial
 
 from mulligan.errors import PlanStale, UserError, WorkspaceReplaced
 from mulligan.gitside import GitSide
-from mulligan.model.checkpoint import GitState
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.policy import Settings
 from mulligan.model.typed import TYPE_CHECKING, Any
@@ -29,7 +28,7 @@ from mulligan.store.objects import MANY_PACKS
 from mulligan.timeline import budget, saving
 from mulligan.timeline.commits import ABSENT, BY_NAME, HELD, Entry
 from mulligan.timeline.moves import Move
-from mulligan.timeline.sources import NO_STORE, Reader, Source, Way
+from mulligan.timeline.sources import NO_STORE, Look, Way
 from mulligan.timeline.vault import Vault
 
 if TYPE_CHECKING:
@@ -46,27 +45,6 @@ _TOO_MANY_PACKS = 256
 def _moves_scope(plan: RestorePlan) -> bool:
     """Returns whether a plan changes rules of what is captured."""
     return any(os.path.basename(action.path) == IGNORE_FILE for action in plan.actions)
-
-
-class Look:
-    """A scan, where git stood, what to remember of both, and where to read the trees of the scan and of the store."""
-
-    __slots__ = ("by_name", "git", "note", "scan", "source")
-
-    def __init__(
-        self,
-        scan: Scan,
-        git: GitState | None,
-        note: dict[str, Any],
-        store: Reader,
-        by_name: tuple[str, ...] = (),
-        way: Way | None = None,
-    ) -> None:
-        self.by_name = by_name
-        self.scan = scan
-        self.source = Source(store, scan, way)
-        self.git = git
-        self.note = note
 
 
 class Workbench:

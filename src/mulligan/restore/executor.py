@@ -90,12 +90,20 @@ class Executor:
 
     # -- before ---------------------------------------------------------------------------------
 
+    def expect(self) -> None:
+        """Recalls what is remembered of every path, so that the last look has less to do."""
+        if self._many is not None:
+            self._many.expect(self._steps(), self._memory_of)
+
+    def _steps(self) -> list[tuple[int, Action]]:
+        layout = self._layout
+        return [*layout.removes, *layout.rmdirs, *layout.mkdirs, *layout.places, *layout.chmods]
+
     def first_surprise(self) -> bytes | None:
         """Returns the first path that is not as the plan expects, None if all are."""
-        layout = self._layout
-        cleared = {action.path for _, action in (*layout.removes, *layout.rmdirs)}
-        steps = [*layout.removes, *layout.rmdirs, *layout.mkdirs, *layout.places, *layout.chmods]
-        for _, action in steps if self._many is None else self._many.unsettled(steps, self._handles, self._memory_of):
+        cleared = {action.path for _, action in (*self._layout.removes, *self._layout.rmdirs)}
+        steps = self._steps()
+        for _, action in steps if self._many is None else self._many.unsettled(steps, self._handles):
             if action.before is None and action.path in cleared:
                 continue  # what stands there now goes first, by another action of the same plan
             if not self._is_as_expected(action):

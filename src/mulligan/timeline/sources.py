@@ -22,12 +22,13 @@ from mulligan.model.objects import (
     parse_tree,
 )
 from mulligan.model.paths import join
-from mulligan.model.typed import TYPE_CHECKING, NamedTuple, Protocol
+from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple, Protocol
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.trees import NONE, parse_odd
 
 if TYPE_CHECKING:
     from mulligan.diff.compare import Pair
+    from mulligan.model.checkpoint import GitState
 
 # A way of so many files is held (about half a kilobyte for each).
 _LONGEST_WAY = 8192
@@ -204,6 +205,27 @@ class Source:
                 yield path, entry
                 if entry.mode == MODE_DIR:
                     pending.append((path, entry.oid))
+
+
+class Look:
+    """A scan, where git stood, what to remember of both, and where to read the trees of the scan and of the store."""
+
+    __slots__ = ("by_name", "git", "note", "scan", "source")
+
+    def __init__(
+        self,
+        scan: Scan,
+        git: GitState | None,
+        note: dict[str, Any],
+        store: Reader,
+        by_name: tuple[str, ...] = (),
+        way: Way | None = None,
+    ) -> None:
+        self.by_name = by_name
+        self.scan = scan
+        self.source = Source(store, scan, way)
+        self.git = git
+        self.note = note
 
 
 class Permissions:
