@@ -177,9 +177,10 @@ class Patching:
                 if place.moved:
                     if len(asked) < len(place.names):
                         return None  # what was left out may have gone, or be another kind of thing
-                    asked, own = self._lasting(directory, packed, asked), self._doing.remember_own(disk)
+                    own = self._doing.remember_own(disk)
                 elif own not in (disk, NO_DIRECTORY):
                     return None
+                asked = self._lasting(directory, packed, asked)
             else:
                 if disk != own and not same_names(directory, packed, names_in(directory)):
                     return None
@@ -191,7 +192,7 @@ class Patching:
 
     @staticmethod
     def _lasting(directory: Directory, packed: Packed, names: Collection[bytes]) -> list[bytes]:
-        """Returns some names without those that came and went again: an editor's, or a restore's."""
+        """Returns some names without those that came and went again, or that the kernel made up for a file without a name."""
         return [name for name in names if packed.find(name) >= 0 or directory.exists(name)]
 
     def _read(
