@@ -32,7 +32,8 @@ _HASH_ONLY, _LATER = 1, 4
 MOST_FILES = 1024
 LARGEST = 1 << 18
 _ROOM = 8 << 20
-_ROOM_AHEAD = 64 << 20
+# For the files and, behind each, its record.
+_ROOM_AHEAD = 96 << 20
 
 
 # A file that was read: its id, its record (empty where only ids were wanted), the CRC-32 of that, and its stat fields.

@@ -273,7 +273,9 @@ class Patching:
         """Gives every directory its new tree, of which `_is_sure` said that it can be had."""
         if len(self._seal(order, scan)) < len(order):
             # Only where the id of a new file spells an entry of the tree around it; half of a tree must not be saved.
-            raise PlanStale("What changed cannot be told from what is remembered.", hint="mulligan save")
+            raise PlanStale(
+                "What changed cannot be told from what is remembered. Nothing was changed.", hint="mulligan save"
+            )
         self._intake.later = False
         self._intake.settle()
 

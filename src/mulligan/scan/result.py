@@ -157,8 +157,12 @@ class Scan:
     def settle(self) -> None:
         """Makes what was left for later; again is harmless."""
         if self._sealing is not None:
-            (seal, _), self._sealing = self._sealing, None
-            seal()
+            sealing, self._sealing = self._sealing, None
+            try:
+                sealing[0]()
+            except BaseException:
+                self._sealing = sealing  # half of the trees are none: whoever asks again has them made again
+                raise
             root = self._patches.get(b"")
             self._tree = tree_in(root.packed) if root is not None else self._tree
 
@@ -196,6 +200,8 @@ class Scan:
 
     def has_tree(self, tree: bytes) -> bool:
         """Returns whether the workspace is exactly what a tree holds."""
+        if self._sealing is not None and tree == self.cache.root_tree:
+            return not self._sealing[1]
         return tree not in self._unlike and self.tree == tree
 
     def record(self, directory: bytes) -> Record | None:
