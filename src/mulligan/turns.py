@@ -14,12 +14,12 @@ from mulligan.model.small import Callable, Iterator, Mapping
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.moves import Move
-from mulligan.workbench import Look, Workbench
+from mulligan.workbench import Workbench
 
 if TYPE_CHECKING:
     from mulligan.restore.planner import Drawn
     from mulligan.store.objects import ObjectStore
-    from mulligan.timeline.sources import State
+    from mulligan.timeline.sources import Look, State
 
 #: How many states of others may stand between two of a turn.
 _APART = 100

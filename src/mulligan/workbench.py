@@ -11,7 +11,6 @@ import os
 
 from mulligan.errors import PlanStale, UserError, WorkspaceReplaced
 from mulligan.gitside import GitSide
-from mulligan.model.checkpoint import GitState
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.policy import Settings
 from mulligan.model.small import Callable, Mapping, partial, suppress
@@ -27,7 +26,7 @@ from mulligan.store.objects import MANY_PACKS
 from mulligan.timeline import budget, saving
 from mulligan.timeline.commits import ABSENT, BY_NAME, HELD, Entry
 from mulligan.timeline.moves import Move
-from mulligan.timeline.sources import NO_STORE, Reader, Source
+from mulligan.timeline.sources import NO_STORE, Look, Way
 from mulligan.timeline.vault import Vault
 
 if TYPE_CHECKING:
@@ -46,21 +45,6 @@ def _moves_scope(plan: RestorePlan) -> bool:
     return any(os.path.basename(action.path) == IGNORE_FILE for action in plan.actions)
 
 
-class Look:
-    """A scan, where git stood, what to remember of both, and where to read the trees of the scan and of the store."""
-
-    __slots__ = ("by_name", "git", "note", "scan", "source")
-
-    def __init__(
-        self, scan: Scan, git: GitState | None, note: dict[str, Any], store: Reader, by_name: tuple[str, ...] = ()
-    ) -> None:
-        self.by_name = by_name
-        self.scan = scan
-        self.source = Source(store, scan)
-        self.git = git
-        self.note = note
-
-
 class Workbench:
     """The parts of an open workspace."""
 
@@ -74,6 +58,7 @@ class Workbench:
         self.providers = Providers()
         self.progress: Progress | None = None
         self._watched = False
+        self._way: Way | None = None
 
     def close(self) -> None:
         """Releases files and memory, and ends the watching."""
@@ -124,10 +109,16 @@ class Workbench:
     # -- looking --------------------------------------------------------------------------------
 
     def look(
-        self, sink: Any = None, *, fresh: bool = False, by_name: tuple[str, ...] = (), with_git: bool = True
+        self,
+        sink: Any = None,
+        *,
+        fresh: bool = False,
+        by_name: tuple[str, ...] = (),
+        with_git: bool = True,
+        later: bool = False,
     ) -> Look:
         """
-        Scans the workspace; with a sink the bytes that changed go there. `fresh` trusts nothing remembered.
+        Scans the workspace; with a sink the bytes that changed go there, some of them `later`. `fresh` trusts nothing remembered.
 
         Of `by_name`, what a checkpoint captured because it was asked for, the state is looked at too, whatever hides it.
         """
@@ -144,9 +135,9 @@ class Workbench:
         report = self.counted("reading")
         count = None if report is None else lambda done: report(done, None)
         base = vault.checkpoints.current if exists else None
-        scanned = self.observer.scan(cache, sink, count, by_name, with_git=with_git, base=base)
+        scanned = self.observer.scan(cache, sink, count, by_name, with_git=with_git, base=base, later=later)
         named = self.settings.capture.naming(by_name).by_name
-        return Look(*scanned, vault.objects if exists else NO_STORE, named)
+        return Look(*scanned, vault.objects if exists else NO_STORE, named, self._way)
 
     # -- keeping --------------------------------------------------------------------------------
 
@@ -322,7 +313,7 @@ class Workbench:
         """Brings a checkpoint back, with git or with a commit to `stage`. With `promised`, exactly that plan or PlanStale."""
         self.refuse_replaced()
         with self.vault.objects.writer() as writer:
-            look = self.look(writer, by_name=entry.by_name)
+            look = self.look(writer, by_name=entry.by_name, later=True)
             planned = self.git.plan(entry) if git else self.git.plan_staging(stage) if stage else None
             plan = self.plan(entry, look if what != "state" else None, paths, what, git=planned)
             if promised is not None and not promised.is_as(plan):
@@ -330,7 +321,11 @@ class Workbench:
                     "The workspace is no longer what the plan was made for. Nothing was changed.",
                     hint="Plan again: mulligan restore REF --dry-run",
                 )
-            return self.go(entry, plan, look, writer, verb="restore", git=planned)
+            report = self.go(entry, plan, look, writer, verb="restore", git=planned)
+            if self._watched:
+                # Whoever goes back to a checkpoint goes back to it again, and what the next look remembers is what this one saw.
+                self._way = look.source.way_to(entry.files_tree)
+            return report
 
     def step(self, verb: str, states: list[Move], *, skip: range = range(0)) -> RestoreReport | None:
         """Restores the first of some states, but for those to skip, that differs from the workspace; None when none does."""

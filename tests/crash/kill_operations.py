@@ -16,7 +16,7 @@ from places import Place
 from mulligan.model.deed import Deed
 from mulligan.model.policy import Retention
 from mulligan.restore import many, staging
-from mulligan.scan import walk
+from mulligan.scan import intake, walk
 from mulligan.state.transcript import Transcript
 from mulligan.store import reclaim
 from mulligan.timeline import budget, tidying
@@ -340,6 +340,23 @@ def _some(place: Place) -> None:
     put(place.project, "d/f0", "mine")
 
 
+def _edited(place: Place) -> None:
+    """Files of which nothing but the contents changed."""
+    with place.open() as ws:
+        for number in range(6):
+            put(place.project, f"d{number % 2}/f{number}", f"new {number}\n" * 9)
+        ws.save("new")
+    for number in range(6):
+        put(place.project, f"d{number % 2}/f{number}", f"old {number}\n" * 9)
+
+
+def _back_and_there(ws: Any, _: Place) -> None:
+    """Watched: the second and third way are known before any tree is made, and the trees are made while files are staged."""
+    with lowered(many, _WORTH=1), lowered(staging, _SYNC_EACH=0), lowered(intake, _HELP_FILES=1), ws.watch():
+        ws.restore(ws.restore("new").undo)
+        ws.restore("new")
+
+
 def _thousand(place: Place) -> None:
     rng = random.Random(1)
     with place.open() as ws:
@@ -384,6 +401,7 @@ EXTRA: dict[str, Operation] = {
     "doctor-objects": Operation(_damaged, _heal, heals=True),
     "restore-kinds": Operation(_back_and_forth, lambda ws, _: ws.restore("new")),
     "restore-at-once": Operation(_some, _restore_at_once),
+    "restore-watched": Operation(_edited, _back_and_there),
     "restore-wiped": Operation(_wiped, lambda ws, _: ws.restore("new")),
     "restore-planned": Operation(_back_and_forth, lambda ws, _: ws.apply(ws.plan("new"))),
     "restore-all": Operation(_talked, _restore_all, talks=True),

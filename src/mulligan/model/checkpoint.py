@@ -92,9 +92,9 @@ def pack_paths(joined: bytes) -> bytes:
     return b"".join(packed) + bytes(packer.flush())
 
 
-def pack_text(text: bytes) -> bytes:
+def pack_text(text: bytes, deflate: Callable[[bytes], bytes]) -> bytes:
     """Returns text as a zlib stream, deflated if it is long."""
-    return _stored(text) if len(text) <= _LITTLE else zlib.compress(text, 1)
+    return _stored(text) if len(text) <= _LITTLE else deflate(text)
 
 
 def _stored(text: bytes) -> bytes:

@@ -92,12 +92,16 @@ class Executor:
 
     # -- before ---------------------------------------------------------------------------------
 
+    def expect(self) -> None:
+        """Recalls what is remembered of every path, so that the last look has less to do."""
+        if self._many is not None:
+            self._many.expect(self._layout.steps, self._memory_of)
+
     def first_surprise(self) -> bytes | None:
         """Returns the first path that is not as the plan expects, None if all are."""
-        layout = self._layout
-        cleared = {action.path for _, action in (*layout.removes, *layout.rmdirs)}
-        steps = [*layout.removes, *layout.rmdirs, *layout.mkdirs, *layout.places, *layout.chmods]
-        for _, action in steps if self._many is None else self._many.unsettled(steps, self._handles, self._memory_of):
+        cleared = {action.path for _, action in (*self._layout.removes, *self._layout.rmdirs)}
+        steps = self._layout.steps
+        for _, action in steps if self._many is None else self._many.unsettled(steps, self._handles):
             if action.before is None and action.path in cleared:
                 continue  # what stands there now goes first, by another action of the same plan
             if not self._is_as_expected(action):
@@ -155,7 +159,8 @@ class Executor:
         ):
             if steps:
                 self._each(steps, step)
-        self._lock_again()
+        if self._locked:
+            self._lock_again()
         for number, action in (*layout.chmods, *reversed(layout.mkdirs)):
             self._guarded(number, action, self._chmod if action.before is not None else self._set_directory_bits)
         for path, note in stage.notes.items():
@@ -380,8 +385,6 @@ class Executor:
             listed.append(to_text(action.path))
 
     def _lock_again(self) -> None:
-        if not self._locked:
-            return
         changing = {action.path for _, action in self._layout.chmods}
         for path in lock_again(self._handles, tuple(row for row in self._locked if row[0] not in changing)):
             self._keep(path, "left writable", "it was opened for the restore and could not be closed again")

@@ -64,6 +64,11 @@ class Layout:
         return [a for _, a in numbered if a.before is None]
 
     @property
+    def steps(self) -> list[tuple[int, Action]]:
+        """All of them."""
+        return [*self.removes, *self.rmdirs, *self.mkdirs, *self.places, *self.chmods]
+
+    @property
     def staged(self) -> list[tuple[int, Action]]:
         """What is put in place by its temporary."""
         return [*self.places, *self.shared]

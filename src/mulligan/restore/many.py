@@ -136,12 +136,18 @@ class Many:
 
     # -- looking --------------------------------------------------------------------------------
 
-    def unsettled(self, steps: Sequence[Step], handles: Handles, memory_of: MemoryOf) -> list[Step]:
-        """Returns those of some steps whose path is not, or may not be, as the scan saw it; notes which are plain."""
+    def expect(self, steps: Sequence[Step], memory_of: MemoryOf) -> None:
+        """Notes which steps are plain, and what is known of their paths; nothing is looked at."""
+        for number, action in steps:
+            row = self._row(number, action, memory_of)
+            if row is not None:
+                self._rows[number] = row
+
+    def unsettled(self, steps: Sequence[Step], handles: Handles) -> list[Step]:
+        """Returns those of some steps whose path is not, or may not be, as the scan saw it: plain ones that changed, and all others."""
         left: list[Step] = []
         for some in _portions(steps, handles):
-            rows = {number: row for number, action in some if (row := self._row(number, action, memory_of)) is not None}
-            self._rows.update(rows)
+            rows = {number: self._rows[number] for number, _ in some if number in self._rows}
             same = self._placer.unchanged(self._opened(rows.values(), handles)) if rows else b""
             settled = {number for number, is_same in zip(rows, same, strict=True) if is_same}
             left += [step for step in some if step[0] not in settled]

@@ -87,7 +87,7 @@ class _Draft:
 
     def contents(self, wanted: Callable[[bytes], bool]) -> None:
         """Plans what differs in the trees."""
-        for path, old, new in self.source.changes(self.scan.tree, self.target.files_tree, directories=True):
+        for path, old, new in self.source.changes_to(self.target.files_tree):
             if not wanted(path):
                 continue
             before = self.node_now(path, old)

@@ -216,6 +216,7 @@ def _prepare(
     stager.begin()
     if beside is not None:
         beside(None)
+    executor.expect()
 
     def look() -> None:
         if git is not None:

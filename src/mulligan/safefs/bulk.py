@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import struct
 
-from mulligan.model.small import Sequence
+from mulligan.model.small import Iterable, Sequence
 from mulligan.model.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,16 +21,19 @@ if TYPE_CHECKING:
 
 # state, CRC-32, where the record lies, its length, object id, stat fields
 _ROW = struct.Struct("<IIQI20s40s")
-_DONE, _ABSENT = 1, 3
+_DONE, _ABSENT, _PACKED = 1, 3, 4
+# So many directories are one task, as `READ_TASK` in reading.c says.
+_READ_TASK = 8
 # Before a name that is not to be read: only whether it is there is asked.
 _LOOK = b"/"
 _STAT = 40
-_HASH_ONLY = 1
+_HASH_ONLY, _LATER = 1, 4
 # So many files, of so many bytes in all, are read in one go.
 MOST_FILES = 1024
 LARGEST = 1 << 18
 _ROOM = 8 << 20
-_ROOM_AHEAD = 64 << 20
+# For the files and, behind each, its record.
+_ROOM_AHEAD = 96 << 20
 
 
 # A file that was read: its id, its record (empty where only ids were wanted), the CRC-32 of that, and its stat fields.
@@ -88,6 +91,7 @@ class Ahead:
 
         self._calls = library.calls
         self._job: int | None = None
+        self._waited = -1
         self._number = {path: at for at, path in enumerate(wanted)}
         self._names = [[*read, *[_LOOK + name for name in look]] for read, look in wanted.values()]
         first, count = [0], 0
@@ -101,11 +105,12 @@ class Ahead:
         self._firsts = (ctypes.c_uint32 * len(first))(*first)
         self._rows, self._seen = _memory(max(_ROW.size * count, 1))
         self._own, self._directories = _memory(_STAT * len(wanted))
-        self._records, self._made = _memory(1 if hash_only else min(_ROOM_AHEAD, LARGEST * count))
+        self._flags = _HASH_ONLY if hash_only else _LATER
+        self._records, self._made = _memory(1 if hash_only else min(_ROOM_AHEAD, 3 * LARGEST * count))
         spare = min(len(os.sched_getaffinity(0)) - 1, 1)
         self._job = self._calls.mulligan_ahead(
             root, len(wanted), self._paths, self._joined, self._firsts, self._rows, self._own, self._records,
-            len(self._made), since, _HASH_ONLY if hash_only else 0, spare,
+            len(self._made), since, self._flags, spare,
         )  # fmt: skip
 
     def own(self, path: bytes) -> bytes:
@@ -113,24 +118,47 @@ class Ahead:
         number = self._number.get(path, -1)
         if number < 0 or not self._job:
             return b""
-        self._calls.mulligan_ahead_wait(self._job, number)
+        self._wait(number)
         return self._directories[number * _STAT : (number + 1) * _STAT].tobytes()
 
     def take(self, path: bytes) -> tuple[dict[bytes, Taken], set[bytes]]:
-        """Waits for the files of one directory; returns those that were read, and the names that are not there, once."""
+        """
+        Waits for the files of one directory; returns those that were read, and the names that are not there, once.
+
+        Their records are not there yet: see `finished`. Instead of a CRC-32 each has the number of its row.
+        """
         number = self._number.pop(path, -1)
         if number < 0 or not self._job:
             return {}, set()
-        self._calls.mulligan_ahead_wait(self._job, number)
-        start, end, made = self._first[number], self._first[number + 1], self._made
+        self._wait(number)
+        start, end = self._first[number], self._first[number + 1]
         rows = _ROW.iter_unpack(self._seen[start * _ROW.size : end * _ROW.size])
         found, absent = dict[bytes, Taken](), set[bytes]()
-        for name, (state, crc, at, length, oid, stat) in zip(self._names[number], rows, strict=True):
-            if state == _DONE:
-                found[name] = (oid, made[at : at + length].tobytes(), crc, stat)
+        for row, name, (state, _, _, _, oid, stat) in zip(range(start, end), self._names[number], rows, strict=True):
+            if state in (_DONE, _PACKED):
+                found[name] = (oid, b"", row, stat)
             elif state == _ABSENT:
                 absent.add(name[1:])
         return found, absent
+
+    def finished(self, taken: Iterable[Taken]) -> Iterable[Taken]:
+        """Waits for the records of files that were taken, and returns these with them."""
+        if self._flags & _HASH_ONLY:
+            return taken
+        if not self._job or not self._calls.mulligan_ahead_packed(self._job):
+            raise MemoryError
+        size, unpack, seen, made = _ROW.size, _ROW.unpack_from, self._seen, self._made
+        found = []
+        for _, _, row, _ in taken:
+            _, crc, at, length, oid, stat = unpack(seen, row * size)
+            found.append((oid, made[at : at + length].tobytes(), crc, stat))
+        return found
+
+    def _wait(self, number: int) -> None:
+        # Directories are read some at a time: whoever waited for one of them need not ask for its neighbours.
+        if number // _READ_TASK != self._waited:
+            self._calls.mulligan_ahead_wait(self._job, number)
+            self._waited = number // _READ_TASK
 
     def close(self) -> None:
         """Ends it; again is harmless."""

@@ -221,6 +221,7 @@ class Library:
         )  # fmt: skip
         calls.mulligan_ahead.restype = pointer
         calls.mulligan_ahead_wait.argtypes, calls.mulligan_ahead_wait.restype = (pointer, number), None
+        calls.mulligan_ahead_packed.argtypes, calls.mulligan_ahead_packed.restype = (pointer,), flags
         calls.mulligan_ahead_end.argtypes, calls.mulligan_ahead_end.restype = (pointer,), None
         calls.mulligan_stage.argtypes = (pointer, number, *(pointer,) * 5, ctypes.c_char_p, pointer)
         calls.mulligan_stage.restype = pointer

@@ -25,8 +25,9 @@
 #define READ_TASK 8
 #define HASH_ONLY 1
 #define PLAIN_SHA1 2
+#define LATER 4 /* ids at once, and records when all ids are there */
 
-enum { NOT_YET, DONE, LEFT, ABSENT };
+enum { NOT_YET, DONE, LEFT, ABSENT, PACKED };
 
 /* What Python unpacks as one row. */
 struct row {
@@ -203,8 +204,15 @@ static void let_writes_end(int fd) {
         lseek(fd, 0, SEEK_SET);
 }
 
-static int pack(struct reader *self, size_t size, struct row *row, struct room *room) {
-    unsigned char *out = self->output, *to = out;
+/* Takes a part of the room, and tells where it is; NULL where there is none. */
+static unsigned char *reserve(struct room *room, uint64_t size, uint64_t *at) {
+    *at = __atomic_fetch_add(&room->used, size, __ATOMIC_RELAXED);
+    return *at > room->size || room->size - *at < size ? NULL : room->start + *at;
+}
+
+/* Makes the record of a blob; `out` has room for 16 + DEFLATE_MOST(size) bytes. */
+static void pack_blob(struct reader *self, const unsigned char *content, size_t size, unsigned char *out, struct row *row) {
+    unsigned char *to = out;
     size_t left = size >> 4;
     *to = (unsigned char)(3 << 4 | (size & 15)); /* a blob, and its size */
     while (left) {
@@ -213,14 +221,22 @@ static int pack(struct reader *self, size_t size, struct row *row, struct room *
         left >>= 7;
     }
     to++;
-    row->length = (uint32_t)((size_t)(to - out) + deflate(&self->deflater, self->input, size, to));
+    row->length = (uint32_t)((size_t)(to - out) + deflate(&self->deflater, content, size, to));
     row->crc = crc32_by(self->quick_crc, out, row->length);
-    row->at = __atomic_fetch_add(&room->used, row->length, __ATOMIC_RELAXED);
-    if (row->at > room->size || room->size - row->at < row->length)
+}
+
+static int pack(struct reader *self, size_t size, struct row *row, struct room *room) {
+    pack_blob(self, self->input, size, self->output, row);
+    unsigned char *to = reserve(room, row->length, &row->at);
+    if (!to)
         return 0; /* Python reads it when there is room again */
-    memcpy(room->start + row->at, out, row->length);
+    memcpy(to, self->output, row->length);
     return 1;
 }
+
+/* What is read now and packed later takes room for its bytes and, behind them, for the largest record of them. */
+#define INPUT_ROOM(size) ((size) + 8)
+#define LATER_ROOM(size) (INPUT_ROOM(size) + 16 + DEFLATE_MOST(size))
 
 /* `row->stat` holds what the file should be like. */
 static int read_one(struct reader *self, int directory, const char *name, struct row *row, struct room *room,
@@ -229,22 +245,25 @@ static int read_one(struct reader *self, int directory, const char *name, struct
     int64_t changed = (int64_t)number(row->stat + 32, 8);
     struct stat after;
     char header[32];
+    unsigned char *input = self->input;
     row->at = row->length = row->crc = 0;
     if ((mode & S_IFMT) != S_IFREG || size > LARGEST || changed >= rules->since)
         return 0;
+    if (rules->flags & LATER && !(input = reserve(room, LATER_ROOM(size), &row->at)))
+        return 0; /* Python reads it when there is room again */
     int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return 0;
     if (changed >= rules->since - LONGEST_WRITE)
         let_writes_end(fd);
-    int same = read_whole(fd, self->input, (size_t)size) == (size_t)size && !fstat(fd, &after) &&
+    int same = read_whole(fd, input, (size_t)size) == (size_t)size && !fstat(fd, &after) &&
                same_entry(&after, row->stat);
     close(fd);
-    if (!same || may_be_secret(self->input, (size_t)size))
+    if (!same || may_be_secret(input, (size_t)size))
         return 0;
     int header_size = snprintf(header, sizeof header, "blob %llu", (unsigned long long)size) + 1;
-    sha1_of((const unsigned char *)header, (size_t)header_size, self->input, (size_t)size, row->oid, self->quick);
-    return rules->flags & HASH_ONLY || pack(self, (size_t)size, row, room);
+    sha1_of((const unsigned char *)header, (size_t)header_size, input, (size_t)size, row->oid, self->quick);
+    return rules->flags & (HASH_ONLY | LATER) || pack(self, (size_t)size, row, room);
 }
 
 static struct reader *new_reader(int flags) {
@@ -283,8 +302,9 @@ struct ahead {
     unsigned char *own; /* the stat fields of each directory; of one that could not be had, zeros */
     struct room room;
     struct rules rules;
-    uint32_t next;
-    unsigned char *done; /* by task */
+    uint32_t next, next_packed;
+    unsigned char *done, *packed; /* by task */
+    int ended;
     struct reader *helper; /* the caller's, made when it helps */
     int threads;
     pthread_t thread[MOST_THREADS];
@@ -330,10 +350,37 @@ static int step(struct ahead *job, struct reader *reader) {
     return 1;
 }
 
+static const struct timespec moment = {0, 20000};
+
+/* Packs the files of one more task, when they were read; returns 0 when all are taken. */
+static int pack_step(struct ahead *job, struct reader *reader) {
+    uint32_t from = __atomic_fetch_add(&job->next_packed, READ_TASK, __ATOMIC_RELAXED);
+    if (from >= job->count)
+        return 0;
+    while (!__atomic_load_n(&job->done[from / READ_TASK], __ATOMIC_ACQUIRE)) {
+        if (__atomic_load_n(&job->ended, __ATOMIC_RELAXED))
+            return 0;
+        nanosleep(&moment, NULL);
+    }
+    uint32_t to = job->count - from < READ_TASK ? job->count : from + READ_TASK;
+    for (uint32_t each = job->first[from]; each < job->first[to]; each++) {
+        struct row *row = &job->rows[each];
+        uint64_t size = number(row->stat + 16, 8), at = row->at + INPUT_ROOM(size);
+        if (row->state != DONE)
+            continue;
+        pack_blob(reader, job->room.start + row->at, (size_t)size, job->room.start + at, row);
+        row->at = at, row->state = PACKED;
+    }
+    __atomic_store_n(&job->packed[from / READ_TASK], 1, __ATOMIC_RELEASE);
+    return 1;
+}
+
 static void *read_ahead(void *given) {
     struct ahead *job = given;
     struct reader *reader = new_reader(job->rules.flags);
     while (reader && step(job, reader))
+        ;
+    while (reader && job->rules.flags & LATER && pack_step(job, reader))
         ;
     free(reader);
     return NULL;
@@ -346,14 +393,15 @@ void *mulligan_ahead(int root, uint32_t count, const char *const *paths, const c
     struct stat st;
     struct ahead *job = calloc(1, sizeof *job);
     if (job)
-        job->done = calloc(count / READ_TASK + 1, 1);
-    if (!job || !job->done || fstat(root, &st)) {
+        job->done = calloc(count / READ_TASK + 1, 1), job->packed = calloc(count / READ_TASK + 1, 1);
+    if (!job || !job->done || !job->packed || fstat(root, &st)) {
         if (job)
-            free(job->done);
+            free(job->done), free(job->packed);
         free(job);
         return NULL;
     }
-    job->root = root, job->device = st.st_dev, job->count = count, job->paths = paths, job->names = names;
+    job->root = fcntl(root, F_DUPFD_CLOEXEC, 3); /* who has it open may close his own */
+    job->device = st.st_dev, job->count = count, job->paths = paths, job->names = names;
     job->first = first, job->rows = rows, job->own = own, job->room = (struct room){records, size, 0};
     job->rules = (struct rules){since, flags};
     job->threads = start_threads(job->thread, threads, read_ahead, job);
@@ -363,7 +411,6 @@ void *mulligan_ahead(int root, uint32_t count, const char *const *paths, const c
 /* Returns when the files of one directory were read, and helps meanwhile. */
 void mulligan_ahead_wait(void *given, uint32_t directory) {
     struct ahead *job = given;
-    const struct timespec moment = {0, 20000};
     while (!__atomic_load_n(&job->done[directory / READ_TASK], __ATOMIC_ACQUIRE)) {
         if (!job->helper)
             job->helper = new_reader(job->rules.flags);
@@ -372,13 +419,30 @@ void mulligan_ahead_wait(void *given, uint32_t directory) {
     }
 }
 
+/* Returns when all that was read is packed, and helps meanwhile; 0 where there is no memory for that. */
+int mulligan_ahead_packed(void *given) {
+    struct ahead *job = given;
+    if (!job->helper && !(job->helper = new_reader(job->rules.flags)))
+        return 0;
+    while (step(job, job->helper) || pack_step(job, job->helper))
+        ;
+    for (uint32_t at = 0; at < job->count; at += READ_TASK)
+        while (!__atomic_load_n(&job->packed[at / READ_TASK], __ATOMIC_ACQUIRE))
+            nanosleep(&moment, NULL);
+    return 1;
+}
+
 /* Ends it, whether everything was read or not. */
 void mulligan_ahead_end(void *given) {
     struct ahead *job = given;
     __atomic_store_n(&job->next, job->count, __ATOMIC_RELAXED);
+    __atomic_store_n(&job->next_packed, job->count, __ATOMIC_RELAXED);
+    __atomic_store_n(&job->ended, 1, __ATOMIC_RELAXED);
     while (job->threads)
         pthread_join(job->thread[--job->threads], NULL);
+    if (job->root >= 0)
+        close(job->root);
     free(job->helper);
-    free(job->done);
+    free(job->done), free(job->packed);
     free(job);
 }

@@ -46,17 +46,27 @@ class Intake:
         self._reader: Reader | None = None
         self._ahead: Ahead | None = None
         self._unused: dict[bytes, dict[bytes, Taken]] = {}  # what was read ahead, and not enough
+        self._owed: list[Taken] = []  # what was read ahead, and taken, and has no record yet
+        self.later = False  # whether somebody will settle it when the walk is over
 
     def begin(self, clock: int) -> None:
         """Begins a walk; the clock of stamps stands at `clock`, and nothing was looked at yet."""
-        self._clock, self.read = clock, 0
+        self._clock, self.read, self.later = clock, 0, False
         self.end()
 
     def end(self) -> None:
-        """Ends what was begun in the background."""
-        ahead, self._ahead, self._unused = self._ahead, None, {}
+        """Ends what was begun in the background, whatever of it was taken, unless somebody settles it `later`."""
+        if self.later:
+            return
+        ahead, self._ahead, self._unused, self._owed = self._ahead, None, {}, []
         if ahead is not None:
             ahead.close()
+
+    def settle(self) -> None:
+        """Gives the sink what was read ahead and taken, and ends what was begun in the background; not what is for `later`."""
+        if self._ahead is not None and self._owed and not self.later:
+            self.sink.add_records(self._ahead.finished(self._owed))
+        self.end()
 
     def part(self) -> None:
         """In a forked process: goes on with a share of its own."""
@@ -77,13 +87,15 @@ class Intake:
             # What was read ahead counts as far as the files still have the stat fields that they had.
             done = {name: ready[name] for name, stat in _packed(files) if name in ready and ready[name][3] == stat}
             files = [(name, st) for name, st in files if name not in done]
-        if len(files) >= _FEW and self._has_help(len(files)) and self._reader is not None:
-            for names, stats in _batches(files):
-                for name, taken in zip(names, self._reader.read(directory.fd, names, stats, self._clock), strict=True):
-                    if taken is not None:
-                        done[name] = taken
-        if done:
             self.keep(done.values())
+        if len(files) >= _FEW and self._has_help(len(files)) and self._reader is not None:
+            read: dict[bytes, Taken] = {}
+            for names, stats in _batches(files):
+                each = zip(names, self._reader.read(directory.fd, names, stats, self._clock), strict=True)
+                read |= {name: taken for name, taken in each if taken is not None}
+            self.sink.add_records(read.values())
+            self._count(len(read))
+            done |= read
         return done
 
     def ready(self, directory: bytes, names: Collection[bytes]) -> tuple[bytes, dict[bytes, Taken]] | None:
@@ -102,8 +114,8 @@ class Intake:
         return None
 
     def keep(self, taken: Collection[Taken]) -> None:
-        """Takes files in that were read ahead."""
-        self.sink.add_records(taken)
+        """Takes files in that were read ahead; the sink gets them with `settle`."""
+        self._owed += taken
         self._count(len(taken))
 
     def read_ahead(self, root: Directory, most: int, files: Callable[[], Mapping[bytes, Wanted]]) -> None:

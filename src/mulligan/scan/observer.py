@@ -170,11 +170,12 @@ class Observer:
         *,
         with_git: bool = True,
         base: Callable[[], Any] | None = None,
+        later: bool = False,
     ) -> tuple[Scan, GitState | None, dict[str, Any]]:
         """
         Returns the workspace as it is (`by_name` too), where its git repository stands, and what to remember about that.
 
-        `base` tells the entry whose usual permission bits count where nothing is remembered: by others, nothing would equal it.
+        `later` lets the trees of the scan be made when somebody asks for them. `base` tells the entry whose usual permission bits count where nothing is remembered: by others, nothing would equal it.
         """
         note = self._note(cache)
         with _open_root(self._settings.workspace) as root:
@@ -183,7 +184,7 @@ class Observer:
                 policy = self._settings.capture.naming(by_name)
                 scope, guests = self._scope(repo, policy), policy != self._settings.capture
                 options = Options(
-                    sink or HashOnly(), settle=sink is not None, progress=progress,
+                    sink or HashOnly(), settle=sink is not None, progress=progress, later=later,
                     index_changed=scope.tracked.key.hex() != note.get("index", ""), compiled=self._settings.compiled,
                 )  # fmt: skip
                 held = base() if base is not None and "defaults" not in note else None

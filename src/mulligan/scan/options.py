@@ -18,6 +18,7 @@ class Options(NamedTuple):
     sink: Sink
     settle: bool = True
     index_changed: bool = False
+    later: bool = False  # whether the trees may be made when somebody asks for them
     progress: Progress | None = None
     compiled: str = ""  # the directory of the compiled part, empty for none
     # Begins one glance at everything; not where each directory must be opened, as for a watcher.

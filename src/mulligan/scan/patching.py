@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import struct
 
-from mulligan.model.objects import MODE_DIR, TREE
+from mulligan.errors import PlanStale
+from mulligan.model.objects import MODE_DIR, MODE_TEXT, TREE
 from mulligan.model.paths import join, parent_of
 from mulligan.model.small import Callable, Collection, Container, Iterable, Mapping
 from mulligan.model.typed import NamedTuple
@@ -86,12 +87,13 @@ class Patching:
         self._looked: dict[bytes, _Seen] = {}
 
     def run(
-        self, places: Mapping[bytes, Place], ways: Mapping[bytes, Collection[bytes]], scan: Scan
+        self, places: Mapping[bytes, Place], ways: Mapping[bytes, Collection[bytes]], scan: Scan, *, later: bool = False
     ) -> dict[bytes, Own | None]:
         """
         Patches directories and those above them in a scan; returns the ones that are done, as they are on the disk if looked at.
 
-        `ways` are the directories above, each with the names to follow.
+        `ways` are the directories above, each with the names to follow. `later`, where nothing can come between, leaves the
+        trees to whoever asks the scan for them.
         """
         order = sorted({b"", *places, *ways}, key=depth_first)
         for path in order:
@@ -101,6 +103,11 @@ class Patching:
         for path, fd in zip(left, descending(self._root.fd, left), strict=True):
             if fd < 0 or not self._keep(path, self._look(path, self._packed[path], places[path], fd)):
                 del self._packed[path]
+        if later and self._is_sure(order):
+            edits = [(path, seen.edits) for path, seen in self._looked.items() if seen.edits]
+            self._intake.later = True
+            scan.seal_later(lambda: self._seal_all(order, scan), edits)
+            return {path: seen.disk if (seen := self._looked.get(path)) is not None else None for path in order}
         return self._seal(order, scan)
 
     def _keep(self, path: bytes, seen: _Seen | None) -> bool:
@@ -171,9 +178,10 @@ class Patching:
                 if place.moved:
                     if len(asked) < len(place.names):
                         return None  # what was left out may have gone, or be another kind of thing
-                    asked, own = self._lasting(directory, packed, asked), self._doing.remember_own(disk)
+                    own = self._doing.remember_own(disk)
                 elif own not in (disk, NO_DIRECTORY):
                     return None
+                asked = self._lasting(directory, packed, asked)
             else:
                 if disk != own and not same_names(directory, packed, names_in(directory)):
                     return None
@@ -185,7 +193,7 @@ class Patching:
 
     @staticmethod
     def _lasting(directory: Directory, packed: Packed, names: Collection[bytes]) -> list[bytes]:
-        """Returns some names without those that came and went again: an editor's, or a restore's."""
+        """Returns some names without those that came and went again, or that the kernel made up for a file without a name."""
         return [name for name in names if packed.find(name) >= 0 or directory.exists(name)]
 
     def _read(
@@ -230,6 +238,47 @@ class Patching:
         return _Seen(disk, own, entries, edits)
 
     # -- trees -----------------------------------------------------------------------------------------
+
+    def _is_sure(self, order: list[bytes]) -> bool:
+        """
+        Returns whether the new tree of every directory can be made, of one that is held and holds what changes in it.
+
+        With that, what is remembered of those files is what the tree holds that the cache is about: trees that are held were
+        made here, and each is found by its id in the one above it.
+        """
+        below, texts = dict[bytes, list[Edit]](), MODE_TEXT
+        for path in reversed(order):
+            packed, seen, edits = self._packed.get(path), self._looked.get(path), below.pop(path, _NONE)
+            if packed is None:
+                return False
+            if seen is not None and seen.edits:
+                edits = [*edits, *seen.edits]
+            if not edits:
+                continue
+            tree = packed.tree
+            held = self._held.get(path, tree)
+            if held is None:
+                return False
+            for name, mode, before, _ in edits:
+                if held.count(b"%b %b\0%b" % (texts[mode], name, before)) != 1:
+                    return False
+            above, _, name = path.rpartition(b"/")
+            beside = below.get(above)
+            if beside is None:
+                below[above] = [(name, MODE_DIR, tree, tree)]
+            else:
+                beside.append((name, MODE_DIR, tree, tree))
+        return self._packed[b""].tree == self._cache.root_tree
+
+    def _seal_all(self, order: list[bytes], scan: Scan) -> None:
+        """Gives every directory its new tree, of which `_is_sure` said that it can be had."""
+        if len(self._seal(order, scan)) < len(order):
+            # Only where the id of a new file spells an entry of the tree around it; half of a tree must not be saved.
+            raise PlanStale(
+                "What changed cannot be told from what is remembered. Nothing was changed.", hint="mulligan save"
+            )
+        self._intake.later = False
+        self._intake.settle()
 
     def _seal(self, order: list[bytes], scan: Scan) -> dict[bytes, Own | None]:
         """Gives every directory its new tree, those below first; returns the ones that are done."""

@@ -2,7 +2,8 @@
 What a scan found: the workspace as trees, and what is not in them.
 
 The trees that no earlier checkpoint holds are kept in memory (`objects`), so that a scan can be compared with any
-checkpoint before anything is stored.
+checkpoint before anything is stored. Of a watched workspace in which only contents changed, what changed is known before
+any tree is made: those are made when somebody asks for them, so that a restore can be planned and begun meanwhile.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class Scan:
     """One look at the workspace."""
 
     def __init__(self, defaults: Defaults, cache: Cache) -> None:
-        self.tree = b""
+        self._tree = b""
         self.modes = bytes(20)
         self.defaults = defaults
         self.cache = cache
@@ -122,11 +123,13 @@ class Scan:
         self.listing = (
             b""  # of all files that are remembered, packed as a checkpoint holds it, where somebody had time for that
         )
-        self.objects: dict[bytes, tuple[bytes, bytes]] = {}
-        self.inside: dict[bytes, bytes] = {}  # of some of these trees, something in them that was not there before
+        self.made: dict[bytes, tuple[bytes, bytes]] = {}  # the new trees that are there so far
+        self._inside: dict[bytes, bytes] = {}
         self.records: dict[bytes, Record] = {}
         # No directory is in both.
-        self.patches: dict[bytes, Patch] = {}
+        self._patches: dict[bytes, Patch] = {}
+        self._sealing: tuple[Callable[[], object], list[tuple[bytes, list[Edit]]]] | None = None
+        self._unlike: set[bytes] = set()
         self.gone: list[bytes] = []
         self.missed: dict[bytes, Missed] = {}
         self.observed: dict[bytes, Stat] = {}
@@ -140,6 +143,66 @@ class Scan:
         self.taken: object = None
         self.is_wanted: Callable[[bytes], bool] = lambda _: False
         self._last: tuple[bytes, Record | None] = (b"", None)
+
+    # -- what is made when somebody asks ---------------------------------------------------------------
+
+    def seal_later(self, seal: Callable[[], object], edits: list[tuple[bytes, list[Edit]]]) -> None:
+        """Says that contents of files are all that changed, by directory, and how the trees are made: that cannot fail for what is there."""
+        self._sealing = (seal, edits)
+
+    def edits(self) -> list[tuple[bytes, list[Edit]]] | None:
+        """Returns what changed, by directory, where that is known without the trees; None where those are there already."""
+        return self._sealing[1] if self._sealing is not None else None
+
+    def settle(self) -> None:
+        """Makes what was left for later; again is harmless."""
+        if self._sealing is not None:
+            sealing, self._sealing = self._sealing, None
+            try:
+                sealing[0]()
+            except BaseException:
+                self._sealing = sealing  # half of the trees are none: whoever asks again has them made again
+                raise
+            root = self._patches.get(b"")
+            self._tree = tree_in(root.packed) if root is not None else self._tree
+
+    @property
+    def tree(self) -> bytes:
+        """The tree of the workspace."""
+        self.settle()
+        return self._tree
+
+    @tree.setter
+    def tree(self, tree: bytes) -> None:
+        self._tree = tree
+
+    @property
+    def objects(self) -> dict[bytes, tuple[bytes, bytes]]:
+        """The new trees: kind and bytes."""
+        self.settle()
+        return self.made
+
+    @property
+    def inside(self) -> dict[bytes, bytes]:
+        """Of some of these trees, something in them that was not there before."""
+        self.settle()
+        return self._inside
+
+    @property
+    def patches(self) -> dict[bytes, Patch]:
+        """The directories of which nothing but contents changed."""
+        self.settle()
+        return self._patches
+
+    def is_unlike(self, tree: bytes) -> None:
+        """Notes that the workspace was found to differ from a tree."""
+        self._unlike.add(tree)
+
+    def has_tree(self, tree: bytes) -> bool:
+        """Returns whether the workspace is exactly what a tree holds."""
+        if self._sealing is not None and tree == self.cache.root_tree:
+            return not self._sealing[1]
+        return tree not in self._unlike and self.tree == tree
 
     def record(self, directory: bytes) -> Record | None:
         """Returns what was seen of a directory."""

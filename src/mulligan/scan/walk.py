@@ -110,6 +110,7 @@ class Scanner:
                 self._step(stack)
                 if self._intake.read >= self._alone_until[0] or self._entered >= self._alone_until[1]:
                     self._share(stack)
+            self._intake.settle()
         finally:
             self._intake.end()
             for frame in stack:

@@ -103,9 +103,11 @@ class WarmScanner(Scanner):
         doing = Doing(self._remember, self._remember_own, self._note_names)
         known = self._is_as_ever if self._deep else self._watcher.covers
         patching = Patching(self._root, self._scope, self._cache, self._intake, doing, known, self._image.trees)
-        done = patching.run(places, self._ways, self._scan)
+        done = patching.run(places, self._ways, self._scan, later=self._options.later)
         self._seen.update((path, own) for path, own in done.items() if own is not None)
         self._made = patching.made
+        if self._scan.edits() is not None:
+            return self._cache.head_of(b"")  # but for its tree, which is not made yet
         if b"" in done:
             return self._head_of(b"")
         # What is left goes the way of the walk, which meets it from above.

@@ -15,6 +15,7 @@ from mulligan.model.paths import parse_path, to_text
 from mulligan.model.plan import Action, Node
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.model.values import dataclass
+from mulligan.store.packfile import deflate
 from mulligan.timeline.database import Database
 from mulligan.timeline.seals import seal
 
@@ -73,7 +74,7 @@ def open_journal(database: Database, journal: Journal, phase: str) -> None:
         plain["git"] = journal.git.to_dict()
     plain["actions"] = [[to_text(a.path), _node(a.before), _node(a.after)] for a in journal.actions]
     plain["locked"] = [[to_text(path), perm] for path, perm in journal.locked]
-    packed = pack_text(json.dumps(plain).encode("ascii"))
+    packed = pack_text(json.dumps(plain).encode("ascii"), deflate)
     database.insert("journal", 1, phase, packed)
     database.known()[_PLAN] = packed
 

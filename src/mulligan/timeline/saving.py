@@ -113,11 +113,9 @@ def lists_hidden(entry: Entry, scan: Scan) -> bool:
 
 def same_state(entry: Entry | None, scan: Scan) -> bool:
     """Returns whether a checkpoint holds exactly what a scan found."""
-    return entry is not None and (entry.files_tree, entry.modes_tree, entry.defaults) == (
-        scan.tree,
-        scan.modes,
-        (scan.defaults.file, scan.defaults.executable, scan.defaults.directory),
-    )
+    if entry is None or (entry.modes_tree, entry.defaults) != (scan.modes, tuple(scan.defaults)):
+        return False
+    return scan.has_tree(entry.files_tree)
 
 
 def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | None, changed: bytes) -> Entry:

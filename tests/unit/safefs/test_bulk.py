@@ -280,7 +280,7 @@ def test_what_was_read_ahead_is_what_stands_there(library, tmp_path):
             now = os.stat(tmp_path / os.fsdecode(path))
             assert Stat(*STAT.unpack(own)) == fields(now)
             assert set(found) == set(wanted[path][0]) - {b"missing"}
-            for name, taken in found.items():
+            for name, taken in zip(found, ahead.finished(found.values()), strict=True):
                 data = (tmp_path / os.fsdecode(path) / os.fsdecode(name)).read_bytes()
                 assert taken[0] == object_id(BLOB, data) and inflated(taken[1]) == data
             assert ahead.take(path) == ({}, set())
