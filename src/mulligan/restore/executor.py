@@ -475,10 +475,8 @@ class Executor:
 
     def _done(self, action: Action) -> None:
         outcome = self._outcome
-        listed = (
-            outcome.deleted if action.after is None else outcome.created if action.before is None else outcome.modified
-        )
-        listed.append(to_text(action.path))
+        made = outcome.created if action.before is None else outcome.modified
+        (outcome.deleted if action.after is None else made).append(to_text(action.path))
 
     def _sync(self) -> None:
         # Permission bits are in no directory: nothing less than the whole file system would make them durable.
