@@ -261,8 +261,11 @@ class Database:
         self._alone = True
 
     def let_go(self) -> None:
-        """Says that others may write again."""
+        """Says that others may write again; a transaction that an interruption left open ends with that."""
         self._alone = False
+        if self._connection.in_transaction:
+            self._forget()
+            self._roll_back()
 
     def known(self) -> dict[tuple[str, str], Any]:
         """

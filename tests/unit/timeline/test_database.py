@@ -82,6 +82,14 @@ def test_whatever_comes_between_no_transaction_is_left_that_would_keep_everybody
     assert database.meta("k") == "w"
 
 
+def test_a_transaction_that_an_interruption_left_open_ends_with_the_holding_of_the_store(database):
+    database.hold()
+    database._connection.execute("BEGIN IMMEDIATE")
+    database.set_meta("k", "v")
+    database.let_go()
+    assert not database._connection.in_transaction and database.meta("k", "none") == "none"
+
+
 def test_a_second_opening_finds_what_the_first_wrote(database, place, tmp_path):
     database.set_meta("k", "v")
     other = Database(str(tmp_path), create=False, directory=place)
