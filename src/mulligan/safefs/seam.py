@@ -58,8 +58,9 @@ class Calls:
 
     def kind_of_disk(self, fd: int) -> int:
         """Returns the number that Linux gives to the kind of file system that holds an open file; 0 elsewhere."""
-        known = os.fstatvfs(fd).f_fsid
-        if known and known in self._kinds:
+        # An overlay may have the number of the disk below it, and the number of a device goes to another one day.
+        known = os.fstatvfs(fd).f_fsid, os.fstat(fd).st_dev
+        if known[0] and known in self._kinds:
             return self._kinds[known]
         import ctypes
         import sys
@@ -70,8 +71,8 @@ class Calls:
         return kind
 
     @cached_property
-    def _kinds(self) -> dict[int, int]:
-        """Of file systems, by the number that tells each from all others, the kind."""
+    def _kinds(self) -> dict[tuple[int, int], int]:
+        """Of file systems, by the two numbers that together tell each from all others, the kind."""
         return {}
 
     @cached_property

@@ -242,8 +242,9 @@ class ObjectStore:
             ]
         except (OSError, Damaged):
             return  # what is durable must not fail for want of a listing
-        self._packs.update((pack.name, pack) for pack in fresh)
+        # In this order: one that is listed and not entered, for an interruption, would be looked for nowhere.
         self._enter(fresh, _MEDIUM)
+        self._packs.update((pack.name, pack) for pack in fresh)
         self._complete = self._held
         if used is not None:
             self._disk_bytes = used + sum(pack.size + pack.index.size for pack in fresh)
@@ -316,6 +317,15 @@ class ObjectStore:
 
     def refresh(self) -> None:
         """Reads the list of packs again."""
+        try:
+            self._refresh()
+        except BaseException:
+            # Half of it would hide objects that are there, or vouch for those of a pack that is gone.
+            self._packs, self._small, self._large = {}, {}, []
+            self._outdate()
+            raise
+
+    def _refresh(self) -> None:
         state = self._state()
         directory = self.packs_directory()
         names = {name[:-4] for name in directory.names() if name.startswith(b"pack-") and name.endswith(b".idx")}

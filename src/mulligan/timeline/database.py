@@ -160,15 +160,14 @@ class Database:
     def at_one_moment(self) -> Iterator[None]:
         """Lets the body read one state, whatever others write meanwhile."""
         mine = not self._connection.in_transaction
-        if mine:
-            with translated():
-                self._connection.execute("BEGIN")
         try:
+            if mine:
+                with translated():
+                    self._connection.execute("BEGIN")
             yield
         finally:
             if mine:
-                with suppress(sqlite3.Error):  # nothing was written; what failed in the body is what to tell
-                    self._connection.execute("ROLLBACK")
+                self._roll_back()  # nothing was written; what failed in the body is what to tell
 
     def transaction(self) -> Whole:
         """Runs the body whole or not at all; durable when it returns."""
@@ -177,10 +176,15 @@ class Database:
     def _begin(self) -> None:
         if self._cramped:
             raise disk_full()
+        mine = not self._connection.in_transaction
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-        except TROUBLE as error:
-            raise in_our_words(error) from error
+        except BaseException as error:
+            if mine:
+                self._roll_back()  # an interruption that came with its success: nobody else would end what it began
+            if isinstance(error, TROUBLE):
+                raise in_our_words(error) from error
+            raise
 
     def _end(self, failed: BaseException | None) -> None:
         try:
@@ -192,11 +196,18 @@ class Database:
                 self._connection.execute("ROLLBACK")
         except BaseException as error:
             self._forget()
+            self._roll_back()
             if isinstance(error, TROUBLE):
                 raise in_our_words(error) from error
             raise
         if isinstance(failed, TROUBLE):
             raise in_our_words(failed) from failed
+
+    def _roll_back(self) -> None:
+        """Ends a transaction that is open, whatever became of it: with it open, nobody could write any more."""
+        with suppress(sqlite3.Error):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
 
     def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
         """Returns every row of a query."""
@@ -250,8 +261,11 @@ class Database:
         self._alone = True
 
     def let_go(self) -> None:
-        """Says that others may write again."""
+        """Says that others may write again; a transaction that an interruption left open ends with that."""
         self._alone = False
+        if self._connection.in_transaction:
+            self._forget()
+            self._roll_back()
 
     def known(self) -> dict[tuple[str, str], Any]:
         """

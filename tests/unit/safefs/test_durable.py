@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -69,3 +71,17 @@ def test_directories_of_the_store_are_private_and_durable(tmp_path):
     make_private(os.fspath(tmp_path / "a/b/c"))
     with pytest.raises(DurabilityLost), seam.using(FailsAlways(errno.EIO, "fsync")):
         make_private(os.fspath(tmp_path / "d"))
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no two kinds of file systems are sure to be there")
+def test_what_is_known_of_one_disk_is_not_taken_for_another_with_the_same_number(tmp_path, monkeypatch):
+    # As an overlay has the number of the disk that it lies on.
+    monkeypatch.setattr(os, "fstatvfs", lambda _: SimpleNamespace(f_fsid=7))
+    kinds = []
+    for calls in (one := seam.Calls(), one, seam.Calls()):
+        for place in (tmp_path, "/proc"):
+            fd = os.open(place, os.O_RDONLY)
+            kinds.append(calls.kind_of_disk(fd))
+            os.close(fd)
+    assert kinds[0] != kinds[1] == 0x9FA0
+    assert kinds == kinds[:2] * 3

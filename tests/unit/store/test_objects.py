@@ -295,3 +295,22 @@ def test_who_reads_many_objects_is_answered_when_few_packs_are_left(tmp_path, mo
             for oid in (oid for pack in packs for oid in pack):
                 assert store.read(oid, BLOB)
             assert store._first(b"\1" * 20) is None
+
+
+@pytest.mark.parametrize("place", ["_enter", "_state"])
+def test_a_look_at_the_packs_that_was_interrupted_hides_nothing(tmp_path, monkeypatch, place):
+    with opened(tmp_path / "s") as first:
+        with first.writer() as writer:
+            oid = writer.add(BLOB, b"there")
+            writer.finish()
+        store = ObjectStore(first.directory)
+
+        def interrupted(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(ObjectStore, place, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                store.refresh()
+        assert store.read(oid, BLOB) == b"there"
+        store.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,54 @@ def test_a_transaction_happens_whole_or_not_at_all(database):
         database.set_meta("k", "v")
         database.set_meta("k", "w")
     assert database.meta("k") == "w"
+
+
+class Interrupting:
+    """A connection on which one statement is done, or not, and then something comes between."""
+
+    def __init__(self, connection: sqlite3.Connection, statement: str, error: BaseException, *, done: bool) -> None:
+        self._connection, self._statement, self._error, self._done = connection, statement, error, done
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def execute(self, sql: str, *values: Any) -> Any:
+        if sql == self._statement and self._done:
+            self._connection.execute(sql, *values)
+        if sql == self._statement:
+            raise self._error
+        return self._connection.execute(sql, *values)
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "done"),
+    [
+        ("BEGIN IMMEDIATE", KeyboardInterrupt(), True),
+        ("BEGIN", KeyboardInterrupt(), True),
+        ("COMMIT", sqlite3.OperationalError("disk I/O error"), False),
+    ],
+)
+def test_whatever_comes_between_no_transaction_is_left_that_would_keep_everybody_from_writing(
+    database, monkeypatch, statement, error, done
+):
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "_connection", Interrupting(database._connection, statement, error, done=done))
+        body = database.at_one_moment() if statement == "BEGIN" else database.transaction()
+        with pytest.raises((KeyboardInterrupt, StoreError)), body:
+            statement != "BEGIN" and database.set_meta("k", "v")
+    assert not database._connection.in_transaction
+    assert database.meta("k", "none") == "none"
+    with database.transaction():
+        database.set_meta("k", "w")
+    assert database.meta("k") == "w"
+
+
+def test_a_transaction_that_an_interruption_left_open_ends_with_the_holding_of_the_store(database):
+    database.hold()
+    database._connection.execute("BEGIN IMMEDIATE")
+    database.set_meta("k", "v")
+    database.let_go()
+    assert not database._connection.in_transaction and database.meta("k", "none") == "none"
 
 
 def test_a_second_opening_finds_what_the_first_wrote(database, place, tmp_path):
