@@ -14,9 +14,9 @@ from mulligan.model.light import json, re
 from mulligan.model.small import Callable, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.timeline.commits import HELD, Entry
-from mulligan.timeline.database import COUNTS, CURRENT, Database, as_column, from_column, is_whole
+from mulligan.timeline.database import COUNTS, CURRENT, Database, is_whole
 from mulligan.timeline.retention import Aged
-from mulligan.timeline.seals import COLUMNS
+from mulligan.timeline.seals import COLUMNS, as_column, from_column
 
 if TYPE_CHECKING:
     import sqlite3

@@ -428,8 +428,7 @@ class Database:
         except sqlite3.OperationalError as error:
             return error.sqlite_errorcode == sqlite3.SQLITE_READONLY  # busy: somebody is writing it
         finally:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            self._roll_back()
         return False
 
     def lengthen_log(self, directory: Directory) -> None:
@@ -496,17 +495,3 @@ def _size_of(path: str) -> int:
         return os.lstat(path).st_size
     except FileNotFoundError:
         return 0
-
-
-def as_column(text: str) -> str | bytes:
-    """Returns text as SQLite can hold it: lone surrogates, which UTF-8 cannot say, go in as bytes."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
-    return text
-
-
-def from_column(value: str | bytes) -> str:
-    """Returns the text that `as_column` put there."""
-    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value

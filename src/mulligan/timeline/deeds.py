@@ -24,7 +24,8 @@ from mulligan.model.deed import (
 )
 from mulligan.model.light import json, re
 from mulligan.model.typed import TYPE_CHECKING, NamedTuple
-from mulligan.timeline.database import Database, as_column, from_column
+from mulligan.timeline.database import Database
+from mulligan.timeline.seals import as_column, from_column
 
 if TYPE_CHECKING:
     import sqlite3

@@ -60,3 +60,17 @@ def seal(*values: Any) -> bytes:
 def sealing(table: str) -> str:
     """Returns the SQL expression for the seal that a row of a table must have."""
     return f"seal({', '.join(COLUMNS[table])})"
+
+
+def as_column(text: str) -> str | bytes:
+    """Returns text as SQLite can hold it: lone surrogates, which UTF-8 cannot say, go in as bytes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return text
+
+
+def from_column(value: str | bytes) -> str:
+    """Returns the text that `as_column` put there."""
+    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value

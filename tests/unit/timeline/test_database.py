@@ -10,7 +10,8 @@ import pytest
 
 from mulligan.errors import Busy, NoRoom, StoreDamaged, StoreError
 from mulligan.safefs.directory import Directory
-from mulligan.timeline.database import Database, as_column, from_column, translated
+from mulligan.timeline.database import Database, translated
+from mulligan.timeline.seals import as_column, from_column
 
 
 @pytest.fixture
