@@ -16,13 +16,13 @@ import sys
 
 TYPE_CHECKING = False  # not from `typing`, which costs more than this saves
 if TYPE_CHECKING:
-    from importlib.machinery import ModuleSpec
+    from importlib.machinery import ModuleSpec, SourceFileLoader
     from importlib.util import source_hash
     from types import ModuleType
     from typing import Any
 else:
     from _frozen_importlib import ModuleSpec
-    from _frozen_importlib_external import MAGIC_NUMBER
+    from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
     from _imp import source_hash as _source_hash
 
     def source_hash(text: bytes) -> bytes:
@@ -86,8 +86,12 @@ class Together:
         """Runs a module's code in it."""
         name = module.__name__
         relative, _, _, begin, size = self._table[name]
-        module.__file__ = f"{_HOME}/{relative}"
-        exec(marshal.loads(os.pread(self._fd, size, self._begin + begin)), module.__dict__)  # noqa: S102, S302 - our own code, out of the user's own hands
+        module.__file__ = place = f"{_HOME}/{relative}"
+        try:
+            code = marshal.loads(os.pread(self._fd, size, self._begin + begin))  # noqa: S302 - our own, out of the user's own hands
+        except (OSError, EOFError, ValueError, TypeError):
+            code = SourceFileLoader(name, place).get_code(name)  # what cannot be read is read from where it came
+        exec(code, module.__dict__)  # noqa: S102 - as any import does
 
     def library(self) -> bytes | None:
         """Returns the name of the compiled part that was built of the sources that are there; None where they changed."""

@@ -142,6 +142,15 @@ def test_a_file_that_is_not_whole_is_done_without(home, spoilt):
     assert ours == set()
 
 
+def test_modules_that_cannot_be_read_from_it_come_from_their_sources(home):
+    """The table is whole, and what it leads to is not: a disk that lost some of it."""
+    data = home.file.read_bytes()
+    begin = 8 + int.from_bytes(data[:8], "big")
+    home.file.write_bytes(data[:begin] + bytes(len(data) - begin))
+    ours, others = home.save()
+    assert others == BEFORE and "mulligan.engine" in ours
+
+
 @pytest.mark.parametrize(
     "loose", ["directory for all", "directory for the group", "file for all", "file for the group"]
 )
