@@ -130,9 +130,12 @@ def _opened(place: str) -> Together | None:
         fd = os.open(file_name(), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     finally:
         os.close(directory)
-    made = _read(fd)
-    if made is None:
-        os.close(fd)
+    made = None
+    try:
+        made = _read(fd)
+    finally:
+        if made is None:
+            os.close(fd)
     return made
 
 
