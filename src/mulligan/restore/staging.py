@@ -25,7 +25,7 @@ from mulligan.safefs.attributes import attribute_names, copy_attribute, copy_own
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import may_be_named_later, sync, sync_filesystem, write_out
 from mulligan.safefs.flushing import Flusher, sync_beside
-from mulligan.safefs.room import NO_NAMELESS
+from mulligan.safefs.room import NO_NAMELESS, free_of
 from mulligan.safefs.trouble import FULL
 
 _SYNC_EACH = 16
@@ -242,7 +242,7 @@ class Stager:
     def _read(self, places: Places, *, skip_damaged: bool = False) -> None:
         """Reads what is to be staged, as much of it as may be held, and counts the room that it needs."""
         disk, need = os.fstatvfs(self._root.fd), 0
-        have = disk.f_bavail * disk.f_frsize if disk.f_blocks else None  # some file systems know nothing of it
+        have = free_of(disk)
         ahead = self._many if len(places) > _SYNC_EACH else None
         for start in range(0, len(places), _SHOWN):
             some = places[start : start + _SHOWN]

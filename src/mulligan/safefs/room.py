@@ -22,10 +22,14 @@ NO_NAMELESS = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENO
 
 def free_bytes(directory: Directory) -> int | None:
     """Returns how much room the disk of a directory has for users, None where the file system does not say."""
-    found = os.fstatvfs(directory.fd)
-    if not found.f_blocks:
+    return free_of(os.fstatvfs(directory.fd))
+
+
+def free_of(disk: os.statvfs_result) -> int | None:
+    """Returns the same of a disk that was asked already."""
+    if not disk.f_blocks:
         return None  # some network and FUSE file systems know nothing of it
-    return found.f_bavail * found.f_frsize
+    return disk.f_bavail * disk.f_frsize
 
 
 def no_room(what: str, need: int, directory: Directory) -> NoRoom:
