@@ -220,9 +220,11 @@ class Context:
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
     def note(self, text: str) -> None:
-        """Says something beside the result."""
+        """Says something beside the result; a stderr that takes no more is no failure of the command."""
+        from mulligan.cli.streams import tell
+
         self.quiet()
-        self.err.line(text)
+        tell(text + "\n", self.err.stream)
 
     def quiet(self) -> None:
         """Wipes the progress line."""

@@ -13,11 +13,13 @@ import sys
 
 from mulligan.cli.command import Command, Result
 from mulligan.cli.context import Context, Lender
+from mulligan.cli.registry import READING
+from mulligan.cli.streams import abandon, steady_streams, tell
 from mulligan.cli.thin import HANDED_ON, NO_START
 from mulligan.cli.usage import UsageError, load, parse, split_command, wants
 from mulligan.errors import MulliganError
 from mulligan.model.small import Mapping, Sequence
-from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple, TextIO
+from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from mulligan.scan.early import Early
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 UNEXPECTED = 70
 
+# What a stream says that takes no more.
+UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF})
 # Not a mistake of ours and not the store's: the machine refuses, and says why.
 _REFUSALS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 
@@ -40,7 +44,7 @@ class Circumstances(NamedTuple):
 
 def main(argv: Sequence[str] | None = None, *, last: bool = False, early: Early | None = None) -> int:
     """Runs one command and returns its exit code; `last`: the process ends with it; `early`: a look that was begun."""
-    _steady_streams()
+    steady_streams()
     return _run_in(list(sys.argv[1:] if argv is None else argv), Circumstances(os.environ, None, last, early))
 
 
@@ -54,7 +58,7 @@ def _run_in(words: list[str], around: Circumstances) -> int:
     try:
         return _dispatch(words, around, as_json=as_json)
     except BrokenPipeError:
-        _abandon_stdout()  # whoever read our output has read enough
+        abandon(sys.stdout)  # the reader has read enough
         return 0
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one boundary of this door
         code = _explain(error, words, around.environ, as_json=as_json)
@@ -71,7 +75,7 @@ def _is_hook(words: list[str]) -> bool:
 
 def explain(error: BaseException, words: list[str]) -> int:
     """Says what went wrong before or after a command; returns the exit code."""
-    _steady_streams()
+    steady_streams()
     return _explain(error, words, os.environ, as_json=wants(words, "--json"))
 
 
@@ -104,7 +108,7 @@ def _without_command(words: list[str], *, as_json: bool) -> int:
 
 def _say(text: str, what: str, *, as_json: bool) -> int:
     if as_json:
-        _print_json({what: text.strip()})
+        sys.stdout.write(_as_json({what: text.strip()}))
     else:
         sys.stdout.write(text)
     sys.stdout.flush()
@@ -132,13 +136,13 @@ def _run(name: str, command: Command, words: list[str], around: Circumstances) -
     try:
         result = command.run(context, args)
         context.quiet()
-        _show(context, command, result)
+        code = _show(context, command, result, name)
     finally:
         _remark(context)
         context.close()
     if around.lend is None and name in HANDED_ON:
         _keep_warm(context, name)
-    return result.exit_code
+    return code
 
 
 def _keep_warm(context: Context, name: str) -> None:
@@ -154,15 +158,30 @@ def _keep_warm(context: Context, name: str) -> None:
         return  # the command itself is done; it is only not faster next time
 
 
-def _show(context: Context, command: Command, result: Result) -> None:
+def _show(context: Context, command: Command, result: Result, name: str) -> int:
+    """Prints the result and returns the exit code: a result that cannot be printed is no success."""
     try:
         if context.json:
-            _print_json(result.json())
+            sys.stdout.write(_as_json(result.json()))
         else:
             command.render(context, result)
         sys.stdout.flush()
     except BrokenPipeError:
-        _abandon_stdout()  # the work is done all the same, and the exit code says how well
+        abandon(sys.stdout)  # the work is done all the same, and the exit code says how well
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        return unprinted(error, result.exit_code, name)
+    return result.exit_code
+
+
+def unprinted(error: OSError, code: int, name: str) -> int:
+    """Says that the output of a command could not be written; returns the exit code."""
+    abandon(sys.stdout)
+    changing = name not in READING
+    done = " The command itself is done." if changing else ""
+    tell(f"mulligan: The output could not be written ({error.strerror}).{done}\n")
+    return code or (3 if changing else 1)
 
 
 def _remark(context: Context) -> None:
@@ -176,10 +195,11 @@ def _remark(context: Context) -> None:
         context.note(visible(remark))
 
 
-def _print_json(document: Any) -> None:
+def _as_json(document: Any) -> str:
     from mulligan.model.light import json
 
-    sys.stdout.write(json.dumps(document, indent=2 if sys.stdout.isatty() else None) + "\n")
+    text: str = json.dumps(document, indent=2 if sys.stdout.isatty() else None)
+    return text + "\n"
 
 
 # -- errors -------------------------------------------------------------------------------------
@@ -191,10 +211,9 @@ def _explain(error: BaseException, words: list[str], environ: Mapping[str, str],
     message, hint, code = _account(error, words, environ)
     if as_json:
         kind = type(error).__name__
-        _print_json({"error": {"type": kind, "message": message, "hint": hint, "exit_code": code}})
-        sys.stdout.flush()
+        tell(_as_json({"error": {"type": kind, "message": message, "hint": hint, "exit_code": code}}), sys.stdout)
     else:
-        sys.stderr.write(f"mulligan: {visible(message)}\n" + (f"hint: {visible(hint)}\n" if hint else ""))
+        tell(f"mulligan: {visible(message)}\n" + (f"hint: {visible(hint)}\n" if hint else ""))
     return code
 
 
@@ -216,27 +235,3 @@ def _account(error: BaseException, words: list[str], environ: Mapping[str, str])
         "What was saved before is untouched; to be sure, run: mulligan check",
         UNEXPECTED,
     )
-
-
-# -- streams ------------------------------------------------------------------------------------
-
-
-def _steady_streams() -> None:
-    """Makes the standard streams usable whatever they are: closed ones go nowhere, odd encodings never raise."""
-    for name in ("stdin", "stdout", "stderr"):
-        stream: TextIO | None = getattr(sys, name)
-        if stream is None:
-            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115 - for the life of the process
-        elif name != "stdin" and hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-
-
-def _abandon_stdout() -> None:
-    # The interpreter flushes once more on its way out; without this it would complain on stderr.
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, sys.stdout.fileno())
-    except (OSError, ValueError):
-        return  # no descriptor behind this stdout (a test, an embedding program): nothing to flush to
-    finally:
-        os.close(nowhere)

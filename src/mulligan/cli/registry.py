@@ -47,6 +47,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
 # What the overview shows to somebody who typed nothing but `mulligan`.
 FIRST_FIVE = ("save", "log", "diff", "restore", "undo")
 
+# Commands that change nothing.
+READING = frozenset({"log", "show", "diff", "cat", "status", "check", "history", "completion", "__complete"})
+
 # Commands for machines: not listed, not documented, free to change.
 HIDDEN: dict[str, str] = {"__complete": "complete"}
 

@@ -77,16 +77,17 @@ def process() -> int:
 
         gc.disable()  # it looks for garbage among what was just loaded, and the process ends before there is any
     code = main(last=last)
-    if not last:
-        return code
-    # Everything is written, and to take an interpreter apart costs 5 ms.
     try:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
     except (OSError, ValueError):
-        return code  # Python says in its own way what is wrong with a stream
-    os._exit(code)
+        from mulligan.cli.streams import settle
+
+        settle()
+    if not last:
+        return code
+    os._exit(code)  # everything is written, and taking an interpreter apart costs 5 ms
 
 
 def _load_together() -> None:
@@ -342,12 +343,18 @@ def _order(link: socket, command: str, words: list[str], environ: dict[str, str]
     if answer[0] != DONE:
         _give_back(data)
         return None
-    try:
-        _write(1, answer[2])
-        _write(2, answer[3])
-    except OSError as error:
-        return _explained(error, words)
-    return int(answer[1])
+    return _print_answer(command, int(answer[1]), answer[2], answer[3])
+
+
+def _print_answer(command: str, code: int, out: bytes, err: bytes) -> int:
+    """Prints what a watcher's command printed; returns the exit code."""
+    unwritten = _write(1, out)
+    _write(2, err)
+    if unwritten is None:
+        return code
+    from mulligan.cli.entry import unprinted
+
+    return unprinted(unwritten, code, command)
 
 
 def _event() -> tuple[bytes, bool]:
@@ -442,8 +449,8 @@ def _explained(error: BaseException, words: list[str]) -> int:
     return explain(error, words)
 
 
-def _write(fd: int, data: bytes) -> None:
-    """Writes all of it; a stream that was closed, or that nobody reads any more, is no trouble of ours."""
+def _write(fd: int, data: bytes) -> OSError | None:
+    """Writes all of it; returns what stopped it, unless the stream is closed or its reader has left."""
     view = memoryview(data)
     try:
         while view:
@@ -451,5 +458,5 @@ def _write(fd: int, data: bytes) -> None:
     except OSError as error:
         import errno
 
-        if error.errno not in {errno.EBADF, errno.EPIPE}:
-            raise
+        return error if error.errno not in {errno.EBADF, errno.EPIPE} else None
+    return None
