@@ -7,6 +7,7 @@ the journal stores exactly this, `--dry-run` prints exactly this.
 
 from __future__ import annotations
 
+from mulligan.model.light import datetime
 from mulligan.model.objects import MODE_DIR, MODE_LINK
 from mulligan.model.paths import ancestors, to_text
 from mulligan.model.small import Sequence
@@ -72,11 +73,37 @@ class Keep:
 
 
 @dataclass(frozen=True)
+class Undone:
+    """
+    Names the operation that an undo takes back, or that a redo brings forward again.
+
+    `kind` is "turn" (what an agent did for one prompt), "restore", "unsaved" (changes since the last checkpoint) or "step" (the
+    changes that led to a checkpoint). `at` is when it was made, `checkpoint` its newest checkpoint. `prompt`, `text`, `session`
+    and `agent` belong to a turn; `running` says that the turn has not ended.
+    """
+
+    kind: str
+    checkpoint: str = ""
+    at: datetime | None = None
+    prompt: int = 0
+    text: str = ""
+    session: str = ""
+    agent: str = ""
+    running: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON form."""
+        return {**vars(self), "at": self.at.isoformat() if self.at is not None else None}
+
+
+@dataclass(frozen=True)
 class RestorePlan:
     """
     The frozen result of planning: apply it, print it, or throw it away.
 
     `absent` are those of the paths it makes where rules hide what stands there now: nothing, which no scan can tell later.
+    `undone` names the operation that it takes back, for an undo. `branch` is the git branch that the checkpoint was made on,
+    empty when that is the current one.
     """
 
     target: str
@@ -86,6 +113,8 @@ class RestorePlan:
     keeps: tuple[Keep, ...] = ()
     git: GitMove | None = None
     absent: tuple[str, ...] = ()
+    undone: Undone | None = None
+    branch: str = ""
 
     @property
     def creates(self) -> list[str]:
@@ -124,12 +153,19 @@ class RestorePlan:
             "keeps": [keep.to_dict() for keep in self.keeps],
             "git": self.git.to_dict() if self.git else None,
             "is_noop": self.is_noop,
+            "undone": self.undone.to_dict() if self.undone else None,
+            "branch": self.branch,
         }
 
 
 @dataclass(frozen=True)
 class RestoreReport:
-    """What a restore did."""
+    """
+    What a restore did.
+
+    `undone` names the operation that an undo took back, or a redo brought forward. `branch` is the git branch that the
+    checkpoint was made on, empty when that is the current one.
+    """
 
     target: str
     created: list[str] = field(default_factory=list)
@@ -140,6 +176,8 @@ class RestoreReport:
     state: dict[str, Any] = field(default_factory=dict)
     recovered: str = ""
     git: GitMove | None = None
+    undone: Undone | None = None
+    branch: str = ""
 
     @property
     def complete(self) -> bool:
@@ -158,4 +196,6 @@ class RestoreReport:
             "state": self.state,
             "recovered": self.recovered,
             "git": self.git.to_dict() if self.git else None,
+            "undone": self.undone.to_dict() if self.undone else None,
+            "branch": self.branch,
         }
