@@ -99,6 +99,8 @@ class World:
         put(self.outside, "theirs", "theirs", perm=0o640)
         if with_git:
             git("init", "-q", "-b", "main", cwd=self.root)
+            # Secrets that git tracks are saved like any other file; these are not tracked.
+            put(self.root, ".git/info/exclude", "\n".join(sorted(_HIDDEN_NAMES)) + "\n")
         for _ in range(25):
             self.write()
         if with_git:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import stat
 
 from mulligan.model.typed import NamedTuple
 from mulligan.safefs.directory import Directory
 from mulligan.scan.ignore import Rules
-from mulligan.scan.record import Head, Missed, Packed, Record
+from mulligan.scan.record import STAT, Head, Missed, Packed, Record
 
 
 class Frame:
@@ -75,6 +76,16 @@ def attach(parent: Frame, name: bytes, done: Subtree) -> None:
         # Nothing in it today; what is wanted may come back without a trace in the directory above.
         parent.changed = True
         parent.record.trusted = False
+
+
+def changed_files(directory: Directory, old: Record) -> list[tuple[bytes, os.stat_result]]:
+    """Returns the captured names of a record whose stat fields are not the remembered ones; OSError if one is gone."""
+    look, fd, changed = os.stat, directory.fd, []
+    for name, want in zip(old.names, STAT.iter_unpack(old.stats), strict=True):
+        st = look(name, dir_fd=fd, follow_symlinks=False)
+        if (st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns) != want:
+            changed.append((name, st))
+    return changed
 
 
 def same_names(directory: Directory, old: Record | Packed, names: list[bytes]) -> bool:

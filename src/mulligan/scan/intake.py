@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 
+from mulligan.model.checkpoint import SECRET
 from mulligan.model.paths import join
 from mulligan.model.small import Callable, Collection, Iterator, Mapping, Sequence
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.directory import Directory
 from mulligan.scan.glance import load
-from mulligan.scan.reading import Sink, capture
+from mulligan.scan.reading import Sink, Unreadable, capture
 from mulligan.scan.record import STAT, Stat, has_room_for
 from mulligan.scan.scope import Scope
 
@@ -47,6 +48,7 @@ class Intake:
         self._ahead: Ahead | None = None
         self._unused: dict[bytes, dict[bytes, Taken]] = {}  # what was read ahead, and not enough
         self._owed: list[Taken] = []  # what was read ahead, and taken, and has no record yet
+        self.leaning: set[bytes] = set()  # files that are captured only because the git index tracks them
         self.later = False  # whether somebody will settle it when the walk is over
 
     def begin(self, clock: int) -> None:
@@ -76,8 +78,20 @@ class Intake:
     def capture(self, directory: Directory, above: bytes, name: bytes, st: os.stat_result) -> tuple[bytes, Stat]:
         """Reads one file or link of a directory; see `scan.reading.capture`."""
         self._count(1)
-        wanted = self._scope.has_includes and self._scope.included(join(above, name))
-        return capture(directory, name, st, self.sink, check_secrets=not wanted, since=self._clock)
+        path = join(above, name)
+        wanted = self._scope.has_includes and self._scope.included(path)
+        try:
+            return capture(directory, name, st, self.sink, check_secrets=not wanted, since=self._clock)
+        except Unreadable as finding:
+            # The index is read only for a file that begins like a secret: few do.
+            if finding.reason != SECRET or path not in self._scope.tracked:
+                raise
+        self.leaning.add(path)
+        return capture(directory, name, directory.stat(name), self.sink, check_secrets=False, since=self._clock)
+
+    def leans(self, directory: bytes, names: Collection[bytes]) -> bool:
+        """Returns whether some files of a directory are captured only because the git index tracks them."""
+        return bool(self.leaning) and any(join(directory, name) in self.leaning for name in names)
 
     def many(self, directory: Directory, above: bytes, files: Files) -> dict[bytes, Taken]:
         """Returns those of some files that could be read in one go; the others are to be captured each."""

@@ -13,6 +13,7 @@ import os
 import struct
 
 from mulligan.errors import PlanStale
+from mulligan.model.checkpoint import SECRET
 from mulligan.model.objects import MODE_DIR, MODE_TEXT, TREE
 from mulligan.model.paths import join, parent_of
 from mulligan.model.small import Callable, Collection, Container, Iterable, Mapping
@@ -221,6 +222,8 @@ class Patching:
 
     def _capture(self, directory: Directory, path: bytes, name: bytes, st: os.stat_result) -> tuple[bytes, Stat, bytes]:
         oid, seen = self._intake.capture(directory, path, name, st)
+        if self._intake.leans(path, (name,)):
+            raise Unreadable(SECRET, "the record must say that the git index decides")
         return name, seen, oid
 
     def _patched(self, path: bytes, packed: Packed, found: Found, disk: Own, own: Own) -> _Seen | None:

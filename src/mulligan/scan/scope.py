@@ -1,13 +1,12 @@
 """
 Which paths are captured.
 
-One place decides, in this order: git's own files never; what the user's config includes always; then special files, secrets,
-built-in and configured exclusions, and the ignore rules, which give way to what the git index tracks. An ignore file itself is always captured: it decides over others, so it must come back.
+One place decides, in this order: git's own files never; what the user's config includes always; then special files, secrets
+that the git index does not track, built-in and configured exclusions, and the ignore rules, which give way to what the git
+index tracks. An ignore file itself is always captured: it decides over others, so it must come back.
 """
 
 from __future__ import annotations
-
-import os
 
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET
 from mulligan.model.digests import blake2b
@@ -16,7 +15,7 @@ from mulligan.model.paths import ancestors, is_dot_git
 from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES, CapturePolicy
 from mulligan.model.small import Callable, Collection, cached_property
 from mulligan.scan.ignore import Patterns, Rules
-from mulligan.scan.secrets import TELLING, is_sample, secret_name
+from mulligan.scan.secrets import TELLING, secret_name
 
 IGNORE_FILE = b".gitignore"
 _DATABASE_SIBLINGS = (b"-wal", b"-shm", b"-journal")
@@ -93,7 +92,7 @@ class Scope:
     def key(self, rules: Rules, *, only_tracked: bool) -> bytes:
         """Returns what a directory's decisions depend on, so that they can be remembered."""
         # The number grows when the built-in rules change, so that decisions of an older release do not stand.
-        parts = b"2" + self._policy_key + rules.key + (b"tracked" + self.tracked.key if only_tracked else b"")
+        parts = b"3" + self._policy_key + rules.key + (b"tracked" + self.tracked.key if only_tracked else b"")
         return blake2b(parts, digest_size=16).digest()
 
     def of_tracked(self) -> Scope:
@@ -119,7 +118,7 @@ class Scope:
         found = CAPTURE
         if not is_dir:
             if secret := secret_name(path):
-                if not (is_sample(name) and path in self.tracked):
+                if path not in self.tracked:
                     return SECRET, secret
                 found = TRACKED
         elif name in self._built_in:
@@ -168,9 +167,7 @@ class Scope:
             return self.enters(path) or self._include.match(path, is_dir=is_dir)
         if path.startswith(RECORDS + b"/"):
             return False
-        return self.included(path) or (
-            path in self.tracked and (not secret_name(path) or is_sample(os.path.basename(path)))
-        )
+        return self.included(path) or path in self.tracked
 
 
 def database_groups(names: Collection[bytes]) -> dict[bytes, list[bytes]]:

@@ -1,14 +1,14 @@
 """
 Files that hold keys, tokens or passwords, by their names and by how they begin.
 
-A file found here is not captured and not touched by a restore unless the user's own config asks for it, and it is listed
-with the reason returned here. Two errors weigh differently: a missed secret lies in a private store until it is forgotten,
+A file found here is not captured and not touched by a restore unless git tracks it or the user's own config asks for it, and
+it is listed with the reason returned here. Two errors weigh differently: a missed secret lies in a private store until it is forgotten,
 a wrong guess leaves a file unprotected. So names count where tools and custom give them one meaning, and content counts
 only where a file begins with a key or is nothing but a token. Not promised: secrets inside source code or prose.
 
 Decided on purpose:
-- names are compared without case, and `credentials.sample.json` and the like are not secret; `.env.example` is, unless git
-  tracks it (the scope decides that): people fill it in before they rename it;
+- names are compared without case, and `credentials.sample.json` and the like are not secret; `.env.example` is: people fill
+  it in before they rename it. What git tracks is in git already, and saved like any other file (the scope decides that);
 - `*.pem` and `*.key` are, unless the rest of the name says public, certificate bundle, slides or translation;
 - Terraform state is, since it holds every generated password in plain text;
 - `tokens.json` is not (design tokens), nor `auth.json` below the root (translations), nor a chart's `templates/secrets.yaml`.

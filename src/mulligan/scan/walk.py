@@ -19,7 +19,7 @@ from mulligan.safefs.directory import Directory
 from mulligan.safefs.stillness import stamping_clock
 from mulligan.safefs.twin import MOST_TASKS, Twin, can_twin
 from mulligan.scan.cache import Cache
-from mulligan.scan.frame import Frame, Subtree, attach, same_names
+from mulligan.scan.frame import Frame, Subtree, attach, changed_files, same_names
 from mulligan.scan.glance import Glance, restless
 from mulligan.scan.intake import Intake
 from mulligan.scan.options import Options
@@ -331,7 +331,7 @@ class Scanner:
 
     def _verify(self, frame: Frame, old: Record) -> Record | None:
         try:
-            changed = self._differing(frame, old)
+            changed = changed_files(frame.directory, old)
         except OSError:
             return None  # something vanished: list the directory
         if not changed:
@@ -339,14 +339,6 @@ class Scanner:
             frame.changed = frame.path in self._earlier
             return old
         return None if old.grouped or len(changed) > len(old.names) // 2 + 8 else self._patch(frame, old, changed)
-
-    def _differing(self, frame: Frame, old: Record) -> list[tuple[bytes, os.stat_result]]:
-        look, fd, changed = os.stat, frame.directory.fd, []
-        for name, want in zip(old.names, STAT.iter_unpack(old.stats), strict=True):
-            st = look(name, dir_fd=fd, follow_symlinks=False)
-            if (st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns) != want:
-                changed.append((name, st))
-        return changed
 
     def _patch(self, frame: Frame, old: Record, changed: list[tuple[bytes, os.stat_result]]) -> Record | None:
         record = old.copy()
@@ -368,6 +360,7 @@ class Scanner:
             oids[at * 20 : at * 20 + 20] = oid
             modes[at] = seen.mode
         frame.modes, record.stats, record.oids = modes, bytes(stats), bytes(oids)
+        record.leans |= self._intake.leans(frame.path, [name for name, _ in changed])
         return record
 
     # -- the long way: list, decide, read -----------------------------------------------------------
@@ -397,6 +390,7 @@ class Scanner:
         record.grouped, record.leans = listing.grouped, listing.leans
         record.dirs, record.missed = listing.dirs, sorted(listing.missed)
         self._read_files(frame, record, listing.files)
+        record.leans |= self._intake.leans(frame.path, listing.files)
         record.trusted = all(
             m.reason in _STATIC or (m.reason == SECRET and m.name not in listing.files) for m in record.missed
         )
@@ -411,10 +405,13 @@ class Scanner:
         todo = [(name, files[name]) for name in sorted(files.keys() - together if together else files)]
         if old is not None:
             known = {name: at for at, name in enumerate(old.names)}
+            # A file that the index tracked may begin like a secret: one that it tracks no longer is read again.
+            doubted = old.leans and self._options.index_changed
             for name, st in todo:
                 at = known.get(name, -1)
-                if at >= 0 and old.stat_at(at) == fields(st):
+                if at >= 0 and old.stat_at(at) == fields(st) and not (doubted and self._is_untracked(frame, name)):
                     found[name] = (old.oid_at(at), fields(st))
+            record.leans |= old.leans and bool(found)  # which of them lean is not remembered
             todo = [(name, st) for name, st in todo if name not in found]
         done = self._intake.many(frame.directory, frame.path, todo)
         rows: list[tuple[bytes, int, bytes, bytes]] = []  # name, mode, stat fields to remember, object id
@@ -433,6 +430,9 @@ class Scanner:
         rows.sort()
         record.names, frame.modes = [row[0] for row in rows], [row[1] for row in rows]
         record.stats, record.oids = b"".join([row[2] for row in rows]), b"".join([row[3] for row in rows])
+
+    def _is_untracked(self, frame: Frame, name: bytes) -> bool:
+        return join(frame.path, name) not in self._scope.tracked
 
     def _try(self, frame: Frame, record: Record, name: bytes, st: os.stat_result) -> tuple[bytes, Stat] | None:
         try:

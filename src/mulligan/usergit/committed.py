@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from mulligan.errors import UnsafePath, UserError
-from mulligan.model.checkpoint import SECRET, SPECIAL, TOO_LARGE, UNREADABLE
+from mulligan.model.checkpoint import SPECIAL, TOO_LARGE, UNREADABLE
 from mulligan.model.objects import BLOB, EMPTY_TREE, MODE_DIR, MODE_EXEC, MODE_LINK
 from mulligan.model.paths import check_name, join, to_text
 from mulligan.model.policy import CapturePolicy
@@ -23,13 +23,11 @@ from mulligan.scan.ignore import Rules
 from mulligan.scan.record import Missed, Record
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import CAPTURE, TRACKED, Scope, Tracked
-from mulligan.scan.secrets import secret_content
 from mulligan.scan.trees import Sealed, seal
 
 _WORK = 1 << 36
 _NAMES = 1_000_000
 _LONGEST = 4096
-_HEAD = 1 << 12
 
 
 class Keeper(Protocol):
@@ -188,16 +186,8 @@ class _Reading:
         if found is None or found[0] != BLOB:
             self._miss(path, UNREADABLE, "its bytes cannot be read from the repository")
             return False
-        secret = "" if scope.included(path) else secret_content(found[1][:_HEAD])
-        if secret or len(found[1]) > scope.max_file_size:
-            self._miss(
-                path,
-                *(
-                    (SECRET, secret)
-                    if secret
-                    else (TOO_LARGE, f"{len(found[1])} bytes, the limit is {scope.max_file_size}")
-                ),
-            )
+        if len(found[1]) > scope.max_file_size:
+            self._miss(path, TOO_LARGE, f"{len(found[1])} bytes, the limit is {scope.max_file_size}")
             return False
         if self._keeper.add(BLOB, found[1]) != entry.oid:
             self._miss(path, UNREADABLE, "its bytes are damaged in the repository")

@@ -267,8 +267,8 @@ def test_links_and_odd_permissions_are_as_ever(repo, tmp_path):
 # -- secrets ---------------------------------------------------------------------------------------
 
 
-def test_no_object_of_a_tracked_secret_is_in_the_store(repo, tmp_path):
-    """By its name or by how it begins: not captured, and its bytes are nowhere in the store."""
+def test_a_tracked_secret_is_saved_like_any_other_file(repo, tmp_path):
+    """By its name or by how it begins: git holds it already; one that git does not track is not in the store."""
     secrets = {
         ".env": b"PASSWORD=hunter2 # " + b"x" * 300, "id_rsa": KEY, "notes.txt": KEY, "settings.json": TOKEN,
         "src/tiny.py": b'KEY = "' + TOKEN.strip() + b'"\n',
@@ -276,10 +276,15 @@ def test_no_object_of_a_tracked_secret_is_in_the_store(repo, tmp_path):
     for path, data in secrets.items():
         put(repo, path, 0, data)
     commit(repo, "-f")
+    untracked = {"deploy.pem": b"never added " * 30, "other.txt": KEY + b"\n"}
+    for path, data in untracked.items():
+        put(repo, path, 0, data)
     settle(tmp_path)
-    saved = save(repo, tmp_path / "taken", take=True)
-    assert {row.path for row in saved.checkpoint.not_captured} == set(secrets)
-    assert objects_of(saved.store).keys().isdisjoint(map(blob, secrets.values()))
+    taken, read = adopted.both_ways(repo, tmp_path)
+    assert adopted.said(taken) == adopted.said(read)
+    assert {row.path for row in taken.checkpoint.not_captured} == set(untracked)
+    assert set(map(blob, secrets.values())) <= objects_of(taken.store).keys()
+    assert objects_of(taken.store).keys().isdisjoint(map(blob, untracked.values()))
 
 
 @pytest.mark.parametrize("name", ["git~1", "\u200c.git", "GIT~2"])
@@ -296,8 +301,8 @@ def test_what_is_gits_own_elsewhere_is_not_captured_because_git_tracks_it(repo, 
     assert f"src/{name}/config.py" not in taken.checkpoint.files_changed
 
 
-def test_what_is_secret_for_its_place_is_not_copied(repo, tmp_path):
-    """However much like source code it is named."""
+def test_what_is_secret_for_its_place_is_saved_because_git_tracks_it(repo, tmp_path):
+    """And it is read, not taken over by its name, which is that of source code."""
     secrets = {".ssh/deploy.py": b"a secret of this place " * 20, "conf/.aws/credentials.md": b"and another one " * 30}
     for path, data in secrets.items():
         put(repo, path, 0, data)
@@ -305,8 +310,7 @@ def test_what_is_secret_for_its_place_is_not_copied(repo, tmp_path):
     settle(tmp_path)
     taken, read = adopted.both_ways(repo, tmp_path)
     assert adopted.said(taken) == adopted.said(read)
-    assert taken.read == 0
-    assert objects_of(taken.store).keys().isdisjoint(map(blob, secrets.values()))
+    assert set(map(blob, secrets.values())) <= objects_of(taken.store).keys()
 
 
 # -- when git is not believed ----------------------------------------------------------------------

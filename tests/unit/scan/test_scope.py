@@ -46,12 +46,13 @@ def test_each_rule_has_its_reason(path, is_dir, expected):
     assert reason(scope(exclude=("*.skip",)), path, is_dir=is_dir) == expected
 
 
-def test_what_git_tracks_is_captured_although_ignored_but_no_secret_is():
+def test_what_git_tracks_is_captured_although_ignored_or_named_like_a_secret():
     which = scope((b"a.log", b"node_modules/x", b".env", b"out/kept"))
     assert which.decide(b"a.log", b"a.log", RULES, is_dir=False) is TRACKED
     assert which.decide(b"node_modules", b"node_modules", RULES, is_dir=True) is TRACKED
     assert which.decide(b"b.py", b"b.py", RULES, is_dir=False) is CAPTURE
-    assert reason(which, b".env") == "secret"
+    assert which.decide(b".env", b".env", RULES, is_dir=False) is TRACKED
+    assert reason(which, b"sub/.env") == "secret"
     assert reason(which, b"out", is_dir=True) == "ignored" and which.enters(b"out")
     assert which.wanted_inside(b"out/kept", is_dir=False) and not which.wanted_inside(b"out/new", is_dir=False)
 

@@ -24,9 +24,10 @@ def test_an_example_of_an_environment_file_is_captured_only_where_git_tracks_it(
     assert decide(scope(b"app/.env.example"), b"app/.env.example") == CAPTURE[0]
 
 
-def test_a_tracked_environment_file_stays_a_secret() -> None:
-    """It should not have been committed; that is no reason to copy it again."""
-    assert decide(scope(b".env"), b".env") == SECRET
+def test_a_tracked_environment_file_is_saved_like_any_other() -> None:
+    """Git holds it already, and an undo without it leaves the project broken."""
+    assert decide(scope(b".env"), b".env") == CAPTURE[0]
+    assert decide(scope(b"other/.env"), b".env") == SECRET
 
 
 def test_the_users_own_config_asks_for_a_secret() -> None:
