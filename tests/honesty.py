@@ -90,6 +90,7 @@ BAD = (
     Bad("patches-anything", "names that came and went are taken for the same", "watcher", 6000, _ONE),
     Bad("forgets-patches", "what changed below a directory that is walked is not told to it", "watcher", 6000, _ONE),
     Bad("exchanges-one-id", "of the entries that changed in a tree, one is exchanged", "watcher", 6000, _ONE),
+    Bad("never-rewinds", "a directory is listed as it was when it was opened", "filesystems", 20, (*_ONE, "--disk", "btrfs")),
     Bad("ignores-change-times", "a file is believed to be git's although its change time is another", "adoption", 400, _ONE),
     Bad("believes-records", "records of a pack are copied whatever their checksum is", "adoption", 60, _ONE),
     Bad("ignores-doubts", "what was not copied from a pack proves as much as what was", "adoption", 60, _ONE),

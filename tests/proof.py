@@ -120,6 +120,8 @@ PROOFS = (
     Proof("gc-kills", "and while they are killed", _GC, 10, 500, ("--kills",), _CROWD_TESTS),
     Proof("watcher", "a watched workspace looks the same as one that is walked from end to end, whatever was done to it",
           "watch/differential.py", 160, 100_000, (), "watch/test_differential.py"),
+    Proof("filesystems", "the models of the engine on btrfs, xfs, tmpfs and overlayfs; files made during a save, packs of other processes",
+          "filesystems/models.py", 16, 4000, (), "filesystems/test_models.py"),
     Proof("adoption", "the first checkpoint of a git repository is the same with what git knows and without, damaged packs or not",
           "property/adoption.py", 20, 5000, (), "property/test_adopting.py"),
     Proof("power-adopting", "the power is cut inside a first checkpoint that begins with what git knows (ext4)",

@@ -188,6 +188,9 @@ struct listed {
 /* Lists a directory; says which of its names are known, and whether all of them are there and nothing else. */
 static int list(struct adoption *self, struct folder *folder, int fd, unsigned char *buffer) {
     uint64_t found = 0, others = 0;
+    /* btrfs lists only the names that were there when the directory was opened or last rewound. */
+    if (lseek(fd, 0, SEEK_SET))
+        return 0;
     for (;;) {
         long got = syscall(SYS_getdents64, fd, buffer, LISTED);
         if (got < 0)
