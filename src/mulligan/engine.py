@@ -249,9 +249,7 @@ class Workspace(WithSessions):
                 steps = turns.steps(moves)
                 report = turns.undo_turn(moves, steps) or self._bench.step("undo", moves, skip=steps)
         if report is None:
-            raise NothingToUndo(
-                "There is no earlier state that differs from the workspace. Nothing was changed.", hint="mulligan log"
-            )
+            raise NothingToUndo("Nothing to undo: your files match the oldest checkpoint.", hint="mulligan log")
         self._events.emit("restored", report)
         return report
 
@@ -261,7 +259,8 @@ class Workspace(WithSessions):
             report = self._bench.step("redo", self._bench.vault.moves.redoable())
         if report is None:
             raise NothingToRedo(
-                "Nothing was undone since the last save or restore. Nothing was changed.", hint="mulligan log"
+                "Nothing to redo.",
+                hint="mulligan log",
             )
         self._events.emit("restored", report)
         return report

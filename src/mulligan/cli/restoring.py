@@ -5,33 +5,42 @@ from __future__ import annotations
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UnknownCheckpoint
-from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
+from mulligan.model.checkpoint import INCOMPLETE, Checkpoint, NotCaptured
 from mulligan.model.plan import RestoreReport
 from mulligan.model.small import Sequence
-from mulligan.model.typed import TYPE_CHECKING
-from mulligan.present.timeline import not_captured_lines, report_lines
+from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
+from mulligan.present.outcome import about, left_lines, named, outcome_lines
+from mulligan.present.timeline import not_captured_lines
 
 if TYPE_CHECKING:
     from mulligan.engine import Workspace
 
 
+class Done(NamedTuple):
+    """What a restore did, the checkpoint it went to, and what that one should have held and does not."""
+
+    report: RestoreReport
+    target: Checkpoint | None
+    missing: list[NotCaptured]
+
+
 def finished(workspace: Workspace, report: RestoreReport, paths: Sequence[str] | None = None) -> Result:
-    """Returns the result of a restore: partial when a path was not restored, or was never captured."""
-    missing = _missing(workspace, report.target, paths)
+    """Returns the result of a restore: partial when a path was not restored, or was never saved."""
+    try:
+        target = workspace.get(report.target)
+    except UnknownCheckpoint:
+        target = None  # deleted by another process since: what was restored was restored
+    missing = _missing(target, paths)
     partial = bool(missing) or not report.complete
     document = {"report": {**report.to_dict(), "missing": [entry.to_dict() for entry in missing]}}
-    return Result((report, missing), lambda: document, 3 if partial else 0)
+    return Result(Done(report, target, missing), lambda: document, 3 if partial else 0)
 
 
-def _missing(workspace: Workspace, target: str, paths: Sequence[str] | None) -> list[NotCaptured]:
+def _missing(target: Checkpoint | None, paths: Sequence[str] | None) -> list[NotCaptured]:
     """Returns what the target should have held, among the paths asked for, and does not."""
-    try:
-        checkpoint = workspace.get(target)
-    except UnknownCheckpoint:
-        return []  # deleted by another process since: what was restored was restored
-    if checkpoint.complete:
+    if target is None or target.complete:
         return []
-    return [entry for entry in checkpoint.not_captured if entry.reason in INCOMPLETE and _asked(entry.path, paths)]
+    return [entry for entry in target.not_captured if entry.reason in INCOMPLETE and _asked(entry.path, paths)]
 
 
 def _asked(path: str, paths: Sequence[str] | None) -> bool:
@@ -39,11 +48,37 @@ def _asked(path: str, paths: Sequence[str] | None) -> bool:
     return paths is None or any(path == p or path.startswith(p + "/") or p.startswith(path + "/") for p in paths)
 
 
-def render_report(context: Context, result: Result, done: str, *, again: str = "undo") -> None:
+def render_undo(context: Context, result: Result, *, again: str) -> None:
+    """Prints what an undo or, with `again` for the way back, a redo did."""
+    report = result.value.report
+    undone: Any = getattr(report, "undone", None)
+    forward = again == "undo"
+    if undone is not None:
+        head = f"{'Redid' if forward else 'Undid'} {about(undone, context.now())}"
+    else:
+        head = "Redone" if forward else "Undone"
+    _render(context, result.value, head, changed="changed" if forward else "restored", again=again)
+
+
+def render_restore(context: Context, done: Done) -> None:
     """Prints what a restore did."""
-    report, missing = result.value
-    out = context.out
-    out.lines(report_lines(report, done=done, again=again, style=out.style))
-    if missing:
-        out.line(out.style("yellow", "partial: these were not captured in that checkpoint"))
-        out.lines(not_captured_lines(missing))
+    report, out = done.report, context.out
+    if not (report.created or report.modified or report.deleted or report.git):
+        out.line(f"Already at {report.target[:8]}; nothing to change.")
+        out.lines(left_lines(report, out.style))
+        _partial(context, done)
+        return
+    head = f"Restored {named(done.target, context.now()) if done.target is not None else report.target[:8]}"
+    _render(context, done, head, changed="restored", again="undo")
+
+
+def _render(context: Context, done: Done, head: str, *, changed: str, again: str) -> None:
+    style = context.out.style
+    context.out.lines(outcome_lines(done.report, style("green", head), changed=changed, again=again, style=style))
+    _partial(context, done)
+
+
+def _partial(context: Context, done: Done) -> None:
+    if done.missing:
+        context.out.line(context.out.style("yellow", "That checkpoint is partial. Not saved in it:"))
+        context.out.lines(not_captured_lines(done.missing))

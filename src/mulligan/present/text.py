@@ -12,7 +12,7 @@ from mulligan.model.small import Callable, Sequence
 Paint = Callable[[int, int, str], str]
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
-_UNITS = ((60, "second"), (60, "minute"), (24, "hour"), (7, "day"), (5, "week"))
+_UNITS = ((60, "s", "s"), (60, "min", "min"), (24, "h", "h"), (7, "day", "days"), (5, "week", "weeks"))
 
 
 class Style:
@@ -37,7 +37,7 @@ def count(number: int, noun: str, plural: str = "") -> str:
 
 
 def ago(then: datetime, now: datetime) -> str:
-    """Returns how long ago a moment was, in one unit: `just now`, `3 minutes ago`; the date when it is over a month."""
+    """Returns how long ago a moment was, in one unit: `just now`, `3 min ago`; the date when it is over a month."""
     seconds = (now - then).total_seconds()
     if seconds < 0:
         # A clock that was set back: a date is true whatever the clock says now.
@@ -45,9 +45,9 @@ def ago(then: datetime, now: datetime) -> str:
     if seconds < 5:
         return "just now"
     amount = int(seconds)
-    for size, noun in _UNITS:
+    for size, noun, plural in _UNITS:
         if amount < size:
-            return count(amount, noun) + " ago"
+            return count(amount, noun, plural) + " ago"
         amount //= size
     return date(then)
 

@@ -11,12 +11,12 @@ from mulligan.model.checkpoint import INCOMPLETE, Checkpoint, NotCaptured
 from mulligan.model.light import datetime
 from mulligan.model.small import Iterable, Sequence
 from mulligan.model.typed import TYPE_CHECKING
+from mulligan.present.outcome import git_lines
 from mulligan.present.text import PLAIN, Style, ago, columns, count, date, shorten, some
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
-    from mulligan.model.gitposition import GitMove
-    from mulligan.model.plan import Keep, RestorePlan, RestoreReport
+    from mulligan.model.plan import Keep, RestorePlan
 
 MOST_PATHS = 20
 _LOG_PAINT = ("cyan", "yellow", "dim", "dim", "bold", "")
@@ -135,56 +135,14 @@ def plan_lines(plan: RestorePlan, style: Style = PLAIN) -> list[str]:
     ]
     lines.append(
         (", ".join(totals) or ("no file to change" if plan.git else "nothing to change"))
-        + (f", {len(plan.keeps):,} kept as they are" if plan.keeps else "")
+        + (f", {len(plan.keeps):,} left alone" if plan.keeps else "")
     )
     return [*lines, *git_lines(plan.git, "git to", style), *keep_lines(plan.keeps)]
-
-
-def git_lines(move: GitMove | None, verb: str, style: Style = PLAIN) -> list[str]:
-    """Returns where git goes, or went, and what is not quite as it was."""
-    if move is None:
-        return []
-    return [f"{style('green', verb)} {visible(move.words())}", *(f"  {visible(note)}" for note in move.notes)]
-
-
-def report_lines(report: RestoreReport, *, done: str, again: str = "undo", style: Style = PLAIN) -> list[str]:
-    """Returns what a restore did, and how to take it back."""
-    totals = [
-        f"{number:,} {verb}"
-        for number, verb in (
-            (len(report.created), "created"),
-            (len(report.modified), "changed"),
-            (len(report.deleted), "deleted"),
-        )
-        if number
-    ]
-    words = {"undo": "take it back", "redo": "forward again"}[again]
-    back = f"; {words}: mulligan {again}" if (totals or report.git) and report.undo else ""
-    nothing = "no file had to change" if report.git else "nothing had to change"
-    lines = [
-        f"{style('green', done)} {style('yellow', report.target[:8])}  {', '.join(totals) or nothing}{back}",
-        *git_lines(report.git, "git moved too:", style),
-    ]
-    failed = [keep for keep in report.kept if keep.failed]
-    if failed:
-        lines.append(style("yellow", "partial: these should have been restored and were not"))
-        lines += keep_lines(failed)
-    protected = [keep for keep in report.kept if not keep.failed]
-    if protected:
-        lines.append(style("dim", f"left as they are: {_reasons(protected)}"))
-    return lines
 
 
 def keep_lines(keeps: Iterable[Keep], *, most: int = 5) -> list[str]:
     """Returns one line per reason for paths that are left as they are."""
     return not_captured_lines([NotCaptured(keep.path, keep.reason, keep.detail) for keep in keeps], most=most)
-
-
-def _reasons(keeps: Sequence[Keep]) -> str:
-    tally: dict[str, int] = {}
-    for keep in keeps:
-        tally[keep.reason] = tally.get(keep.reason, 0) + 1
-    return ", ".join(f"{number:,} {reason}" for reason, number in tally.items())
 
 
 def _marked(mark: str, colour: str, paths: Sequence[str], style: Style) -> list[str]:

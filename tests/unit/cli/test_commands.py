@@ -186,9 +186,13 @@ def test_restore_without_a_terminal_asks_nothing(saved):
         saved / "new"
     ).exists()
     done = cli("restore", "first", cwd=saved)
-    assert done.returncode == 0 and "1 changed, 1 deleted" in done.stdout and (saved / "a.txt").read_text() == "1\n"
+    assert (
+        done.returncode == 0
+        and "restored a.txt; removed new. Undo: mulligan undo" in done.stdout
+        and (saved / "a.txt").read_text() == "1\n"
+    )
     again = cli("restore", "first", cwd=saved)
-    assert again.returncode == 0 and "nothing had to change" in again.stdout
+    assert again.returncode == 0 and "nothing to change." in again.stdout
 
 
 def test_restore_of_paths_is_relative_to_where_one_stands(saved):
@@ -212,9 +216,7 @@ def test_undo_and_redo_walk_back_and_forward(saved):
     (saved / "a.txt").write_text("2\n")
     assert cli_json("undo", cwd=saved)["report"]["modified"] == ["a.txt"] and (saved / "a.txt").read_text() == "1\n"
     done = cli("redo", cwd=saved)
-    assert (
-        done.returncode == 0 and "take it back: mulligan undo" in done.stdout and (saved / "a.txt").read_text() == "2\n"
-    )
+    assert done.returncode == 0 and "Undo: mulligan undo" in done.stdout and (saved / "a.txt").read_text() == "2\n"
     assert cli("redo", cwd=saved).returncode == 1
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from mulligan.model.checkpoint import Checkpoint, GitState, pack_list
 from mulligan.model.objects import MODE_FILE
 from mulligan.model.plan import Action, Keep, Node, RestorePlan, RestoreReport
+from mulligan.present.outcome import named, outcome_lines
 from mulligan.present.text import Style
 from mulligan.present.timeline import (
     MOST_PATHS,
@@ -14,7 +15,6 @@ from mulligan.present.timeline import (
     log_lines,
     not_captured_lines,
     plan_lines,
-    report_lines,
     saved_lines,
 )
 
@@ -45,8 +45,8 @@ def test_the_log_marks_the_position_and_names_the_first_changes():
         now=NOW,
     )
     assert lines == [
-        "   22222222  3 minutes ago  manual  two  a, b, c, +2 more",
-        "@  11111111  3 minutes ago  manual  -    no files changed",
+        "   22222222  3 min ago  manual  two  a, b, c, +2 more",
+        "@  11111111  3 min ago  manual  -    no files changed",
     ]
 
 
@@ -99,7 +99,7 @@ def test_a_checkpoint_is_described_in_full():
     for part in (
         "1" * 40,
         "manual, partial",
-        "3 minutes ago",
+        "3 min ago",
         "main at ffffffffffff, 1 file not committed",
         "ticket=42",
         "    why\n    and how",
@@ -123,7 +123,8 @@ def test_nothing_hostile_reaches_the_screen():
         *checkpoint_lines(hostile, now=NOW),
         *not_captured_lines(hostile.not_captured),
         *plan_lines(plan),
-        *report_lines(RestoreReport("1" * 40, kept=[keep]), done="restored"),
+        *outcome_lines(RestoreReport("1" * 40, [HOSTILE], [HOSTILE] * 9, kept=[keep]), "Undone"),
+        named(hostile, NOW),
     ]
     assert not any(char in "".join(lines) for char in "\x1b\x07\n\u202e\udcff")
 
@@ -136,7 +137,7 @@ def test_a_plan_shows_every_sort_of_change_and_what_it_keeps():
         "  + new",
         "  ~ other",
         "  - gone",
-        "1 to create, 1 to change, 1 to delete, 1 kept as they are",
+        "1 to create, 1 to change, 1 to delete, 1 left alone",
         "  secret: .env",
     ]
     assert plan_lines(RestorePlan("1" * 40)) == ["nothing to change"]
@@ -146,18 +147,3 @@ def test_a_long_plan_is_cut_and_counted():
     actions = tuple(Action(b"%d" % n, None, Node(MODE_FILE)) for n in range(MOST_PATHS + 5))
     lines = plan_lines(RestorePlan("1" * 40, actions=actions))
     assert lines[MOST_PATHS] == "  + … and 5 more" and lines[-1] == f"{MOST_PATHS + 5} to create"
-
-
-def test_a_report_says_how_to_take_it_back_only_if_there_is_something_to_take_back():
-    report = RestoreReport("1" * 40, created=["a"], undo="2" * 40)
-    assert report_lines(report, done="restored") == ["restored 11111111  1 created; take it back: mulligan undo"]
-    assert report_lines(RestoreReport("1" * 40), done="restored") == ["restored 11111111  nothing had to change"]
-
-
-def test_a_report_tells_failures_from_protection():
-    kept = [Keep("a", "changed since the plan", failed=True), Keep("b", "secret"), Keep("c", "secret")]
-    assert report_lines(RestoreReport("1" * 40, kept=kept), done="restored")[1:] == [
-        "partial: these should have been restored and were not",
-        "  changed since the plan: a",
-        "left as they are: 2 secret",
-    ]

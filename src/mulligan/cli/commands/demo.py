@@ -12,8 +12,9 @@ from mulligan.cli.context import Context
 from mulligan.model.small import Iterator
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.diff import render_stat
+from mulligan.present.outcome import outcome_lines
 from mulligan.present.text import Style, count
-from mulligan.present.timeline import log_lines, report_lines, saved_lines
+from mulligan.present.timeline import log_lines, saved_lines
 from mulligan.settings import resolve
 
 if TYPE_CHECKING:
@@ -94,13 +95,13 @@ def _story(workspace: Workspace, root: Path, style: Style, context: Context) -> 
     )
 
     yield from _typed("mulligan undo", style)
-    yield from report_lines(workspace.undo(), done="back at", again="redo", style=style)
+    yield from outcome_lines(workspace.undo(), "Undone", again="redo", style=style)
     yield _proof(before, _bytes(root), "every byte is back", style)
     yield from _typed("mulligan redo", style)
-    yield from report_lines(workspace.redo(), done="forward at", style=style)
+    yield from outcome_lines(workspace.redo(), "Redone", changed="changed", again="undo", style=style)
     yield _proof(after, _bytes(root), "even the agent's mess can be had again", style)
     yield from _typed("mulligan undo", style)
-    yield from report_lines(workspace.undo(), done="back at", again="redo", style=style)
+    yield from outcome_lines(workspace.undo(), "Undone", again="redo", style=style)
     yield _proof(before, _bytes(root), "every byte is back", style)
     yield from _typed("mulligan log", style)
     yield from log_lines(

@@ -47,7 +47,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         and not args.yes
         and not context.ask(f"Remove {visible(path)} from every checkpoint for good?")
     ):
-        raise UserError("Not confirmed. Nothing was removed.")
+        raise UserError("Cancelled; nothing changed.")
     report = workspace.forget(path)
     return Result(report, report.to_dict)
 

@@ -113,7 +113,7 @@ def _confirm(context: Context, args: argparse.Namespace, steps: list[Step], dire
         return
     context.err.lines(_lines(directory, steps))
     if not context.ask("Remove these?" if args.uninstall else "Write these?"):
-        raise UserError("Not confirmed. Nothing was written.")
+        raise UserError("Cancelled; nothing changed.")
 
 
 def _changing(steps: list[Step]) -> list[Step]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.restoring import finished, render_report
+from mulligan.cli.restoring import finished, render_undo
 from mulligan.model.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 USAGE = "redo"
 DESCRIPTION = """\
-Go one operation forward again, after `mulligan undo`; until the next save or restore.
+Redo what the last `mulligan undo` undid. Possible until the next save or restore.
 """
 EXAMPLES = (
     ("mulligan redo", "the undo was a mistake"),
-    ("mulligan undo; mulligan redo", "look at how it was, and come back"),
+    ("mulligan undo; mulligan redo", "look at the earlier state, and come back"),
 )
 EXIT_CODES = (0, 1, 3, 10, 11, 90, 91)
 PATHS = ""
@@ -34,4 +34,4 @@ def run(context: Context, _args: argparse.Namespace) -> Result:
 
 def render(context: Context, result: Result) -> None:
     """Prints what came back."""
-    render_report(context, result, "forward at", again="undo")
+    render_undo(context, result, again="undo")

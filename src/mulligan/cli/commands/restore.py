@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.restoring import finished, render_report
+from mulligan.cli.restoring import Done, finished, render_restore
 from mulligan.cli.usage import UsageError
 from mulligan.errors import UserError
 from mulligan.model.plan import RestorePlan
 from mulligan.model.typed import TYPE_CHECKING
+from mulligan.present.outcome import named
 from mulligan.present.timeline import plan_lines
 from mulligan.present.visible import visible
 
@@ -102,15 +103,15 @@ def _restored(context: Context, args: argparse.Namespace) -> Result:
     paths = context.paths(args.paths)
     asks = context.interactive and not args.yes
     if not asks and not args.dry_run:
-        # Nobody is shown the plan first, so the workspace is looked at once.
+        # Without a question the plan is made and applied in one scan.
         return finished(workspace, workspace.restore(args.ref, paths=paths, what=args.what, git=args.git), paths)
     plan = workspace.plan(args.ref, paths=paths, what=args.what, git=args.git)
     if args.dry_run:
         return Result(plan, lambda: {"plan": plan.to_dict()})
     if not plan.is_noop:
         context.err.lines(plan_lines(plan, context.err.style))
-        if not context.ask("Restore this?"):
-            raise UserError("Not confirmed. Nothing was changed.")
+        if not context.ask(f"Restore {named(workspace.get(plan.target), context.now())}?"):
+            raise UserError("Cancelled; nothing changed.")
     return finished(workspace, workspace.apply(plan), paths)
 
 
@@ -119,6 +120,5 @@ def render(context: Context, result: Result) -> None:
     if isinstance(result.value, RestorePlan):
         context.out.lines(plan_lines(result.value, context.out.style))
         return
-    report, missing, *more = result.value
-    render_report(context, result._replace(value=(report, missing)), "restored")
-    context.out.lines([f"to go on with the conversation from there: {visible(each)}" for each in more if each])
+    render_restore(context, Done(*result.value[:3]))
+    context.out.lines([f"Resume the conversation from there: {visible(each)}" for each in result.value[3:] if each])

@@ -42,7 +42,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     if context.interactive and not args.yes:
         context.err.lines(log_lines(chosen, position=workspace.position(), now=context.now(), style=context.err.style))
         if not context.ask(f"Delete {count(len(chosen), 'checkpoint')} for good?"):
-            raise UserError("Not confirmed. Nothing was deleted.")
+            raise UserError("Cancelled; nothing changed.")
     for checkpoint in chosen:
         workspace.delete(checkpoint)
     return Result(chosen, lambda: {"deleted": [checkpoint.id for checkpoint in chosen]})

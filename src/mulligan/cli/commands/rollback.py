@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.restoring import finished, render_report
+from mulligan.cli.restoring import finished, render_restore
 from mulligan.cli.usage import UsageError
 from mulligan.errors import MulliganError, UnknownCheckpoint
 from mulligan.loop.commits import CommitCheckpoints
@@ -70,4 +70,4 @@ def render(context: Context, result: Result) -> None:
     """Prints what was done."""
     words, restored = result.value
     context.out.line(f"Rollback successful to {visible(words)}")
-    render_report(context, result._replace(value=restored), "back at")
+    render_restore(context, restored)

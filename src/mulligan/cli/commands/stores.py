@@ -59,7 +59,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
             f"Remove every store whose workspace is gone and that was not used for {count(args.older_than, 'day')}?"
         )
         if context.interactive and not args.yes and not context.ask(question):
-            raise UserError("Not confirmed. Nothing was removed.")
+            raise UserError("Cancelled; nothing changed.")
         purged = stores.purge(context.settings, args.older_than)
     found = {"stores": stores.stores(context.settings)}
     document = {**found, "purged": purged} if args.purge else found

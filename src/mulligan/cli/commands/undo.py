@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.restoring import finished, render_report
+from mulligan.cli.restoring import finished, render_undo
 from mulligan.model.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,18 +12,15 @@ if TYPE_CHECKING:
 
 USAGE = "undo [--session ID]"
 DESCRIPTION = """\
-Take one operation back: a restore; else what changed since the position; else the step that led to it.
+Undo the last prompt, restore or unsaved change. Run it again to undo one more.
 
-All that an agent did for one prompt is one operation; what you or another agent changed meanwhile is kept, merged line by line.
-What cannot be told apart is left as it is and listed, and the exit code is 3. With --session, the newest turn of that session is
-taken back wherever it stands.
-
-Again takes back one more. What is taken back is saved first, so `mulligan redo` brings it forward again.
+All that an agent did for one prompt is undone together. What you or another agent changed since then is kept, merged line by
+line; a file that cannot be merged is left alone and listed (exit code 3). The present state is saved first, so `mulligan redo`
+brings it back.
 """
 EXAMPLES = (
-    ("mulligan undo", "take back what just happened"),
-    ("mulligan undo && mulligan undo", "two operations"),
-    ("mulligan undo --session 1bd24cd5", "only what that agent did last; what others did stays"),
+    ("mulligan undo", "undo what just happened"),
+    ("mulligan undo --session 1bd24cd5", "undo the last turn of that agent only"),
 )
 EXIT_CODES = (0, 1, 3, 10, 11, 90, 91)
 PATHS = ""
@@ -32,7 +29,9 @@ PATHS = ""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
     parser.add_argument(
-        "--session", metavar="ID", help="only what this agent's session did; the beginning of its id will do"
+        "--session",
+        metavar="ID",
+        help="only the newest turn of this agent's session; the beginning of its id is enough",
     )
 
 
@@ -43,5 +42,5 @@ def run(context: Context, args: argparse.Namespace) -> Result:
 
 
 def render(context: Context, result: Result) -> None:
-    """Prints what was taken back."""
-    render_report(context, result, "back at", again="redo")
+    """Prints what was undone."""
+    render_undo(context, result, again="redo")

@@ -1,0 +1,134 @@
+"""
+What an undo, a redo or a restore did, in sentences: about what, which files, what was left alone, what to type next.
+
+Nothing here prints. Paths and names come from a workspace that anyone may have written, so each is made harmless first.
+"""
+
+from __future__ import annotations
+
+from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, TOO_LARGE
+from mulligan.model.light import datetime
+from mulligan.model.small import Sequence
+from mulligan.model.typed import TYPE_CHECKING, Any
+from mulligan.present.text import PLAIN, Style, ago, count, shorten, some
+from mulligan.present.visible import visible
+
+if TYPE_CHECKING:
+    from mulligan.model.checkpoint import Checkpoint
+    from mulligan.model.gitposition import GitMove
+    from mulligan.model.plan import Keep, RestoreReport
+
+#: As many paths are named in the first sentence; with more, each kind of change has a line of its own.
+MOST_NAMED = 6
+_FIRST = 3
+_DIRECTORIES = 4
+_TEXT = 60
+
+# Why a path was left alone: by a rule, and because something stood in the way.
+_RULES = {
+    "agent settings": "Left alone because it holds settings of your agents",
+    "worktree": "Left alone because it is a git worktree of its own",
+    "not empty": "Left in place because it holds files that are not saved",
+    "not saved then": "Left alone because it was not saved then",
+    "spared": "Left alone because it is new in a protected directory",
+    "attributes": "Restored without some of its attributes",
+    "no exchange": "Written without a guard against programs that write at the same moment",
+}
+_UNSAVED = (EXCLUDED, IGNORED, SECRET, TOO_LARGE)
+_TROUBLE = {
+    "busy": "Left alone because it keeps changing",
+    "changed during the restore": "Left alone because it changed during the restore",
+    "changed since by others": "Left alone because it was changed again since",
+    "conflict": "Left alone because it was changed again since",
+    "not writable": "Not restored, can't write",
+    "without its key": "Not restored, its key is missing",
+}
+
+
+def outcome_lines(
+    report: RestoreReport, head: str, *, changed: str = "restored", again: str = "", style: Style = PLAIN
+) -> list[str]:
+    """Returns what was done, then one sentence for each reason why a path was left alone or lost."""
+    made = [*report.created, *report.modified] if changed == "restored" else report.modified
+    parts = [(changed, made), ("removed", report.deleted)]
+    if changed != "restored":
+        parts.insert(0, ("created", report.created))
+    parts = [(verb, paths) for verb, paths in parts if paths]
+    tail = f" {again[:1].upper()}{again[1:]}: {style('bold', f'mulligan {again}')}" if again and report.undo else ""
+    few = sum(len(paths) for _, paths in parts) <= MOST_NAMED
+    said = "; ".join(
+        f"{verb} {', '.join(map(visible, paths)) if few else count(len(paths), 'file')}" for verb, paths in parts
+    )
+    lines = [f"{head}: {said}.{tail}" if said else f"{head}: no file had to change.{tail}"]
+    if not few:
+        lines += [f"  {verb:<9} {_by_directory(paths)}" for verb, paths in parts]
+    lines += git_lines(report.git, "Git moved too:", style)
+    return [*lines, *left_lines(report, style)]
+
+
+def left_lines(report: RestoreReport, style: Style = PLAIN) -> list[str]:
+    """Returns one sentence for each reason why a path was left alone, was not restored or is lost."""
+    failed = [keep for keep in report.kept if keep.failed]
+    protected = [keep for keep in report.kept if not keep.failed]
+    lost: Sequence[Keep] = getattr(report, "lost", ())
+    lines = [style("yellow", line) for line in _sentences(failed, _TROUBLE, "Not restored")]
+    if lost:
+        named = [f"{visible(keep.path)} ({visible(keep.reason)})" for keep in lost]
+        lines.append(style("yellow", f"Not brought back, because it was never saved: {some(named, MOST_NAMED)}."))
+    return lines + [style("dim", line) for line in _sentences(protected, _RULES, "Left alone")]
+
+
+def _sentences(keeps: Sequence[Keep], phrases: dict[str, str], otherwise: str) -> list[str]:
+    groups: dict[tuple[str, str], list[str]] = {}
+    for keep in keeps:
+        groups.setdefault((keep.reason, keep.detail), []).append(visible(keep.path))
+    lines = []
+    for (reason, detail), paths in groups.items():
+        known = f"{otherwise}, not saved ({reason})" if reason in _UNSAVED else phrases.get(reason)
+        why = visible(detail) if known else visible(f"{reason}; {detail}" if detail else reason)
+        lines.append(f"{known or otherwise}: {some(paths, MOST_NAMED)}{f' ({why})' if why else ''}.")
+    return lines
+
+
+def git_lines(move: GitMove | None, verb: str, style: Style = PLAIN) -> list[str]:
+    """Returns where git goes, or went, and what is not quite as it was."""
+    if move is None:
+        return []
+    return [f"{style('green', verb)} {visible(move.words())}", *(f"  {visible(note)}" for note in move.notes)]
+
+
+def _by_directory(paths: Sequence[str]) -> str:
+    """Returns `src/ 200, docs/ 90: docs/a.md, docs/b.md, +288 more`."""
+    if len(paths) <= _FIRST:
+        return ", ".join(map(visible, paths))
+    tally: dict[str, int] = {}
+    for path in paths:
+        top, slash, _ = path.partition("/")
+        tally[top + "/" if slash else "./"] = tally.get(top + "/" if slash else "./", 0) + 1
+    largest = sorted(tally.items(), key=lambda each: -each[1])
+    counts = [f"{visible(name)} {number:,}" for name, number in largest[:_DIRECTORIES]]
+    if len(largest) > _DIRECTORIES:
+        counts.append(f"elsewhere {sum(number for _, number in largest[_DIRECTORIES:]):,}")
+    return f"{', '.join(counts)}: {some([visible(path) for path in paths[:_FIRST]], _FIRST, of=len(paths))}"
+
+
+def named(checkpoint: Checkpoint, now: datetime) -> str:
+    """Returns `"before the agent" (b9527b9a, 2 min ago)`, or the id and the age where it has no name."""
+    when = ago(checkpoint.created_at, now)
+    if not checkpoint.name:
+        return f"{checkpoint.short_id} ({when})"
+    return f'"{shorten(visible(checkpoint.name), _TEXT)}" ({checkpoint.short_id}, {when})'
+
+
+def about(undone: Any, now: datetime) -> str:
+    """Returns what an undo or a redo was about: `prompt 2 "now clean up" (2 min ago)`."""
+    text = shorten(visible(undone.text or ""), _TEXT)
+    quoted = f' "{text}"' if text else ""
+    when = f" ({ago(undone.at, now)})" if undone.at is not None else ""
+    if undone.kind == "turn":
+        return f"prompt {undone.prompt}{quoted}{when}"
+    if undone.kind == "restore":
+        return f"the restore of{quoted}{when}" if text else f"the last restore{when}"
+    if undone.kind == "unsaved":
+        return "what changed since the last checkpoint" + (f"{quoted}{when}" if text else "")
+    return f"checkpoint{quoted or ' ' + str(undone.checkpoint)[:8]}{when}"

@@ -1,0 +1,39 @@
+"""What a person reads after an undo, a redo or a restore: about what, which files, what to type next."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from play import typed
+
+
+def test_an_undo_names_the_files_and_the_way_back(project: Path) -> None:
+    (project / "login.py").write_text("login\n")
+    (project / "shop.py").write_text("shop\n")
+    typed(project, "save", "base")
+    (project / "login.py").unlink()
+    (project / "shop.py").write_text("broken\n")
+    (project / "junk.txt").write_text("junk\n")
+    said = typed(project, "undo")
+    assert "restored login.py, shop.py; removed junk.txt. Redo: mulligan redo" in said
+    said = typed(project, "redo")
+    assert "created junk.txt; changed shop.py; removed login.py. Undo: mulligan undo" in said
+
+
+def test_a_restore_says_which_checkpoint_and_how_old(project: Path) -> None:
+    (project / "a").write_text("1\n")
+    typed(project, "save", "before the agent")
+    (project / "a").write_text("2\n")
+    said = typed(project, "restore", "before the agent", "-y")
+    assert re.match(r'Restored "before the agent" \([0-9a-f]{8}, [^)]+\): restored a\. Undo: mulligan undo\n', said)
+    assert re.match(r"Already at [0-9a-f]{8}; nothing to change\.\n", typed(project, "restore", "latest", "-y"))
+
+
+def test_nothing_to_undo_and_nothing_to_redo_are_one_sentence(project: Path) -> None:
+    (project / "a").write_text("1\n")
+    typed(project, "save")
+    assert typed(project, "undo", expect=1).startswith(
+        "mulligan: Nothing to undo: your files match the oldest checkpoint.\n"
+    )
+    assert typed(project, "redo", expect=1).startswith("mulligan: Nothing to redo.\n")
