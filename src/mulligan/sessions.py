@@ -7,14 +7,17 @@ the same transaction.
 
 from __future__ import annotations
 
+import os
+
 from mulligan.model.checkpoint import Checkpoint, as_json_object
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.opened import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from mulligan.model.deed import Deed, Recorded
+    from mulligan.model.holding import Holding
     from mulligan.timeline.saving import Draft
     from mulligan.timeline.story import Chapter
 
@@ -52,6 +55,15 @@ class WithSessions(Opened):
             return None
         self._tell_saved(entry, gone)
         return entry.checkpoint
+
+    def holding(self, paths: Sequence[str]) -> list[Holding]:
+        """Returns, for each of these paths (relative, `.` for all), what an undo would bring back and what is not saved."""
+        from mulligan.timeline.holding import holdings
+
+        wanted = [os.fsencode(path) if path not in {"", "."} else b"" for path in paths]
+        with self._reading() as vault:
+            entry = vault.checkpoints.current() if vault is not None else None
+            return holdings(self.root, entry, self._bench.look(with_git=False), wanted)
 
     def deeds(self, *, limit: int | None = None, session: str | None = None) -> list[Recorded]:
         """Returns what agents did here, newest first; of one session, by the beginning of its id."""

@@ -219,6 +219,22 @@ class Context:
         self.err.stream.flush()
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
+    def confirm(self, question: str, *, yes: bool, again: str) -> None:
+        """
+        Asks before something that cannot be undone; raises UserError unless the answer is yes.
+
+        Where there is no terminal to ask on, only `-y` is a yes: what an agent's shell runs must not delete history by accident.
+        """
+        if yes:
+            return
+        if not self.interactive:
+            raise UserError(
+                "This cannot be undone, and there is no terminal to ask on. Nothing was changed.",
+                hint=f"To go ahead: {again}",
+            )
+        if not self.ask(question):
+            raise UserError("Cancelled; nothing changed.")
+
     def note(self, text: str) -> None:
         """Says something beside the result; a stderr that takes no more is no failure of the command."""
         from mulligan.cli.streams import tell

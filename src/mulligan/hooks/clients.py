@@ -137,7 +137,7 @@ def understand(client: Client, payload: Payload, *, directory: str) -> Event:
         pending=_pending(payload),
         person=not prompt.lstrip().startswith(_NOT_A_PERSON),
     )
-    return Event(deed, where, arguments, name)
+    return Event(deed, where, arguments, name, _text(payload, "cwd") or where)
 
 
 def _call(kind: str, payload: Payload) -> str:

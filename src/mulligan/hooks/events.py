@@ -15,13 +15,15 @@ class Event(NamedTuple):
     What a hook was told.
 
     `deed` is None where there is nothing to do. `arguments` are the tool's own, as far as they came, `name` is the client's word
-    for the event, which some of them want to hear again.
+    for the event, which some of them want to hear again. `cwd` is where a command of the agent would run, `home` the user's home.
     """
 
     deed: Deed | None
     directory: str = ""
     arguments: Any = None
     name: str = ""
+    cwd: str = ""
+    home: str = ""
 
 
 class Reply(NamedTuple):

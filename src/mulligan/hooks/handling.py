@@ -40,8 +40,8 @@ def handle(agent: str, event: Event, open_workspace: Callable[[str], Workspace])
         settings = workspace.settings
         deed = deed._replace(at=_size(deed.transcript))
         told = deed
-        saved = workspace.record(deed, state=lambda since: _conversation(told, since) if told.transcript else {})
-        return _loudly(agent, event, deed, settings.hooks.destructive, saved.short_id if saved else "")
+        workspace.record(deed, state=lambda since: _conversation(told, since) if told.transcript else {})
+        return _warned(agent, event, deed, workspace)
     except Unprotectable as error:
         # Said once, at the start: this directory will never be protected, and no tool call can change that.
         return Reply(f"mulligan does not protect this directory: {error.message}" if deed.kind == SESSION else "")
@@ -66,19 +66,15 @@ def failed(agent: str, deed: Deed, settings: Settings | None, why: str) -> Reply
     return Reply(f"mulligan could not save this step: {why} The agent goes on unprotected; {remembered}")
 
 
-def _loudly(agent: str, event: Event, deed: Deed, policy: str, saved: str) -> Reply:
+def _warned(agent: str, event: Event, deed: Deed, workspace: Workspace) -> Reply:
     """Returns what to say before a destructive command."""
+    policy = workspace.settings.hooks.destructive
     if deed.kind != BEFORE or policy == OFF:
         return Reply()
-    from mulligan.hooks.policy import destructive
+    from mulligan.hooks.warning import warning
 
-    why = destructive(event.arguments)
-    if not why:
-        return Reply()
-    held = f"mulligan holds everything as it is now{f' ({saved})' if saved else ''}; to come back: mulligan undo"
-    if policy == ASK and agent not in CANNOT_ASK:
-        return Reply(ask=f"{why}. {held}")
-    return Reply(f"{why}. {held}")
+    text = warning(event, workspace)
+    return Reply(ask=text) if policy == ASK and agent not in CANNOT_ASK else Reply(text)
 
 
 def _conversation(deed: Deed, since: int) -> dict[str, Any]:

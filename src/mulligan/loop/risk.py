@@ -32,10 +32,10 @@ from mulligan.loop.dangerous import (
 LONGEST = 64 * 1024
 DEEPEST = 3
 FARTHEST = 16
-_SEPARATOR = re.compile(r"[;&|(){}]+")
-_OPERATOR = re.compile(r"[<>&|]+")
-_ASSIGNMENT = re.compile(r"\w+\+?=")
-_INNER = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
+SEPARATOR = re.compile(r"[;&|(){}]+")
+OPERATOR = re.compile(r"[<>&|]+")
+ASSIGNMENT = re.compile(r"\w+\+?=")
+INNER = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _NOT_A_FILE = re.compile(r"/dev/(null|tty|std(out|err)|fd/\d+)|\d+|-")
 
@@ -84,7 +84,7 @@ def risks_of_command(command: str, *, depth: int = 0) -> Iterator[str]:
     for pattern, reason in IN_TEXT:
         if pattern.search(command):
             yield reason
-    for inner in _INNER.finditer(command):
+    for inner in INNER.finditer(command):
         yield from risks_of_command(inner[1] or inner[2] or "", depth=depth + 1)
     for words, piped in _simple_commands(command):
         found = (_risk_of_redirection(words), _risk_of_words(words, depth, piped=piped))
@@ -110,7 +110,8 @@ def _texts(arguments: object) -> Iterator[str]:
                 yield from _texts(item)
 
 
-def _tokens(command: str) -> list[str]:
+def tokens(command: str) -> list[str]:
+    """Returns the words and operators of a command line, quotes taken off."""
     text = command.replace("\\\n", " ").replace("\n", " ; ")
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
     lexer.whitespace_split, lexer.commenters = True, ""
@@ -125,8 +126,8 @@ def _simple_commands(command: str) -> Iterator[tuple[list[str], bool]]:
     """Yields the words of each simple command, redirections included, and whether a pipe leads into it."""
     words: list[str] = []
     after_pipe = False
-    for token in _tokens(command):
-        if _SEPARATOR.fullmatch(token) and token != "{}":
+    for token in tokens(command):
+        if SEPARATOR.fullmatch(token) and token != "{}":
             yield words, after_pipe
             words, after_pipe = [], token == "|"
         else:
@@ -137,7 +138,7 @@ def _simple_commands(command: str) -> Iterator[tuple[list[str], bool]]:
 def _risk_of_redirection(words: list[str]) -> str:
     for operator, target in pairwise(words):
         if (
-            _OPERATOR.fullmatch(operator)
+            OPERATOR.fullmatch(operator)
             and ">" in operator
             and ">>" not in operator
             and not _NOT_A_FILE.fullmatch(target)
@@ -147,8 +148,8 @@ def _risk_of_redirection(words: list[str]) -> str:
 
 
 def _risk_of_words(words: list[str], depth: int, *, piped: bool = False, wrapped: bool = False) -> str:
-    words = [word for word in words if not _OPERATOR.fullmatch(word)]
-    while words and _ASSIGNMENT.match(words[0]):
+    words = [word for word in words if not OPERATOR.fullmatch(word)]
+    while words and ASSIGNMENT.match(words[0]):
         words = words[1:]
     if not words:
         return ""
@@ -195,7 +196,7 @@ def _risk_of_shell(program: str, arguments: list[str], depth: int, *, piped: boo
 
 def _only_reads(command: str) -> bool:
     """Returns whether every program of a command line is known to change nothing."""
-    if len(command) > LONGEST or "<(" in command or ">" in command or _INNER.search(command):
+    if len(command) > LONGEST or "<(" in command or ">" in command or INNER.search(command):
         return False
     programs = [words[:2] for words, _ in _simple_commands(command) if words]
     return all(_reads(words) for words in programs)

@@ -100,7 +100,7 @@ class LoopPolicy(NamedTuple):
 
 
 class HookPolicy(NamedTuple):
-    """What a hook does before a destructive command: nothing, say that it is saved, or have the agent ask."""
+    """What a hook does before a destructive command: nothing, say what is saved, or have the agent ask."""
 
     destructive: str = "off"
 

@@ -229,7 +229,7 @@ def test_rm_deletes_all_or_nothing(saved):
     assert cli("rm", "first", "nope", cwd=saved).returncode == 1
     assert len(cli_json("log", cwd=saved)["checkpoints"]) == 2
     ids = [c["id"] for c in cli_json("log", cwd=saved)["checkpoints"]]
-    assert cli_json("rm", "second", ids[0], "first", cwd=saved) == {"deleted": ids}
+    assert cli_json("rm", "second", ids[0], "first", "-y", cwd=saved) == {"deleted": ids}
     assert cli_json("log", cwd=saved) == {"checkpoints": []}
     assert cli("show", "@", cwd=saved).returncode == 10
 
@@ -239,7 +239,7 @@ def test_gc_frees_what_was_deleted(saved):
     cli("save", "big", cwd=saved)
     (saved / "big").unlink()
     cli("save", "without", cwd=saved)
-    cli("rm", "big", cwd=saved)
+    cli("rm", "big", "-y", cwd=saved)
     promised = cli_json("gc", "--dry-run", cwd=saved)["freed_bytes"]
     freed = cli_json("gc", cwd=saved)["freed_bytes"]
     assert promised > 250_000 and freed > 250_000
@@ -252,7 +252,7 @@ def test_the_story_says_what_it_cannot_be_limited_to(saved, more):
 
 
 def test_forget_removes_a_path_from_history(saved):
-    done = cli("forget", "app.py", cwd=saved / "src")
+    done = cli("forget", "app.py", "-y", cwd=saved / "src")
     assert done.returncode == 0 and "forgot src/app.py" in done.stdout and (saved / "src/app.py").exists()
     assert cli("cat", "first:src/app.py", cwd=saved).returncode == 1
     assert cli("forget", ".", cwd=saved).returncode == 1 and cli("forget", "/etc/passwd", cwd=saved).returncode == 83
@@ -290,8 +290,8 @@ def test_stores_are_listed_and_purged(saved, tmp_path):
     assert (store["workspace"], store["checkpoints"], store["exists"]) == (str(saved), 1, True)
     assert str(saved) in cli("stores", cwd=tmp_path).stdout and "1 store, " in cli("stores", cwd=tmp_path).stdout
     os.rename(saved, tmp_path / "moved")
-    assert len(cli_json("stores", "--purge", cwd=tmp_path)["stores"]) == 1
-    purged = cli_json("stores", "--purge", "--older-than", "0", cwd=tmp_path)
+    assert len(cli_json("stores", "--purge", "-y", cwd=tmp_path)["stores"]) == 1
+    purged = cli_json("stores", "--purge", "--older-than", "0", "-y", cwd=tmp_path)
     assert (purged["stores"], len(purged["purged"])) == ([], 1)
 
 
@@ -443,6 +443,14 @@ def test_deleting_on_a_terminal_asks(saved):
         code, shown = at_a_terminal(*words, cwd=saved, typed="\n")
         assert code == 1 and "[y/N]" in shown
     assert len(cli_json("log", cwd=saved)["checkpoints"]) == 1
+
+
+@pytest.mark.parametrize("words", [["rm", "first"], ["forget", "a.txt"], ["stores", "--purge", "--older-than", "0"]])
+def test_deleting_history_without_a_terminal_needs_a_yes(saved, words):
+    done = cli(*words, cwd=saved)
+    assert done.returncode == 1 and "no terminal to ask on" in done.stderr and "-y" in done.stderr
+    assert cli("--json", *words, cwd=saved).returncode == 1
+    assert len(cli_json("log", cwd=saved)["checkpoints"]) == 1 and cli("cat", "first:a.txt", cwd=saved).stdout == "1\n"
 
 
 def test_colour_is_for_terminals_and_no_color_is_respected(saved):

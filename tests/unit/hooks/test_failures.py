@@ -156,7 +156,7 @@ DESTRUCTIVE = ["rm -rf build", "cd x && git reset --hard HEAD~3", "git clean -fd
 
 @pytest.mark.parametrize("policy", ["off", "save", "ask"])
 def test_destructive_commands_are_saved_told_or_asked_about(project, private_home, policy):
-    write(project, {"a.txt": "1\n"})
+    write(project, {"a.txt": "1\n", "build/out.txt": "1\n"})
     folder = private_home / "xdg-config" / "mulligan"
     folder.mkdir()
     (folder / "config.toml").write_text(f'[hooks]\ndestructive = "{policy}"\n')

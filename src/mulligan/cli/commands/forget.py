@@ -18,7 +18,7 @@ DESCRIPTION = """\
 Remove a path from every checkpoint, and its bytes from the store: for a secret that was captured by mistake.
 
 The file in the workspace is not touched. Where the same bytes are still held under another name, that is said.
-This cannot be undone; on a terminal you are asked first.
+This cannot be undone; on a terminal you are asked first, without one -y is needed.
 """
 EXAMPLES = (
     ("mulligan forget config/token.txt", "one file"),
@@ -42,12 +42,11 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         raise UserError(
             "That is the whole workspace. Nothing was removed.", hint="To delete checkpoints: mulligan rm REF"
         )
-    if (
-        context.interactive
-        and not args.yes
-        and not context.ask(f"Remove {visible(path)} from every checkpoint for good?")
-    ):
-        raise UserError("Cancelled; nothing changed.")
+    context.confirm(
+        f"Remove {visible(path)} from every checkpoint for good?",
+        yes=args.yes,
+        again="mulligan forget PATH -y",
+    )
     report = workspace.forget(path)
     return Result(report, report.to_dict)
 

@@ -60,6 +60,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
             _arm(USUALLY)  # a client that never closes our stdin must not hold itself up either
             project = context.environ.get(_PROJECT.get(agent, ""), "")
             event = understand(client, _payload(args.words), directory=project)
+            event = event._replace(home=context.environ.get("HOME", ""))
             reply = _in_time(context, agent, event)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - an agent is never stopped for a mistake of ours
         reply = _unforeseen(context, agent, event, error)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.errors import UserError
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.text import count
 from mulligan.present.timeline import log_lines
@@ -17,7 +16,7 @@ DESCRIPTION = """\
 Delete checkpoints.
 
 Their children are attached to the nearest survivor. This cannot be undone; the disk space comes back with `mulligan gc`.
-On a terminal you are asked first.
+On a terminal you are asked first; without one, -y is needed.
 """
 EXAMPLES = (
     ("mulligan rm 1f2e3d4c", "one checkpoint"),
@@ -41,8 +40,11 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     chosen = list({found.id: found for found in map(workspace.get, args.refs)}.values())
     if context.interactive and not args.yes:
         context.err.lines(log_lines(chosen, position=workspace.position(), now=context.now(), style=context.err.style))
-        if not context.ask(f"Delete {count(len(chosen), 'checkpoint')} for good?"):
-            raise UserError("Cancelled; nothing changed.")
+    context.confirm(
+        f"Delete {count(len(chosen), 'checkpoint')} for good?",
+        yes=args.yes,
+        again="mulligan rm REF -y",
+    )
     for checkpoint in chosen:
         workspace.delete(checkpoint)
     return Result(chosen, lambda: {"deleted": [checkpoint.id for checkpoint in chosen]})

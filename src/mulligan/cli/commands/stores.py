@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.errors import UserError
 from mulligan.model.sizes import format_size
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.present.text import columns, count
@@ -18,7 +17,7 @@ DESCRIPTION = """\
 List every store on this machine and its size.
 
 With --purge, remove the stores whose workspace no longer exists and that were not used for a while. A workspace on a
-drive that is only unplugged looks the same as one that is gone: hence the age.
+drive that is only unplugged looks the same as one that is gone: hence the age. Without a terminal, --purge needs -y.
 """
 EXAMPLES = (
     ("mulligan stores", "where the disk space went"),
@@ -58,8 +57,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         question = (
             f"Remove every store whose workspace is gone and that was not used for {count(args.older_than, 'day')}?"
         )
-        if context.interactive and not args.yes and not context.ask(question):
-            raise UserError("Cancelled; nothing changed.")
+        context.confirm(question, yes=args.yes, again="mulligan stores --purge -y")
         purged = stores.purge(context.settings, args.older_than)
     found = {"stores": stores.stores(context.settings)}
     document = {**found, "purged": purged} if args.purge else found
