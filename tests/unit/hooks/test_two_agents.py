@@ -87,7 +87,7 @@ def test_what_cannot_be_told_apart_is_left_and_listed_and_nothing_is_lost(projec
     two.stop()
     before = files(project)
     done = cli("undo", "--session", "aaaa-1", cwd=project)
-    assert done.returncode == 3 and "poem.txt" in done.stdout and "changed since by others" in done.stdout
+    assert done.returncode == 3 and "poem.txt" in done.stdout and "changed again since" in done.stdout
     assert files(project) == {**before, "a.txt": "a\n"}
     undo(project)
     assert files(project) == before
