@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mulligan.loop.context import ContextTracker
 from mulligan.loop.project import KEPT, ProjectCheckpoints
 from mulligan.loop.project_values import Checkpoint, CheckpointType, FeatureState, GitState, RollbackResult
 from mulligan.loop.records import PLACE
@@ -31,6 +32,7 @@ __all__ = [
     "CheckpointConfig",
     "CheckpointManager",
     "CheckpointType",
+    "ContextTracker",
     "FeatureState",
     "GitSnapshot",
     "GitState",
@@ -85,7 +87,8 @@ class CheckpointManager:
         place = os.fspath(self.config.checkpoint_dir)
         self.project = ProjectCheckpoints(project_dir, place=place, kept=kept, with_git=self.config.include_git)
         self.checkpoint_dir = self.project_dir / self.project.records.place
-        self._figures = figures
+        self.tracker = ContextTracker(project_dir, checkpoints=self.project)
+        self._figures = figures or self.tracker.figures
 
     async def __aenter__(self) -> CheckpointManager:
         return self
@@ -106,10 +109,16 @@ class CheckpointManager:
         checkpoint_type: CheckpointType | str = CheckpointType.MANUAL,
         context: Mapping[str, Any] | None = None,
     ) -> Checkpoint:
-        """Saves the project: all files, where git stands, the feature list, the progress file, and the context given."""
+        """
+        Saves the project: all files, where git stands, the feature list, the progress file, and the context.
+
+        Session number and token usage are filled in from the context tracker; what `context` gives wins.
+        """
         kind = CheckpointType.of(checkpoint_type)
-        known = self._figures() if self._figures is not None else {}
-        return await _in_thread(self.project.create, name, description, kind, {**known, **(context or {})})
+        return await _in_thread(self._create, name, description, kind, dict(context or {}))
+
+    def _create(self, name: str, description: str, kind: CheckpointType, context: dict[str, Any]) -> Checkpoint:
+        return self.project.create(name, description, kind, {**self._figures(), **context})
 
     async def list_checkpoints(self, checkpoint_type: CheckpointType | str | None = None) -> list[Checkpoint]:
         """Returns the checkpoints, newest first; of one type only, if that is given."""

@@ -24,7 +24,7 @@ from mulligan import engine
 from mulligan.errors import MulliganError, NothingSaved, StoreError, UnknownCheckpoint, UnknownPath, UserError
 from mulligan.loop.inherited import InheritedRecords
 from mulligan.loop.project_values import Checkpoint, CheckpointType, FeatureState, GitState, RollbackResult
-from mulligan.loop.records import COPIES, METADATA, PLACE, Records
+from mulligan.loop.records import COPIES, METADATA, PLACE, Records, next_id
 from mulligan.model.checkpoint import Checkpoint as Saved
 from mulligan.model.checkpoint import GitState as Seen
 from mulligan.model.paths import to_text
@@ -40,6 +40,7 @@ KEPT = {CheckpointType.AUTOMATIC: 5, CheckpointType.SESSION: 3}
 # Agents work side by side: waiting is better than a checkpoint that was not made.
 _WAIT = 60.0
 _IDENTITY = "skill:records"
+_GIVEN = "skill:newest id"
 _PLENTY = 100_000
 
 
@@ -104,7 +105,7 @@ class ProjectCheckpoints:
         known = self.workspace.log(match=MARK)
         ids = {saved.metadata["id"] for saved in known}
         with _system_refusals():
-            checkpoint_id = self.records.claim(moment, ids.__contains__)
+            checkpoint_id = self.records.claim(self._new_ids(moment, ids))
             try:
                 saved = self._save(name, description, checkpoint_type, context, checkpoint_id, moment)
             except BaseException:
@@ -115,6 +116,17 @@ class ProjectCheckpoints:
         gone = self._trim(checkpoint_type) if len(same) >= self._kept.get(checkpoint_type, _PLENTY) else []
         self._remove_orphans({*ids, checkpoint_id}.difference(gone))
         return self._shown(saved)
+
+    def _new_ids(self, moment: datetime, known: set[str]) -> Iterator[str]:
+        """
+        Yields ids that no checkpoint of this project ever had.
+
+        The newest one is a note in the store, and ids only grow: one that retention or `delete` freed stays unused.
+        """
+        while True:
+            fresh = self.workspace.update_note(_GIVEN, lambda newest: next_id(moment, newest))
+            if fresh not in known:
+                yield fresh
 
     def _save(
         self,

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
@@ -34,6 +34,7 @@ _ABANDONED = 86_400
 _RECORD_LIMIT = 64 << 20
 # Git's own way of keeping a directory out of `git status`, `git add` and `git clean`, whatever the project ignores.
 _IGNORING, _ALL = b".gitignore", b"*\n"
+_ID = re.compile(r"(checkpoint-\d{8}-\d{6})(?:-(\d+))?")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 
 
@@ -51,21 +52,19 @@ class Records:
 
     # -- ids --------------------------------------------------------------------------------------
 
-    def claim(self, moment: datetime, is_taken: Callable[[str], bool]) -> str:
-        """Returns a new id made of a moment, reserved until `write` or `release`; the second of a second gets `-2`."""
-        base, number = f"checkpoint-{moment:%Y%m%d-%H%M%S}", 1
+    def claim(self, ids: Iterable[str]) -> str:
+        """Returns the first of these ids that is neither claimed nor recorded, reserved until `write` or `release`."""
         with self._made() as place:
-            while True:
-                candidate = base if number == 1 else f"{base}-{number}"
-                number += 1
+            for candidate in ids:
                 try:
                     place.mkdir(_CLAIM + candidate.encode(), self._mode())
                 except FileExistsError:
                     continue
-                # Looked at only now: whoever held the claim before has made the directory by the time it let go.
-                if not place.exists(candidate.encode()) and not is_taken(candidate):
+                # Checked after the claim: the process that held it before has written its record by now.
+                if not place.exists(candidate.encode()):
                     return candidate
                 place.rmdir(_CLAIM + candidate.encode())
+        raise ValueError("every id is taken")
 
     def release(self, checkpoint_id: str) -> None:
         """Gives a claimed id back."""
@@ -216,6 +215,15 @@ class Records:
                 f"{self.place} in {self._root} cannot be used as a directory ({error.strerror}). Nothing was changed.",
                 hint="mulligan keeps its records in a directory there, and follows no link.",
             ) from None
+
+
+def next_id(moment: datetime, newest: str | None) -> str:
+    """Returns the id of a moment; the second of one second, or one of a clock that went back, is `newest` with a number."""
+    fresh = f"checkpoint-{moment:%Y%m%d-%H%M%S}"
+    found = _ID.fullmatch(newest or "")
+    if found is None or fresh > found[1]:
+        return fresh
+    return f"{found[1]}-{int(found[2] or 1) + 1}"
 
 
 def _place_in(root: str, place: str) -> str:

@@ -177,7 +177,7 @@ def test_08_a_tracker_feeds_the_figures_of_the_session(repo):
 
 
 def test_09_to_dict_is_the_documented_json_with_the_type(manager, repo):
-    made = run(manager.create_checkpoint("x", "y", CheckpointType.FEATURE, {"session_number": 5}))
+    made = run(manager.create_checkpoint("x", "y", CheckpointType.FEATURE, {"session_number": 5, "token_usage": 45000}))
     assert json.loads(json.dumps(made.to_dict())) == {
         "id": made.id,
         "name": "x",
@@ -190,7 +190,7 @@ def test_09_to_dict_is_the_documented_json_with_the_type(manager, repo):
             "completed": ["auth-001", "auth-002"],
             "snapshot_path": f".claude/checkpoints/{made.id}/feature_list.json",
         },
-        "context": {"session_number": 5},
+        "context": {"session_number": 5, "token_usage": 45000},
     }
     on_disk = json.loads((repo / ".claude" / "checkpoints" / made.id / "metadata.json").read_text())
     assert {key: on_disk[key] for key in made.to_dict()} == made.to_dict()

@@ -19,6 +19,7 @@ SKILL = Path(".claude/skills/checkpoint-manager")
 FILES = {
     "SKILL.md",
     "scripts/checkpoint_manager.py",
+    "scripts/find_mulligan.py",
     "scripts/git_snapshot.py",
     "scripts/state_snapshot.py",
     "scripts/rollback_handler.py",
@@ -95,7 +96,7 @@ def test_a_rollback_by_the_scripts(installed):
             cwd=installed,
         )
     )
-    assert made["context"] == {"session_number": 5}
+    assert made["context"] == {"session_number": 5, "token_usage": 0}
     assert made["feature_state"]["current"] == "b"
     (installed / "app.py").write_text("bad\n")
     git("commit", "-q", "-a", "-m", "bad", cwd=installed)
@@ -145,13 +146,16 @@ def test_the_import_of_the_quick_start_works(installed):
 
 
 def test_without_mulligan_there_is_one_clear_sentence(installed):
-    """An interpreter that cannot see the package: isolated, without site packages."""
+    """An interpreter that cannot see the package (isolated, without site packages), and no program on the path."""
     for name in ("checkpoint_manager.py", "git_snapshot.py", "state_snapshot.py", "rollback_handler.py"):
         command = [sys.executable, "-I", "-S", str(SKILL / "scripts" / name), "list"]
-        done = subprocess.run(command, cwd=installed, capture_output=True, text=True, check=False)
+        env = {"PATH": "/nowhere", "HOME": "/nowhere"}
+        done = subprocess.run(command, cwd=installed, env=env, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith("mulligan is not installed for this Python.")
-        assert done.stderr.count("\n") == 1
+        assert done.stderr.startswith(
+            "mulligan is not installed. Nothing was changed.\nInstall the program: pipx install"
+        )
+        assert done.stderr.count("\n") == 2
 
 
 def test_the_command_shows_refuses_and_removes(installed):
@@ -166,7 +170,7 @@ def test_the_command_shows_refuses_and_removes(installed):
     forced = cli_json("install", "claude-skill", "--force", cwd=installed)
     assert forced["copies"] == ["SKILL.md.yours"]
     removed = cli("install", "claude-skill", "--uninstall", cwd=installed)
-    assert "uninstalled: 7 files" in removed.stdout
+    assert "uninstalled: 8 files" in removed.stdout
     assert os.listdir(installed / SKILL) == ["SKILL.md.yours"]
 
 

@@ -10,10 +10,18 @@ import pytest
 
 from faults import FailsAt, Killed, KilledAt
 from mulligan.errors import MulliganError, UnsafePath, UserError
-from mulligan.loop.records import Records
+from mulligan.loop.records import Records, next_id
 from mulligan.safefs import seam
 
 NOON = datetime(2025, 1, 15, 12, 0, 0)
+
+
+def ids():
+    """The ids that one second can have, in order."""
+    newest = None
+    while True:
+        newest = next_id(NOON, newest)
+        yield newest
 
 
 def free(_: str) -> bool:
@@ -30,31 +38,33 @@ def names(project):
 
 
 def test_ids_of_one_second(records):
-    assert [records.claim(NOON, free) for _ in range(3)] == [
+    assert [records.claim(ids()) for _ in range(3)] == [
         "checkpoint-20250115-120000",
         "checkpoint-20250115-120000-2",
         "checkpoint-20250115-120000-3",
     ]
 
 
-def test_an_id_that_a_checkpoint_has_is_taken_although_its_record_is_gone(records):
-    assert records.claim(NOON, lambda each: each.endswith("0")) == "checkpoint-20250115-120000-2"
-    assert records.claimed() == ["checkpoint-20250115-120000-2"]
+def test_ids_only_grow_also_when_the_clock_goes_back():
+    assert next_id(NOON, "checkpoint-20250115-115959-7") == "checkpoint-20250115-120000"
+    assert next_id(NOON, "checkpoint-20250115-120000-9") == "checkpoint-20250115-120000-10"
+    assert next_id(NOON, "checkpoint-20250115-130000") == "checkpoint-20250115-130000-2"
+    assert next_id(NOON, "something else") == "checkpoint-20250115-120000"
 
 
 def test_a_claim_that_is_given_back_is_free_again(records):
-    records.release(records.claim(NOON, free))
-    assert records.claim(NOON, free) == "checkpoint-20250115-120000"
+    records.release(records.claim(ids()))
+    assert records.claim(ids()) == "checkpoint-20250115-120000"
 
 
 def test_a_record_is_written_at_once_and_the_claim_goes(records, project):
-    made = records.claim(NOON, free)
+    made = records.claim(ids())
     records.write(made, {"metadata.json": json.dumps({"id": made}).encode(), "feature_list.json": b"[]"})
     assert names(project) == [made]
     assert records.ids() == [made]
     assert records.read(made) == {"id": made}
     assert records.read_file(made, "feature_list.json") == b"[]"
-    assert records.claim(NOON, free) == f"{made}-2"
+    assert records.claim(ids()) == f"{made}-2"
 
 
 def test_a_record_that_is_there_already_stays(records, project):
@@ -66,16 +76,16 @@ def test_a_record_that_is_there_already_stays(records, project):
 
 def test_git_is_kept_out_of_a_new_directory_of_records_and_never_of_one_that_is_in_use(records, project):
     ignoring = project / ".claude" / "checkpoints" / ".gitignore"
-    made = records.claim(NOON, free)
+    made = records.claim(ids())
     assert ignoring.read_bytes() == b"*\n"
     records.write(made, {"metadata.json": b"{}"})
     ignoring.unlink()
-    records.release(records.claim(NOON, free))
+    records.release(records.claim(ids()))
     assert not ignoring.exists()
 
 
 def test_a_killed_attempt_to_keep_git_out_is_swept(records, project):
-    records.claim(NOON, free)
+    records.claim(ids())
     rest = project / ".claude" / "checkpoints" / ".writing-0123456789abcdef"
     rest.write_bytes(b"")
     os.utime(rest, (0, 0))
@@ -93,7 +103,7 @@ def test_whatever_happens_a_record_is_whole_or_not_there(project, lie):
         root = project / str(number)
         root.mkdir()
         records = Records(str(root))
-        made = records.claim(NOON, free)
+        made = records.claim(ids())
         try:
             with seam.using(lie(number)):
                 records.write(made, RECORD)
@@ -147,7 +157,7 @@ def test_metadata_that_cannot_be_used_says_so(records, content):
 
 
 def test_what_a_killed_process_left_goes_after_a_day(records, project):
-    old, known, young = (records.claim(NOON, free) for _ in range(3))
+    old, known, young = (records.claim(ids()) for _ in range(3))
     for name in (old, known):
         os.utime(project / ".claude" / "checkpoints" / f".claim-{name}", (1, 1))
     records.sweep(lambda each: each == known)
@@ -168,7 +178,7 @@ def test_something_else_in_the_place_of_the_directory(records, project, tmp_path
     else:
         (project / ".claude").symlink_to(tmp_path)
     with pytest.raises(UserError, match="cannot be used"):
-        records.claim(NOON, free)
+        records.claim(ids())
 
 
 @pytest.mark.parametrize("place", ["../outside", "/etc", ".git/checkpoints"])

@@ -12,27 +12,28 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import runpy
 import sys
+from pathlib import Path
 from typing import Any
 
-MISSING = "mulligan is not installed for this Python. Install it with: python3 -m pip install mulligan"
-
 try:
-    from mulligan.dialects.skill import (
-        Checkpoint,
-        CheckpointConfig,
-        CheckpointManager,
-        CheckpointType,
-        FeatureState,
-        GitState,
-        RollbackHandler,
-        RollbackResult,
-    )
-    from mulligan.errors import MulliganError
-except ModuleNotFoundError as missing:
-    if __name__ == "__main__":
-        sys.exit(MISSING)
-    raise ModuleNotFoundError(MISSING) from missing
+    import mulligan.errors  # noqa: F401 - only whether it can be
+except ModuleNotFoundError:
+    helper = runpy.run_path(str(Path(__file__).with_name("find_mulligan.py")))
+    helper["use_installed"](__file__, running=__name__ == "__main__")
+
+from mulligan.dialects.skill import (
+    Checkpoint,
+    CheckpointConfig,
+    CheckpointManager,
+    CheckpointType,
+    FeatureState,
+    GitState,
+    RollbackHandler,
+    RollbackResult,
+)
+from mulligan.errors import MulliganError
 
 __all__ = [
     "Checkpoint",

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import runpy
 import sys
-
-MISSING = "mulligan is not installed for this Python. Install it with: python3 -m pip install mulligan"
+from pathlib import Path
 
 try:
-    from mulligan.dialects.skill import FeatureState, StateSnapshot, count_passing_tests
-except ModuleNotFoundError as missing:
-    if __name__ == "__main__":
-        sys.exit(MISSING)
-    raise ModuleNotFoundError(MISSING) from missing
+    import mulligan.errors  # noqa: F401 - only whether it can be
+except ModuleNotFoundError:
+    helper = runpy.run_path(str(Path(__file__).with_name("find_mulligan.py")))
+    helper["use_installed"](__file__, running=__name__ == "__main__")
+
+from mulligan.dialects.skill import FeatureState, StateSnapshot, count_passing_tests
 
 __all__ = ["FeatureState", "StateSnapshot", "count_passing_tests", "main"]
 
