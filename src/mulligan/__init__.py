@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Unprotectable,
         UnsafePath,
         UserError,
+        WorkspaceGone,
         WorkspaceReplaced,
     )
     from mulligan.model.checkpoint import Checkpoint, GitState, NotCaptured
@@ -87,6 +88,7 @@ _LAZY = {
     "UnsafePath": "mulligan.errors",
     "UserError": "mulligan.errors",
     "Workspace": "mulligan.engine",
+    "WorkspaceGone": "mulligan.errors",
     "WorkspaceReplaced": "mulligan.errors",
 }
 
@@ -124,6 +126,7 @@ __all__ = [
     "UnsafePath",
     "UserError",
     "Workspace",
+    "WorkspaceGone",
     "WorkspaceReplaced",
     "open",
 ]

@@ -157,6 +157,7 @@ class Workspace(WithSessions):
             base = vault.checkpoints.current() if vault is not None else None
             changes = saving.changes_since(base, look.scan, look.source)
             replaced = vault.is_replaced() if vault is not None else False
+            gone = self._bench.root.is_gone()
         from mulligan.timeline import stores as all_stores
 
         return {
@@ -173,7 +174,7 @@ class Workspace(WithSessions):
             "pending": self.pending(),
             "watcher": self._bench.watcher_state(),
             **self.protection(),
-            "warnings": [*self.settings.warnings, *all_stores.warnings(self.settings, replaced=replaced)],
+            "warnings": [*self.settings.warnings, *all_stores.warnings(self.settings, replaced=replaced, gone=gone)],
         }
 
     def not_captured(self) -> list[NotCaptured]:
@@ -245,6 +246,8 @@ class Workspace(WithSessions):
             turns = Turns(self._bench)
             if session is not None:
                 report = turns.undo_session(session)
+            elif self._bench.root.is_lost():
+                report = self._bench.step("undo", moves)  # all files are gone: none of that is a turn's work
             else:
                 steps = turns.steps(moves)
                 report = turns.undo_turn(moves, steps) or self._bench.step("undo", moves, skip=steps)

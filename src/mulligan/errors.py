@@ -13,6 +13,7 @@ Every error mulligan raises, as one tree.
     │   ├── ConfigError           exit 1   the user's own configuration cannot be read
     │   ├── Unprotectable         exit 1   a root mulligan refuses: /, home, the store itself …
     │   ├── WorkspaceReplaced     exit 1   another directory stands where the history was made
+    │   ├── WorkspaceGone         exit 1   the project's directory does not exist any more
     │   ├── NoRoom                exit 1   the disk, or the budget, has no room; nothing was deleted for it
     │   ├── GitNotMoved           exit 1   git stands where it must not, or cannot, be moved from; nothing was changed
     │   └── GitFailed             exit 1   a command of git failed, where one is needed at all
@@ -82,6 +83,10 @@ class Unprotectable(UserError):
 
 class WorkspaceReplaced(UserError):
     """The directory is not the one this history was made in."""
+
+
+class WorkspaceGone(UserError):
+    """The project's directory does not exist any more; its checkpoints do."""
 
 
 class NoRoom(UserError):

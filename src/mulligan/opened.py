@@ -152,6 +152,11 @@ class Opened:
         """Takes over a look at the workspace that was begun before it was open."""
         self._bench.observer.expect(early)
 
+    def recognise(self) -> None:
+        """Says that the directory that stands here is this history's project, although it was made in another one."""
+        with self._writing("settle", needed=True):
+            self._bench.root.recognise()
+
     # -- telling --------------------------------------------------------------------------------
 
     def on(self, event: str, handler: Handler) -> None:

@@ -14,6 +14,8 @@ from mulligan.model.typed import NamedTuple
 
 _MOVED = {".claude": "CLAUDE_CONFIG_DIR", ".codex": "CODEX_HOME", ".config": "XDG_CONFIG_HOME"}
 
+_DELETED = " (deleted)"
+
 Environ = Mapping[str, str]
 
 
@@ -68,6 +70,25 @@ def _home_from_passwd() -> str:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
         return "/"
+
+
+def standing(env: Environ) -> str:
+    """Returns the directory this process stands in, by its old path where it was deleted; FileNotFoundError if unknown."""
+    try:
+        return os.path.realpath(".")
+    except FileNotFoundError:
+        pass
+    # A deleted directory has no path any more: Linux still tells the old one, and so does the shell.
+    try:
+        told = os.readlink("/proc/self/cwd")
+    except OSError:
+        told = ""
+    if told.startswith("/") and told.endswith(_DELETED):
+        return told.removesuffix(_DELETED)
+    shell = env.get("PWD", "")
+    if os.path.isabs(shell):
+        return os.path.realpath(shell)
+    raise FileNotFoundError("the current directory was deleted, and nothing tells where it was")
 
 
 class Spot(NamedTuple):

@@ -46,6 +46,10 @@ class WithSessions(Opened):
             def remember() -> None:
                 deeds.add(deed, place, draft.id, saved=True, now_ns=draft.created_ns)
 
+            if self._bench.root.is_gone():
+                with vault.database.transaction():
+                    deeds.add(deed, place, vault.checkpoints.position(), saved=False, now_ns=draft.created_ns)
+                raise self._bench.root.gone()
             entry, gone = self._bench.save(draft, if_changed=True, with_state=False, also=remember, finish=finish)
             if entry is None:
                 with vault.database.transaction():

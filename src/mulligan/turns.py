@@ -62,7 +62,7 @@ class Turns:
         from mulligan.timeline.sources import State
 
         bench = self._bench
-        bench.refuse_replaced()
+        bench.root.prepare()
         with bench.vault.objects.writer() as writer:
             look = bench.look(writer)
             now = State(look.scan.tree, look.scan.modes, look.scan.defaults)

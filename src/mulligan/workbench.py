@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from mulligan.errors import PlanStale, UserError, WorkspaceReplaced
+from mulligan.errors import PlanStale, UserError
 from mulligan.gitside import GitSide
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.policy import Settings
@@ -26,6 +26,7 @@ from mulligan.store.objects import MANY_PACKS
 from mulligan.timeline import budget, saving
 from mulligan.timeline.commits import ABSENT, BY_NAME, HELD, Entry
 from mulligan.timeline.moves import Move
+from mulligan.timeline.root import Root
 from mulligan.timeline.sources import NO_STORE, Look, Way
 from mulligan.timeline.vault import Vault
 
@@ -52,6 +53,7 @@ class Workbench:
         self.settings = settings
         self.now_ns = now_ns
         self.vault = Vault(settings)
+        self.root = Root(self.vault)
         self.git = GitSide(self.vault)
         self.observer = Observer(settings, now_ns)
         self._tidier: Tidier | None = None
@@ -130,12 +132,13 @@ class Workbench:
             cache = self.observer.load(vault.directory, vault.epoch(), vault.checkpoints.holds_tree)
         else:
             cache = self.observer.load(None, vault.epoch() if exists else 0, lambda _: False)
-        if exists and self._watched:
+        gone = self.root.is_gone()
+        if exists and self._watched and not gone:
             self.observer.watch(vault.directory)
         report = self.counted("reading")
         count = None if report is None else lambda done: report(done, None)
         base = vault.checkpoints.current if exists else None
-        scanned = self.observer.scan(cache, sink, count, by_name, with_git=with_git, base=base, later=later)
+        scanned = self.observer.scan(cache, sink, count, by_name, with_git=with_git, base=base, later=later, gone=gone)
         named = self.settings.capture.naming(by_name).by_name
         return Look(*scanned, vault.objects if exists else NO_STORE, named, self._way)
 
@@ -157,6 +160,7 @@ class Workbench:
         finish: Callable[[saving.Draft], saving.Draft] | None = None,
     ) -> tuple[Entry | None, list[Entry]]:
         """Saves the workspace and makes that the position; returns the new entry (None: nothing changed) and what went."""
+        self.root.refuse_gone()
         with self.vault.objects.writer() as writer:
             look, base = self.look(writer), self.vault.checkpoints.current()
             more_changed = with_state and base is not None and base.checkpoint.state != draft.state
@@ -311,7 +315,7 @@ class Workbench:
         promised: RestorePlan | None = None,
     ) -> RestoreReport:
         """Brings a checkpoint back, with git or with a commit to `stage`. With `promised`, exactly that plan or PlanStale."""
-        self.refuse_replaced()
+        self.root.prepare()
         with self.vault.objects.writer() as writer:
             look = self.look(writer, by_name=entry.by_name, later=True)
             planned = self.git.plan(entry) if git else self.git.plan_staging(stage) if stage else None
@@ -329,7 +333,7 @@ class Workbench:
 
     def step(self, verb: str, states: list[Move], *, skip: range = range(0)) -> RestoreReport | None:
         """Restores the first of some states, but for those to skip, that differs from the workspace; None when none does."""
-        self.refuse_replaced()
+        self.root.prepare()
         with self.vault.objects.writer() as writer:
             look: Look | None = None
             for depth, move in enumerate(states):
@@ -363,6 +367,7 @@ class Workbench:
         from mulligan.restore.hiding import written_in_hiding
         from mulligan.timeline.journal import Journal, state_given
 
+        self.root.refuse_elsewhere(entry)
         what = plan.what
         state = entry.checkpoint.state if what != "files" else {}
         staged = self.providers.stage(state)
@@ -415,15 +420,6 @@ class Workbench:
             return True
         return move.what != "files" and bool(self.providers) and self.providers.capture() != entry.checkpoint.state
 
-    def refuse_replaced(self) -> None:
-        """Another directory with files of its own stands here: saving it first is the user's word that it belongs."""
-        root = self.settings.workspace
-        if self.vault.is_replaced() and os.listdir(root):
-            raise WorkspaceReplaced(
-                f"{root} is not the directory this history was made in; it may be another project. Nothing was changed.",
-                hint="If it is the same project, save it as it is first: mulligan save",
-            )
-
     def _safety(
         self,
         entry: Entry,
@@ -466,6 +462,9 @@ class Workbench:
         from mulligan.restore import procedure
         from mulligan.restore.recovery import FINISHED
 
+        if self.root.is_gone():
+            procedure.drop_interrupted(self.vault)
+            return "A restore had been interrupted; it was dropped, because the directory is gone."
         with Directory.open(self.settings.workspace) as root:
             ended = procedure.end_interrupted(self.vault, root)
         if ended is None:

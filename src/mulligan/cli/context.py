@@ -110,8 +110,19 @@ class Context:
     @cached_property
     def base(self) -> str:
         """The directory that typed paths are relative to: `-C`, else the current one."""
-        base = os.path.realpath(self._directory or ".")
-        if not os.path.isdir(base):
+        from mulligan.places import standing
+
+        try:
+            here = standing(self.environ)
+        except FileNotFoundError:
+            if not os.path.isabs(self._directory or ""):
+                raise UserError(
+                    "The current directory was deleted, and its path is not known any more. Nothing was changed.",
+                    hint="Find it with `mulligan stores`, then: mulligan -C DIR undo",
+                ) from None
+            here = "/"
+        base = os.path.realpath(os.path.join(here, self._directory)) if self._directory else here
+        if not os.path.isdir(base) and os.path.lexists(base):
             raise UserError(f"{base} is not a directory. Nothing was changed.", hint="mulligan -C DIR …")
         return base
 
@@ -258,6 +269,8 @@ class Context:
         if self._opened is None:
             return []
         said: list[str] = [self._opened.last_recovery] if self._opened.last_recovery else []
+        if not self._directory and stands_in_deleted() and os.path.isdir(self.base):
+            said.append('Your shell still stands in the deleted directory. Type: cd "$PWD"')
         said += [f"warning: {warning}" for warning in self.settings.warnings]
         pending: dict[str, Any] | None = self._opened.pending()
         if pending:
@@ -283,6 +296,14 @@ class Context:
             from mulligan.timeline.database import end_with_process
 
             end_with_process()
+
+
+def stands_in_deleted() -> bool:
+    """Returns whether the directory that this process stands in was deleted."""
+    try:
+        return not os.stat(".").st_nlink
+    except OSError:
+        return True
 
 
 def _owner(store: str) -> str | None:

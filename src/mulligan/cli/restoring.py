@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.errors import UnknownCheckpoint
+from mulligan.errors import UnknownCheckpoint, WorkspaceReplaced
 from mulligan.model.checkpoint import INCOMPLETE, Checkpoint, NotCaptured
 from mulligan.model.plan import RestoreReport
-from mulligan.model.small import Sequence
+from mulligan.model.small import Callable, Sequence
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 from mulligan.present.outcome import about, left_lines, named, outcome_lines
 from mulligan.present.timeline import not_captured_lines
@@ -22,6 +22,18 @@ class Done(NamedTuple):
     report: RestoreReport
     target: Checkpoint | None
     missing: list[NotCaptured]
+
+
+def in_same_project(context: Context, act: Callable[[], RestoreReport]) -> RestoreReport:
+    """Restores something; where another directory stands in the old place, asks first whether it is the same project."""
+    try:
+        return act()
+    except WorkspaceReplaced as error:
+        question = f"{error.message}\nIs it the same project? Your files are saved before anything changes."
+        if not context.interactive or not context.ask(question):
+            raise
+        context.workspace.recognise()
+        return act()
 
 
 def finished(workspace: Workspace, report: RestoreReport, paths: Sequence[str] | None = None) -> Result:

@@ -350,6 +350,12 @@ def conclude(vault: Vault, journal: Journal) -> None:
     close_journal(vault.database)
 
 
+def drop_interrupted(vault: Vault) -> None:
+    """Closes the journal of a restore whose workspace is gone: there is nothing left to finish or to take back."""
+    with vault.database.transaction():
+        close_journal(vault.database)
+
+
 def end_interrupted(vault: Vault, root: Directory) -> tuple[Journal, Recovered] | None:
     """Finishes or takes back a restore that was cut short; None when there is none."""
     journal = read_journal(vault.database)

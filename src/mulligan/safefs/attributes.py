@@ -1,5 +1,5 @@
 """
-Owner and extended attributes (ACLs among them), from one file to another.
+Owner and extended attributes (ACLs among them), from one file to another; and the mark of a workspace's directory.
 
 Copies from descriptors alone. The original may be open only to be looked at (`Directory.looking_at`), so a file that cannot be
 read has its attributes copied all the same.
@@ -50,6 +50,36 @@ def attribute_names(original: int) -> list[str]:
 def copy_attribute(original: int, copy: int, name: str) -> None:
     """Gives an open file one extended attribute of another."""
     seam.calls.setxattr(copy, name, os.getxattr(_by_descriptor(original), name))
+
+
+_MARK = "user.mulligan.workspace"
+_LONGEST_MARK = 64
+
+
+def read_mark(directory: Directory) -> str:
+    """Returns the mark that mulligan gave a workspace's directory, empty where there is none."""
+    try:
+        found = os.getxattr(directory.fd, _MARK)
+    except (OSError, AttributeError):  # no mark, no such attributes here, or a system without them
+        return ""
+    text = found.decode("ascii", "replace")
+    return text if len(text) <= _LONGEST_MARK and text.isalnum() else ""
+
+
+def write_mark(directory: Directory, mark: str) -> bool:
+    """Marks a workspace's directory; returns False where the file system or its permissions do not allow it."""
+    try:
+        seam.calls.setxattr(directory.fd, _MARK, mark.encode("ascii"))
+    except (OSError, AttributeError):
+        return False
+    return True
+
+
+def born_ns(directory: Directory) -> int:
+    """Returns when a directory was made, in nanoseconds; 0 where the file system does not tell."""
+    status = os.fstat(directory.fd)
+    born = getattr(status, "st_birthtime", None)
+    return int(born * 1_000_000_000) if born else seam.calls.born_ns(directory.fd)
 
 
 def _by_descriptor(fd: int) -> str:

@@ -264,6 +264,28 @@ class Directory:
             self.rmdir(name)
 
 
+def empty_directory(parent: str) -> Directory:
+    """Returns an open directory that is empty and has no name: nothing can ever be put in it."""
+    with Directory.open(os.path.realpath(parent)) as place:
+        name = b".mulligan-" + os.urandom(8).hex().encode()
+        place.mkdir(name)
+        try:
+            return place.child(name)
+        finally:
+            place.rmdir(name)
+
+
+def is_missing(path: str) -> bool:
+    """Returns whether nothing stands at a path; a path that cannot be looked at is not missing."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def read_all(fd: int, limit: int | None = None, *, expect: int = 0) -> bytes:
     """Returns what an open file holds from here on, at most `limit` bytes; where `expect` is right, without a copy."""
     parts: list[bytes] = []

@@ -125,6 +125,16 @@ def write_durably(
     sync(directory.fd, what)
 
 
+def make_directories(path: str, mode: int) -> None:
+    """Makes a directory with this mode, and what is missing above it with the usual one, durably."""
+    above = os.path.dirname(path)
+    if not os.path.isdir(above):
+        make_directories(above, 0o755)
+    with Directory.open(above) as parent, suppress(FileExistsError):
+        parent.mkdir(os.fsencode(os.path.basename(path)), mode)
+        sync(parent.fd, "a directory of the workspace")
+
+
 def make_private(path: str) -> None:
     """Makes a directory for its owner alone, and what is missing above it, durably."""
     missing: list[str] = []

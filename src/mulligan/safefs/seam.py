@@ -2,8 +2,8 @@
 The seam between mulligan and the operating system.
 
 `calls` is the one object through which the package changes or opens anything. Tests put another in its place with `using`:
-one that fails the n-th call, records, or forgets what was not synced. The real one adds nothing but the two calls that
-Python lacks, renameat2 and syncfs.
+one that fails the n-th call, records, or forgets what was not synced. The real one adds nothing but the calls that
+Python lacks: renameat2, syncfs and statx.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from mulligan.model.typed import Any
 
 RENAME_NOREPLACE = 1
 RENAME_EXCHANGE = 2
+_AT_EMPTY_PATH = 0x1000
+_STATX_BTIME = 0x800
 
 
 class Calls:
@@ -69,6 +71,23 @@ class Calls:
         kind = int(found[0]) if sys.platform == "linux" and not self._libc.fstatfs(fd, found) else 0
         self._kinds[known] = kind
         return kind
+
+    def born_ns(self, fd: int) -> int:
+        """Returns the birth time of an open file by Linux's statx, which Python lacks; 0 where it is not told."""
+        import ctypes
+        import sys
+
+        buffer = ctypes.create_string_buffer(256)
+        try:
+            failed = sys.platform != "linux" or self._libc.statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, buffer)
+        except AttributeError:
+            return 0  # a C library older than the call
+        found = buffer.raw
+        told = int.from_bytes(found[0:4], sys.byteorder) & _STATX_BTIME
+        if failed or not told:
+            return 0
+        seconds = int.from_bytes(found[80:88], sys.byteorder, signed=True)
+        return seconds * 1_000_000_000 + int.from_bytes(found[88:92], sys.byteorder)
 
     @cached_property
     def _kinds(self) -> dict[tuple[int, int], int]:

@@ -17,7 +17,7 @@ from mulligan.model.policy import CapturePolicy, Settings
 from mulligan.model.small import Callable, Iterable, Iterator, Mapping, MappingProxyType
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.boot import boot_id
-from mulligan.safefs.directory import Directory
+from mulligan.safefs.directory import Directory, empty_directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.glance import Glancing, begin
 from mulligan.scan.ignore import Rules
@@ -171,14 +171,16 @@ class Observer:
         with_git: bool = True,
         base: Callable[[], Any] | None = None,
         later: bool = False,
+        gone: bool = False,
     ) -> tuple[Scan, GitState | None, dict[str, Any]]:
         """
         Returns the workspace as it is (`by_name` too), where its git repository stands, and what to remember about that.
 
         `later` lets the trees of the scan be made when somebody asks for them. `base` tells the entry whose usual permission bits count where nothing is remembered: by others, nothing would equal it.
+        A workspace that is `gone` is seen as an empty one.
         """
         note = self._note(cache)
-        with _open_root(self._settings.workspace) as root:
+        with self._open(gone=gone) as root:
             repo = self._repository()
             try:
                 policy = self._settings.capture.naming(by_name)
@@ -265,6 +267,9 @@ class Observer:
             finally:
                 if repo is not None:
                     repo.close()
+
+    def _open(self, *, gone: bool) -> Directory:
+        return empty_directory(self._settings.temporary) if gone else _open_root(self._settings.workspace)
 
     def _repository(self) -> Repository | None:
         """Returns the git repository around the workspace; its reader is only loaded where something looks like one."""

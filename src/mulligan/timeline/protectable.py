@@ -6,6 +6,8 @@ import os
 
 from mulligan.errors import Unprotectable, UserError
 from mulligan.model.policy import Settings
+from mulligan.safefs.directory import is_missing
+from mulligan.timeline.database import NAME
 
 # Not /mnt, /opt or /srv: a container may have its one project there.
 _SYSTEM = frozenset(
@@ -35,7 +37,14 @@ _USER_DIRECTORIES = ("Desktop", "Documents", "Downloads")
 def refuse_unprotectable(settings: Settings) -> None:
     """Raises Unprotectable for a directory that is nobody's project."""
     root, home = settings.workspace, os.path.realpath(settings.home)
-    if not os.path.isdir(root):
+    if is_missing(root):
+        # A project that is gone can be brought back, if anything of it was saved.
+        if not os.path.lexists(os.path.join(settings.store, NAME)):
+            raise UserError(
+                f"{root} does not exist, and nothing was saved there. Nothing was changed.",
+                hint="See every project that has checkpoints: mulligan stores",
+            )
+    elif not os.path.isdir(root):
         raise UserError(f"{root} is not a directory. Nothing was changed.", hint="mulligan -C DIR …")
     why = ""
     if root == "/":

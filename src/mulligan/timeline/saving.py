@@ -180,7 +180,7 @@ def record(
             vault.moves.push(Move(entry.id), fresh=True)
         if also is not None:
             also()
-        vault.record_workspace()
+        vault.record_workspace(entry.checkpoint)
         ages = checkpoints.ages(entry.checkpoint.kind) if _may_expire(vault, entry) else []
         keep = {entry.id, entry.checkpoint.parent or ""} | (pinned() | vault.needed() if ages else set())
         for aged in expired(ages, entry.checkpoint.kind, vault.settings.retention, now_ns=now_ns, pinned=keep):

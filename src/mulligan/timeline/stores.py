@@ -30,7 +30,7 @@ _VOLATILE = {
 }
 
 
-def warnings(settings: Settings, *, replaced: bool) -> list[str]:
+def warnings(settings: Settings, *, replaced: bool, gone: bool = False) -> list[str]:
     """Returns what a person should know about where the store lies and whose history it holds."""
     found = []
     kind = _filesystem(settings.store)
@@ -38,7 +38,9 @@ def warnings(settings: Settings, *, replaced: bool) -> list[str]:
         found.append(f"The store is on {kind}: {_VOLATILE[kind]}. Name another with --store or MULLIGAN_STORE.")
     if is_within(settings.store, settings.workspace):
         found.append("The store is inside the workspace: whoever deletes the one deletes the other.")
-    if replaced:
+    if gone:
+        found.append(f"{settings.workspace} is gone. Its checkpoints are safe. Bring it back: mulligan undo")
+    elif replaced:
         found.append("Another directory stands where this history was made; undo is refused until the next save.")
     return found
 

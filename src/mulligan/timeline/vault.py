@@ -12,6 +12,7 @@ import os
 import stat
 
 from mulligan.errors import StoreDamaged, Unprotectable, UserError
+from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.paths import to_text
 from mulligan.model.policy import Settings
 from mulligan.model.small import Iterator, Sequence, contextmanager, suppress
@@ -25,8 +26,9 @@ from mulligan.store.objects import ObjectStore
 from mulligan.store.sweep import sweep_temporaries
 from mulligan.store.trash import Trash
 from mulligan.timeline.checkpoints import Checkpoints
-from mulligan.timeline.commits import read_state
+from mulligan.timeline.commits import Entry, read_state
 from mulligan.timeline.database import NAME, Database
+from mulligan.timeline.identity import Identity, identity_of, marked
 from mulligan.timeline.moves import Moves
 from mulligan.timeline.sqlerrors import broken_row
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from mulligan.timeline.deeds import Deeds
 
 _TIMELINE = NAME.encode()
-_STORE_ID, _WORKSPACE, _INODE, _EPOCH = "store_id", "workspace", "workspace_inode", "epoch"
+_STORE_ID, _WORKSPACE, _EPOCH, _SINCE = "store_id", "workspace", "epoch", "workspace_since"
 # What a store whose making was cut short may hold before it has a name; the configuration, which names it, comes last.
 _BEGINNINGS = frozenset({b"objects", b"refs", b"tmp", b"HEAD", b"lock"})
 
@@ -66,7 +68,7 @@ class Vault:
         self._trash = Trash()
         self.lasting = False  # whether this process stays, and saves again and again
         self._until_sweep = 0
-        self._inode: int | None = None  # of the workspace, as it was found by whoever holds the store
+        self._here: Identity | None = None  # the workspace's directory, as the holder of the store found it
         self._own_mark = random_name(8)  # what this process leaves in the lock, as long as nobody else comes between
         self._mark = ""  # the same, if it ended well
 
@@ -223,20 +225,31 @@ class Vault:
         self.database.set_meta(_EPOCH, str(int(random_name(6), 16)))
         self.record_workspace()
 
-    def record_workspace(self) -> None:
-        """Notes which directory this history belongs to (inside a transaction)."""
-        for key, value in ((_WORKSPACE, self.settings.workspace), (_INODE, str(self._workspace_inode()))):
+    def record_workspace(self, checkpoint: Checkpoint | None = None) -> None:
+        """
+        Notes which directory this history belongs to, and marks that directory (inside a transaction).
+
+        A `checkpoint` that a program made in another directory than the one before begins a part of its own: no undo leads
+        out of it until a person saves, or says that it is the same project.
+        """
+        recorded = self._recorded()
+        if checkpoint is not None and checkpoint.kind == "manual":
+            self.belong()
+        elif checkpoint is not None and self.is_replaced(but=checkpoint.id):
+            self.database.set_meta(_SINCE, checkpoint.id)
+        here = self._here = marked(self.settings.workspace, self._identity(), recorded.mark)
+        for key, value in ((_WORKSPACE, self.settings.workspace), *here.to_meta().items()):
             if self.database.meta(key) != value:
                 self.database.set_meta(key, value)
 
-    def _workspace_inode(self) -> int:
-        if self._inode is None or not self._held:
+    def _recorded(self) -> Identity:
+        return Identity.from_meta(self.database.meta)
+
+    def _identity(self) -> Identity:
+        if self._here is None or not self._held:
             # Once for each holder of the store: whatever takes the workspace's place while he works was never his.
-            try:
-                self._inode = os.stat(self.settings.workspace).st_ino
-            except OSError:
-                self._inode = 0
-        return self._inode
+            self._here = identity_of(self.settings.workspace, self._recorded())
+        return self._here
 
     def _check_identity(self) -> None:
         missing = repository.missing_parts(self.directory)
@@ -263,10 +276,29 @@ class Vault:
                 hint=f"If the project moved: mulligan adopt {owner}",
             )
 
-    def is_replaced(self) -> bool:
-        """Returns whether another directory stands where the history was made."""
-        recorded = self.database.meta(_INODE)
-        return bool(recorded) and recorded != "0" and recorded != str(self._workspace_inode())
+    def belong(self) -> None:
+        """Says that the directory that stands here is the project of all of this history (inside a transaction)."""
+        if self.database.meta(_SINCE):
+            self.database.set_meta(_SINCE, "")
+
+    def is_replaced(self, *, but: str = "") -> bool:
+        """Returns whether another directory stands where the history was made, all of it `but` one checkpoint."""
+        here = self._identity()
+        if here == (recorded := self._recorded()):
+            return False
+        newest = self.database.row("SELECT max(created_ns) FROM checkpoint WHERE id<>?", but)
+        return recorded.is_another(here, last_ns=int(newest[0] or 0) if newest else 0)
+
+    def is_elsewhere(self, entry: Entry) -> bool:
+        """Returns whether a checkpoint was made in another directory that stood here before."""
+        since = self.database.meta(_SINCE)
+        first = self.checkpoints.by_id(since) if since else None
+        return first is not None and 0 < entry.seq < first.seq
+
+    def made_again(self) -> Identity:
+        """Forgets what was seen of the workspace's directory, which was just made; returns what was recorded of it."""
+        self._here = None
+        return self._recorded()
 
     def take_over(self, directory: Directory, database: Database) -> None:
         """Takes over a timeline that was just rebuilt in an open directory."""
@@ -302,7 +334,7 @@ class Vault:
         self._refuse_without_room(purpose)
         mark = self._own_mark
         with exclusive(self._directory, wait=self.settings.wait, purpose=purpose, mark=mark) as found:
-            self._held, self._inode = True, None
+            self._held, self._here = True, None
             try:
                 as_left, self._mark = bool(found) and found == self._mark and self.objects.is_as_left(), ""
                 self._begin(purpose, create=create, as_left=as_left)

@@ -14,6 +14,7 @@ from mulligan.hooks.handling import OutOfTime, failed, handle
 from mulligan.hooks.replies import rendered
 from mulligan.model.deed import SESSION, Deed
 from mulligan.model.typed import TYPE_CHECKING, Any
+from mulligan.places import standing
 
 if TYPE_CHECKING:
     import argparse
@@ -81,7 +82,12 @@ def _payload(words: list[str]) -> dict[str, Any]:
     from mulligan.model.light import json
 
     if len(words) > 1:
-        return {"event": words[1], "session_id": words[0], "cwd": os.getcwd(), "tool_name": " ".join(words[2:])}
+        return {
+            "event": words[1],
+            "session_id": words[0],
+            "cwd": standing(os.environ),
+            "tool_name": " ".join(words[2:]),
+        }
     data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read(LARGEST)
     found = json.loads(data) if data.strip() else {}
     return found if isinstance(found, dict) else {}
@@ -105,7 +111,7 @@ def _open(context: Context, directory: str) -> Workspace:
 
     if context.is_told_where:
         return context.open(context.settings._replace(wait=WAIT))  # whoever wired it up knows better than the agent
-    here = os.path.realpath(directory or ".")
+    here = os.path.realpath(directory) if directory else standing(context.environ)
     root = settings.find_workspace(here, context.environ)
     found = settings.resolve(root, wait=WAIT, environ=context.environ)
     return context.open(found)

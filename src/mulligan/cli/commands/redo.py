@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.restoring import finished, render_undo
+from mulligan.cli.restoring import finished, in_same_project, render_undo
 from mulligan.model.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 def run(context: Context, _args: argparse.Namespace) -> Result:
     """Goes forward."""
     workspace = context.saved
-    return finished(workspace, workspace.redo())
+    return finished(workspace, in_same_project(context, workspace.redo))
 
 
 def render(context: Context, result: Result) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.restoring import Done, finished, render_restore
+from mulligan.cli.restoring import Done, finished, in_same_project, render_restore
 from mulligan.cli.usage import UsageError
 from mulligan.errors import UserError
-from mulligan.model.plan import RestorePlan
+from mulligan.model.plan import RestorePlan, RestoreReport
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.outcome import named
 from mulligan.present.timeline import plan_lines
@@ -104,7 +104,10 @@ def _restored(context: Context, args: argparse.Namespace) -> Result:
     asks = context.interactive and not args.yes
     if not asks and not args.dry_run:
         # Without a question the plan is made and applied in one scan.
-        return finished(workspace, workspace.restore(args.ref, paths=paths, what=args.what, git=args.git), paths)
+        def restore() -> RestoreReport:
+            return workspace.restore(args.ref, paths=paths, what=args.what, git=args.git)
+
+        return finished(workspace, in_same_project(context, restore), paths)
     plan = workspace.plan(args.ref, paths=paths, what=args.what, git=args.git)
     if args.dry_run:
         return Result(plan, lambda: {"plan": plan.to_dict()})
@@ -112,7 +115,7 @@ def _restored(context: Context, args: argparse.Namespace) -> Result:
         context.err.lines(plan_lines(plan, context.err.style))
         if not context.ask(f"Restore {named(workspace.get(plan.target), context.now())}?"):
             raise UserError("Cancelled; nothing changed.")
-    return finished(workspace, workspace.apply(plan), paths)
+    return finished(workspace, in_same_project(context, lambda: workspace.apply(plan)), paths)
 
 
 def render(context: Context, result: Result) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.restoring import finished, render_undo
+from mulligan.cli.restoring import finished, in_same_project, render_undo
 from mulligan.model.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Goes back."""
     workspace = context.saved
-    return finished(workspace, workspace.undo(session=args.session))
+    return finished(workspace, in_same_project(context, lambda: workspace.undo(session=args.session)))
 
 
 def render(context: Context, result: Result) -> None:
