@@ -1,11 +1,13 @@
 """
-The models of the engine on btrfs, xfs, tmpfs and overlayfs: what holds on ext4 must hold there.
+The models of the engine on btrfs, xfs, tmpfs, overlayfs and a file system with whole-second times: what holds on ext4 must hold there.
 
     python tests/filesystems/models.py [--size N] [--seed N] [--disk KIND ...] [--scene NAME ...] [--build NAME]
 
 A round is one scene on one file system. `stateful` and `watcher` are the models that run on ext4 too. `late-names` makes
 a file in the root while a save runs: the next save must hold it. `others-packs` reads, in a process that has the store
-open, what another process saved since. `--build` puts a build in place that must be found out.
+open, what another process saved since. `edited-twice` and
+`written-while-read` change a file within the second in which it was made: where stamps are whole seconds they do not tell.
+`--build` puts a build in place that must be found out.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -36,6 +38,7 @@ from test_stateful import WatchedTimeline
 import mulligan
 from loose_builds import replaced
 from mulligan.safefs.directory import Directory
+from mulligan.scan import glance, reading, record
 from tally import Tally, cannot, parser, workplace
 from tools import git, plain_environment
 
@@ -91,6 +94,50 @@ def others_packs(folder: Path, rng: random.Random, _kind: str) -> list[str]:
     return wrong
 
 
+def edited_twice(folder: Path, rng: random.Random, _kind: str) -> list[str]:
+    """A file is saved, edited within the second in which it was made, and saved again: the edit is in the checkpoint."""
+    project, store = folder / "project", folder / "store"
+    project.mkdir()
+    first, second = (rng.randbytes(20).hex() for _ in range(2))
+    with mulligan.open(project, store=store) as ws:
+        ws.save("empty")
+        time.sleep(1.02 - time.time() % 1)  # what follows is over before the next second begins
+        (project / "file").write_text(first)
+        time.sleep(rng.uniform(0.05, 0.2))
+        ws.save("once")
+        with (project / "file").open("r+") as file:
+            file.write(second)
+        cp = ws.save("twice")
+        if ws.cat(cp.id, "file") != second.encode():
+            return ["an edit in the same second is not in the next checkpoint"]
+    return []
+
+
+def written_while_read(folder: Path, rng: random.Random, _kind: str) -> list[str]:
+    """A long file that was just written is written again, in one call, while a save reads it: one of the two is saved."""
+    project, store = folder / "project", folder / "store"
+    project.mkdir()
+    # As long as the engine reads at once: what a single call reads while another one writes can be a part of both.
+    before, after = (rng.randbytes(1 << 16) * 120 for _ in range(2))
+    with mulligan.open(project, store=store) as ws:
+        ws.save("empty")
+        time.sleep(1.02 - time.time() % 1)
+        (project / "file").write_bytes(before)
+        writer = os.fork()
+        if not writer:
+            fd = os.open(project / "file", os.O_WRONLY)
+            ends = time.monotonic() + 0.3
+            while time.monotonic() < ends:
+                for text in (after, before):
+                    os.pwrite(fd, text, 0)
+            os._exit(0)
+        cp = ws.save("while it is written")
+        os.waitpid(writer, 0)
+        listed = [row.path for row in cp.not_captured]
+        torn = "file" not in listed and ws.cat(cp.id, "file") not in (before, after)
+    return ["a file is torn in a checkpoint"] if torn else []
+
+
 def watcher(folder: Path, rng: random.Random, kind: str) -> list[str]:
     """A watched look sees what a walk sees; an overlay does not announce its changes, and is walked."""
     try:
@@ -119,13 +166,37 @@ def stateful(folder: Path, rng: random.Random, _kind: str) -> list[str]:
 SCENES: dict[str, Scene] = {
     "late-names": late_names,
     "others-packs": others_packs,
+    "edited-twice": edited_twice,
+    "written-while-read": written_while_read,
     "watcher": watcher,
     "stateful": stateful,
 }
+
+
+@contextmanager
+def reads_within_a_second() -> Iterator[None]:
+    """Stamps are compared with the clock itself, and not with the beginning of the second that they are of."""
+
+    def never(clock: int, _stamp: int, _fd: int) -> int:
+        return clock
+
+    with replaced(reading, tick_began=never), replaced(glance, tick_began=lambda *_: 1 << 62):
+        yield
+
+
+@contextmanager
+def trusts_whole_seconds() -> Iterator[None]:
+    """A file that changed 40 ms ago is taken for one whose next change will show, whatever its stamps are like."""
+    with reads_within_a_second(), replaced(record, _YOUNG_COARSE=record._YOUNG):
+        yield
+
+
 BUILDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "good": nullcontext,
     # As `os.listdir` does it: a directory is rewound after it was read, and not before.
     "never-rewinds": lambda: replaced(Directory, texts=lambda self: os.listdir(self.fd)),
+    "reads-within-a-second": reads_within_a_second,
+    "trusts-whole-seconds": trusts_whole_seconds,
 }
 
 

@@ -28,7 +28,7 @@ _IMAGES: dict[str, tuple[str, tuple[str, ...], int]] = {
     "seconds": ("mkfs.ext4", ("-q", "-F", "-I", "128"), 128 << 20),
 }
 #: Those on which the models run.
-KINDS = ("btrfs", "xfs", "tmpfs", "overlay")
+KINDS = ("btrfs", "xfs", "tmpfs", "overlay", "seconds")
 
 
 @contextmanager

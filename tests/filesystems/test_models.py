@@ -30,7 +30,7 @@ def needs(kind: str) -> pytest.MarkDecorator:
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=needs(kind)) for kind in KINDS])
 def test_the_models_hold_on_other_file_systems(kind: str) -> None:
-    done = run("--disk", kind, "--size", str(sweep(4)))
+    done = run("--disk", kind, "--size", str(sweep(6)))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -45,4 +45,13 @@ def test_names_that_came_after_a_directory_was_opened_are_listed(scene: str) -> 
 @needs("btrfs")
 def test_a_build_that_does_not_rewind_is_caught() -> None:
     done = run("--disk", "btrfs", "--build", "never-rewinds", "--size", "20", "--enough", "1")
+    assert (done.returncode, "BROKEN" in done.stdout) == (1, True), done.stdout + done.stderr
+
+
+@needs("seconds")
+@pytest.mark.parametrize(
+    ("build", "scene"), [("trusts-whole-seconds", "edited-twice"), ("reads-within-a-second", "written-while-read")]
+)
+def test_a_build_that_believes_whole_seconds_is_caught(build: str, scene: str) -> None:
+    done = run("--disk", "seconds", "--build", build, "--scene", scene, "--size", "40", "--enough", "1")
     assert (done.returncode, "BROKEN" in done.stdout) == (1, True), done.stdout + done.stderr

@@ -15,6 +15,7 @@ from mulligan.model.paths import join
 from mulligan.model.small import Iterator
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.descent import descending
+from mulligan.safefs.stillness import SECOND, pass_coarse_tick, stamping_clock, tick_began
 from mulligan.safefs.twin import MOST_TASKS, Twin, can_twin
 from mulligan.scan.cache import Cache
 from mulligan.scan.record import HEAD, HEAD_SIZE, STAT, Missed, head_in, key_in
@@ -148,9 +149,9 @@ class Glance:
         """Returns the directories that were entered or passed over."""
         return Visited(seen, self._found, self._passed)
 
-    def restless(self, root: int, seen: Seen) -> list[bytes]:
-        """Returns the directories that are no longer what was seen of them."""
-        return restless(root, seen) + self._found.moved(self._passed)
+    def restless(self, root: int, seen: Seen, since: int = 0) -> list[bytes]:
+        """Returns the directories that are no longer what was seen of them; see the function of this name."""
+        return restless(root, seen, since) + self._found.moved(self._passed)
 
     def _missed_in(self, span: Span) -> Iterator[tuple[bytes, Missed]]:
         for at in self._found.missing(span):
@@ -315,9 +316,14 @@ def _is_same(fd: int, packed: bytes, device: int) -> bool:
     return True
 
 
-def restless(root: int, seen: Seen) -> list[bytes]:
-    """Returns the directories that are no longer what was seen of them."""
-    found = []
+def restless(root: int, seen: Seen, since: int = 0) -> list[bytes]:
+    """
+    Returns the directories that are no longer what was seen of them.
+
+    Where stamps are whole seconds, also those that had changed in the second in which the clock stood at `since`, before
+    they were looked at: another change in that second does not show. Returns when it is over.
+    """
+    found, young = [], []
     for path, own in seen.items():
         try:
             st = os.stat(path or b".", dir_fd=root, follow_symlinks=False)
@@ -326,4 +332,9 @@ def restless(root: int, seen: Seen) -> list[bytes]:
             continue
         if (st.st_ino, st.st_mtime_ns, st.st_ctime_ns) != own:
             found.append(path)
-    return found
+        elif since and not own[2] % SECOND and own[2] >= tick_began(since, own[2], root):
+            young.append(path)
+    newest = max((seen[path][2] for path in young), default=0)
+    if young and newest >= tick_began(stamping_clock(), newest, root):
+        pass_coarse_tick(root)
+    return found + young

@@ -43,7 +43,7 @@ class Intake:
         self._scope = scope
         self._progress = progress
         self._compiled = compiled
-        self._clock = 0
+        self.clock = 0
         self._reader: Reader | None = None
         self._ahead: Ahead | None = None
         self._unused: dict[bytes, dict[bytes, Taken]] = {}  # what was read ahead, and not enough
@@ -53,7 +53,7 @@ class Intake:
 
     def begin(self, clock: int) -> None:
         """Begins a walk; the clock of stamps stands at `clock`, and nothing was looked at yet."""
-        self._clock, self.read, self.later = clock, 0, False
+        self.clock, self.read, self.later = clock, 0, False
         self.end()
 
     def end(self) -> None:
@@ -81,13 +81,13 @@ class Intake:
         path = join(above, name)
         wanted = self._scope.has_includes and self._scope.included(path)
         try:
-            return capture(directory, name, st, self.sink, check_secrets=not wanted, since=self._clock)
+            return capture(directory, name, st, self.sink, check_secrets=not wanted, since=self.clock)
         except Unreadable as finding:
             # The index is read only for a file that begins like a secret: few do.
             if finding.reason != SECRET or path not in self._scope.tracked:
                 raise
         self.leaning.add(path)
-        return capture(directory, name, directory.stat(name), self.sink, check_secrets=False, since=self._clock)
+        return capture(directory, name, directory.stat(name), self.sink, check_secrets=False, since=self.clock)
 
     def leans(self, directory: bytes, names: Collection[bytes]) -> bool:
         """Returns whether some files of a directory are captured only because the git index tracks them."""
@@ -105,7 +105,7 @@ class Intake:
         if len(files) >= _FEW and self._has_help(len(files)) and self._reader is not None:
             read: dict[bytes, Taken] = {}
             for names, stats in _batches(files):
-                each = zip(names, self._reader.read(directory.fd, names, stats, self._clock), strict=True)
+                each = zip(names, self._reader.read(directory.fd, names, stats, self.clock), strict=True)
                 read |= {name: taken for name, taken in each if taken is not None}
             self.sink.add_records(read.values())
             self._count(len(read))
@@ -139,7 +139,7 @@ class Intake:
         if library is not None and wanted:
             from mulligan.safefs.bulk import Ahead
 
-            self._ahead = Ahead(library, root.fd, wanted, self._clock, hash_only=self.sink.hash_only)
+            self._ahead = Ahead(library, root.fd, wanted, self.clock, hash_only=self.sink.hash_only)
 
     def _has_help(self, count: int) -> bool:
         if self._reader is None and self._compiled and self.read + count >= _HELP_FILES:

@@ -22,7 +22,7 @@ from mulligan.model.small import Callable, Container, Iterable, Iterator, Sequen
 from mulligan.model.typed import Any, Protocol
 from mulligan.safefs import seam
 from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, read_all
-from mulligan.safefs.stillness import let_writes_end, pass_time, stamping_clock
+from mulligan.safefs.stillness import SECOND, let_writes_end, pass_coarse_tick, pass_time, stamping_clock, tick_began
 from mulligan.scan.record import Stat
 from mulligan.scan.scope import IGNORE_FILE
 from mulligan.scan.secrets import secret_content
@@ -33,6 +33,8 @@ _HEAD = 4096
 # A write of 2 GiB, the most that one call does, may take minutes on a slow disk; the file has been stamped at its beginning.
 _LONGEST_WRITE = 600_000_000_000
 _MOST_LOOKS = 25
+# Where a tick is a second long, a scan waits for as long as this in all; what changes in each of them is moving.
+_PATIENCE = 4 * SECOND
 # Not a property of the file but of this process: no finding, an error.
 FATAL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 # Opening something fails so when it was removed, or swapped for something else.
@@ -165,8 +167,8 @@ def capture(
     The clock of stamps stood at `since` at some moment before `st` was looked at.
     """
     for _ in range(_ROUNDS):
-        if stat.S_ISREG(st.st_mode) and st.st_ctime_ns >= since:
-            st = _past_its_tick(directory, name)
+        if stat.S_ISREG(st.st_mode) and st.st_ctime_ns >= tick_began(since, st.st_ctime_ns, directory.fd):
+            st = _past_its_tick(directory, name, since)
         if stat.S_ISLNK(st.st_mode):
             found = _link(directory, name, st, sink)
         elif stat.S_ISREG(st.st_mode):
@@ -180,15 +182,22 @@ def capture(
     raise Unreadable(MOVING, "it changed each time it was read")
 
 
-def _past_its_tick(directory: Directory, name: bytes) -> os.stat_result:
+def _past_its_tick(directory: Directory, name: bytes, since: int) -> os.stat_result:
     """Returns a look at a file such that every later write shows; waits for the end of the tick that it changed in."""
+    latest = (since or stamping_clock()) + _PATIENCE
     for _ in range(_MOST_LOOKS):
         before = stamping_clock()
         st = directory.stat(name)
+        began = tick_began(before, st.st_ctime_ns, directory.fd)
         # A stamp beyond the clock is finer than a tick, or of a future that a write would take back: no write repeats it.
-        if st.st_ctime_ns < before or st.st_ctime_ns > stamping_clock():
+        if st.st_ctime_ns < began or st.st_ctime_ns > stamping_clock():
             return st
-        pass_time()
+        if began == before:
+            pass_time()
+        elif before < latest:
+            pass_coarse_tick(directory.fd)
+        else:
+            break
     raise Unreadable(MOVING, "it changed in every tick of the system's clock")
 
 

@@ -495,4 +495,4 @@ class Scanner:
 
     def _restless(self) -> list[bytes]:
         """Returns the directories that changed while the walk went on."""
-        return (self._glance.restless if self._glance else restless)(self._root.fd, self._seen)
+        return (self._glance.restless if self._glance else restless)(self._root.fd, self._seen, self._intake.clock)

@@ -19,6 +19,7 @@ from mulligan.model.objects import BLOB, TREE, TreeEntry, parse_tree
 from mulligan.model.small import Callable, Container, Iterable, Iterator, OrderedDict, suppress
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.directory import Directory
+from mulligan.safefs.stillness import SECOND
 from mulligan.store.pack_index import ROW_SIZE
 from mulligan.store.pack_reader import Pack
 from mulligan.store.pack_writer import Indexes, PackWriter
@@ -43,6 +44,8 @@ _TREES = 1024
 _TREE_KEPT, _TREES_KEPT, _EACH_TREE = 1 << 16, 4 << 20, 200
 # A directory whose time is younger than this may change again within the same tick of its clock.
 _SETTLED_NS = 50_000_000
+# And on a file system that keeps whole seconds, or steps of two.
+_SETTLED_COARSE_NS = 2_100_000_000
 _STREAM_CHUNK = 1 << 20
 # What is larger is hashed before it is held.
 _LARGE = 32 << 20
@@ -357,7 +360,10 @@ class ObjectStore:
     def _state(self) -> tuple[int, ...] | None:
         """Returns what changes when the directory does, None when it is too young to tell."""
         stamp = self._stamp()
-        return stamp if stamp is not None and abs(time.time_ns() - stamp[1]) >= _SETTLED_NS else None
+        if stamp is None:
+            return None
+        settled = _SETTLED_NS if stamp[1] % SECOND else _SETTLED_COARSE_NS
+        return stamp if abs(time.time_ns() - stamp[1]) >= settled else None
 
     def _stamp(self) -> tuple[int, ...] | None:
         try:

@@ -14,6 +14,7 @@ import stat
 
 from mulligan.model.small import Callable
 from mulligan.safefs.directory import Directory
+from mulligan.safefs.stillness import SECOND
 from mulligan.scan.git.files import notice, open_directory, read_file, read_open, status
 from mulligan.scan.git.index import EMPTY, INDEX_LIMIT, Index, parse_index
 from mulligan.scan.git.index_format import TRAILER
@@ -157,7 +158,16 @@ class Repository:
     def index_key(self) -> tuple[int, ...] | None:
         """Returns a fingerprint of the index file, None when there is none."""
         found = status(self._git_dir, b"index")
-        return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) if found is not None else None
+        return _fingerprint(found, self._checksum) if found is not None else None
+
+    def _checksum(self) -> bytes:
+        """Returns the checksum that git writes at the end of its index."""
+        try:
+            with self._git_dir.reading(b"index") as fd:
+                return os.pread(fd, TRAILER, max(0, os.fstat(fd).st_size - TRAILER))
+        except OSError as error:
+            notice(error)
+            return b""
 
     def index(self) -> Index | None:
         """Returns the index, an empty one when there is no file, None when the file cannot be understood."""
@@ -191,7 +201,7 @@ class Repository:
         except OSError as error:
             notice(error)
             return None
-        key = (st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
+        key = _fingerprint(st, lambda: data[-TRAILER:] if data is not None else b"")
         if data is None or len(data) != st.st_size or key != self.index_key():
             return None
         # The earlier of the two: anybody can set the one into the future.
@@ -228,6 +238,12 @@ class Repository:
         if kept is None or kept[0] != key:
             kept = self._kept[what] = key, compute()
         return kept[1]
+
+
+def _fingerprint(st: os.stat_result, checksum: Callable[[], bytes]) -> tuple[int, ...]:
+    """Returns what tells one index from the next, which may have its inode, its size and, where those are whole, its second."""
+    key = (st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
+    return key if st.st_ctime_ns % SECOND else (*key, int.from_bytes(checksum(), "big"))
 
 
 def _pointed(directory: bytes, name: bytes, prefix: bytes) -> bytes | None:
