@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 
+from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, as_json_object
+from mulligan.model.light import json
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.opened import Opened
 
@@ -19,7 +21,15 @@ if TYPE_CHECKING:
     from mulligan.model.deed import Deed, Recorded
     from mulligan.model.holding import Holding
     from mulligan.timeline.saving import Draft
+    from mulligan.timeline.sources import Look
     from mulligan.timeline.story import Chapter
+    from mulligan.timeline.vault import Vault
+
+
+_HOOKS = "hooks"
+#: The only client that writes a permission into the project while a tool call waits for it.
+_CLAUDE = b".claude"
+_LARGEST = 4 << 20
 
 
 class WithSessions(Opened):
@@ -38,7 +48,12 @@ class WithSessions(Opened):
             about = ": ".join(filter(None, (deed.tool, deed.text)))
             draft = self._bench.draft("", about, "step", metadata=place.cause(deed))
 
-            def finish(begun: Draft) -> Draft:
+            def finish(begun: Draft, look: Look) -> Draft:
+                if deed.is_over and look.scan.tree_of(_CLAUDE) is not None:
+                    from mulligan.timeline.grants import granted
+
+                    yours = tuple(granted(self.root, deed, vault.checkpoints.current(), look))
+                    begun = begun._replace(metadata=place.without(yours).cause(deed)) if yours else begun
                 if state is None:
                     return begun
                 return begun._replace(state=as_json_object(state(deeds.saved_at(deed)), "state"))
@@ -97,6 +112,32 @@ class WithSessions(Opened):
 
             return tell(found, changed)[:limit]
 
+    def expect_hooks(self, agent: str, files: Sequence[str]) -> None:
+        """Remembers the files of the workspace that hold an agent's hooks, so that it is noticed when they vanish."""
+        with self._reading() as vault:
+            known = _known_hooks(vault) if vault is not None else {}
+        if known.get(agent, []) == list(files) or vault is None:
+            return
+        with self._writing("hook"), self._bench.vault.database.transaction():
+            kept = {name: named for name, named in known.items() if name != agent}
+            text = json.dumps({**kept, agent: list(files)} if files else kept)
+            self._bench.vault.database.set_meta(_HOOKS, text)
+
+    def missing_hooks(self) -> list[tuple[str, str]]:
+        """Returns the agents whose hooks stood in a file of this workspace and do not any more, with that file."""
+        with self._reading() as vault:
+            known = _known_hooks(vault) if vault is not None else {}
+        gone = [(agent, [file for file in files if not self._holds_hooks(file)]) for agent, files in known.items()]
+        return [(agent, missing[0]) for agent, missing in gone if missing]
+
+    def _holds_hooks(self, file: str) -> bool:
+        from mulligan.safefs.userfile import read_user_file
+
+        try:
+            return b"mulligan" in (read_user_file(os.path.join(self.root, file), limit=_LARGEST) or b"")
+        except OSError:
+            return False
+
     def protection(self) -> dict[str, Any]:
         """Returns when each agent was last heard of, and what hooks could not do since the last `doctor`."""
         from mulligan.timeline.failures import failures
@@ -107,4 +148,11 @@ class WithSessions(Opened):
         return {
             "agents": [each.to_dict() for each in heard],
             "failures": {"count": len(failed), "last": failed[-1] if failed else None},
+            "missing_hooks": [{"agent": agent, "file": file} for agent, file in self.missing_hooks()],
         }
+
+
+def _known_hooks(vault: Vault) -> dict[str, list[str]]:
+    text = vault.database.meta(_HOOKS)
+    found = read_json(text) if text else {}
+    return found if isinstance(found, dict) else {}

@@ -157,7 +157,7 @@ class Workbench:
         if_changed: bool,
         with_state: bool,
         also: Callable[[], None] | None = None,
-        finish: Callable[[saving.Draft], saving.Draft] | None = None,
+        finish: Callable[[saving.Draft, Look], saving.Draft] | None = None,
     ) -> tuple[Entry | None, list[Entry]]:
         """Saves the workspace and makes that the position; returns the new entry (None: nothing changed) and what went."""
         self.root.refuse_gone()
@@ -169,7 +169,7 @@ class Workbench:
                 # The same trees, so every object is there: what was too young to be trusted last time can be now.
                 self.observer.confirm(self.vault.directory, look.scan, look.note)
                 return None, []
-            return self.keep(finish(draft) if finish else draft, look, writer, as_position=True, also=also)
+            return self.keep(finish(draft, look) if finish else draft, look, writer, as_position=True, also=also)
 
     def keep(
         self,
@@ -283,6 +283,7 @@ class Workbench:
         """Returns what would bring the workspace to a checkpoint; without a look at it, nothing (state only)."""
         from mulligan.model.plan import RestorePlan
         from mulligan.restore.planner import Target, draw
+        from mulligan.restore.settings_files import spare_settings
 
         shown = tuple(to_text(path) for path in paths) if paths is not None else None
         if look is None:
@@ -291,6 +292,8 @@ class Workbench:
         certain = (*self.settings.capture.certain, *entry.by_name, *entry.absent)
         rules = self.settings.capture._replace(certain=certain) if certain else self.settings.capture
         drawn = draw(look.source, look.scan, target, paths, already=self._already, rules=rules)
+        if paths is None:
+            drawn = spare_settings(drawn, look, entry, self.vault)
         move = git.move if git is not None else None
         return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps, move, drawn.absent)
 

@@ -278,6 +278,11 @@ class Context:
                 f"A restore of {pending['target'][:8]} was cut short ({pending['total']} paths). "
                 "The next command that writes finishes it or takes it back; or run: mulligan doctor"
             )
+        said += [
+            f"warning: The hooks of {agent} are gone from {file}, so its next session has no undo. "
+            f"Put them back: mulligan install {agent} (or, if you meant it, add --uninstall)"
+            for agent, file in self._opened.missing_hooks()
+        ]
         return said
 
     def close(self) -> None:

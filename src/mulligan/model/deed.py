@@ -46,6 +46,11 @@ class Deed(NamedTuple):
     pending: int = 0
     person: bool = True
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it is the end of a tool call."""
+        return self.kind in ENDED
+
 
 class Recorded(NamedTuple):
     """A deed as the timeline remembers it: its numbers, and the checkpoint that holds the workspace of that moment."""

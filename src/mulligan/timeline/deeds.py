@@ -50,6 +50,10 @@ class Place(NamedTuple):
     claimed: tuple[tuple[str, str], ...] = ()
     again: bool = False
 
+    def without(self, paths: tuple[str, ...]) -> Place:
+        """Returns the same, with paths that no agent changed although they changed now."""
+        return self._replace(claimed=(*self.claimed, *((path, "") for path in paths)))
+
     def cause(self, deed: Deed) -> dict[str, object]:
         """Returns what a checkpoint says about why it was made."""
         said: dict[str, object] = {

@@ -7,12 +7,11 @@ from datetime import datetime
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.findings import problem_lines
+from mulligan.cli.hook_files import home_of
 from mulligan.install.checkup import Wired, check
-from mulligan.install.targets import Home
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.text import count
 from mulligan.present.visible import visible
-from mulligan.settings import places
 from mulligan.timeline.failures import forget
 
 if TYPE_CHECKING:
@@ -43,9 +42,14 @@ def run(context: Context, _args: argparse.Namespace) -> Result:
     """Repairs what can be repaired."""
     workspace = context.workspace
     report = workspace.doctor()
-    agents, failures = _agents(context), workspace.protection()["failures"]
+    known = workspace.protection()
+    agents, failures = _agents(context), known["failures"]
     forget(workspace.settings)
-    document = {"agents": [each.to_dict() for each in agents], "failures": failures}
+    document = {
+        "agents": [each.to_dict() for each in agents],
+        "failures": failures,
+        "missing_hooks": known["missing_hooks"],
+    }
     return Result((report, agents, failures), lambda: {**report.to_dict(), **document}, 0 if report.ok else 90)
 
 
@@ -54,8 +58,7 @@ def _agents(context: Context) -> list[Wired]:
         each["agent"]: datetime.fromisoformat(each["at"]).timestamp()
         for each in context.workspace.protection()["agents"]
     }
-    found = places(context.environ)
-    return check(project=context.settings.workspace, home=Home(found.home, found.moved), heard=heard)
+    return check(project=context.settings.workspace, home=home_of(context), heard=heard)
 
 
 def render(context: Context, result: Result) -> None:

@@ -8,11 +8,13 @@ import sys
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
+from mulligan.errors import MulliganError
 from mulligan.hooks.clients import CLIENTS, understand
 from mulligan.hooks.events import NOTHING, Event, Reply
 from mulligan.hooks.handling import OutOfTime, failed, handle
 from mulligan.hooks.replies import rendered
 from mulligan.model.deed import SESSION, Deed
+from mulligan.model.small import suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.places import standing
 
@@ -97,7 +99,18 @@ def _in_time(context: Context, agent: str, event: Event) -> Reply:
     if event.deed is None:
         return Reply()
     _arm(PATIENCE.get(event.deed.kind, USUALLY))
-    return handle(agent, event, lambda directory: _open(context, directory))
+    reply = handle(agent, event, lambda directory: _open(context, directory))
+    if event.deed.kind == SESSION:
+        _look_for_hooks(context, agent)
+    return reply
+
+
+def _look_for_hooks(context: Context, agent: str) -> None:
+    """Remembers, once a session, where this agent's hooks stand, so that their loss is noticed later."""
+    from mulligan.cli.hook_files import expect_hooks
+
+    with suppress(MulliganError, OSError, OutOfTime):
+        expect_hooks(context, agent)
 
 
 def _arm(seconds: float) -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.errors import UserError
+from mulligan.cli.hook_files import expect_hooks, home_of
+from mulligan.errors import MulliganError, UserError
 from mulligan.install.editing import Wiring, carry_out
 from mulligan.install.folder import KEEP, NOTE, REPLACE, UNCHANGED, Folder, Installed, Step
-from mulligan.install.targets import PROJECT, SCOPES, TARGETS, Home, destination
+from mulligan.install.targets import PROJECT, SCOPES, TARGETS, destination
 from mulligan.install.wiring import AGENTS
 from mulligan.present.text import count
 from mulligan.present.visible import visible
-from mulligan.settings import places
 
 USAGE = "install [AGENT] [--scope project|user] [--dry-run] [--uninstall] [--force] [-y]"
 DESCRIPTION = """\
@@ -79,7 +80,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
 
 def _wire(context: Context, args: argparse.Namespace) -> tuple[str, Installed]:
     """Edits the settings of an agent."""
-    project, home = context.settings.workspace, _home(context)
+    project, home = context.settings.workspace, home_of(context)
     wiring = Wiring(AGENTS[args.agent], args.scope, project=project, home=home)
     planned = wiring.plan_removal(sys.executable) if args.uninstall else wiring.plan(sys.executable)
     steps = [each.step for each in planned]
@@ -87,18 +88,16 @@ def _wire(context: Context, args: argparse.Namespace) -> tuple[str, Installed]:
     if not args.dry_run:
         _confirm(context, args, steps, directory)
         carry_out(planned)
+        if args.scope == PROJECT:
+            with suppress(MulliganError):  # a store that cannot be written does not matter here: the hooks are in place
+                expect_hooks(context, args.agent)
     return directory, Installed(steps, [])
-
-
-def _home(context: Context) -> Home:
-    found = places(context.environ)
-    return Home(found.home, found.moved)
 
 
 def _copy(context: Context, args: argparse.Namespace) -> tuple[str, Installed]:
     """Puts a folder of ours where an agent looks."""
     target = TARGETS[args.agent]
-    to = destination(target, args.scope, project=context.settings.workspace, home=_home(context))
+    to = destination(target, args.scope, project=context.settings.workspace, home=home_of(context))
     folder = Folder(to)
     steps = folder.plan_removal() if args.uninstall else folder.plan(target.files())
     done = Installed(steps, [])

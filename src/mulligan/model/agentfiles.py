@@ -1,0 +1,25 @@
+"""
+The settings files of agents: they hold hooks, and the permissions that a user granted.
+
+A list of data. `install` writes hooks into some of them; an undo treats all of them with care (`restore.settings_files`).
+"""
+
+from __future__ import annotations
+
+AGENT_SETTINGS = (
+    ".claude/settings.local.json",
+    ".claude/settings.json",
+    ".codex/hooks.json",
+    ".codex/config.toml",
+    ".gemini/settings.json",
+    ".cursor/hooks.json",
+    ".opencode/plugin/mulligan.js",
+    ".aider.conf.yml",
+    ".aider.mulligan",
+)
+_ENDINGS = tuple(f"/{path}".encode() for path in AGENT_SETTINGS)
+
+
+def is_agent_settings(path: bytes) -> bool:
+    """Returns whether a path of a workspace, at any depth, is a settings file of an agent."""
+    return (b"/" + path).endswith(_ENDINGS)
