@@ -32,7 +32,7 @@ def read_config(context: Context, args: argparse.Namespace) -> PipelineConfig:
 
     path = os.path.join(context.base, args.pipeline)
     try:
-        return read_pipeline(path, _pairs(args.var, "--var ticket=42"))
+        config = read_pipeline(path, pairs(args.var, "--var ticket=42"))
     except FileNotFoundError:
         raise UserError(f"There is no pipeline {path}. Nothing was run.", hint="mulligan run PIPELINE.yaml") from None
     except PipelineValidationError as error:
@@ -43,9 +43,13 @@ def read_config(context: Context, args: argparse.Namespace) -> PipelineConfig:
         raise UserError(
             f"{path} is no valid pipeline: {count(len(error.problems), 'mistake')}. Nothing was run."
         ) from None
+    for remark in config.remarks:
+        context.note(visible(f"{args.pipeline}: {remark}"))
+    return config
 
 
-def _pairs(words: list[str], example: str) -> dict[str, str]:
+def pairs(words: list[str], example: str) -> dict[str, str]:
+    """Returns NAME=VALUE words as a mapping; raises UsageError for any other word."""
     for word in words:
         if "=" not in word or not word.partition("=")[0].strip():
             raise UsageError(f"{word!r} is not NAME=VALUE.", hint=f"mulligan run … {example}")
@@ -57,7 +61,7 @@ def choose_agents(context: Context, args: argparse.Namespace, config: PipelineCo
     from mulligan.loop.agents import Agents
     from mulligan.loop.pipeline import missing_agents
 
-    lines = {**config.agents, **_pairs(args.agent, "--agent 'build=claude -p {prompt}'")}
+    lines = {**config.agents, **pairs(args.agent, "--agent 'build=claude -p {prompt}'")}
     try:
         agents = Agents(lines, cwd=context.base, fallback=args.agent_factory, on_output=watcher.output)
     except ValueError as error:

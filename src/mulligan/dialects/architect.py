@@ -12,6 +12,7 @@ secrets nor ignored files get into a commit. Differences from the original are i
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     )
 
 CHECKPOINT_PREFIX = PREFIX
+#: The configuration file that `architect init` writes.
+CONFIG_FILE = "config.yaml"
+_LARGEST = 1 << 20
 
 __all__ = [
     "CHECKPOINT_PREFIX",
@@ -107,7 +111,7 @@ class CheckpointManager:
 
     def list_checkpoints(self) -> list[Checkpoint]:
         """Returns the checkpoints, newest first; those that a rollback left behind too."""
-        return [_shown(each) for each in self._commits.listed()]
+        return [_shown(each) for each in self._commits.listed(with_files=True)]
 
     def rollback(self, step: int | None = None, commit: str | None = None, *, name: str | None = None) -> bool:
         """
@@ -181,6 +185,19 @@ class CheckpointsConfig:
         return hash((self.enabled, self.every_n_steps))
 
     @classmethod
+    def from_yaml(cls, path: str | os.PathLike[str]) -> CheckpointsConfig:
+        """Returns the section `checkpoints:` of a YAML file, the defaults where there is none; raises ValueError."""
+        from mulligan.loop.pipeline_file import parse
+        from mulligan.safefs.userfile import read_user_file
+
+        data = read_user_file(os.fspath(path), limit=_LARGEST)
+        if data is None:
+            raise FileNotFoundError(f"Configuration file not found: {os.fspath(path)}")
+        document, _ = parse(data, os.fspath(path))
+        section = document.get("checkpoints") if isinstance(document, dict) else None
+        return cls() if section is None else cls.model_validate(section)
+
+    @classmethod
     def model_validate(cls, values: dict[str, Any]) -> CheckpointsConfig:
         """Returns the configuration that a mapping describes; raises ValueError for anything else."""
         if not isinstance(values, dict):
@@ -206,18 +223,27 @@ class _StepCommits:
         return self.manager.workspace.save(description=description, kind=kind, if_changed=True)
 
 
-def agent_loop(workspace_root: str, config: CheckpointsConfig | None = None) -> AgentLoop:
-    """Returns the checkpoints of an agent's loop: where enabled, a commit after every so many steps that succeeded."""
+def agent_loop(workspace_root: str, config: CheckpointsConfig | str | os.PathLike[str] | None = None) -> AgentLoop:
+    """
+    Returns the checkpoints of an agent's loop: where enabled, a commit after every so many steps that succeeded.
+
+    `config` is the section itself or the path of architect's YAML file; without it, `config.yaml` in the workspace is read.
+    """
     from mulligan.loop.agent import AgentLoop, LoopRules
 
-    chosen = config or CheckpointsConfig()
+    usual = os.path.join(workspace_root, CONFIG_FILE)
+    if config is None and os.path.isfile(usual):
+        config = usual
+    chosen = config if isinstance(config, CheckpointsConfig) else CheckpointsConfig()
+    if isinstance(config, str | os.PathLike):
+        chosen = CheckpointsConfig.from_yaml(config)
     saves = _StepCommits(CheckpointManager(workspace_root))
     saves.loop = AgentLoop(saves, LoopRules(chosen.enabled, chosen.every_n_steps))
     return saves.loop
 
 
 def _shown(each: Listed) -> Checkpoint:
-    return Checkpoint(each.label.step or 0, each.commit, each.label.message, each.when, [])
+    return Checkpoint(each.label.step or 0, each.commit, each.label.message, each.when, list(each.files))
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,8 @@ Running a command to its end, and to the end of everything it started.
 
 A command runs in a session of its own, reads nothing (`/dev/null`), and both its outputs are kept up to a limit, the end
 rather than the beginning. Promised: when `run` returns or raises, also through Ctrl-C, no process of the command's group
-is alive, so nothing of it writes into the workspace while the next step runs. Words never pass a shell unless the caller
+is alive, so nothing of it writes into the workspace while the next step runs. When this process is killed, a guard ends
+the group. Words never pass a shell unless the caller
 asks for one.
 """
 
@@ -29,6 +30,7 @@ _CHUNK = 1 << 16
 _INTERRUPTS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _GLANCE = 0.05
 _DRAIN = 1.0
+_GUARD = 'read -r group && { read -r line || { kill -s TERM -- "-$group"; sleep 3; kill -s KILL -- "-$group"; }; }'
 
 
 class CommandError(UserError):
@@ -78,17 +80,22 @@ def run(
     """Runs a program with these arguments; raises CommandError where it cannot be started."""
     tails = (Tail(limit), Tail(limit))
     process: subprocess.Popen[bytes] | None = None
+    guard: subprocess.Popen[bytes] | None = None
     try:
         with _signals_held():
+            guard = _start_guard()
             process = _start(words, cwd)
+            _tell(guard, f"{process.pid}\n")
         timed_out = _listen(process, tails, timeout, on_output)
     finally:
         # Also through an exception: nothing that the command left behind may outlive the step.
-        if process is not None:
-            with _signals_held():
+        with _signals_held():
+            if process is not None:
                 _end_group(process)
-            for stream in filter(None, (process.stdout, process.stderr)):
-                stream.close()
+                for stream in filter(None, (process.stdout, process.stderr)):
+                    stream.close()
+            if guard is not None:
+                _dismiss(guard)
     return Ran(process.returncode, tails[0].bytes(), tails[1].bytes(), timed_out)
 
 
@@ -135,6 +142,36 @@ def _start(words: Sequence[str], cwd: str) -> subprocess.Popen[bytes]:
         )
     except (OSError, ValueError) as error:
         raise CommandError(_why(error, words, cwd)) from None
+
+
+def _start_guard() -> subprocess.Popen[bytes]:
+    """
+    Starts a process that ends a group when this one dies, however it dies.
+
+    It reads the number of the group, then waits for a second line. The end of its input means that this process is gone.
+    RACE: a kill between the start of the command and the line with its number leaves the command running.
+    """
+    return subprocess.Popen(  # noqa: S603 - fixed words
+        ["/bin/sh", "-c", _GUARD],
+        cwd="/",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        bufsize=0,
+    )
+
+
+def _tell(guard: subprocess.Popen[bytes], line: str) -> None:
+    with suppress(BrokenPipeError):  # somebody ended the guard
+        _piped(guard.stdin).write(line.encode("ascii"))
+
+
+def _dismiss(guard: subprocess.Popen[bytes]) -> None:
+    """Ends the guard of a command that has ended, or was never started."""
+    _tell(guard, "-\ndone\n")
+    _piped(guard.stdin).close()
+    guard.wait()
 
 
 def _why(error: OSError | ValueError, words: Sequence[str], cwd: str) -> str:

@@ -23,7 +23,7 @@ from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.plan import RestoreReport
 from mulligan.usergit.commands import Git
 from mulligan.usergit.commits import InScope, Made, commit, scope_of
-from mulligan.usergit.listing import changed_since, checkpoint_commits, resolve
+from mulligan.usergit.listing import changed_since, checkpoint_commits, files_of, resolve
 from mulligan.usergit.messages import Label, write_message
 
 DIALECT = {"dialect": "architect"}
@@ -47,6 +47,7 @@ class Listed(NamedTuple):
     commit: str
     label: Label
     when: float
+    files: tuple[str, ...] = ()
 
 
 class CommitCheckpoints:
@@ -110,11 +111,15 @@ class CommitCheckpoints:
 
     # -- seeing ---------------------------------------------------------------------------------
 
-    def listed(self) -> list[Listed]:
+    def listed(self, *, with_files: bool = False) -> list[Listed]:
         """Returns every checkpoint that can be gone back to, newest first; a rollback hides none."""
         git = Git(self.workspace.root)
         records = self._records()
-        alone = [Listed(r.commit, _label(r), r.created_at.timestamp()) for r in records if not r.metadata["commit"]]
+        alone = [
+            Listed(r.commit, _label(r), r.created_at.timestamp(), r.files_changed)
+            for r in records
+            if not r.metadata["commit"]
+        ]
         if not git.is_repository:
             return alone
         exact = {r.metadata["commit"]: r.created_at.timestamp() for r in records if r.metadata["commit"]}
@@ -124,6 +129,9 @@ class CommitCheckpoints:
             for each in checkpoint_commits(git, exact)
             if each.label.path == here
         ]
+        if with_files:
+            files = files_of(git, [each.commit for each in found])
+            found = [each._replace(files=files.get(each.commit, ())) for each in found]
         # Git knows seconds; the engine knows which of two within one second came later.
         return sorted([*found, *alone], key=lambda each: exact.get(each.commit, each.when), reverse=True)
 

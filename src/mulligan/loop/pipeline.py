@@ -1,10 +1,9 @@
 """
 Pipelines: steps that agents carry out one after another, each of them one `undo` away.
 
-Before a step runs its agent, the engine saves what is there. A step with `checkpoint: true` that did not fail, and whose
-checks passed, is committed to the user's branch as `architect:checkpoint:NAME`, where there is a repository; the engine's
-own checkpoint is saved in every case. A failed step does not end the pipeline, except where its agent could not be stopped:
-an agent that still runs would write under the hands of the next one.
+Before a step runs its agent, the engine saves what is there. Each step with `checkpoint: true` is committed to the user's
+branch as `architect:checkpoint:NAME`, where there is a repository; trailers say if the step or its checks failed. A failed
+step does not end the pipeline, except where its agent could not be stopped: it would write while the next one works.
 `run` starts a new list of results each time and returns it, the same object as `results`; the variables stay, so that a
 second run from a later step knows what earlier steps said.
 """
@@ -15,7 +14,7 @@ import enum
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mulligan.engine import Workspace
@@ -25,6 +24,7 @@ from mulligan.loop.agents import AgentFactory, Agents, CommandAgent, UnknownAgen
 from mulligan.loop.commands import CommandError, run_shell
 from mulligan.loop.commits import CommitCheckpoints
 from mulligan.loop.pipeline_file import PipelineValidationError, read_pipeline
+from mulligan.loop.resuming import PipelineProgress
 from mulligan.loop.steps import PipelineConfig, PipelineStep, PipelineStepResult
 from mulligan.loop.worker import Worker
 from mulligan.settings import resolve
@@ -35,18 +35,20 @@ __all__ = ["PipelineConfig", "PipelineRunner", "PipelineStep", "PipelineStepResu
 
 CHECK_TIMEOUT = 120
 CHECK_OUTPUT = 500
+CHECK_NAME = 60
 PREVIEW = 80
 
 Teller = Callable[[str, Mapping[str, Any]], object]
-#: Makes the checkpoint of a finished step and returns the name of its commit, None where there is none.
-Checkpointer = Callable[[Workspace, str], str | None]
+#: Makes the checkpoint of a finished step, with remarks on it; returns the name of its commit, None where there is none.
+Checkpointer = Callable[[Workspace, str, Sequence[str]], str | None]
 
 _log = logging.getLogger("mulligan.pipeline")
 
 
-def commit_step(workspace: Workspace, step_name: str) -> str | None:
+def commit_step(workspace: Workspace, step_name: str, remarks: Sequence[str] = ()) -> str | None:
     """Commits a step to the user's branch and saves it with the engine; without a repository the latter alone."""
-    made = CommitCheckpoints(workspace).create(of_name(step_name), allow_empty=True)
+    label = of_name(step_name)._replace(remarks=tuple(remarks))
+    made = CommitCheckpoints(workspace).create(label, allow_empty=True)
     if made is None:
         save_step(workspace, step_name)  # nothing changed, and the step is to be found by its name all the same
         return None
@@ -55,9 +57,10 @@ def commit_step(workspace: Workspace, step_name: str) -> str | None:
     return made.commit if Git(workspace.root).is_repository else None
 
 
-def save_step(workspace: Workspace, step_name: str) -> None:
+def save_step(workspace: Workspace, step_name: str, remarks: Sequence[str] = ()) -> None:
     """Saves a step with the engine alone, under the name that its commit would have."""
-    workspace.save(of_name(step_name).subject, kind="step", metadata={"pipeline_step": step_name})
+    about = {"pipeline_step": step_name, **({"remarks": list(remarks)} if remarks else {})}
+    workspace.save(of_name(step_name).subject, description="; ".join(remarks), kind="step", metadata=about)
 
 
 class PipelineRunner:
@@ -101,9 +104,22 @@ class PipelineRunner:
         **options: Any,
     ) -> PipelineRunner:
         """Returns the runner of a YAML file; the variables given here win over the file's own."""
-        return cls(read_pipeline(path, variables), agent_factory, workspace_root, **options)
+        config = read_pipeline(path, variables)
+        for remark in config.remarks:
+            _log.warning("pipeline.file %s: %s", os.fspath(path), remark)
+        return cls(config, agent_factory, workspace_root, **options)
 
     # -- running --------------------------------------------------------------------------------
+
+    def resume(self, variables: Mapping[str, Any] | None = None) -> str:
+        """
+        Takes up what the steps of an interrupted run said; returns the step for `run(from_step=…)`.
+
+        Raises UserError where no run of this pipeline was interrupted here. `variables` win over what is remembered.
+        """
+        step, remembered = PipelineProgress(self.workspace, self.config).recall()
+        self.variables = {**self.variables, **remembered, **(variables or {})}
+        return step
 
     def run(self, from_step: str | None = None, dry_run: bool = False) -> list[PipelineStepResult]:  # noqa: FBT001, FBT002 - the known signature
         """Runs the steps, from a given one on if asked; an unknown one runs nothing. A failed step does not stop the others."""
@@ -114,8 +130,13 @@ class PipelineRunner:
             return self.results
         first = names.index(from_step) if from_step is not None else 0
         try:
+            if not dry_run:
+                self._remember(first)
             for index in range(first, len(names)):
-                if not self._take(index, dry_run=dry_run):
+                going_on = self._take(index, dry_run=dry_run)
+                if not dry_run:
+                    self._remember(index + 1)
+                if not going_on:
                     break
         finally:
             if self._opened is not None:
@@ -152,6 +173,13 @@ class PipelineRunner:
         fields = {"status": result.status, "duration": result.duration, "error": result.error, "ok": result.ok}
         self._tell("step_done", step=step.name, **fields)
         return not self._left_running
+
+    def _remember(self, following: int) -> None:
+        """Remembers which step is next; trouble with that is told when the next checkpoint has it too."""
+        try:
+            PipelineProgress(self.workspace, self.config).keep(following, self.variables)
+        except (MulliganError, OSError) as error:
+            _log.warning("pipeline.progress: %s", error)
 
     def _keep(self, step: PipelineStep, status: str, **fields: Any) -> None:
         self.results.append(PipelineStepResult(step.name, status, **fields))
@@ -249,21 +277,16 @@ class PipelineRunner:
         return {"pipeline": self.config.name, "pipeline_step": step.name}
 
     def _keep_checkpoint(self, step: PipelineStep, result: PipelineStepResult) -> None:
-        """Makes the checkpoint that a step asks for: a commit too, unless the step or one of its checks failed."""
-        if result.status != "failed" and result.checks_passed:
-            result.commit = self._create_checkpoint(step.name)
-        else:
-            self._quietly(
-                step.name, lambda: self.workspace.save(f"{step.name} (failed)", kind="step", metadata=self._marks(step))
-            )
+        """Makes the checkpoint that a step asks for; trailers of its commit say what failed."""
+        result.commit = self._create_checkpoint(step.name, _remarks(result))
         self._quietly(step.name, lambda: self._note_position(step, result))
 
     def _note_position(self, step: PipelineStep, result: PipelineStepResult) -> None:
         result.checkpoint = self.workspace.position()
         self._tell("checkpoint", step=step.name, checkpoint=result.checkpoint, commit=result.commit)
 
-    def _create_checkpoint(self, step_name: str) -> str | None:
-        made = self._quietly(step_name, lambda: self._checkpointer(self.workspace, step_name))
+    def _create_checkpoint(self, step_name: str, remarks: Sequence[str] = ()) -> str | None:
+        made = self._quietly(step_name, lambda: self._checkpointer(self.workspace, step_name, remarks))
         return made if isinstance(made, str) else None
 
     def _quietly(self, step_name: str, call: Callable[[], Any]) -> Any:
@@ -295,6 +318,12 @@ class PipelineRunner:
             lines.append(f"{number}. **{step.name}** ({step.agent}){condition}{mark}")
             lines.append(f"   {prompt[:PREVIEW]}{'...' if len(prompt) > PREVIEW else ''}")
         return "\n".join(lines)
+
+
+def _remarks(result: PipelineStepResult) -> list[str]:
+    failed = ", ".join(str(check["name"])[:CHECK_NAME] for check in result.checks if not check["passed"])
+    said = [f"Checks: failed ({failed})"] if failed else []
+    return [*([f"Status: {result.status}"] if result.status != "success" else []), *said]
 
 
 def missing_agents(config: PipelineConfig, agents: Agents) -> list[str]:

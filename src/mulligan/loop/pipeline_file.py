@@ -60,6 +60,7 @@ def read_pipeline(path: str | os.PathLike[str], variables: Mapping[str, Any] | N
             **(variables or {}),
         },
         agents={str(key): value.strip() for key, value in (document.get("agents") or {}).items()},
+        remarks=_head_remarks(document, lines),
     )
 
 
@@ -184,9 +185,9 @@ def _at(lines: Lines, *where: Any) -> str:
 
 
 def _head_problems(document: dict[Any, Any], lines: Lines) -> Iterator[str]:
-    for key in document:
-        if key not in HEADS and (close := get_close_matches(str(key), HEADS, n=1, cutoff=0.75)):
-            yield f"unknown field {str(key)!r} (did you mean {close[0]!r}?){_at(lines, key)}"
+    for key in _unknown_heads(document):
+        if close := _close_head(key):
+            yield f"unknown field {key!r} (did you mean {close!r}?){_at(lines, key)}"
     if isinstance(document.get("name"), dict | list):
         yield f"name must be text, not {_kind(document['name'])}{_at(lines, 'name')}"
     for key, allowed in (("variables", "name: value"), ("agents", "name: command line")):
@@ -198,6 +199,21 @@ def _head_problems(document: dict[Any, Any], lines: Lines) -> Iterator[str]:
     for name, value in _items(document.get("agents")):
         if problem := _agent_problem(value):
             yield f"agent {name!r} {problem}{_at(lines, 'agents', name)}"
+
+
+def _unknown_heads(document: dict[Any, Any]) -> list[str]:
+    """Returns the keys at the top that mean nothing here; `x-…` and `.…` hold what anchors refer to."""
+    return [str(key) for key in document if key not in HEADS and not str(key).startswith(("x-", "."))]
+
+
+def _close_head(key: str) -> str:
+    return next(iter(get_close_matches(key, HEADS, n=1, cutoff=0.75)), "")
+
+
+def _head_remarks(document: dict[Any, Any], lines: Lines) -> list[str]:
+    """Returns what is said about the keys of other tools, which are left alone."""
+    known = ", ".join(HEADS)
+    return [f"unknown field {key!r} is ignored (known: {known}){_at(lines, key)}" for key in _unknown_heads(document)]
 
 
 def _items(value: object) -> Iterator[tuple[str, Any]]:

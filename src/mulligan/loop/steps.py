@@ -26,12 +26,17 @@ class PipelineStep:
 
 @dataclass
 class PipelineConfig:
-    """A pipeline: its steps in order, its variables, and the command lines of its agents, if it brings some."""
+    """
+    A pipeline: its steps in order, its variables, and the command lines of its agents, if it brings some.
+
+    `remarks` are sentences about its file that stop nothing, such as a key that is not known.
+    """
 
     name: str
     steps: list[PipelineStep]
     variables: dict[str, Any] = field(default_factory=dict)
     agents: dict[str, str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
 
 
 @dataclass

@@ -54,6 +54,26 @@ def _parse(said: bytes) -> Iterable[Found]:
             yield Found(name.strip(), label, float(when) if when.isdigit() else 0.0)
 
 
+def files_of(git: Git, commits: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Returns the files that each of these commits changed, as paths of the workspace; those outside it are left out."""
+    wanted = [name for name in commits if name.isalnum()]
+    if not wanted:
+        return {}
+    said = git.run(
+        ["log", "--no-walk=unsorted", "--stdin", "--format=%x00%H", "--name-only", "-z", "--no-renames", "--root"],
+        input="".join(f"{name}\n" for name in wanted).encode("ascii"),
+        check=True,
+    )
+    below = git.prefix + b"/" if git.prefix else b""
+    found: dict[str, tuple[str, ...]] = {}
+    # A file's name is never empty, so two NULs stand only before the next commit.
+    for record in said.out[1:].split(b"\0\0"):
+        name, _, rest = record.partition(b"\0")
+        paths = [path for path in rest.removeprefix(b"\n").split(b"\0") if path]
+        found[name.decode("ascii")] = tuple(os.fsdecode(p[len(below) :]) for p in paths if p.startswith(below))
+    return found
+
+
 def existing(git: Git, names: Iterable[str]) -> list[str]:
     """Returns those of some commits that the repository still has."""
     wanted = [name for name in names if name.isalnum()]

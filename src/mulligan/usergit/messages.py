@@ -26,6 +26,8 @@ class Label(NamedTuple):
     name: str
     message: str = ""
     path: str = ""
+    #: Further trailers, for people; they are not read again.
+    remarks: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:
@@ -53,6 +55,7 @@ def write_message(label: Label) -> bytes:
         trailers.append(f"Checkpoint-Message: {json.dumps(label.message)}")
     if label.path:
         trailers.append(f"Checkpoint-Path: {json.dumps(label.path)}")
+    trailers += [_one_line(remark) for remark in label.remarks]
     return "\n".join([label.subject, "", *trailers, ""]).encode("utf-8", "replace")
 
 

@@ -371,23 +371,6 @@ def test_the_plan_summary(project):
 # -- the original's defects, fixed --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("failure", ["raises", "checks"])
-def test_fixed_a_failed_step_is_saved_but_not_committed(repository, failure):
-    def work(_prompt: str) -> Answer:
-        (repository / "a.txt").write_text("broken\n")
-        if failure == "raises":
-            raise RuntimeError("boom")
-        return Answer()
-
-    checks = ["false"] if failure == "checks" else []
-    (result,) = runner_of(repository, Agents(work), PipelineStep("s", prompt="x", checkpoint=True, checks=checks)).run()
-    assert subjects(repository) == ["first"]
-    assert result.commit is None
-    ws = mulligan.open(repository)
-    assert ws.get("s (failed)").id == result.checkpoint
-    assert ws.cat("s (failed)", "a.txt") == b"broken\n"
-
-
 def test_fixed_every_step_is_one_undo_away(repository):
     texts = iter(["one\n", "two\n"])
 

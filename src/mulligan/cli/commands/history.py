@@ -51,7 +51,14 @@ def render(context: Context, result: Result) -> None:
     rows = [(_step(each), each.commit[:7], _date(each.when), visible(each.label.message) or "-") for each in found]
     context.out.lines(columns([("Step", "Hash", "Date", "Message"), *rows]))
     context.out.line()
-    context.out.line("Use 'mulligan rollback --to-step N' to restore.")
+    context.out.line(f"Use 'mulligan rollback {_option(found)}' to restore.")
+
+
+def _option(found: list[Listed]) -> str:
+    """Returns the option that reaches what is listed: steps have a number, steps of a pipeline a name."""
+    numbers = any(each.label.step is not None for each in found)
+    names = any(each.label.step is None for each in found)
+    return " | ".join([*(["--to-step N"] if numbers else []), *(["--to-name NAME"] if names else [])])
 
 
 def _plain(each: Listed) -> dict[str, object]:

@@ -8,22 +8,25 @@ from contextlib import redirect_stdout
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.interruption import interrupted_by_signals
-from mulligan.cli.preparing import check_beginning, check_programs, choose_agents, read_config
+from mulligan.cli.preparing import check_beginning, check_programs, choose_agents, pairs, read_config
 from mulligan.cli.steps import Watcher, step_lines
 from mulligan.cli.usage import UsageError
 from mulligan.errors import UserError
 from mulligan.model.typed import TYPE_CHECKING
+from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
     import argparse
 
     from mulligan.loop.pipeline import PipelineRunner
 
-USAGE = "run PIPELINE.yaml [--var K=V …] [--from-step STEP] [--dry-run] [--report FORMAT [--report-file FILE]]"
+USAGE = (
+    "run PIPELINE.yaml [--var K=V …] [--from-step STEP | --resume] [--dry-run] [--report FORMAT [--report-file FILE]]"
+)
 DESCRIPTION = """\
 Run a pipeline: steps that agents carry out one after another.
 
-Before each step a checkpoint is saved, so a bad step is one `mulligan undo` away. A step with `checkpoint: true` that succeeded
+Before each step a checkpoint is saved, so a bad step is one `mulligan undo` away. A step with `checkpoint: true`
 is also committed to your branch as `architect:checkpoint:STEP`, where there is a repository. Agents are command lines, from
 `agents:` in the file or from `--agent`, or come from a Python factory. A step that fails does not stop the others.
 
@@ -32,6 +35,7 @@ A pipeline runs the commands it names, with your rights: run only pipelines that
 EXAMPLES = (
     ("mulligan run build.yaml --dry-run", "show what would be run; nothing is"),
     ("mulligan run build.yaml --var ticket=42 --from-step test", "with a variable, from a later step on"),
+    ("mulligan run build.yaml --resume", "go on where an interrupted run stopped"),
     ("mulligan run build.yaml --agent 'build=claude -p {prompt}'", "the command line of an agent"),
     ("mulligan run build.yaml --report github --report-file report.md", "with a report for a code review"),
 )
@@ -46,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--var", action="append", default=[], metavar="K=V", help="a variable, instead of the file's own"
     )
     parser.add_argument("--from-step", metavar="STEP", help="begin with this step")
+    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run, with its answers so far")
     parser.add_argument("--dry-run", action="store_true", help="show the plan and run nothing")
     parser.add_argument(
         "--agent", action="append", default=[], metavar="NAME=COMMAND", help="the command line of an agent"
@@ -67,6 +72,8 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         )
     if args.report_file and not args.report:
         raise UsageError("--report-file needs --report.", hint="mulligan run … --report markdown --report-file FILE")
+    if args.resume and (args.from_step or args.dry_run):
+        raise UsageError("--resume stands alone: it knows its step.", hint="mulligan run PIPELINE.yaml --resume")
     config = read_config(context, args)
     watcher = Watcher(context, quiet=args.quiet)
     agents = choose_agents(context, args, config, watcher)
@@ -80,6 +87,9 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         strict=True,
         on_event=watcher.event,
     )
+    if args.resume:
+        args.from_step = runner.resume(pairs(args.var, "--var ticket=42"))
+        context.note(f"Resuming with step {visible(args.from_step)}. What it changed before is there.")
     check_beginning(runner, args)
     if not args.dry_run:
         check_programs(config, agents)
@@ -128,5 +138,6 @@ def render(context: Context, result: Result) -> None:
     context.out.lines(step_lines(results, context.out.style))
     if stopped:
         context.note("Interrupted: the agent was ended. What it changed is there; take it back with: mulligan undo")
+        context.note("Go on with this step: the same command with --resume")
     elif any(not each.ok for each in results):
         context.note("What the steps changed is there. One step back: mulligan undo; all of them: mulligan log")
