@@ -38,9 +38,15 @@ With `--json` exactly one JSON document is printed, for an error as well: an obj
 ## Which workspace
 
 `-C DIR` names it.
-Without `-C` it is the nearest directory, from the current one upward, that has a store already; if none has, it is the current directory.
+Without `-C` a command climbs from the current directory to the nearest `.git`, the top of the repository.
+The workspace is the nearest directory on that way that has a store already; if none has, it is the top.
+Outside git it is the nearest directory upward that has a store, else the current directory.
+A command never climbs into your home directory, `/` or another directory that mulligan refuses, and not beyond the file system.
+Hooks start at the project directory that the agent names (else where it runs) and climb the same way; `mulligan.open(path)` never climbs.
+With `workspace.root = "here"` in your own configuration a repository without a store is not protected as a whole: the workspace is the current directory.
 With `--store` or `MULLIGAN_STORE` it is the workspace whose history that store holds, if you stand inside it.
-So commands work anywhere inside a project once its top has been saved, and `mulligan -C . save` gives a subdirectory a history of its own.
+So commands work anywhere inside a project, and `mulligan -C . save` gives a subdirectory a history of its own.
+`undo`, `redo`, `restore` and `status` name the workspace when it is not the current directory.
 
 Paths that you type are relative to where you stand (to `DIR` with `-C`).
 A path outside the workspace is refused with exit code 83.

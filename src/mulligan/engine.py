@@ -174,7 +174,10 @@ class Workspace(WithSessions):
             "pending": self.pending(),
             "watcher": self._bench.watcher_state(),
             **self.protection(),
-            "warnings": [*self.settings.warnings, *all_stores.warnings(self.settings, replaced=replaced, gone=gone)],
+            "warnings": [
+                *self.settings.warnings,
+                *all_stores.warnings(self.settings, replaced=replaced, gone=gone, files=look.scan.files),
+            ],
         }
 
     def not_captured(self) -> list[NotCaptured]:

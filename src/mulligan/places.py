@@ -7,9 +7,11 @@ Told by an environment that is handed in; reads no file, so that a command knows
 from __future__ import annotations
 
 import os
+import stat
 
 from mulligan.model.digests import sha256
-from mulligan.model.small import Mapping
+from mulligan.model.refused import why_refused
+from mulligan.model.small import Callable, Mapping
 from mulligan.model.typed import NamedTuple
 
 _MOVED = {".claude": "CLAUDE_CONFIG_DIR", ".codex": "CODEX_HOME", ".config": "XDG_CONFIG_HOME"}
@@ -123,14 +125,62 @@ def store_for(workspace: str, where: Places) -> str:
     return os.path.join(where.stores, f"{name.lstrip('.-')[:40] or 'root'}-{digest}")
 
 
-def find_workspace(start: str, env: Environ) -> str:
-    """Returns the nearest directory, from `start` upward, that has a store of its own; `start` itself if none has."""
+def find_workspace(start: str, env: Environ, here_only: Callable[[], bool] = lambda: False) -> str:
+    """
+    Returns the workspace of a command that is typed in a directory, or of a hook that starts there.
+
+    It is the nearest directory upward that has a store, up to the top of the git repository; else that top. Outside git it is
+    the nearest store upward, else `start` itself. A refused directory (home, `/`) and what is above it never count.
+    `here_only` says whether the user wants no repository to be protected as a whole; it is asked where that matters.
+    """
     where, here = places(env), os.path.realpath(start)
-    candidate = here
-    while True:
-        if os.path.isdir(store_for(candidate, where)):
-            return candidate
-        above = os.path.dirname(candidate)
-        if above == candidate:
-            return here
-        candidate = above
+    way = _way_up(here, where, env)
+    top = _repository_top(way)
+    within = way[: way.index(top) + 1] if top else way
+    found = next((each for each in within if os.path.isdir(store_for(each, where))), "")
+    return found or (top if top and top != here and not here_only() else here)
+
+
+def repository_top(directory: str, env: Environ) -> str:
+    """Returns the top of the git repository that a directory is in, as far as it may be protected; empty outside git."""
+    return _repository_top(_way_up(os.path.realpath(directory), places(env), env))
+
+
+def _way_up(here: str, where: Places, env: Environ) -> list[str]:
+    """Returns a directory and those above it that may be a workspace, on the same file system, the nearest first."""
+    home, temporary = os.path.realpath(where.home), os.path.realpath(env.get("TMPDIR") or "/tmp")  # noqa: S108 - refused
+    way: list[str] = []
+    device = _device(here)
+    while not why_refused(here, home, temporary):
+        if device and (there := _device(here)) and there != device:
+            break  # what is mounted below is never part of a workspace above
+        way.append(here)
+        here = os.path.dirname(here)
+    return way
+
+
+def _device(path: str) -> int:
+    try:
+        return os.stat(path).st_dev
+    except OSError:
+        return 0  # gone: the directories above it tell
+
+
+def _owner(path: str) -> list[int]:
+    try:
+        return [os.stat(path).st_uid]
+    except OSError:
+        return []
+
+
+def _repository_top(way: list[str]) -> str:
+    """Returns the nearest directory that has a `.git` of its own owner's or of this user's: not one that another user planted."""
+    owners = {os.geteuid(), *_owner(way[0])} if way else set()
+    for each in way:
+        try:
+            found = os.stat(os.path.join(each, ".git"))
+        except OSError:
+            continue  # none here
+        if found.st_uid in owners and (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
+            return each
+    return ""

@@ -14,10 +14,10 @@ import errno
 import os
 
 from mulligan.errors import ConfigError, MulliganError
-from mulligan.model.policy import CapturePolicy, HookPolicy, LoopPolicy, Retention, Settings, WatchPolicy
+from mulligan.model.policy import CapturePolicy, HookPolicy, LoopPolicy, Retention, RootPolicy, Settings, WatchPolicy
 from mulligan.model.small import Callable, Iterator
 from mulligan.model.typed import Any, NamedTuple
-from mulligan.places import Environ, Places, spot
+from mulligan.places import Environ, Places, repository_top, spot
 from mulligan.places import find_workspace as nearest_workspace
 from mulligan.places import places as where_things_are
 from mulligan.safefs.directory import Directory, NotRegular
@@ -44,8 +44,23 @@ def places(environ: Environ | None = None) -> Places:
 
 
 def find_workspace(start: str, environ: Environ | None = None) -> str:
-    """Returns the nearest directory, from `start` upward, that has a store of its own; `start` itself if none has."""
-    return nearest_workspace(start, os.environ if environ is None else environ)
+    """Returns the workspace of a command that is typed in a directory, or of a hook that starts there."""
+    env = os.environ if environ is None else environ
+    return nearest_workspace(start, env, lambda: _wants_here(where_things_are(env)))
+
+
+def unprotected_top(workspace: str, environ: Environ | None = None) -> str:
+    """Returns the top of the git repository that a workspace is only a part of; empty if the user wants it so."""
+    env = os.environ if environ is None else environ
+    top = repository_top(workspace, env)
+    return top if top not in ("", workspace) and not _wants_here(where_things_are(env)) else ""
+
+
+def _wants_here(where: Places) -> bool:
+    try:
+        return bool(RootPolicy(**_section(_user_values(where.user_config), "workspace")).root == "here")
+    except ConfigError:
+        return False  # `resolve` says what is wrong with it
 
 
 class Tools(NamedTuple):
@@ -129,6 +144,7 @@ def resolve(
         wait=DEFAULT_WAIT if wait is None else wait,
         warnings=tuple(warnings),
         watch=WatchPolicy(**_section(user, "watch")),
+        root=RootPolicy(**_section(user, "workspace")),
         compiled=found.compiled,
         git_home=os.path.join(where.config, "git"),
     )
@@ -228,6 +244,7 @@ KEYS: dict[str, Key] = {
     "checkpoints.enabled": Key(_switch, "true or false", True),
     "checkpoints.every_n_steps": Key(_whole(1, 50), "a whole number from 1 to 50", True),
     "hooks.destructive": Key(_one_of("off", "save", "ask"), '"off", "save" or "ask"'),
+    "workspace.root": Key(_one_of("top", "here"), '"top" or "here"'),
     "watch.auto": Key(_one_of("never", "hooks", "always"), '"never", "hooks" or "always"'),
 }
 SECTIONS = tuple(dict.fromkeys(key.partition(".")[0] for key in KEYS))

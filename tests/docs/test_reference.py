@@ -47,6 +47,7 @@ def test_the_defaults_in_the_table_are_the_real_ones(tmp_path):
         "checkpoints": found.loop,
         "hooks": found.hooks,
         "watch": found.watch,
+        "workspace": found.root,
     }
     for key, default in re.findall(r"^\| `(\w+\.\w+)` \| `([^`]+)` \|", CONFIGURATION, re.MULTILINE):
         section, name = key.split(".")

@@ -104,6 +104,7 @@ class Context:
         self._opened: Workspace | None = None
         self._progress: ProgressLine | None = None
         self._early = early
+        self._is_named = False
 
     # -- the workspace --------------------------------------------------------------------------
 
@@ -133,7 +134,7 @@ class Context:
 
         store = self._store or self.environ.get("MULLIGAN_STORE")
         if self._directory:
-            root = self.base
+            root = self.base  # `-C` names it
         elif store:
             self._end_with_process()
             owner = _owner(store)
@@ -178,6 +179,16 @@ class Context:
     def use(self, directory: str) -> None:
         """Makes a directory the workspace, as `-C` does; for a command with an option of its own for it."""
         self._directory = directory
+
+    @property
+    def standpoint(self) -> str:
+        """Where the person stands, relative to the workspace; empty at its top."""
+        root = self.settings.workspace
+        return os.path.relpath(self.base, root) if self.base != root else ""
+
+    def name_workspace(self) -> None:
+        """Has the result say which workspace it is about, unless that is where the person stands."""
+        self._is_named = True
 
     def adopt(self, workspace: Workspace) -> Workspace:
         """Makes an open workspace the one of this command: watched, closed and asked for remarks like any other."""
@@ -269,6 +280,8 @@ class Context:
         if self._opened is None:
             return []
         said: list[str] = [self._opened.last_recovery] if self._opened.last_recovery else []
+        if self._is_named and self.standpoint:
+            said.append(f"Workspace: {self.settings.workspace} (you are in {self.standpoint})")
         if not self._directory and stands_in_deleted() and os.path.isdir(self.base):
             said.append('Your shell still stands in the deleted directory. Type: cd "$PWD"')
         said += [f"warning: {warning}" for warning in self.settings.warnings]

@@ -22,7 +22,7 @@ Checkpoints and rollback for coding agents: the whole workspace, at every step.
 {groups}
 options of every command, before or after its name:
   -C DIR       the workspace (default: the nearest directory upward that has a
-               store, else the current one)
+               store, else the top of the git repository)
   --store DIR  the store (default: $MULLIGAN_STORE, else one per workspace
                under the XDG state directory)
   --json       print exactly one JSON document on stdout

@@ -26,6 +26,7 @@ class Done(NamedTuple):
 
 def in_same_project(context: Context, act: Callable[[], RestoreReport]) -> RestoreReport:
     """Restores something; where another directory stands in the old place, asks first whether it is the same project."""
+    context.name_workspace()
     try:
         return act()
     except WorkspaceReplaced as error:

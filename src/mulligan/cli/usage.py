@@ -81,7 +81,7 @@ def add_global_options(parser: argparse.ArgumentParser) -> None:
         "-C",
         dest="directory",
         metavar="DIR",
-        help="the workspace (default: the nearest directory upward that has a store, else the current one)",
+        help="the workspace (default: the nearest directory upward that has a store, else the top of the git repository)",
     )
     group.add_argument(
         "--store", metavar="DIR", help="the store (default: one per workspace under the XDG state directory)"

@@ -171,7 +171,7 @@ def _first(value: Any) -> str:
 
 
 def _named_paths(arguments: Any, directory: str) -> Iterator[str]:
-    """Yields the files of the workspace that a tool's input names, relative to it."""
+    """Yields the files that a tool's input names, relative to the directory; one beside it begins with `..`."""
     if not isinstance(arguments, Mapping) or not directory:
         return
     named = [value for key in _PATH_KEYS if isinstance(value := arguments.get(key), str)]
@@ -179,6 +179,6 @@ def _named_paths(arguments: Any, directory: str) -> Iterator[str]:
     if isinstance(patch, str) and "*** Begin Patch" in patch:
         named += re.findall(_PATCHED, patch)
     for path in named[:_MOST_PATHS]:
-        found = os.path.relpath(os.path.join(directory, path), directory) if "\0" not in path else ".."
-        if found != "." and not found.startswith(".."):
+        found = os.path.relpath(os.path.join(directory, path), directory) if "\0" not in path else "."
+        if found != ".":
             yield found

@@ -38,7 +38,7 @@ def handle(agent: str, event: Event, open_workspace: Callable[[str], Workspace])
     try:
         workspace = open_workspace(event.directory)
         settings = workspace.settings
-        deed = deed._replace(at=_size(deed.transcript))
+        deed = deed._replace(at=_size(deed.transcript), paths=_inside(workspace.root, event.directory, deed.paths))
         told = deed
         workspace.record(deed, state=lambda since: _conversation(told, since) if told.transcript else {})
         return _warned(agent, event, deed, workspace)
@@ -50,6 +50,13 @@ def handle(agent: str, event: Event, open_workspace: Callable[[str], Workspace])
             with suppress(MulliganError, OSError):
                 settings = open_workspace(event.directory).settings
         return failed(agent, deed, settings, str(error) or type(error).__name__)
+
+
+def _inside(root: str, directory: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns paths, relative to where the agent was started, as the workspace sees them; those outside are left out."""
+    start = os.path.realpath(directory)
+    found = (os.path.relpath(os.path.join(start, path), root) for path in paths)
+    return tuple(path for path in found if path != "." and not path.startswith("../") and path != "..")
 
 
 def failed(agent: str, deed: Deed, settings: Settings | None, why: str) -> Reply:

@@ -105,6 +105,12 @@ class HookPolicy(NamedTuple):
     destructive: str = "off"
 
 
+class RootPolicy(NamedTuple):
+    """What is protected in a git repository without a history: all of it (`top`), or the directory one starts in (`here`)."""
+
+    root: str = "top"
+
+
 class WatchPolicy(NamedTuple):
     """Who starts a watcher where there is none: nobody (`never`), the hooks of agents, or commands too (`always`)."""
 
@@ -130,6 +136,7 @@ class Settings(NamedTuple):
     wait: float = 2.0
     warnings: tuple[str, ...] = ()
     watch: WatchPolicy = WatchPolicy()
+    root: RootPolicy = RootPolicy()
     compiled: str = ""  # the directory of the compiled part, empty for none
     git_home: str = ""  # the directory of git's configuration, beside the file in the home directory
     append_only: bool = False  # for somebody who may add to history and never take from it: a model

@@ -6,32 +6,9 @@ import os
 
 from mulligan.errors import Unprotectable, UserError
 from mulligan.model.policy import Settings
+from mulligan.model.refused import why_refused
 from mulligan.safefs.directory import is_missing
 from mulligan.timeline.database import NAME
-
-# Not /mnt, /opt or /srv: a container may have its one project there.
-_SYSTEM = frozenset(
-    "/" + name
-    for name in [
-        "bin",
-        "boot",
-        "dev",
-        "etc",
-        "home",
-        "lib",
-        "lib32",
-        "lib64",
-        "proc",
-        "root",
-        "run",
-        "sbin",
-        "sys",
-        "usr",
-        "var",
-        "Users",
-    ]
-)
-_USER_DIRECTORIES = ("Desktop", "Documents", "Downloads")
 
 
 def refuse_unprotectable(settings: Settings) -> None:
@@ -46,20 +23,8 @@ def refuse_unprotectable(settings: Settings) -> None:
             )
     elif not os.path.isdir(root):
         raise UserError(f"{root} is not a directory. Nothing was changed.", hint="mulligan -C DIR …")
-    why = ""
-    if root == "/":
-        why = "it is the whole machine"
-    elif root == home:
-        why = "it is your home directory"
-    elif root in _SYSTEM:
-        why = "it belongs to the system"
-    elif home.startswith(root + "/"):
-        why = "your home directory is inside it"
-    elif os.path.dirname(root) == home and os.path.basename(root) in _USER_DIRECTORIES:
-        why = "it holds more than one project"
-    elif root in ("/tmp", "/var/tmp", os.path.realpath(settings.temporary)):  # noqa: S108 - refused, not used
-        why = "it is everybody's directory for temporary files"
-    elif is_within(root, os.path.realpath(settings.store)) or is_within(root, os.path.realpath(settings.stores)):
+    why = why_refused(root, home, os.path.realpath(settings.temporary))
+    if not why and any(is_within(root, os.path.realpath(each)) for each in (settings.store, settings.stores)):
         why = "it is inside a store of mulligan"
     if why:
         raise Unprotectable(

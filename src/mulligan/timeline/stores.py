@@ -23,6 +23,7 @@ from mulligan.timeline.database import NAME, Database
 from mulligan.timeline.protectable import is_within
 
 _DAY = 86_400
+_MANY_FILES = 500_000
 _VOLATILE = {
     "tmpfs": "it is gone at the next boot",
     "ramfs": "it is gone at the next boot",
@@ -30,9 +31,19 @@ _VOLATILE = {
 }
 
 
-def warnings(settings: Settings, *, replaced: bool, gone: bool = False) -> list[str]:
+def size_warning(files: int) -> str:
+    """Returns what to say about a workspace with so many files that a scan takes long; empty for any other."""
+    if files <= _MANY_FILES:
+        return ""
+    return (
+        f"This workspace has {files:,} files, so that a first scan may take longer than an agent waits for a hook. "
+        'To protect only the directory you start in, set workspace.root = "here" in your configuration.'
+    )
+
+
+def warnings(settings: Settings, *, replaced: bool, gone: bool = False, files: int = 0) -> list[str]:
     """Returns what a person should know about where the store lies and whose history it holds."""
-    found = []
+    found = [said] if (said := size_warning(files)) else []
     kind = _filesystem(settings.store)
     if kind in _VOLATILE:
         found.append(f"The store is on {kind}: {_VOLATILE[kind]}. Name another with --store or MULLIGAN_STORE.")

@@ -87,7 +87,7 @@ def test_a_project_that_is_none(tmp_path):
     with pytest.raises(Unprotectable):
         ProjectCheckpoints(home).create("x")
     assert not (home / ".claude").exists()
-    with pytest.raises(MulliganError, match="not a directory"):
+    with pytest.raises(MulliganError, match="does not exist"):
         ProjectCheckpoints(tmp_path / "nowhere").create("x")
     assert not (tmp_path / "nowhere").exists()
 

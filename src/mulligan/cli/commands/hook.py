@@ -133,7 +133,10 @@ def _open(context: Context, directory: str) -> Workspace:
 def _out_of_time(number: int, _frame: object) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0)
     why = "it took too long" if number == signal.SIGALRM else "the agent ended it"
-    raise OutOfTime(f"{why}. For a large project, run `mulligan save` once beforehand.")
+    raise OutOfTime(
+        f"{why}. For a large project, run `mulligan save` once beforehand, "
+        'or protect less than the whole repository: workspace.root = "here" in your configuration.'
+    )
 
 
 def _unforeseen(context: Context, agent: str, event: Event, error: BaseException) -> Reply:

@@ -80,7 +80,11 @@ def render(context: Context, result: Result) -> None:
 
     context.out.lines(saved_lines(saved, context.out.style))
     if saved.parent is None:
+        from mulligan.timeline.stores import size_warning
+
         context.note(f"First checkpoint of {context.settings.workspace}")
+        if large := size_warning(saved.first_changed(0)[1]):
+            context.note(f"warning: {large}")
         apart = [entry for entry in saved.not_captured if entry.reason not in INCOMPLETE]
         if apart:
             context.note(f"Not captured by policy: {count(len(apart), 'entry', 'entries')}; see: mulligan status")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
@@ -36,14 +38,15 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 def run(context: Context, _args: argparse.Namespace) -> Result:
     """Looks."""
     status = context.workspace.status()
+    status["warnings"] += _narrow(context)
     return Result(status, lambda: status)
 
 
 def render(context: Context, result: Result) -> None:
     """Prints the facts in two columns, then what is unprotected."""
-    status, style = result.value, context.out.style
+    status, style, at = result.value, context.out.style, context.standpoint
     rows = [
-        ("workspace", visible(status["workspace"])),
+        ("workspace", visible(status["workspace"]) + (f" (you are in {visible(at)})" if at else "")),
         ("store", visible(status["store"])),
         (
             "scope",
@@ -63,6 +66,21 @@ def render(context: Context, result: Result) -> None:
     )
     said = context.settings.warnings
     context.out.lines([style("yellow", f"warning: {visible(text)}") for text in status["warnings"] if text not in said])
+
+
+def _narrow(context: Context) -> list[str]:
+    """Returns a warning where an older history covers a part of the git repository only."""
+    from mulligan.settings import unprotected_top
+
+    root, store = context.settings.workspace, context.settings.store
+    top = unprotected_top(root, context.environ)
+    if not top:
+        return []
+    said = (
+        f"This history covers only {root}, a part of the git repository {top}. To protect all of it: mulligan -C {top} save. "
+        f"Commands and agents in {os.path.relpath(root, top)} go on with this history as long as it exists ({store})."
+    )
+    return [said]
 
 
 def _agent(heard: dict[str, Any], context: Context) -> str:
