@@ -225,13 +225,16 @@ class Workspace(WithSessions):
         self._events.emit("restored", report)
         return report
 
-    def apply(self, plan: RestorePlan) -> RestoreReport:
-        """Applies exactly this plan; raises PlanStale, with nothing changed, if the workspace moved under it."""
+    def apply(self, plan: RestorePlan, *, strict: bool = True) -> RestoreReport:
+        """
+        Applies exactly this plan; raises PlanStale, with nothing changed, if the workspace moved under it.
+
+        Without `strict`, paths that moved are left alone and listed. No path is written differently from the plan.
+        """
         chosen = tuple(parse_path(path) for path in plan.paths) if plan.paths is not None else None
         with self._writing("restore", needed=True):
             entry = self._bench.vault.checkpoints.resolve(plan.target)
-            git = plan.git is not None
-            report = self._bench.restore(entry, paths=chosen, what=plan.what, git=git, promised=plan)
+            report = self._bench.apply(entry, plan, chosen, strict=strict)
         self._events.emit("restored", report)
         return report
 

@@ -70,7 +70,11 @@ class NothingToRedo(UserError):
 
 
 class PlanStale(UserError):
-    """The workspace is no longer what the plan was made for; nothing changed."""
+    """The workspace is no longer what the plan was made for; nothing changed. `moved` are the paths, where they are known."""
+
+    def __init__(self, message: str, *, hint: str = "", moved: tuple[bytes, ...] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.moved = moved
 
 
 class ConfigError(UserError):

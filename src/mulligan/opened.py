@@ -16,11 +16,12 @@ from mulligan.events import Events, Handler
 from mulligan.model.policy import Settings
 from mulligan.model.small import Callable, Iterator, contextmanager
 from mulligan.model.typed import TYPE_CHECKING, Any, Self
+from mulligan.restorer import Restorer
 from mulligan.state.providers import Provider
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.protectable import refuse_unprotectable
 from mulligan.timeline.vault import Vault
-from mulligan.workbench import Progress, Workbench
+from mulligan.workbench import Progress
 
 if TYPE_CHECKING:
     from mulligan.scan.early import Early
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 class Watching:
     """A workspace that is being watched, until this is closed."""
 
-    def __init__(self, bench: Workbench, mutex: RLock) -> None:
+    def __init__(self, bench: Restorer, mutex: RLock) -> None:
         self._bench = bench
         self._mutex = mutex
 
@@ -70,7 +71,7 @@ class Opened:
         refuse_unprotectable(settings)
         self.settings = settings
         self.last_recovery = ""
-        self._bench = Workbench(settings, now_ns)
+        self._bench = Restorer(settings, now_ns)
         self._events = Events()
         self._mutex = RLock()
 

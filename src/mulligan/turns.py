@@ -12,9 +12,9 @@ from mulligan.model.paths import to_text
 from mulligan.model.plan import RestorePlan, RestoreReport
 from mulligan.model.small import Callable, Iterator, Mapping
 from mulligan.model.typed import TYPE_CHECKING, Any
+from mulligan.restorer import Restorer
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.moves import Move
-from mulligan.workbench import Workbench
 
 if TYPE_CHECKING:
     from mulligan.restore.planner import Drawn
@@ -28,7 +28,7 @@ _APART = 100
 class Turns:
     """The turns of a workspace whose store is held."""
 
-    def __init__(self, bench: Workbench) -> None:
+    def __init__(self, bench: Restorer) -> None:
         self._bench = bench
 
     def undo_turn(self, moves: list[Move], steps: range) -> RestoreReport | None:
@@ -91,12 +91,15 @@ class Turns:
         With none it is a step of its own, like a restore: the next undo takes it back.
         """
         from mulligan.model.values import replace
+        from mulligan.restore.patience import Patience
 
         bench, vault = self._bench, self._bench.vault
         here = vault.checkpoints.resolve("@")
         paths = tuple(to_text(action.path) for action in drawn.actions)
         plan = RestorePlan(here.id, "files", paths, drawn.actions, drawn.keeps, absent=drawn.absent)
-        report = bench.go(here, plan, look, writer, verb="undo" if depth else "restore", depth=depth)
+        report = bench.go(
+            here, plan, look, writer, verb="undo" if depth else "restore", depth=depth, patience=Patience(0)
+        )
         with vault.objects.writer() as after:
             landed, _ = bench.keep(bench.draft("", about, "safety"), bench.look(after), after, as_position=False)
         with vault.database.transaction():

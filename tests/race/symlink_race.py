@@ -156,7 +156,7 @@ class Victim:
             try:
                 stager.begin()
                 stage = stager.finish()
-                stale = executor.first_surprise() is not None
+                stale = bool(executor.surprises())
             except (mulligan.MulliganError, OSError):
                 stager.clear()
                 return "refused"

@@ -47,9 +47,10 @@ ALLOWED = {
     "state": _HISTORY | {"restore"},
     "gitside": _HISTORY | {"restore", "usergit"},
     "workbench": _HISTORY | {"restore", "state", "usergit", "gitside"},
-    "opened": _HISTORY | {"restore", "state", "settings", "events", "workbench"},
+    "restorer": _HISTORY | {"restore", "state", "usergit", "workbench"},
+    "opened": _HISTORY | {"restore", "state", "settings", "events", "workbench", "restorer"},
     "sessions": _HISTORY | {"opened"},
-    "turns": _HISTORY | {"restore", "workbench"},
+    "turns": _HISTORY | {"restore", "restorer"},
     "engine": _HISTORY
     | {"opened", "sessions", "turns", "restore", "state", "settings", "events", "workbench", "usergit"},
     "aio": _HISTORY | {"restore", "state", "settings", "events", "engine", "mulligan"},

@@ -59,17 +59,18 @@ class Keep:
     A path that the restore leaves as it is although the target differs, and why.
 
     `failed` tells the two sorts apart: a path that policy protects (it was not captured then), and one that should have
-    been restored and was not.
+    been restored and was not. `hint` is what to type so that it can be, where that is known.
     """
 
     path: str
     reason: str
     detail: str = ""
     failed: bool = False
+    hint: str = ""
 
-    def to_dict(self) -> dict[str, str]:
+    def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
-        return {"path": self.path, "reason": self.reason, "detail": self.detail}
+        return vars(self).copy()
 
 
 @dataclass(frozen=True)
@@ -138,8 +139,11 @@ class RestorePlan:
 
     def is_as(self, other: RestorePlan) -> bool:
         """Returns whether another plan does the same."""
-        same_git = self.git.promises(other.git) if self.git is not None else other.git is None
-        return self.actions == other.actions and same_git
+        return self.actions == other.actions and self.is_same_git(other)
+
+    def is_same_git(self, other: RestorePlan) -> bool:
+        """Returns whether another plan moves git in the same way."""
+        return self.git.promises(other.git) if self.git is not None else other.git is None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""

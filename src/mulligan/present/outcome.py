@@ -37,7 +37,6 @@ _RULES = {
 _UNSAVED = (EXCLUDED, IGNORED, SECRET, TOO_LARGE)
 _TROUBLE = {
     "busy": "Left alone because it keeps changing",
-    "changed during the restore": "Left alone because it changed during the restore",
     "changed since by others": "Left alone because it was changed again since",
     "conflict": "Left alone because it was changed again since",
     "not writable": "Not restored, can't write",
@@ -72,6 +71,7 @@ def left_lines(report: RestoreReport, style: Style = PLAIN) -> list[str]:
     protected = [keep for keep in report.kept if not keep.failed]
     lost: Sequence[Keep] = getattr(report, "lost", ())
     lines = [style("yellow", line) for line in _sentences(failed, _TROUBLE, "Not restored")]
+    lines += [f"  To change that: {visible(hint)}" for hint in dict.fromkeys(keep.hint for keep in failed if keep.hint)]
     if lost:
         named = [f"{visible(keep.path)} ({visible(keep.reason)})" for keep in lost]
         lines.append(style("yellow", f"Not brought back, because it was never saved: {some(named, MOST_NAMED)}."))

@@ -18,7 +18,9 @@ from mulligan.model.plan import Action, Keep
 from mulligan.model.small import Callable, Sequence
 from mulligan.model.typed import Protocol
 from mulligan.restore.layout import Layout, temporary_name
+from mulligan.restore.leaving import BUSY
 from mulligan.restore.many import Many, most_at_once
+from mulligan.restore.outcome import Outcome, reason_of
 from mulligan.restore.place import Handles, is_absence, is_shared, reads_back, stands, sync_names
 from mulligan.restore.staging import Stage
 from mulligan.restore.unlocking import Locked, lock_again
@@ -33,7 +35,6 @@ Discard = Callable[[Directory, bytes, int], None]
 
 # The directory and name of a path, and those of its temporary.
 Places = tuple[Directory, bytes, Directory, bytes]
-_CHANGED = "changed during the restore"
 # With so many files to confirm there is time for something else.
 _MANY = 256
 
@@ -48,16 +49,6 @@ class Seen(Protocol):
         The first are enough to go on, where the displaced file is looked at afterwards; the second are None for a file whose
         bytes must be compared.
         """
-
-
-class Outcome:
-    """What became of a plan."""
-
-    def __init__(self, kept: Sequence[Keep] = ()) -> None:
-        self.created: list[str] = []
-        self.modified: list[str] = []
-        self.deleted: list[str] = []
-        self.kept = list(kept)
 
 
 class Executor:
@@ -88,6 +79,7 @@ class Executor:
         self._stage = Stage({}, {}, {})
         self._outcome = Outcome()
         self._touched: set[bytes] = set()
+        self._left: set[int] = set()
         self._memories: dict[bytes, tuple[Stat | None, Stat | None]] = {}
 
     # -- before ---------------------------------------------------------------------------------
@@ -97,16 +89,22 @@ class Executor:
         if self._many is not None:
             self._many.expect(self._layout.steps, self._memory_of)
 
-    def first_surprise(self) -> bytes | None:
-        """Returns the first path that is not as the plan expects, None if all are."""
+    def surprises(self) -> list[bytes]:
+        """Returns the paths that are not as the plan expects."""
+        found = []
         cleared = {action.path for _, action in (*self._layout.removes, *self._layout.rmdirs)}
         steps = self._layout.steps
         for _, action in steps if self._many is None else self._many.unsettled(steps, self._handles):
             if action.before is None and action.path in cleared:
                 continue  # what stands there now goes first, by another action of the same plan
             if not self._is_as_expected(action):
-                return action.path
-        return None
+                found.append(action.path)
+        return found
+
+    def leave(self, numbers: set[int], kept: Sequence[Keep]) -> None:
+        """Takes some steps out of the plan; what is listed for them comes in their place."""
+        self._left = numbers
+        self._outcome.kept += kept
 
     def _is_as_expected(self, action: Action) -> bool:
         try:
@@ -151,6 +149,8 @@ class Executor:
     def run(self, stage: Stage) -> Outcome:
         """Applies everything, syncs once, and returns what happened."""
         layout, outcome, self._stage = self._layout, self._outcome, stage
+        if self._left:
+            self._drop_left()
         for steps, step in (
             (layout.removes, self._remove),
             (layout.rmdirs, self._rmdir),
@@ -158,15 +158,24 @@ class Executor:
             (layout.places, self._place),
         ):
             if steps:
-                self._each(steps, step)
+                self._each(self._taken(steps), step)
         if self._locked:
             self._lock_again()
-        for number, action in (*layout.chmods, *reversed(layout.mkdirs)):
+        for number, action in self._taken([*layout.chmods, *reversed(layout.mkdirs)]):
             self._guarded(number, action, self._chmod if action.before is not None else self._set_directory_bits)
         for path, note in stage.notes.items():
             outcome.kept.append(Keep(to_text(path), "attributes", note))
         self._sync()
         return outcome
+
+    def _taken(self, steps: Sequence[tuple[int, Action]]) -> Sequence[tuple[int, Action]]:
+        return [step for step in steps if step[0] not in self._left] if self._left else steps
+
+    def _drop_left(self) -> None:
+        """Removes the temporaries of steps that are not taken."""
+        for number, action in self._layout.steps:
+            if number in self._left and number in self._stage.inodes and self._settle(number, action):
+                self._keep(action.path, "left behind", f"its bytes are in {self._temporary_path(number, action)}")
 
     def _each(self, steps: Sequence[tuple[int, Action]], step: Callable[[int, Action], None]) -> None:
         """Takes some steps in their order, and those that are plain many at a time."""
@@ -216,7 +225,7 @@ class Executor:
         except OSError as error:
             if error.errno in FULL | EXHAUSTED:
                 raise  # nothing is wrong with the path: the restore is ended another way, and whole
-            reason, detail = _reason(error)
+            reason, detail = reason_of(error)
             if step in (self._remove, self._place, self._judge) or number in self._stage.inodes:
                 if self._settle(number, action):
                     detail = f"its bytes are in {self._temporary_path(number, action)}"
@@ -262,7 +271,7 @@ class Executor:
         parent, name, stage, temporary = self._places_of(number, action)
         if not stands(parent, name, action.before, self._glance(action.path)):
             if parent.exists(name) and not self._is_succeeded(parent, action):
-                self._keep(action.path, _CHANGED)
+                self._keep(action.path, BUSY)
             else:
                 self._drop_displaced(number, action, stage, temporary)
                 self._done(action)
@@ -282,7 +291,7 @@ class Executor:
             stage.exchange(temporary, name, to=parent)
             if stands(stage, temporary, action.after):
                 stage.unlink(temporary)
-                self._keep(action.path, _CHANGED)
+                self._keep(action.path, BUSY)
             else:
                 self._set_aside(number, action, stage, parent, parent_of(action.path))
 
@@ -330,7 +339,7 @@ class Executor:
         temporary = temporary_name(self._token, number)
         try:
             stage.rename_new(temporary, _name(action), to=parent)
-            self._keep(action.path, _CHANGED)
+            self._keep(action.path, BUSY)
         except FileExistsError:
             self._set_aside(number, action, stage, parent, parent_of(action.path))
 
@@ -338,7 +347,7 @@ class Executor:
         """Puts a temporary in sight, in a directory with its path, and says where."""
         aside = b"%s.kept-%s-%d" % (_name(action)[:200], self._token.encode(), number)
         stage.rename_new(temporary_name(self._token, number), aside, to=to)
-        self._keep(action.path, _CHANGED, f"the unplanned bytes are in {to_text(join(where, aside))}")
+        self._keep(action.path, BUSY, f"the unplanned bytes are in {to_text(join(where, aside))}")
 
     def _drop_displaced(self, number: int, action: Action, stage: Directory, temporary: bytes) -> None:
         """Removes a temporary whose bytes are held elsewhere: old or new as planned; any other is kept in sight."""
@@ -374,7 +383,7 @@ class Executor:
         self._touched |= {parent_of(action.path), action.path}
         if not stands(parent, _name(action), action.after):
             if parent.exists(_name(action)):
-                self._keep(action.path, _CHANGED, "something else stands where a directory should be")
+                self._keep(action.path, BUSY, "something else stands where a directory should be")
                 return
             parent.mkdir(_name(action), 0o700)
         self._list(self._outcome.created, action)
@@ -406,10 +415,10 @@ class Executor:
         if stands(parent, name, action.before, self._proof(action.path)):
             status = parent.stat(name)
             if is_shared(status) or not parent.chmod(name, action.after.perm, inode=status.st_ino):
-                self._keep(action.path, _CHANGED)
+                self._keep(action.path, BUSY)
                 return
         elif not stands(parent, name, action.after):
-            self._keep(action.path, _CHANGED)
+            self._keep(action.path, BUSY)
             return
         self._outcome.modified.append(to_text(action.path))
 
@@ -418,7 +427,7 @@ class Executor:
         if not stands(parent, name, action.before, self._glance(action.path)):
             self._already(number, action, parent, stage)
         elif number not in self._stage.inodes:
-            self._keep(action.path, self._stage.skipped.get(number, _CHANGED))
+            self._keep(action.path, *self._stage.skipped.get(number, (BUSY,)))
         elif action.before is None:
             self._put_new(number, action, parent, stage)
         else:
@@ -431,7 +440,7 @@ class Executor:
         if done:
             self._done(action)
         else:
-            self._keep(action.path, _CHANGED)
+            self._keep(action.path, BUSY)
 
     def _put_new(self, number: int, action: Action, parent: Directory, stage: Directory) -> None:
         temporary = temporary_name(self._token, number)
@@ -439,7 +448,7 @@ class Executor:
             stage.rename_new(temporary, _name(action), to=parent)
         except FileExistsError:
             stage.unlink(temporary)
-            self._keep(action.path, _CHANGED, "something appeared there")
+            self._keep(action.path, BUSY, "something appeared there")
             return
         self._verify(number, action, parent)
 
@@ -469,7 +478,7 @@ class Executor:
     def _verify(self, number: int, action: Action, parent: Directory) -> None:
         """Reads back what was put in place."""
         if not reads_back(parent, _name(action), action.after, self._stage.inodes[number]):
-            self._keep(action.path, _CHANGED, "written to right after it was restored")
+            self._keep(action.path, BUSY, "written to right after it was restored")
         else:
             self._done(action)
 
@@ -485,14 +494,6 @@ class Executor:
             sync_beside(self._root, "the restore", self._meanwhile)
             return
         sync_names(self._root, self._handles, self._touched, everything=everything)
-
-
-def _reason(error: OSError) -> tuple[str, str]:
-    if error.errno == errno.EBUSY:
-        return "a mount point", ""
-    if is_absence(error):
-        return _CHANGED, "a directory above it is not what it was"
-    return "not writable", error.strerror or ""
 
 
 def _name(action: Action) -> bytes:

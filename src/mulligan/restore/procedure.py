@@ -11,22 +11,22 @@ from __future__ import annotations
 import os
 
 from mulligan.errors import DurabilityLost, NoRoom, PlanStale
-from mulligan.model.objects import MODE_DIR
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Keep
-from mulligan.model.small import Callable, Iterator, contextmanager
+from mulligan.model.small import Callable, Iterator, contextmanager, partial
 from mulligan.model.typed import TYPE_CHECKING, expect_many
-from mulligan.model.values import replace
-from mulligan.restore.executor import Executor, Outcome, Seen
+from mulligan.restore.executor import Executor, Seen
 from mulligan.restore.layout import Layout
-from mulligan.restore.many import many_of
-from mulligan.restore.place import Handles, find_shared
+from mulligan.restore.leaving import BUSY, busy, left_out
+from mulligan.restore.outcome import Outcome
+from mulligan.restore.patience import Patience
+from mulligan.restore.place import Handles
+from mulligan.restore.reach import Reach
 from mulligan.restore.recovery import FINISHED, TAKEN_BACK, Recovered, recover
 from mulligan.restore.staging import Stage, Stager
-from mulligan.restore.unlocking import Locked, find_locked, lock_again, touched_directories, unlock
+from mulligan.restore.unlocking import lock_again, unlock
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.room import HeldRoom, naming_need
-from mulligan.scan.result import Defaults
 from mulligan.timeline.journal import (
     APPLYING,
     STAGING,
@@ -38,7 +38,7 @@ from mulligan.timeline.journal import (
     set_phase,
 )
 from mulligan.timeline.moves import Move
-from mulligan.timeline.sources import Permissions, Source
+from mulligan.timeline.saving import remove
 from mulligan.timeline.vault import Vault
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ _FEW, _PLENTY = 16, 1 << 30
 
 def carry_out(
     vault: Vault,
-    root: Directory,
+    reach: Reach,
     journal: Journal,
     *,
     seen: Seen,
@@ -67,17 +67,12 @@ def carry_out(
     save_first: SaveFirst | None = None,
     meanwhile: Meanwhile = lambda: None,
 ) -> Outcome:
-    """Applies the journal's actions, the safety checkpoint saved with it; raises PlanStale, NoRoom or StoreDamaged with nothing changed."""
+    """Applies the journal's actions, the safety checkpoint saved with it; raises with nothing changed, and that one removed."""
+    root, layout, many = reach.root, reach.layout, reach.many
     # Two sets of open directories: the last look before acting goes by name again, and notices one that was moved away.
-    staged, handles = Handles(root), Handles(root)
+    staged, handles = reach.handles, Handles(root)
     git = _git_part(vault, journal)
     try:
-        layout = Layout(journal.actions)
-        layout.shared = find_shared(staged, layout.chmods)
-        many = many_of(vault.settings.compiled, journal.token, layout, vault)
-        if many is not None:
-            many.reach(staged, sorted(touched_directories(layout)))
-        journal = _with_locked(vault, journal, find_locked(staged, layout))
         stager = Stager(root, staged, vault.objects, journal.token, layout, many=many)
         executor = Executor(
             root, handles, journal.token, layout,
@@ -85,16 +80,16 @@ def carry_out(
             meanwhile=lambda: [act() for act in (staged.close, handles.close, meanwhile)],
         )  # fmt: skip
         room = _Room(vault, root, journal, layout)
+        look = partial(_look_again, executor, journal, reach.patience)
         stage = stager.stage_nameless() if many is None and git is None and not journal.locked else None
         if stage is not None:
-            _open_staged(vault, journal, save_first, stager, executor, room)
-        else:
-            # Files that are staged in the background are staged while the checkpoint is saved: the journal comes first then.
+            _open_staged(vault, journal, save_first, stager, look, room)
+        else:  # files that are staged in the background are staged while the checkpoint is saved: the journal comes first
             beside = save_first if many is not None and git is None else None
             _open(vault, journal, save_first if beside is None else None)
             with _abandoning(vault, staged, journal, stager, git, room):
                 unlock(staged, journal.locked)
-                stage = _prepare(stager, executor, git, beside, progress, room)
+                stage = _prepare(stager, executor, look, git, beside, progress, room)
                 set_phase(vault.database, APPLYING)
         try:
             room.let_names()
@@ -113,9 +108,20 @@ def carry_out(
             git.close()
         staged.close()
         handles.close()
+    if _changed_nothing(outcome, layout, journal):
+        _close_unused(vault, journal)
+        raise _stale([os.fsencode(keep.path) for keep in outcome.kept])
     with vault.database.transaction():
         conclude(vault, journal)
     return outcome
+
+
+def _changed_nothing(outcome: Outcome, layout: Layout, journal: Journal) -> bool:
+    """Returns whether every path of a restore moved in the very moment, so that the workspace is as it was."""
+    if outcome.created or outcome.modified or outcome.deleted or not outcome.kept:
+        return False
+    alone = journal.git is None and journal.what == "files" and not layout.mkdirs and not layout.rmdirs
+    return alone and all(keep.reason == BUSY and not keep.detail for keep in outcome.kept)
 
 
 def _end_whole(vault: Vault, root: Directory, *held: _Room | Handles) -> Outcome | None:
@@ -128,7 +134,7 @@ def _end_whole(vault: Vault, root: Directory, *held: _Room | Handles) -> Outcome
 
 
 def _open_staged(
-    vault: Vault, journal: Journal, save_first: SaveFirst | None, stager: Stager, executor: Executor, room: _Room
+    vault: Vault, journal: Journal, save_first: SaveFirst | None, stager: Stager, look: Callable[[], None], room: _Room
 ) -> None:
     """Makes the journal of a restore durable whose files are staged and have no names yet: one that is to be applied at once."""
     if vault.lasting:
@@ -136,7 +142,7 @@ def _open_staged(
 
     def ready() -> None:
         stager.confirm()
-        _look_again(executor)
+        look()
         room.hold()
 
     try:
@@ -172,37 +178,14 @@ def _open(
         raise  # such a disk is not asked again; the next command finds a journal of nothing, or none
     except BaseException:
         if read_journal(vault.database) is not None:
-            with vault.database.transaction():
-                close_journal(vault.database)
+            _close_unused(vault, journal)
         raise
-
-
-def _with_locked(vault: Vault, journal: Journal, locked: Locked) -> Journal:
-    return replace(journal, locked=_to_open(vault, journal, locked)) if locked else journal
-
-
-def _to_open(vault: Vault, journal: Journal, locked: Locked) -> Locked:
-    """
-    Returns which read-only directories are opened; the others stop the restore before it begins.
-
-    An undo must always be possible. A restore passes only those that were read-only at the position already: one that
-    somebody closed since then is meant to stay as it is.
-    """
-    here = vault.checkpoints.current()
-    if not locked or journal.verb != "restore" or here is None:
-        return locked
-    source = Source(vault.objects)
-    then = Permissions(source, here.modes_tree, Defaults(*here.defaults))
-    return tuple(
-        (path, perm)
-        for path, perm in locked
-        if source.lookup(here.files_tree, path) and then.of(path, MODE_DIR) == perm
-    )
 
 
 def _prepare(
     stager: Stager,
     executor: Executor,
+    look: Callable[[], None],
     git: GitPart | None,
     beside: SaveFirst | None,
     progress: Progress | None,
@@ -218,23 +201,33 @@ def _prepare(
         beside(None)
     executor.expect()
 
-    def look() -> None:
+    def make_ready() -> None:
         if git is not None:
             git.prepare()
-        _look_again(executor)
+        look()
         room.hold()
 
-    return stager.finish(progress, meanwhile=look)
+    return stager.finish(progress, meanwhile=make_ready)
 
 
-def _look_again(executor: Executor) -> None:
-    """Raises PlanStale when a path is not as the plan expects it."""
-    surprise = executor.first_surprise()
-    if surprise is not None:
-        raise PlanStale(
-            f"{to_text(surprise)!r} changed while the restore was prepared. Nothing was changed.",
-            hint="Run the command again.",
-        )
+def _look_again(executor: Executor, journal: Journal, patience: Patience | None) -> None:
+    """Looks at every path once more; leaves alone those that keep changing, and raises PlanStale where others moved."""
+    moved = executor.surprises()
+    if not moved:
+        return
+    numbers, kept = left_out(journal.actions, busy(moved))
+    is_all = len(numbers) == len(journal.actions) and journal.git is None and journal.what == "files"
+    if is_all or patience is None or not patience.leaves(moved):
+        raise _stale(moved)
+    executor.leave(numbers, kept)
+
+
+def _stale(moved: list[bytes]) -> PlanStale:
+    return PlanStale(
+        f"{to_text(moved[0])!r} changed while the restore was prepared. Nothing was changed.",
+        hint="Stop the program that writes to it, then run the command again.",
+        moved=tuple(moved),
+    )
 
 
 class _Room:
@@ -327,8 +320,22 @@ def _abandon(
         git.abandon(confirm=confirm)
     if not lock_again(handles, journal.locked) and clean and confirm:
         stager.sync_cleared(everything=bool(journal.locked))
-        with vault.database.transaction():
-            close_journal(vault.database)
+        _close_unused(vault, journal)
+
+
+def _close_unused(vault: Vault, journal: Journal) -> None:
+    """Closes the journal of a restore that changed nothing, and removes the safety checkpoint that was made for it."""
+    with vault.database.transaction():
+        close_journal(vault.database)
+        _remove_unused(vault, journal)
+    vault.settle()
+
+
+def _remove_unused(vault: Vault, journal: Journal) -> None:
+    """Removes, inside a transaction, a safety checkpoint that no undo leads to: the workspace still holds what it holds."""
+    entry = vault.checkpoints.by_id(journal.safety)
+    if entry is not None and entry.checkpoint.kind == "safety" and entry.id not in vault.needed():
+        remove(vault, entry)
 
 
 def conclude(vault: Vault, journal: Journal) -> None:
@@ -371,6 +378,9 @@ def end_interrupted(vault: Vault, root: Directory) -> tuple[Journal, Recovered] 
             conclude(vault, journal)
         else:
             close_journal(vault.database)
+            if journal.phase == STAGING:
+                _remove_unused(vault, journal)
+    vault.settle()
     return journal, recovered
 
 

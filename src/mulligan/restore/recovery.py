@@ -16,8 +16,9 @@ from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action, Keep
 from mulligan.model.small import Callable, suppress
 from mulligan.model.typed import NamedTuple
-from mulligan.restore.executor import Executor, Outcome
+from mulligan.restore.executor import Executor
 from mulligan.restore.layout import Layout
+from mulligan.restore.outcome import Outcome
 from mulligan.restore.place import Handles, find_shared, is_absence, stands
 from mulligan.restore.staging import BlobSource, Stager
 from mulligan.restore.unlocking import is_writable, lock_again, unlock

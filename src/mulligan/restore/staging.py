@@ -19,7 +19,6 @@ from mulligan.model.typed import NamedTuple, Protocol
 from mulligan.restore.layout import Layout, temporary_name
 from mulligan.restore.many import Many
 from mulligan.restore.place import Handles, is_absence, sync_names
-from mulligan.restore.unlocking import is_writable, touched_directories
 from mulligan.safefs import seam
 from mulligan.safefs.attributes import attribute_names, copy_attribute, copy_owner, owner_of, plain_owner
 from mulligan.safefs.directory import Directory, write_all
@@ -64,7 +63,7 @@ class Stage(NamedTuple):
 
     inodes: dict[int, int]
     notes: dict[bytes, str]
-    skipped: dict[int, str]
+    skipped: dict[int, tuple[str, str]]
 
 
 class Stager:
@@ -95,12 +94,11 @@ class Stager:
 
     def begin(self) -> None:
         """
-        Begins to stage every file, once it is sure that every directory may be written; raises with the workspace unchanged.
+        Begins to stage every file; raises with the workspace unchanged.
 
         Where the compiled part is there, it goes on beside what the caller does until `finish`.
         """
         try:
-            self._check_access()
             self._read(self._layout.staged)
         except OSError as error:
             raise _refusal(error) from error
@@ -119,7 +117,6 @@ class Stager:
             return None
         stage, self._namelessly = Stage({}, self._notes, {}), True
         try:
-            self._check_access()
             self._read(places)
             self._some(places, stage, durable=False, skip_damaged=False)
         except BaseException as error:
@@ -203,8 +200,12 @@ class Stager:
             except StoreDamaged:
                 if not skip_damaged:
                     raise
-                stage.skipped[number] = "damaged in the store"
+                stage.skipped[number] = ("damaged in the store", "")
                 self._unlink(number, action)
+            except OSError as error:
+                if not is_absence(error):
+                    raise
+                raise _gone(action.path) from error
 
     def halt(self) -> bool:
         """Waits for what goes on beside, lets go of what has no name; returns whether the disk confirmed what it was asked to."""
@@ -282,14 +283,6 @@ class Stager:
                 self._held[oid] = found
         return need
 
-    def _check_access(self) -> None:
-        for path in sorted(touched_directories(self._layout) - self._layout.writable):
-            if not is_writable(self._reach(path).fd):
-                raise UserError(
-                    f"The directory {to_text(path) or '.'!r} may not be written. Nothing was changed.",
-                    hint=f"chmod u+wx {to_text(path) or '.'}",
-                )
-
     def _reach(self, path: bytes) -> Directory:
         try:
             return self._handles.get(path)
@@ -297,7 +290,9 @@ class Stager:
             if not is_absence(error):
                 raise
             raise PlanStale(
-                f"The directory {to_text(path)!r} is not what it was. Nothing was changed.", hint="Plan again."
+                f"The directory {to_text(path)!r} is not what it was. Nothing was changed.",
+                hint="Plan again.",
+                moved=(path,),
             ) from error
 
     def _one(self, number: int, action: Action, *, durable: bool) -> int:
@@ -386,10 +381,14 @@ def _refusal(error: OSError) -> Exception:
             "The disk is full, or a file is larger than it may be. Nothing was changed.",
             hint="Free space, then run the same command again.",
         )
-    if is_absence(error):
-        return PlanStale(
-            "A directory went away while the restore was prepared. Nothing was changed.", hint="Run the command again."
-        )
     return UserError(
         f"The restored files could not be staged ({error.strerror}). Nothing was changed.", hint="mulligan status"
+    )
+
+
+def _gone(path: bytes) -> PlanStale:
+    return PlanStale(
+        f"The directory of {to_text(path)!r} went away while the restore was prepared. Nothing was changed.",
+        hint="Run the command again.",
+        moved=(path,),
     )

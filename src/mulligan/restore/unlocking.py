@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 
 from mulligan.model.paths import parent_of
-from mulligan.model.small import suppress
 from mulligan.restore.layout import Layout
 from mulligan.restore.place import Handles, is_absence
 from mulligan.safefs import seam
@@ -33,20 +32,9 @@ def is_writable(fd: int) -> bool:
     return os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True)
 
 
-def find_locked(handles: Handles, layout: Layout) -> Locked:
-    """Returns the directories that must be opened, with their permission bits: ours, and not writable for us."""
-    found = []
-    for path in sorted(touched_directories(layout)):
-        # What cannot be reached is for the checks of the restore itself to complain about.
-        with suppress(OSError):
-            fd = handles.get(path).fd
-            if is_writable(fd):
-                layout.writable.add(path)
-                continue
-            status = os.fstat(fd)
-            if status.st_uid == os.geteuid() and not os.access(".", os.W_OK, dir_fd=fd, effective_ids=True):
-                found.append((path, status.st_mode & 0o7777))
-    return tuple(found)
+def is_locked(fd: int, status: os.stat_result) -> bool:
+    """Returns whether a directory that may not be changed is ours, so that it can be opened."""
+    return status.st_uid == os.geteuid() and not os.access(".", os.W_OK, dir_fd=fd, effective_ids=True)
 
 
 def unlock(handles: Handles, locked: Locked) -> None:

@@ -36,6 +36,8 @@ FORMAT = 1
 BY_NAME = "captured_by_name"
 #: And those where nothing stood although a rule hides what is there: a restore was about to make something there.
 ABSENT = "absent"
+#: And those that kept changing while a restore led here, so that they were left alone.
+BUSY_THEN = "busy"
 #: And that only an explicit delete removes it, whatever its kind: it was made by somebody who may only add.
 HELD = "held"
 
@@ -71,6 +73,11 @@ class Entry(NamedTuple):
     def absent(self) -> tuple[str, ...]:
         """The paths of which it is known that nothing stood there, whatever hid them."""
         return self._listed(ABSENT)
+
+    @property
+    def busy(self) -> tuple[str, ...]:
+        """Paths that kept changing when it was made: that they differ is no step to undo."""
+        return self._listed(BUSY_THEN)
 
     @property
     def held(self) -> bool:

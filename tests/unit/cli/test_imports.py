@@ -58,7 +58,7 @@ def test_a_save_loads_no_restore_no_diff_and_none_of_the_slow_modules(project, w
     # What Python itself loads is its own affair: an environment may have hooks that run at each start.
     assert (modules - loaded_by("pass")) & LIBRARY == set()
     unneeded = (
-        "mulligan.restore",
+        "mulligan.restore.",
         "mulligan.diff",
         "mulligan.scan.git",
         "mulligan.scan.listing",

@@ -104,8 +104,8 @@ def test_some_paths_below_a_read_only_directory_are_restored_and_undone(scene, p
     assert state_of(project) == LOCKED
 
 
-def test_a_directory_closed_since_the_position_stops_a_restore_with_nothing_changed(scene, project):
-    """Somebody meant it; the error says how to go on, and an undo is not stopped."""
+def test_a_directory_closed_since_the_position_stops_a_restore_of_it_alone_with_nothing_changed(scene, project):
+    """It was closed on purpose; the error says how to go on, and an undo is not stopped."""
     scene.restore("empty")
     (project / "d").mkdir()
     (project / "d/f").write_text("1")
@@ -113,7 +113,7 @@ def test_a_directory_closed_since_the_position_stops_a_restore_with_nothing_chan
     (project / "d/f").write_text("2")
     (project / "d").chmod(0o555)
     before = state_of(project)
-    with pytest.raises(mulligan.UserError, match="may not be written") as refusal:
+    with pytest.raises(mulligan.UserError, match="Can't write to d") as refusal:
         scene.restore("open")
     assert "chmod" in refusal.value.hint
     assert state_of(project) == before
@@ -144,13 +144,14 @@ def test_no_failure_and_no_kill_leaves_a_directory_open(scene, project, store, l
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
-def test_a_directory_of_somebody_else_is_named_before_anything_changes(scene, project):
+def test_a_directory_of_another_user_is_named_before_anything_changes(scene, project):
     scene.restore("changed")
     for place in (project / "locked", project / "locked/deep"):
         place.chmod(0o755)
         os.chown(place, SOMEBODY_ELSE, SOMEBODY_ELSE)
     before = state_of(project)
-    with pytest.raises(mulligan.UserError, match="may not be written"):
+    with pytest.raises(mulligan.UserError, match=f"owned by {SOMEBODY_ELSE}") as refusal:
         scene.restore("locked")
+    assert "sudo chown" in refusal.value.hint
     assert state_of(project) == before
     assert scene.pending() is None

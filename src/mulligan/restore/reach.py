@@ -1,0 +1,173 @@
+"""
+What of a plan can be carried out: its directories are there, and names in them may be changed.
+
+The rest is left alone and listed. Where nothing can be done at all, that is an error, and nothing has changed.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mulligan.errors import PlanStale, UserError
+from mulligan.model.objects import MODE_DIR
+from mulligan.model.paths import parent_of, to_text
+from mulligan.model.plan import Action, Keep, RestorePlan
+from mulligan.restore.layout import Layout
+from mulligan.restore.leaving import busy, remaining
+from mulligan.restore.many import Many, many_of
+from mulligan.restore.patience import Patience
+from mulligan.restore.place import Handles, find_shared, is_absence
+from mulligan.restore.unlocking import Locked, is_locked, is_writable, touched_directories
+from mulligan.safefs.directory import Directory
+from mulligan.scan.result import Defaults
+from mulligan.timeline.sources import Permissions, Source
+from mulligan.timeline.vault import Vault
+
+NOT_WRITABLE = "not writable"
+
+
+class Reach:
+    """The part of a plan that can be carried out, with its directories open; `locked` are those to be opened for it."""
+
+    def __init__(
+        self, vault: Vault, root: Directory, token: str, plan: RestorePlan, verb: str, patience: Patience | None
+    ) -> None:
+        self.root = root
+        self.token = token
+        self.patience = patience
+        self.handles = Handles(root)
+        self.plan = plan
+        self.locked: Locked = ()
+        self._vault = vault
+        try:
+            self.layout, self.many = self._lay(plan)
+            self._settle(verb)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Closes the directories."""
+        self.handles.close()
+
+    def _lay(self, plan: RestorePlan) -> tuple[Layout, Many | None]:
+        layout = Layout(plan.actions)
+        layout.shared = find_shared(self.handles, layout.chmods)
+        many = many_of(self._vault.settings.compiled, self.token, layout, self._vault)
+        if many is not None:
+            many.reach(self.handles, sorted(touched_directories(layout)))
+        return layout, many
+
+    def _settle(self, verb: str) -> None:
+        """Finds out which directories may be written to, and leaves alone what lies in the others."""
+        locked, refused, gone = list[tuple[bytes, int]](), dict[bytes, Keep](), list[bytes]()
+        writable = self.layout.writable
+        for path in sorted(touched_directories(self.layout)):
+            try:
+                fd = self.handles.get(path).fd
+            except OSError as error:
+                if is_absence(error):
+                    gone.append(path)
+                else:
+                    refused[path] = _refusal(path, self._status_of(path))
+                continue
+            if is_writable(fd):
+                writable.add(path)
+                continue
+            status = os.fstat(fd)
+            if is_locked(fd, status) and self._may_open(path, status.st_mode & 0o7777, verb):
+                locked.append((path, status.st_mode & 0o7777))
+            else:
+                refused[path] = _refusal(path, status)
+        self.locked = tuple(locked)
+        refused.update(self._foreign())
+        if gone and (self.patience is None or not self.patience.leaves(gone)):
+            shown = to_text(gone[0])
+            raise PlanStale(
+                f"The directory {shown!r} is not what it was. Nothing was changed.",
+                hint="Plan again.",
+                moved=tuple(gone),
+            )
+        if gone or refused:
+            self._leave(refused, gone)
+
+    def _leave(self, refused: dict[bytes, Keep], gone: list[bytes]) -> None:
+        why = {}
+        for _, action in self.layout.steps:
+            for needed in {action.path} if action.path in refused else self._needs(action):
+                if needed in refused:
+                    kept = refused[needed]
+                    why[action.path] = Keep(to_text(action.path), kept.reason, kept.detail, failed=True, hint=kept.hint)
+                elif needed in gone:
+                    why.update(busy([action.path], f"the directory {to_text(needed)} keeps changing"))
+        self.plan = remaining(self.plan, why)
+        if not self.plan.actions and self.plan.git is None and self.plan.what == "files":
+            raise _nothing_left(refused, gone)
+        writable = self.layout.writable
+        self.layout, self.many = self._lay(self.plan)
+        self.layout.writable = writable
+        touched = touched_directories(self.layout)
+        self.locked = tuple(row for row in self.locked if row[0] in touched)
+
+    def _needs(self, action: Action) -> set[bytes]:
+        """Returns the directories whose names an action changes, of those that exist before it."""
+        stage = self.layout.stage_of(action.path)
+        if action.after is None:
+            return {stage, parent_of(action.path)}
+        in_place = action.before is not None and all(action is not other for _, other in self.layout.staged)
+        return set() if in_place else {stage}
+
+    def _foreign(self) -> dict[bytes, Keep]:
+        """Returns the paths whose permission bits belong to another user."""
+        user, found = os.geteuid(), dict[bytes, Keep]()
+        for _, action in self.layout.chmods if user else ():
+            status = self._status_of(action.path)
+            if status is not None and status.st_uid != user:
+                found[action.path] = _refusal(action.path, status)
+        return found
+
+    def _status_of(self, path: bytes) -> os.stat_result | None:
+        try:
+            return self.handles.get(parent_of(path)).stat(os.path.basename(path))
+        except OSError:
+            return None  # not even that may be looked at
+
+    def _may_open(self, path: bytes, perm: int, verb: str) -> bool:
+        """
+        Returns whether a read-only directory is opened for the length of the restore.
+
+        An undo must always be possible. A restore opens only those that were read-only at the position already: one that
+        was closed since then is meant to stay as it is.
+        """
+        here = self._vault.checkpoints.current()
+        if verb != "restore" or here is None:
+            return True
+        source = Source(self._vault.objects)
+        then = Permissions(source, here.modes_tree, Defaults(*here.defaults))
+        return source.lookup(here.files_tree, path) is not None and then.of(path, MODE_DIR) == perm
+
+
+def _refusal(path: bytes, status: os.stat_result | None) -> Keep:
+    """Returns why names in a directory cannot be changed, and what to type about it."""
+    shown = to_text(path) or "."
+    if status is not None and status.st_uid == os.geteuid():
+        return Keep(shown, NOT_WRITABLE, f"{shown} is read-only", failed=True, hint=f"chmod u+wx {shown}")
+    owner = f"{shown} is owned by {_user(status.st_uid)}" if status is not None else f"{shown} cannot be opened"
+    return Keep(shown, NOT_WRITABLE, owner, failed=True, hint=f"sudo chown -R {_user(os.geteuid())} {shown}")
+
+
+def _user(uid: int) -> str:
+    from pwd import getpwuid
+
+    try:
+        return getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _nothing_left(refused: dict[bytes, Keep], gone: list[bytes]) -> UserError:
+    for kept in refused.values():
+        return UserError(f"Can't write to {kept.path} ({kept.detail}). Nothing was changed.", hint=kept.hint)
+    return PlanStale(
+        f"The directory {to_text(gone[0])!r} keeps changing. Nothing was changed.", hint="Run the command again."
+    )

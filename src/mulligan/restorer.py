@@ -1,0 +1,331 @@
+"""
+Brings a state back: plans it, saves what is there, applies the plan, and ends what was interrupted.
+
+The caller (`engine`) holds the store's lock for everything here that writes, and tells others about it afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mulligan.errors import PlanStale, UserError
+from mulligan.model.paths import parent_of, to_text
+from mulligan.model.small import Callable, suppress
+from mulligan.model.typed import TYPE_CHECKING, Any
+from mulligan.safefs.directory import Directory, random_name
+from mulligan.scan.result import Defaults
+from mulligan.scan.scope import IGNORE_FILE
+from mulligan.timeline import saving
+from mulligan.timeline.commits import ABSENT, BUSY_THEN, Entry
+from mulligan.timeline.moves import Move
+from mulligan.timeline.sources import Look
+from mulligan.workbench import Workbench
+
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    from mulligan.model.gitposition import GitRecord
+    from mulligan.model.plan import Node, RestorePlan, RestoreReport
+    from mulligan.restore.patience import Patience
+    from mulligan.restore.reach import Reach
+    from mulligan.usergit.planning import Planned
+
+    Done = TypeVar("Done")
+
+
+def _moves_scope(plan: RestorePlan) -> bool:
+    """Returns whether a plan changes rules of what is captured."""
+    return any(os.path.basename(action.path) == IGNORE_FILE for action in plan.actions)
+
+
+class Restorer(Workbench):
+    """An open workspace that can go back to its checkpoints."""
+
+    # -- going back -----------------------------------------------------------------------------
+
+    def plan(
+        self,
+        entry: Entry,
+        look: Look | None,
+        paths: tuple[bytes, ...] | None,
+        what: str,
+        *,
+        git: Planned | None = None,
+    ) -> RestorePlan:
+        """Returns what would bring the workspace to a checkpoint; without a look at it, nothing (state only)."""
+        from mulligan.model.plan import RestorePlan
+        from mulligan.restore.planner import Target, draw
+        from mulligan.restore.settings_files import spare_settings
+
+        shown = tuple(to_text(path) for path in paths) if paths is not None else None
+        if look is None:
+            return RestorePlan(entry.id, what, shown)
+        target = Target(entry.files_tree, entry.modes_tree, Defaults(*entry.defaults), entry.checkpoint.not_captured)
+        certain = (*self.settings.capture.certain, *entry.by_name, *entry.absent)
+        rules = self.settings.capture._replace(certain=certain) if certain else self.settings.capture
+        drawn = draw(look.source, look.scan, target, paths, already=self._already, rules=rules)
+        if paths is None:
+            drawn = spare_settings(drawn, look, entry, self.vault)
+        move = git.move if git is not None else None
+        return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps, move, drawn.absent)
+
+    def _already(self, path: bytes, node: Node) -> bool:
+        """Returns whether a path that is not captured is, all the same, what a checkpoint holds."""
+        from mulligan.restore.place import stands
+
+        try:
+            with Directory.open(self.settings.workspace) as root, root.descend(parent_of(path)) as directory:
+                return stands(directory, os.path.basename(path), node)
+        except OSError:
+            return False  # not reachable, so not the same
+
+    def restore(
+        self,
+        entry: Entry,
+        *,
+        paths: tuple[bytes, ...] | None = None,
+        what: str = "files",
+        git: bool = False,
+        stage: str = "",
+    ) -> RestoreReport:
+        """Brings a checkpoint back, with git or with a commit to `stage`; paths that keep changing are left alone."""
+        self.root.prepare()
+
+        def attempt(patience: Patience) -> RestoreReport:
+            with self.vault.objects.writer() as writer:
+                look = self.look(writer, by_name=entry.by_name, later=True)
+                planned = self.git.plan(entry) if git else self.git.plan_staging(stage) if stage else None
+                plan = self.plan(entry, look if what != "state" else None, paths, what, git=planned)
+                return self._restored(entry, plan, look, writer, planned, patience)
+
+        return self.patiently(attempt)
+
+    def apply(
+        self, entry: Entry, promised: RestorePlan, paths: tuple[bytes, ...] | None, *, strict: bool
+    ) -> RestoreReport:
+        """Applies exactly a plan that was made earlier, or without `strict` those paths of it that did not move."""
+        from mulligan.restore.leaving import agreed
+        from mulligan.restore.patience import Patience
+
+        self.root.prepare()
+        with self.vault.objects.writer() as writer:
+            look = self.look(writer, by_name=entry.by_name, later=True)
+            planned = self.git.plan(entry) if promised.git is not None else None
+            plan = self.plan(entry, look if promised.what != "state" else None, paths, promised.what, git=planned)
+            if not strict and promised.is_same_git(plan):
+                plan = agreed(promised, plan)
+            elif not promised.is_as(plan):
+                raise PlanStale(
+                    "The workspace is no longer what the plan was made for. Nothing was changed.",
+                    hint="Plan again: mulligan restore REF --dry-run",
+                )
+            return self._restored(entry, plan, look, writer, planned, None if strict else Patience(0))
+
+    def _restored(
+        self,
+        entry: Entry,
+        plan: RestorePlan,
+        look: Look,
+        writer: Any,
+        git: Planned | None,
+        patience: Patience | None,
+    ) -> RestoreReport:
+        report = self.go(entry, plan, look, writer, verb="restore", git=git, patience=patience)
+        if self._watched:
+            # Whoever goes back to a checkpoint goes back to it again, and what the next look remembers is what this one saw.
+            self._way = look.source.way_to(entry.files_tree)
+        return report
+
+    def patiently(self, attempt: Callable[[Patience], Done]) -> Done:
+        """Returns what an attempt at a restore returns; makes a new attempt a few times where paths moved under it."""
+        from mulligan.restore.patience import Patience
+
+        patience = Patience()
+        while True:
+            try:
+                return attempt(patience)
+            except PlanStale as stale:
+                if not patience.plans_again(stale.moved):
+                    raise
+
+    def step(self, verb: str, states: list[Move], *, skip: range = range(0)) -> RestoreReport | None:
+        """Restores the first of some states, but for those to skip, that differs from the workspace; None when none does."""
+        self.root.prepare()
+        return self.patiently(lambda patience: self._step(verb, states, skip, patience))
+
+    def _step(self, verb: str, states: list[Move], skip: range, patience: Patience) -> RestoreReport | None:
+        with self.vault.objects.writer() as writer:
+            look: Look | None = None
+            for depth, move in enumerate(states):
+                entry = self.vault.checkpoints.by_id(move.id)
+                # Where undo stands already, no step is taken back; redo begins with the first.
+                crossed = any(state.git for state in states[int(verb == "undo") : depth + 1])
+                if entry is None or depth in skip:
+                    continue
+                if look is None or look.by_name != self.settings.capture.naming(entry.by_name).by_name:
+                    look = self.look(writer, by_name=entry.by_name)
+                git = self.git.plan_back(entry) if crossed else None
+                if git is not None or self._differs(entry, move, look):
+                    plan = self.plan(entry, look if move.what != "state" else None, None, move.what, git=git)
+                    down = depth + (verb == "redo")
+                    return self.go(entry, plan, look, writer, verb=verb, depth=down, git=git, patience=patience)
+        return None
+
+    def go(
+        self,
+        entry: Entry,
+        plan: RestorePlan,
+        look: Look,
+        writer: Any,
+        *,
+        verb: str,
+        depth: int = 0,
+        git: Planned | None = None,
+        patience: Patience | None = None,
+    ) -> RestoreReport:
+        """
+        Applies a plan: state staged, safety checkpoint, journalled changes, state made current.
+
+        Paths that cannot be written are left alone and listed; those that moved too, as far as there is `patience` for them.
+        Without any, raises PlanStale with nothing changed.
+        """
+        from mulligan.restore.reach import Reach
+
+        self.root.refuse_elsewhere(entry)
+        token = random_name(6)
+        with Directory.open(self.settings.workspace) as root:
+            reach = Reach(self.vault, root, token, plan, verb, patience)
+            try:
+                return self._go(entry, reach.plan, look, writer, reach, verb=verb, depth=depth, git=git)
+            finally:
+                reach.close()
+
+    def _go(
+        self,
+        entry: Entry,
+        plan: RestorePlan,
+        look: Look,
+        writer: Any,
+        reach: Reach,
+        *,
+        verb: str,
+        depth: int,
+        git: Planned | None,
+    ) -> RestoreReport:
+        from mulligan.model.plan import RestoreReport
+        from mulligan.restore import procedure
+        from mulligan.restore.hiding import written_in_hiding
+        from mulligan.restore.leaving import BUSY
+        from mulligan.timeline.journal import Journal, state_given
+
+        what = plan.what
+        state = entry.checkpoint.state if what != "files" else {}
+        staged = self.providers.stage(state)
+        with_state = what != "files" and bool(self.providers)
+        hidden = written_in_hiding(plan, self.observer, self.vault.objects)
+        look.by_name = (*look.by_name, *map(to_text, hidden))
+        safety, save = self._safety(entry, look, writer, plan, verb, with_state=with_state, git=git and git.seen)
+        if git is not None and save is not None:
+            save(None)  # what the store keeps for git is written by another writer, after this one
+            save = None
+        about = f"mulligan: {verb} to {entry.checkpoint.short_id}"
+        move = self.git.journalled(git, about, safety, self.now_ns() // 1_000_000_000) if git is not None else None
+        position = entry.id if what != "state" and plan.paths is None else ""
+        journal = Journal(
+            reach.token, entry.id, safety, what, position, verb, depth,
+            actions=plan.actions, locked=reach.locked, git=move,
+        )  # fmt: skip
+        done = procedure.carry_out(
+            self.vault, reach, journal,
+            seen=look.scan, progress=self.counted("restoring"), save_first=save, meanwhile=self.observer.catch_up,
+        )  # fmt: skip
+        for make_current in staged:
+            make_current()
+        if staged or not state:  # otherwise nobody took it: it is owed to the next program that registers a provider
+            state_given(self.vault.database)
+        kept = [*plan.keeps, *done.kept]
+        if position and (kept or git is not None or _moves_scope(plan)):
+            # The restore is acknowledged: what fails now may cost the next undo a step, and not this one its success.
+            with suppress(OSError, UserError):
+                busy = [keep.path for keep in kept if keep.reason == BUSY]
+                self._remember_landing(entry, verb, look.by_name, busy)
+        return RestoreReport(entry.id, done.created, done.modified, done.deleted, kept, safety, state, git=move)
+
+    def _remember_landing(self, entry: Entry, verb: str, by_name: tuple[str, ...], busy: list[str]) -> None:
+        """
+        Saves what a restore left, if that is not quite its target: it is the state that the next undo starts from.
+
+        Without it, a file that was kept because an ignore rule hid it, or one that a rule hid until this restore took the
+        rule away, would look like an edit made since, and the undo would only take that back. So would a `busy` file, which
+        goes on changing: it is no reason to stop here.
+        """
+        with self.vault.objects.writer() as writer:
+            look = self.look(writer, by_name=by_name)
+            if saving.same_state(entry, look.scan) or self.plan(entry, look, None, "files").is_noop:
+                return
+            about = f"after {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}, with what was kept"
+            draft = self.draft("", about, "safety", metadata={BUSY_THEN: busy} if busy else {})
+            landed, _ = self.keep(draft, look, writer, as_position=False)
+        with self.vault.database.transaction():
+            self.vault.moves.replace_top(Move(landed.id))
+
+    def _differs(self, entry: Entry, move: Move, look: Look) -> bool:
+        same = move.what == "state" or saving.same_state(entry, look.scan)
+        if not same and self._has_more(entry, look):
+            return True
+        return move.what != "files" and bool(self.providers) and self.providers.capture() != entry.checkpoint.state
+
+    def _has_more(self, entry: Entry, look: Look) -> bool:
+        """Returns whether more differs from a checkpoint than what kept changing when it was made."""
+        actions = self.plan(entry, look, None, "files").actions
+        return any(to_text(action.path) not in entry.busy for action in actions)
+
+    def _safety(
+        self,
+        entry: Entry,
+        look: Look,
+        writer: Any,
+        plan: RestorePlan,
+        verb: str,
+        *,
+        with_state: bool,
+        git: GitRecord | None = None,
+    ) -> tuple[str, Callable[[Callable[[], None] | None], object] | None]:
+        """Returns the id of a checkpoint that holds the workspace as it is, and how to save it unless the position is it."""
+        here = self.vault.checkpoints.current()
+        same = here is not None and saving.same_state(here, look.scan) and (git is None or self.git.records(here, git))
+        # What that one did not look at may be about to change: its undo must concern it.
+        same = same and here is not None and {*look.by_name} <= {*here.by_name} and {*plan.absent} <= {*here.absent}
+        same = same and here is not None and not saving.could_not_see(here, plan.actions)
+        if git is not None or _moves_scope(plan):
+            # What is hidden now may be seen by the undo, which must not take it for something made since.
+            same = same and here is not None and saving.lists_hidden(here, look.scan)
+        if here is not None and not with_state and (plan.is_noop or same):
+            return here.id, None
+        about = f"before {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}"
+        known = {ABSENT: list(plan.absent)} if plan.absent else {}
+        draft = self.draft("", about, "safety", state=self.providers.capture(), metadata=known, git=git)
+        # The target itself may be the next to go.
+        return draft.id, lambda also: self.keep(draft, look, writer, as_position=False, sparing=entry.id, also=also)
+
+    def recover(self) -> str:
+        """Ends what was cut short; returns a sentence about a restore that was, empty when there was none."""
+        self._unpin_the_dead()
+        if self.vault.database.is_empty("journal"):
+            return ""
+        from mulligan.restore import procedure
+        from mulligan.restore.recovery import FINISHED
+
+        if self.root.is_gone():
+            procedure.drop_interrupted(self.vault)
+            return "A restore had been interrupted; it was dropped, because the directory is gone."
+        with Directory.open(self.settings.workspace) as root:
+            ended = procedure.end_interrupted(self.vault, root)
+        if ended is None:
+            return ""
+        journal, recovered = ended
+        kept = "".join(f" Kept: {keep.path} ({keep.reason})." for keep in recovered.outcome.kept)
+        how = "was finished" if recovered.how == FINISHED else "was taken back"
+        moved = recovered.how == FINISHED and journal.git is not None and not recovered.outcome.kept
+        git = f" Git stands on {journal.git.after.words()}." if moved and journal.git is not None else ""
+        return f"A restore to {journal.target[:8]} that had been cut short {how}.{git}{kept}"
