@@ -34,6 +34,7 @@ from mulligan.safefs.trouble import typed
 from mulligan.scan.git.repository import Repository
 from mulligan.settings import resolve
 from mulligan.state.features import FEATURE_LIST_FILE, read_features
+from mulligan.timeline.commits import COUNTED
 
 MARK = {"dialect": "skill"}
 KEPT = {CheckpointType.AUTOMATIC: 5, CheckpointType.SESSION: 3}
@@ -61,10 +62,8 @@ class ProjectCheckpoints:
         self.records = Records(settings.workspace, place)
         # Everybody leaves out the usual place; another one has to be said.
         unusual = () if self.records.place == PLACE else (f"{as_pattern(self.records.place)}/",)
-        # Counted below by the marks of these checkpoints, so that other tools' automatic ones are not.
-        retention = settings.retention._replace(automatic=_PLENTY, session=_PLENTY)
         capture = named._replace(exclude=(*named.exclude, *unusual))
-        self._settings = settings._replace(capture=capture, retention=retention)
+        self._settings = settings._replace(capture=capture)
         self._workspace: engine.Workspace | None = None
         self._opening = threading.Lock()
         self._kept = dict(KEPT if kept is None else kept)
@@ -139,6 +138,7 @@ class ProjectCheckpoints:
     ) -> Saved:
         about = {
             **MARK,
+            COUNTED: True,
             "id": checkpoint_id,
             "checkpoint_type": checkpoint_type.value,
             "timestamp": moment.isoformat(),

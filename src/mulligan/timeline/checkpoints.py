@@ -13,7 +13,7 @@ from mulligan.model.checkpoint import Checkpoint, GitState, moment
 from mulligan.model.light import json, re
 from mulligan.model.small import Callable, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
-from mulligan.timeline.commits import HELD, Entry
+from mulligan.timeline.commits import COUNTED, HELD, Entry
 from mulligan.timeline.database import COUNTS, CURRENT, Database, is_whole
 from mulligan.timeline.retention import Aged
 from mulligan.timeline.seals import COLUMNS, as_column, from_column
@@ -256,8 +256,7 @@ class Checkpoints:
     def ages(self, kind: str) -> list[Aged]:
         """Returns when each checkpoint of a kind was made, newest first."""
         rows = self._db.rows("SELECT id, created_ns, metadata FROM checkpoint WHERE kind=? ORDER BY seq DESC", kind)
-        # Metadata of which none says the word need not be taken apart.
-        return [Aged(row[0], row[1], HELD in row[2] and json.loads(row[2]).get(HELD) is True) for row in rows]
+        return [Aged(row[0], row[1], _is_exempt(row[2])) for row in rows]
 
     def oldest(self) -> list[Entry]:
         """Returns every checkpoint, oldest first."""
@@ -330,3 +329,11 @@ def _inline(name: str, text: str) -> Any:
             f"The state of checkpoint {name!r} in the timeline is none ({error}). Its files are untouched.",
             hint="Mend it from the repository: mulligan doctor",
         ) from None
+
+
+def _is_exempt(metadata: str) -> bool:
+    """Returns whether retention by kind leaves a checkpoint alone."""
+    if HELD not in metadata and COUNTED not in metadata:
+        return False  # most of them: metadata without the words need not be parsed
+    said = json.loads(metadata)
+    return said.get(HELD) is True or said.get(COUNTED) is True

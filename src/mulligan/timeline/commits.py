@@ -40,6 +40,8 @@ ABSENT = "absent"
 BUSY_THEN = "busy"
 #: And that only an explicit delete removes it, whatever its kind: it was made by somebody who may only add.
 HELD = "held"
+#: And that its maker counts it and deletes what is over its own limit: retention by kind leaves it alone, the budget may not.
+COUNTED = "counted"
 
 
 class Writer(Protocol):

@@ -31,6 +31,7 @@ from mulligan.model.policy import Settings
 from mulligan.settings import resolve
 from mulligan.state.conversation import NAME as CONVERSATION
 from mulligan.state.conversation import Conversation
+from mulligan.timeline.commits import COUNTED
 from mulligan.timeline.stores import discard
 
 OURS = {"dialect": "praisonai"}
@@ -188,7 +189,7 @@ class History:
             title,
             description=message if rest else "",
             kind=kind,
-            metadata={**OURS, "message": message, "author": author, **about},
+            metadata={**OURS, COUNTED: True, "message": message, "author": author, **about},
             if_changed=if_changed,
         )
 
@@ -370,7 +371,7 @@ def step_of(saved: Saved) -> int | None:
 
 def view(saved: Saved) -> Checkpoint:
     """Returns a checkpoint of the workspace in PraisonAI's shape."""
-    about = {key: value for key, value in saved.metadata.items() if key not in ("message", "step")}
+    about = {key: value for key, value in saved.metadata.items() if key not in ("message", "step", COUNTED)}
     return Checkpoint(
         id=saved.id,
         message=saved.metadata.get("message", saved.name or saved.description),

@@ -12,7 +12,8 @@ import asyncio
 import inspect
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial, wraps
 from typing import Any, TypeVar
@@ -84,6 +85,8 @@ class CheckpointService:
         self._history = History(self.config)
         self._initialized = False
         self._handlers: dict[CheckpointEvent, list[Handler]] = {event: [] for event in CheckpointEvent}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         if conversation is not None:
             self._history.conversation = conversation_of(conversation, session_id)
 
@@ -140,6 +143,30 @@ class CheckpointService:
             except Exception as error:  # noqa: BLE001 - a handler's own business
                 logger.warning("Event handler error: %s", error)
 
+    def _emit_now(self, event: CheckpointEvent, data: Any) -> None:
+        """Calls the handlers from code that cannot await; what a coroutine handler returns is run as soon as possible."""
+        for handler in tuple(self._handlers[event]):
+            try:
+                answer = handler(data)
+                if inspect.isawaitable(answer):
+                    self._run_soon(answer)
+            except Exception as error:  # noqa: BLE001 - a handler's own business
+                logger.warning("Event handler error: %s", error)
+
+    def _run_soon(self, answer: Awaitable[Any]) -> None:
+        """Runs an awaitable in the loop of this thread, else in that of `initialize`, else in one of its own."""
+        work = _quietly(answer)
+        try:
+            task = asyncio.get_running_loop().create_task(work)
+        except RuntimeError:
+            if self._loop is not None and self._loop.is_running():
+                asyncio.run_coroutine_threadsafe(work, self._loop)
+            else:
+                asyncio.run(work)
+            return
+        self._tasks.add(task)  # a loop holds its tasks only weakly
+        task.add_done_callback(self._tasks.discard)
+
     async def _failed(self, error: Exception) -> CheckpointResult:
         self.last_error = words(error)
         await self._emit(CheckpointEvent.ERROR, {"error": self.last_error})
@@ -149,6 +176,7 @@ class CheckpointService:
 
     async def initialize(self) -> bool:
         """Opens the workspace and keeps it as it is; False, with the reason in `last_error`, where it cannot be protected."""
+        self._loop = asyncio.get_running_loop()
         if not self.config.enabled:
             self.last_error = "Checkpoints are disabled"
             return False
@@ -268,9 +296,9 @@ class CheckpointService:
         found = await self._ask(partial(self._history.find_step, step), None)
         return view(found) if found is not None else None
 
-    async def list(self, limit: int = 50) -> Checkpoints:
-        """Returns the checkpoints, newest first."""
-        return await self.list_checkpoints(limit)
+    async def list(self, limit: int | None = None) -> Checkpoints:
+        """Returns all checkpoints, newest first; so many of them if a limit is given."""
+        return await self.list_checkpoints(sys.maxsize if limit is None else limit)
 
     async def get(self, checkpoint_id: Any) -> Checkpoint | None:
         """Returns one checkpoint, None if there is none of that id."""
@@ -379,12 +407,25 @@ class CheckpointService:
             if not self._initialized:
                 self._history.begin()
                 self._initialized = True
-            self._history.save(f"Before {name}", kind="step", extra={"automatic": True})
+                self._emit_now(CheckpointEvent.INITIALIZED, {"workspace": self.workspace_dir})
+            made = self._history.save(f"Before {name}", kind="step", extra={"automatic": True})
         except NotSaved:
             return  # the last checkpoint holds this state already
         except (MulliganError, OSError) as error:
             self.last_error = words(error)
             logger.warning("No checkpoint before %s: %s", name, self.last_error)
+            self._emit_now(CheckpointEvent.ERROR, {"error": self.last_error})
+            return
+        if made.pruned:
+            self._emit_now(CheckpointEvent.PRUNED, {"action": "pruned", "removed_count": made.pruned})
+        self._emit_now(CheckpointEvent.CREATED, made.checkpoint)
+
+
+async def _quietly(answer: Awaitable[Any]) -> None:
+    try:
+        await answer
+    except Exception as error:  # noqa: BLE001 - a handler's own business
+        logger.warning("Event handler error: %s", error)
 
 
 class _ForLoop:

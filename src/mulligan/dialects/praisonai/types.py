@@ -18,18 +18,6 @@ from typing import Any
 from mulligan.model.plan import RestoreReport
 from mulligan.settings import expand_user, praisonai_choices
 
-DEFAULT_EXCLUDES = (
-    ".git",
-    ".praisonai",
-    "__pycache__",
-    "*.pyc",
-    ".env",
-    "node_modules",
-    ".venv",
-    "venv",
-    "*.log",
-)
-
 
 class CheckpointEvent(str, Enum):  # noqa: UP042 - str(event) stays what it was
     """What handlers can be registered for; the short names are the document's, and mean the same."""
@@ -57,7 +45,8 @@ class CheckpointConfig:
     How checkpoints are made. Without `workspace_dir` it is completed by the service it is given to.
 
     Without `storage_dir` the checkpoints are in the workspace's ordinary store, where `mulligan log` and `mulligan undo`
-    see them. `max_checkpoints=0` keeps all. `max_file_size`: bytes, 0 for no limit, None for the user's own setting.
+    see them. `exclude_patterns` adds to what no checkpoint holds (ignored files, dependencies, git's own directory).
+    `max_checkpoints=0` keeps all. `max_file_size`: bytes, 0 for no limit, None for the user's own setting.
     """
 
     workspace_dir: str = ""
@@ -68,7 +57,7 @@ class CheckpointConfig:
     user_name: str = field(default_factory=lambda: praisonai_choices().user_name)
     user_email: str = field(default_factory=lambda: praisonai_choices().user_email)
     max_file_size: int | None = None
-    exclude_patterns: list[str] = field(default_factory=lambda: list(DEFAULT_EXCLUDES))
+    exclude_patterns: list[str] = field(default_factory=list)
     own_storage: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
