@@ -24,7 +24,12 @@ from mulligan.engine import Workspace
 from mulligan.environments.base import CommandResult, Environment, TestResult
 from mulligan.environments.ghost import GhostCommitManager, GhostSnapshot
 from mulligan.environments.git import GitEnvironment
-from mulligan.environments.local import IncompleteRestoreWarning, LargeCheckpointWarning, LocalEnvironment
+from mulligan.environments.local import (
+    EvictedCheckpointWarning,
+    IncompleteRestoreWarning,
+    LargeCheckpointWarning,
+    LocalEnvironment,
+)
 from mulligan.loop.agent import AgentLoop, LoopRules
 from mulligan.loop.risk import Verdict, judge
 
@@ -37,6 +42,7 @@ __all__ = [
     "CommandResult",
     "DockerEnvironment",
     "Environment",
+    "EvictedCheckpointWarning",
     "GhostCommitManager",
     "GhostSnapshot",
     "GitEnvironment",
@@ -48,8 +54,10 @@ __all__ = [
     "ToolExecutor",
 ]
 
-#: Tools that write the file they are given as `path`.
-WRITING_TOOLS = ("write_file", "edit_file", "replace_in_file")
+#: Arguments of tools that name the files they change.
+PATH_ARGUMENTS = ("path", "file_path", "filename", "paths", "source", "destination", "old_path", "new_path")
+#: Fields of Chimera's own LoopConfig whose default is not None.
+_LOOP_DEFAULTS = {"auto_compact_threshold": 0.8, "yolo_mode": False, "_default_permissions_applied": False}
 
 
 def __getattr__(name: str) -> Any:
@@ -142,17 +150,19 @@ class CheckpointManager:
 
     @property
     def auto_checkpoint(self) -> bool:
-        """Whether the loop is asked to save by itself; a manager given to a loop is taken for a yes until this is set."""
+        """Whether a loop saves by itself: False until it is set, or until the manager is given to a loop, which sets it."""
         return bool(self._auto)
 
     @auto_checkpoint.setter
     def auto_checkpoint(self, value: bool) -> None:
         self._auto = bool(value)
 
-    @property
-    def wants_checkpoints(self) -> bool:
-        """Whether a loop that was given this manager saves: unless `auto_checkpoint` was switched off."""
-        return self._auto is not False
+    def join_loop(self, *, wanted: bool | None = None) -> None:
+        """Switches `auto_checkpoint` as a loop's configuration says; without a word there, on, unless it was set before."""
+        if wanted is not None:
+            self._auto = wanted
+        elif self._auto is None:
+            self._auto = True
 
     # -- records --------------------------------------------------------------------------------
 
@@ -188,7 +198,8 @@ class LoopConfig:
     What an agent's loop is given.
 
     `checkpoint_interval=1` saves after every successful tool call, n after every n-th; `risky_tools` are saved before as
-    well, beside those that look dangerous by themselves. Fields of Chimera's that have no meaning here are kept as given.
+    well, beside those that look dangerous by themselves. Chimera's other fields are kept as given; one that was not given
+    has Chimera's own default (its safe permissions too, where Chimera is loaded), so that its loops take this configuration.
     """
 
     def __init__(
@@ -206,7 +217,16 @@ class LoopConfig:
         self.checkpoint_interval = checkpoint_interval
         self.auto_checkpoint = auto_checkpoint
         self.risky_tools = tuple(risky_tools)
-        self.__dict__.update(others)
+        self.__dict__.update(_completed(others))
+        if checkpoint_manager is not None:
+            checkpoint_manager.join_loop(wanted=auto_checkpoint)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _LOOP_DEFAULTS:
+            return _LOOP_DEFAULTS[name]
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return None  # a field of Chimera's that was not given
 
     def __repr__(self) -> str:
         return f"LoopConfig({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
@@ -214,23 +234,36 @@ class LoopConfig:
     @property
     def saves(self) -> bool:
         """Whether the loop saves by itself."""
-        if self.checkpoint_manager is None:
-            return False
-        return self.checkpoint_manager.wants_checkpoints if self.auto_checkpoint is None else self.auto_checkpoint
+        manager = self.checkpoint_manager
+        return manager is not None and bool(getattr(manager, "auto_checkpoint", True))
+
+
+def _completed(others: dict[str, Any]) -> dict[str, Any]:
+    """Returns the fields that were given, completed by Chimera itself where its loop is loaded."""
+    import sys
+
+    original = getattr(sys.modules.get("chimera.core.loop_config"), "LoopConfig", None)
+    if original is None or original is LoopConfig:
+        return others
+    known = getattr(original, "__dataclass_fields__", {})
+    made = vars(original(**{name: value for name, value in others.items() if name in known}))
+    return {**others, **{name: made[name] for name in made if name not in ("checkpoint_manager", "ghost_commits")}}
 
 
 class ToolExecutor:
     """
     Runs an agent's tools with the checkpoints that a config asks for.
 
-    Before a tool that writes a file, that file goes onto the ghost stack; before a risky tool and after successful ones, the
-    manager saves. Trouble of these never stops the tool. A tool fails by raising, or by answering with `success` false.
+    Before a tool that can change files, those it names go onto the ghost stack, or the whole workspace where it names none
+    (a shell command); before a risky tool and after successful ones, the manager saves. Trouble of these never stops the tool. A tool fails by raising, or by answering with `success` false.
     """
 
     def __init__(self, config: LoopConfig, tools: Mapping[str, Callable[..., Any]] | None = None) -> None:
         self.config = config
         self.tools = dict(tools or {})
         interval = config.checkpoint_interval
+        if config.checkpoint_manager is not None:
+            config.checkpoint_manager.join_loop(wanted=config.auto_checkpoint)
         rules = LoopRules(every_n_steps=interval, each_tool=interval == 1)
         self.loop = AgentLoop(_Saves(config), rules, auto_checkpoint=lambda: config.saves, judge=self._judge)
 
@@ -268,10 +301,11 @@ class ToolExecutor:
 
     def before(self, tool: str, arguments: Mapping[str, Any]) -> None:
         """Does what belongs before a tool call, for loops that run their tools themselves."""
-        path = arguments.get("path")
-        if self.config.ghost_commits is not None and tool in WRITING_TOOLS and isinstance(path, str | os.PathLike):
+        ghost = self.config.ghost_commits
+        if ghost is not None and self._judge(tool, arguments).changes:
+            paths = named_paths(arguments)
             try:
-                self.config.ghost_commits.snapshot(f"{tool}: {os.fspath(path)}", [path])
+                ghost.snapshot(f"{tool}: {', '.join(paths)}" if paths else tool, paths or None)
             except Exception as error:  # noqa: BLE001 - a tool that would fail by itself must be the one to say so
                 self._troubled(error)
         self.loop.before_tool(tool, arguments)
@@ -290,6 +324,14 @@ class ToolExecutor:
         import logging
 
         logging.getLogger("mulligan.loop").warning("no snapshot could be made: %s", error)
+
+
+def named_paths(arguments: Mapping[str, Any]) -> list[str]:
+    """Returns the files that a tool's arguments name."""
+    values = [arguments.get(name) for name in PATH_ARGUMENTS]
+    flat = [path for value in values for path in (value if isinstance(value, list | tuple) else [value])]
+    found = [os.fspath(path) for path in flat if isinstance(path, str | os.PathLike) and os.fspath(path)]
+    return list(dict.fromkeys(found))
 
 
 class _Saves:

@@ -2,8 +2,9 @@
 A container as an environment: Docker's or podman's, with its whole file system and what is mounted into it.
 
 Before `setup` (or `with`) there is no container, and files live in memory, which is enough for tests of code that takes an
-environment. After it, a checkpoint is an image plus a checkpoint of every mounted directory, and survives the process:
-another one that opens the same name finds container and checkpoints again.
+environment; `setup` moves them, and the checkpoints made of them, into the container. After it, a checkpoint is an image plus
+a checkpoint of every mounted directory, and survives the process: another one that opens the same name finds container and
+checkpoints again.
 
 Not saved: the memory of processes, volumes, networks. See docs/explanation/limits.md.
 """
@@ -11,6 +12,7 @@ Not saved: the memory of processes, volumes, networks. See docs/explanation/limi
 from __future__ import annotations
 
 import os
+import shlex
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -92,7 +94,9 @@ class DockerEnvironment(Environment):
         self._history: ContainerHistory | None = None
         self._container = ""
         self._files: dict[str, str] = {}
-        self._memory: dict[str, dict[str, str]] = {}
+        #: Checkpoints made before there is a container: name, description, files. Then their ids, by those inside.
+        self._memory: dict[str, tuple[str, str, dict[str, str]]] = {}
+        self._known_as: dict[str, str] = {}
 
     def __repr__(self) -> str:
         return f"<DockerEnvironment {self.name!r}>"
@@ -110,12 +114,36 @@ class DockerEnvironment(Environment):
                     history.close()
                     raise
                 self._history = history
-                while self._files:
-                    path, content = next(iter(self._files.items()))
-                    self.write_file(path, content)
-                    del self._files[path]
+                self._move_in(history)
             else:
                 self._revive()
+
+    def _move_in(self, history: ContainerHistory) -> None:
+        """Puts files and checkpoints that were made before the container into it; ids of those checkpoints stay valid."""
+        inside: dict[str, str] = {}
+        for known, (name, description, state) in self._memory.items():
+            self._become(inside, state)
+            with self._held("checkpoint"):
+                self._known_as[history.save(name=name, description=description).id] = known
+        self._become(inside, self._files)
+        now = {known: made for made, known in self._known_as.items()}
+        for record in super().records():
+            with self._held("note"):
+                notes = [*history.record.notes, {**record, "id": now.get(record["id"], record["id"])}]
+                history.record.set_notes(notes)
+        super().clear_records()
+        self._memory.clear()
+        self._files.clear()
+
+    def _become(self, inside: dict[str, str], state: dict[str, str]) -> None:
+        """Makes the container hold these files in place of those in `inside`, which follows."""
+        for path in [path for path in inside if path not in state]:
+            self.run_command(f"rm -f -- {shlex.quote(path)}")
+            del inside[path]
+        for path, content in state.items():
+            if inside.get(path) != content:
+                self.write_file(path, content)
+                inside[path] = content
 
     def _open(self) -> ContainerHistory:
         engine = engine_of(self._client) if self._client is not None else connect(self._urls())
@@ -246,7 +274,7 @@ class DockerEnvironment(Environment):
         with self._mutex:
             if self._history is None:
                 fresh = random_name(4)
-                self._memory[fresh] = dict(self._files)
+                self._memory[fresh] = (name, description, dict(self._files))
                 return fresh
             with self._held("checkpoint") as history:
                 return history.save(name=name, description=description).id
@@ -257,9 +285,10 @@ class DockerEnvironment(Environment):
             if self._history is None:
                 if checkpoint_id not in self._memory:
                     raise unknown_checkpoint(checkpoint_id)
-                self._files = dict(self._memory[checkpoint_id])
+                self._files = dict(self._memory[checkpoint_id][2])
                 return
-            self._move(lambda history: history.restore(str(checkpoint_id)))
+            inside = {known: made for made, known in self._known_as.items()}.get(str(checkpoint_id), str(checkpoint_id))
+            self._move(lambda history: history.restore(inside))
 
     def undo(self) -> ContainerCheckpoint:
         """Takes the last restore back, container and files; raises NothingToUndo."""
@@ -290,7 +319,7 @@ class DockerEnvironment(Environment):
         """Returns the ids that can be restored, oldest first."""
         if self._history is None:
             return list(self._memory)
-        return [each.id for each in self.checkpoints()]
+        return [self._known_as.get(each.id, each.id) for each in self.checkpoints()]
 
     def clone(self) -> DockerEnvironment:
         """Returns a second environment in the same state; mounted files are copied into it, and ports are its own."""
@@ -317,7 +346,8 @@ class DockerEnvironment(Environment):
         if self._history is None:
             return super().records()
         with self._held("list") as history:
-            return history.record.notes
+            notes = history.record.notes
+        return [{**note, "id": self._known_as.get(note["id"], note["id"])} for note in notes]
 
     def add_record(self, record: dict[str, Any]) -> None:
         """Keeps a record about a checkpoint beside the environment."""

@@ -23,6 +23,7 @@ from mulligan.environments.base import escaping, path_below, real_path_below
 from mulligan.errors import UnknownPath, Unprotectable, UnsafePath
 from mulligan.model.paths import parse_path
 from mulligan.scan.result import cover_of
+from mulligan.timeline.commits import COUNTED
 
 if TYPE_CHECKING:
     from mulligan.engine import Workspace
@@ -39,7 +40,7 @@ ABSENT, FILE, LINK, DIRECTORY = "absent", "file", "link", "directory"
 @dataclass
 class GhostSnapshot:
     """
-    One entry of the stack.
+    One entry of the stack; one of the whole workspace has the files that differ from now.
 
     `files` maps each path to its text, "" for an empty file, a directory or nothing at all; `absent` names the last of these.
     Bytes that are not UTF-8 are escaped as `os.fsdecode` does; the checkpoint behind the entry has the bytes themselves.
@@ -90,16 +91,21 @@ class GhostCommitManager:
     # -- taking ---------------------------------------------------------------------------------
 
     def snapshot(self, label: str, paths: Iterable[str | os.PathLike[str]] | None = None) -> str:
-        """Puts what some paths are now (or that they are not there) on the stack; returns the entry's id."""
+        """Puts what some paths are now (or that they are not there) on the stack, without `paths` the whole workspace."""
         if isinstance(paths, str | bytes | os.PathLike):
             raise TypeError("paths is a list of paths, not one path")
         looked = [self._look(path) for path in paths or ()]
         number: int = self.workspace.update_note(_NEXT, lambda old: (old or 0) + 1)
         entry: dict[str, Any] = {"id": f"ghost-{number}", "label": str(label), "time": time.time(), "paths": looked}
-        if looked:
+        if looked or paths is None:
             saved, entry["hidden"] = self._save(entry["id"], str(label), looked)
+            entry["whole"] = paths is None
             entry["checkpoint"], entry["time"] = saved.id, saved.created_at.timestamp()
         self.workspace.update_note(_STACK, lambda old: [*(old or []), entry][-self.max_snapshots :])
+        if number % self.max_snapshots == 0:
+            # Retention by kind leaves these alone; what fell off the stack is deleted here, in batches. An entry has at
+            # most two checkpoints.
+            self.workspace.trim(2 * self.max_snapshots, match=_MARK)
         return str(entry["id"])
 
     def _look(self, path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -126,7 +132,7 @@ class GhostCommitManager:
 
     def _save(self, name: str, label: str, looked: list[dict[str, Any]]) -> tuple[Checkpoint, bool]:
         """Saves the workspace; returns the checkpoint, and whether its paths had to be asked for by name."""
-        metadata = {**_MARK, "paths": [row["path"] for row in looked]}
+        metadata = {**_MARK, COUNTED: True, "paths": [row["path"] for row in looked]}
         saved = _given(self.workspace.save(name, description=label, kind="step", metadata=metadata))
         present = [path for row in looked for path in row["real"] if _what(os.path.join(self.workdir, path)) != ABSENT]
         left_out = cover_of(saved.not_captured)
@@ -150,10 +156,18 @@ class GhostCommitManager:
             if not stack:
                 break
             entry = stack[-1]
+            said += self._take_back_all(entry) if entry.get("whole") else []
             said += self._take_back(entry) if entry["paths"] else []
             # Only now: an undo that was cut short is begun again, and ends the same.
             self._drop({entry["id"]})
         return said
+
+    def _take_back_all(self, entry: dict[str, Any]) -> list[str]:
+        """Restores the whole workspace to an entry."""
+        report = self.workspace.restore(entry["checkpoint"])
+        kept = [f"kept: {keep.path} ({keep.reason})" for keep in report.kept if keep.failed]
+        restored = [f"restored: {path}" for path in sorted([*report.created, *report.modified])]
+        return [*restored, *(f"deleted: {path}" for path in sorted(report.deleted)), *kept]
 
     def _take_back(self, entry: dict[str, Any]) -> list[str]:
         rows = [row for row in entry["paths"] if row["was"] != ABSENT or self._stands(row)]
@@ -238,18 +252,33 @@ class GhostCommitManager:
         if not stack:
             return []
         there = {checkpoint.id for checkpoint in self.workspace.log(kind="step", match=_MARK)}
-        return [entry for entry in stack if not entry["paths"] or entry["checkpoint"] in there]
+        return [entry for entry in stack if "checkpoint" not in entry or entry["checkpoint"] in there]
 
     def _shown(self, entry: dict[str, Any]) -> GhostSnapshot:
+        if entry.get("whole"):
+            return self._shown_whole(entry)
         files = {row["path"]: self._text(entry, row) for row in entry["paths"]}
         absent = tuple(row["path"] for row in entry["paths"] if row["was"] == ABSENT)
         return GhostSnapshot(entry["id"], entry["label"], entry["time"], files, absent, entry.get("checkpoint", ""))
+
+    def _shown_whole(self, entry: dict[str, Any]) -> GhostSnapshot:
+        """Returns an entry of the whole workspace, with the files that an undo would change now."""
+        diff = self.workspace.diff(entry["checkpoint"])
+        absent = (*diff.added, *(new for _, new in diff.renamed))
+        files = {
+            path: self._at(entry, path) for path in (*diff.modified, *diff.deleted, *(old for old, _ in diff.renamed))
+        }
+        files |= dict.fromkeys(absent, "")
+        return GhostSnapshot(entry["id"], entry["label"], entry["time"], files, absent, entry["checkpoint"])
+
+    def _at(self, entry: dict[str, Any], path: str) -> str:
+        return self.workspace.cat(entry["checkpoint"], path).decode("utf-8", "surrogateescape")
 
     def _text(self, entry: dict[str, Any], row: dict[str, Any]) -> str:
         if row["was"] not in (FILE, LINK):
             return ""
         try:
-            return self.workspace.cat(entry["checkpoint"], row["real"][0]).decode("utf-8", "surrogateescape")
+            return self._at(entry, row["real"][0])
         except UnknownPath:
             return ""  # it vanished between the look and the save
 

@@ -30,14 +30,15 @@ from mulligan.environments.base import (
     unknown_checkpoint,
 )
 from mulligan.environments.shell import Session, run_once
-from mulligan.errors import Unprotectable
+from mulligan.errors import Unprotectable, UserError
+from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.sizes import format_size
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.workfile import make_work_directory, read_work_file, write_work_file
+from mulligan.timeline.commits import COUNTED
 
 if TYPE_CHECKING:
     from mulligan.engine import Workspace
-    from mulligan.model.checkpoint import Checkpoint
     from mulligan.model.plan import RestoreReport
     from mulligan.model.policy import Settings
 
@@ -60,6 +61,10 @@ _MANY_RECORDS = 1000
 
 class LargeCheckpointWarning(UserWarning):
     """A checkpoint added a lot to the store."""
+
+
+class EvictedCheckpointWarning(UserWarning):
+    """The budget of the store removed a checkpoint."""
 
 
 class IncompleteRestoreWarning(UserWarning):
@@ -98,6 +103,7 @@ class LocalEnvironment(Environment):
         self._workspace = workspace
         self._sessions: dict[str, Session] = {}
         self._label: tuple[str, str, str] = ("", "", "manual")
+        self._trimming = False
 
     @property
     def workspace(self) -> Workspace:
@@ -110,6 +116,7 @@ class LocalEnvironment(Environment):
                 self._workspace = Workspace(_with_rules(resolve(self.workdir, store=self._store)))
             except Unprotectable as error:
                 raise PermissionError(str(error)) from error
+            self._workspace.on("pruned", self._warn_if_evicted)
         return self._workspace
 
     # -- life -----------------------------------------------------------------------------------
@@ -185,7 +192,11 @@ class LocalEnvironment(Environment):
         saved = self._save(id=number, legacy=False)
         retain = self._retain()
         if retain is not None:
-            self.workspace.trim(retain, match={**self._mark, "legacy": False})
+            self._trimming = True
+            try:
+                self.workspace.trim(retain, match={**self._mark, "legacy": False})
+            finally:
+                self._trimming = False
         self._warn_if_large(saved)
         return number
 
@@ -206,6 +217,8 @@ class LocalEnvironment(Environment):
 
     def checkpoint_ids(self) -> list[str]:
         """Returns the numbers that can be restored, oldest first."""
+        if not self._is_there():
+            return []
         own = sorted(int(cp.metadata["id"]) for cp in self._saved(legacy=False))
         retain = self._retain()
         kept = own if retain is None else own[-retain:]
@@ -218,7 +231,7 @@ class LocalEnvironment(Environment):
     def _save(self, **metadata: Any) -> Checkpoint:
         name, description, kind = self._label
         saved = self.workspace.save(
-            name or None, description=description, kind=kind, metadata={**self._mark, **metadata}
+            name or None, description=description, kind=kind, metadata={**self._mark, COUNTED: True, **metadata}
         )
         if saved is None:
             raise RuntimeError("nothing was saved")  # only with if_changed, which is off
@@ -277,6 +290,25 @@ class LocalEnvironment(Environment):
             return None
         return retain if isinstance(retain, int) and not isinstance(retain, bool) and retain > 0 else None
 
+    def _is_there(self) -> bool:
+        """Returns whether there is a directory, or at least a store of one; a fresh one is made by the first checkpoint."""
+        if self._workspace is None and not self.workdir.is_dir():
+            try:
+                return bool(self.workspace)
+            except (PermissionError, UserError):
+                return False
+        return True
+
+    def _warn_if_evicted(self, gone: object) -> None:
+        """Says that the store's budget let a checkpoint go; what `retain` lets go was asked for."""
+        if isinstance(gone, Checkpoint) and gone.has(self._mark) and not self._trimming:
+            warnings.warn(
+                f"Checkpoint {gone.metadata.get('id')} ({gone.name or 'without a name'}) was removed: the store reached its"
+                " budget. Raise retention.budget, or keep fewer: [storage.checkpoints] retain = N in .chimera/config.toml.",
+                EvictedCheckpointWarning,
+                stacklevel=2,
+            )
+
     def _warn_if_large(self, saved: Checkpoint) -> None:
         total = 0
         for path in saved.files_changed:
@@ -294,6 +326,8 @@ class LocalEnvironment(Environment):
 
     def records(self) -> list[dict[str, Any]]:
         """Returns what was said about checkpoints, by this process or an earlier one."""
+        if not self._is_there():
+            return []
         kept: list[dict[str, Any]] = self.workspace.note(f"chimera.{self.kind}.records", [])
         return kept
 

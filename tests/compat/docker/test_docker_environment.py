@@ -352,3 +352,22 @@ def test_many_generations_do_not_run_out_of_layers(make, monkeypatch):
             env.restore(saved)
             assert state(env)[0] == f"{word}\n"
             assert env.run_command("stat -c '%a %n' /srv/*").stdout == f"640 /srv/{word}\n"
+
+
+def test_checkpoints_made_before_setup_are_kept(make):
+    """Seed 003: `CheckpointManager(env)` works on any environment, whether or not it was set up before."""
+    env = make()
+    manager = CheckpointManager(env)
+    env.write_file("a.txt", "one\n")
+    first = manager.create("one")
+    env.write_file("a.txt", "two\n")
+    env.write_file("b.txt", "b\n")
+    second = manager.create("two")
+    env.write_file("a.txt", "three\n")
+    env.setup()
+    assert env.read_file("a.txt") == "three\n"
+    assert [each.id for each in manager.list_checkpoints()] == [first.id, second.id]
+    manager.restore_by_id(first.id)
+    assert (env.read_file("a.txt"), env.list_files()) == ("one\n", ["a.txt"])
+    manager.restore_by_name("two")
+    assert (env.read_file("a.txt"), env.read_file("b.txt")) == ("two\n", "b\n")

@@ -152,7 +152,8 @@ def test_checkpoints_are_seen_by_everybody(env: LocalEnvironment) -> None:
     env.checkpoint_as("a name", "a description")
     newest = mulligan.open(env.workdir).log(limit=1)[0]
     assert (newest.name, newest.description, newest.kind) == ("a name", "a description", "manual")
-    assert newest.metadata == {"dialect": "chimera", "environment": "local", "id": "0", "legacy": False}
+    marks = {"dialect": "chimera", "environment": "local", "id": "0", "legacy": False}
+    assert newest.metadata == {**marks, "counted": True}
 
 
 def test_a_checkpoint_that_failed_leaves_everything_as_it_was(env: LocalEnvironment) -> None:
