@@ -160,6 +160,12 @@ class Workspace(WithSessions):
             gone = self._bench.root.is_gone()
         from mulligan.timeline import stores as all_stores
 
+        pending = self.pending()
+        # What a restore stages is its own affair, and gone when it ends.
+        staged = f".mulligan-{pending['token']}-" if pending else None
+        missed = [
+            row for row in look.scan.not_captured() if not staged or not os.path.basename(row.path).startswith(staged)
+        ]
         return {
             **self.stats(),
             "files": look.scan.files,
@@ -169,9 +175,9 @@ class Workspace(WithSessions):
                 "deleted": sum(c.new is None for c in changes),
             },
             "complete": look.scan.complete,
-            "not_captured": [row.to_dict() for row in look.scan.not_captured()],
+            "not_captured": [row.to_dict() for row in missed],
             "git": look.git.to_dict() if look.git else None,
-            "pending": self.pending(),
+            "pending": pending,
             "watcher": self._bench.watcher_state(),
             **self.protection(),
             "warnings": [
@@ -186,14 +192,18 @@ class Workspace(WithSessions):
             return self._bench.look(with_git=False).scan.not_captured()
 
     def pending(self) -> dict[str, Any] | None:
-        """Returns a restore that was cut short and waits for the next writing command, None if there is none."""
+        """Returns a restore that runs in another `process`, or was interrupted (`process` None); None if there is none."""
         with self._reading() as vault:
             if vault is None or vault.database.row("SELECT 1 FROM journal") is None:
                 return None
+            from mulligan.safefs.lock import holder
             from mulligan.timeline.journal import read_journal
 
-            journal = read_journal(vault.database)
-        return {"target": journal.target, "phase": journal.phase, "total": len(journal.actions)} if journal else None
+            process, journal = holder(vault.directory), read_journal(vault.database)
+        if journal is None:
+            return None
+        said = {"target": journal.target, "phase": journal.phase, "total": len(journal.actions), "token": journal.token}
+        return {**said, "process": process or None}
 
     # -- restoring ------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ Every error mulligan raises, as one tree.
     ├── UnsafePath                exit 83  a path that would leave the workspace, or enter .git
     └── StoreError
         ├── StoreDamaged          exit 90  names the objects, the checkpoints touched, the next command
-        └── DurabilityLost        exit 91  the disk did not confirm a write; nothing was acknowledged
+        └── DurabilityLost        exit 91  the disk did not confirm a write; nothing was saved
 
 Each message says what happened and what is safe; `hint` says what to type next.
 A workspace file that cannot be read is not an error but a finding: it is listed in the checkpoint.
@@ -140,6 +140,6 @@ class StoreDamaged(StoreError):
 
 
 class DurabilityLost(StoreError):
-    """The disk did not confirm a write; nothing was acknowledged."""
+    """The disk did not confirm a write; nothing was saved."""
 
     exit_code = 91

@@ -325,7 +325,7 @@ class Restorer(Workbench):
             return ""
         journal, recovered = ended
         kept = "".join(f" Kept: {keep.path} ({keep.reason})." for keep in recovered.outcome.kept)
-        how = "was finished" if recovered.how == FINISHED else "was taken back"
+        how = "was finished" if recovered.how == FINISHED else "was rolled back"
         moved = recovered.how == FINISHED and journal.git is not None and not recovered.outcome.kept
         git = f" Git stands on {journal.git.after.words()}." if moved and journal.git is not None else ""
-        return f"A restore to {journal.target[:8]} that had been cut short {how}.{git}{kept}"
+        return f"An interrupted restore of {journal.target[:8]} {how}.{git}{kept}"

@@ -101,7 +101,7 @@ def test_writing_commands_do_the_same_through_a_watcher(saved):
     with watched(saved):
         cp = cli_json("save", "third", cwd=saved / "src")["checkpoint"]
         assert cp["files_changed"] == ["src/new.py"]
-        assert cli("save", "--if-changed", cwd=saved).stdout.startswith("Nothing changed")
+        assert cli("save", "--if-changed", cwd=saved).stdout.startswith("No changes")
         assert cli_json("restore", "first", cwd=saved)["report"]["deleted"] == ["src/new.py"]
         assert (saved / "src" / "app.py").read_text() == "print(1)\n"
         cli_json("undo", cwd=saved)
@@ -221,7 +221,7 @@ def test_a_watcher_that_cannot_notice_changes_says_so_when_it_starts(saved, tmp_
     started = cli("watch", "--background", cwd=saved, **odd)
     try:
         assert "watches this workspace from now on" in started.stdout
-        assert started.stderr.startswith("Changes cannot be noticed here, so every look is at every file: ")
+        assert started.stderr.startswith("The watcher cannot notice changes here, so each command scans all files: ")
         assert "file system" in started.stderr
     finally:
         cli("watch", "--stop", cwd=saved)

@@ -10,7 +10,7 @@ from mulligan.cli.context import Context
 from mulligan.errors import UserError
 
 #: What a watcher says where it cannot notice changes, before the reason.
-UNNOTICED = "Changes cannot be noticed here, so every look is at every file: "
+UNNOTICED = "The watcher cannot notice changes here, so each command scans all files: "
 
 
 def start(context: Context, *, idle: float, told: int = subprocess.DEVNULL) -> subprocess.Popen[str]:

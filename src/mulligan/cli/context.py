@@ -61,6 +61,15 @@ class Screen:
 
         return shutil.get_terminal_size().columns
 
+    @property
+    def draws(self) -> bool:
+        """Whether the stream can show more than ASCII."""
+        try:
+            "█…─".encode(getattr(self.stream, "encoding", None) or "ascii")
+        except (UnicodeError, LookupError):
+            return False
+        return True
+
     def lines(self, lines: Sequence[str]) -> None:
         """Prints lines."""
         if lines:
@@ -276,7 +285,7 @@ class Context:
     # -- before leaving -------------------------------------------------------------------------
 
     def remarks(self) -> list[str]:
-        """Returns what the workspace has to say beside the result: recoveries, warnings, work that was cut short."""
+        """Returns what the workspace has to say beside the result: recoveries, warnings, a restore that has not ended."""
         if self._opened is None:
             return []
         said: list[str] = [self._opened.last_recovery] if self._opened.last_recovery else []
@@ -287,10 +296,7 @@ class Context:
         said += [f"warning: {warning}" for warning in self.settings.warnings]
         pending: dict[str, Any] | None = self._opened.pending()
         if pending:
-            said.append(
-                f"A restore of {pending['target'][:8]} was cut short ({pending['total']} paths). "
-                "The next command that writes finishes it or takes it back; or run: mulligan doctor"
-            )
+            said.append(_pending_words(pending))
         said += [
             f"warning: The hooks of {agent} are gone from {file}, so its next session has no undo. "
             f"Put them back: mulligan install {agent} (or, if you meant it, add --uninstall)"
@@ -322,6 +328,13 @@ def stands_in_deleted() -> bool:
         return not os.stat(".").st_nlink
     except OSError:
         return True
+
+
+def _pending_words(pending: Mapping[str, Any]) -> str:
+    files = f"{pending['total']:,} {'file' if pending['total'] == 1 else 'files'}"
+    if pending["process"]:
+        return f"A restore is running (process {pending['process']}, {files})."
+    return f"A restore was interrupted ({files}). Finish it: mulligan doctor"
 
 
 def _owner(store: str) -> str | None:

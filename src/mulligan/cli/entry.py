@@ -225,13 +225,13 @@ def _account(error: BaseException, words: list[str], environ: Mapping[str, str])
         return str(error) or "Interrupted. Nothing is half done.", "", INTERRUPTED
     if isinstance(error, OSError) and error.errno in _REFUSALS:
         where = f": {error.filename}" if isinstance(error.filename, str) else ""
-        return f"The system refused ({error.strerror}{where}). What was saved before is untouched.", "", 1
+        return f"The system refused ({error.strerror}{where}). Earlier checkpoints are safe.", "", 1
     from mulligan.cli.report import write_report
 
     place = write_report(error, words, environ)
-    told = f"A report was written to {place}" if place else "No report could be written"
+    told = f"Report: {place}" if place else "No report could be written."
     return (
-        f"Something happened that mulligan did not foresee: {type(error).__name__}. {told}",
-        "What was saved before is untouched; to be sure, run: mulligan check",
+        f"Internal error ({type(error).__name__}). This is a bug in mulligan; your checkpoints are safe. {told}",
+        "Verify them: mulligan check",
         UNEXPECTED,
     )

@@ -7,22 +7,22 @@ A name here is a module in `commands/`; its summary is what the overview shows. 
 from __future__ import annotations
 
 COMMANDS: dict[str, str] = {
-    "save": "Save a checkpoint of the whole workspace",
+    "save": "Save a checkpoint of the whole project",
     "log": "Show the timeline, newest first",
-    "show": "Show one checkpoint: what it changed, what it did not capture",
-    "diff": "Show what changed since the position, or between two checkpoints",
-    "restore": "Bring the workspace, or some paths, back to a checkpoint",
+    "show": "Show one checkpoint: what it changed, what it did not save",
+    "diff": "Show what changed since the last checkpoint, or between two",
+    "restore": "Restore the project, or some paths, to a checkpoint",
     "cat": "Print one file as it was at a checkpoint",
-    "undo": "Take one operation back",
-    "redo": "Go one operation forward again",
+    "undo": "Undo the last prompt, restore or unsaved change",
+    "redo": "Redo what the last undo undid",
     "rm": "Delete checkpoints",
-    "gc": "Free disk space that no checkpoint needs",
+    "gc": "Free disk space: remove expired checkpoints, repack the rest",
     "forget": "Remove a path from all history",
-    "status": "Show scope, budget, size, and anything unprotected",
-    "watch": "Keep a workspace warm, so that commands cost what changed",
+    "status": "Show what is protected, what is not, and how much disk it takes",
+    "watch": "Run a file watcher, so that commands need no rescan",
     "compile": "Build the optional compiled part, for larger projects",
     "check": "Verify every byte of the store",
-    "doctor": "Repair the store and finish what was cut short",
+    "doctor": "Repair the store and finish what was interrupted",
     "stores": "List every store on this machine and its size",
     "adopt": "Take over the history of a project that was moved",
     "run": "Run a pipeline of agents, each step one undo away",
@@ -32,8 +32,8 @@ COMMANDS: dict[str, str] = {
     "repl": "Manage checkpoints by the slash commands of an agent's chat",
     "checkpoint": "Save, list, restore and rewind in PraisonAI's words",
     "demo": "Watch a rollback in a throw-away project",
-    "install": "Wire up an agent: write the files that it reads",
-    "hook": "What agents call at each of their events",
+    "install": "Install the hooks of an agent",
+    "hook": "Called by agents' hooks; you never need to run it",
     "completion": "Print a completion script for your shell",
 }
 
@@ -55,7 +55,7 @@ HIDDEN: dict[str, str] = {"__complete": "complete"}
 
 EXIT_CODES: dict[int, str] = {
     0: "done",
-    1: "the request cannot be met; nothing changed",
+    1: "error; nothing changed",
     2: "usage",
     3: "done, but partial: what is missing is listed",
     10: "nothing was saved here yet",
@@ -63,7 +63,7 @@ EXIT_CODES: dict[int, str] = {
     70: "a mistake in mulligan itself; a report was written and its place is printed",
     83: "refused to leave the workspace",
     90: "the store is damaged",
-    91: "the disk did not confirm a write; nothing was acknowledged",
+    91: "the disk did not confirm a write; nothing was saved",
     130: "interrupted; nothing is half done",
 }
 

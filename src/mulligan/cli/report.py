@@ -35,7 +35,7 @@ def report(error: BaseException, words: Sequence[str]) -> str:
     """Returns the text of a report."""
     trace = "".join(traceback.format_exception(error))
     return (
-        "mulligan met an error it did not foresee. Please send this report to the project;\n"
+        "An internal error of mulligan. Please send this report to the project;\n"
         "read it first: paths and messages in the traceback are yours.\n\n"
         f"mulligan   {version()}\n"
         f"python     {sys.version.split()[0]} ({platform.python_implementation()})\n"

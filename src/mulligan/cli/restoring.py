@@ -8,7 +8,7 @@ from mulligan.errors import UnknownCheckpoint, WorkspaceReplaced
 from mulligan.model.checkpoint import INCOMPLETE, Checkpoint, NotCaptured
 from mulligan.model.plan import RestoreReport
 from mulligan.model.small import Callable, Sequence
-from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
+from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.present.outcome import about, left_lines, named, outcome_lines
 from mulligan.present.timeline import not_captured_lines
 
@@ -64,13 +64,21 @@ def _asked(path: str, paths: Sequence[str] | None) -> bool:
 def render_undo(context: Context, result: Result, *, again: str) -> None:
     """Prints what an undo or, with `again` for the way back, a redo did."""
     report = result.value.report
-    undone: Any = getattr(report, "undone", None)
     forward = again == "undo"
-    if undone is not None:
-        head = f"{'Redid' if forward else 'Undid'} {about(undone, context.now())}"
+    if report.undone is not None:
+        named_after = _named(context.workspace, report.undone.checkpoint)
+        head = f"{'Redid' if forward else 'Undid'} {about(report.undone, context.now(), named_after)}"
     else:
         head = "Redone" if forward else "Undone"
     _render(context, result.value, head, changed="changed" if forward else "restored", again=again)
+
+
+def _named(workspace: Workspace, checkpoint: str) -> str:
+    """Returns the name of a checkpoint, empty where it has none or is gone."""
+    try:
+        return workspace.get(checkpoint).name if checkpoint else ""
+    except UnknownCheckpoint:
+        return ""
 
 
 def render_restore(context: Context, done: Done) -> None:

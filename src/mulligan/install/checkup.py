@@ -66,7 +66,7 @@ def _problem(agent: str, files: list[str], home: Home, heard: float | None) -> s
         )
     written = max((_written(file) for file in files), default=0.0)
     if heard is None or heard < written:
-        return "nothing was heard of it since the hooks were written; they work from its next session on"
+        return f"hooks installed, no events yet (restart {agent})"
     return ""
 
 

@@ -244,7 +244,7 @@ AGENTS: dict[str, Agent] = {
             "Claude Code: every prompt and tool call is a checkpoint",
             (_claude(".claude/settings.local.json"),),
             (_claude(".claude/settings.json"),),
-            "Sessions that run already see it after a restart. Try: /hooks in Claude Code",
+            "Restart running Claude Code sessions. Check with /hooks.",
         ),
         Agent(
             "codex",
@@ -262,7 +262,7 @@ AGENTS: dict[str, Agent] = {
         ),
         Agent(
             "cursor",
-            "Cursor: the same (written from its documentation; it could not be run where mulligan is tested)",
+            "Cursor (experimental: not tested with the real app)",
             (_cursor(".cursor/hooks.json"),),
             (_cursor(".cursor/hooks.json"),),
         ),

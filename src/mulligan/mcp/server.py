@@ -78,7 +78,7 @@ class Door:
         told = f"A report was written to {place}." if place else "No report could be written."
         return {
             "type": type(error).__name__,
-            "message": f"Something happened that mulligan did not foresee. {told} What was saved before is untouched.",
+            "message": f"Internal error. This is a bug in mulligan; your checkpoints are safe. {told}",
             "hint": "To be sure, run in a terminal: mulligan check",
         }
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, TOO_LARGE
 from mulligan.model.light import datetime
 from mulligan.model.small import Sequence
-from mulligan.model.typed import TYPE_CHECKING, Any
+from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.text import PLAIN, Style, ago, count, shorten, some
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
     from mulligan.model.checkpoint import Checkpoint
     from mulligan.model.gitposition import GitMove
-    from mulligan.model.plan import Keep, RestoreReport
+    from mulligan.model.plan import Keep, RestoreReport, Undone
 
 #: As many paths are named in the first sentence; with more, each kind of change has a line of its own.
 MOST_NAMED = 6
@@ -35,6 +35,7 @@ _RULES = {
     "no exchange": "Written without a guard against programs that write at the same moment",
 }
 _UNSAVED = (EXCLUDED, IGNORED, SECRET, TOO_LARGE)
+_CONFLICTS = ("changed since by others", "conflict")
 _TROUBLE = {
     "busy": "Left alone because it keeps changing",
     "changed since by others": "Left alone because it was changed again since",
@@ -85,7 +86,13 @@ def _sentences(keeps: Sequence[Keep], phrases: dict[str, str], otherwise: str) -
     lines = []
     for (reason, detail), paths in groups.items():
         known = f"{otherwise}, not saved ({reason})" if reason in _UNSAVED else phrases.get(reason)
-        why = visible(detail) if known else visible(f"{reason}; {detail}" if detail else reason)
+        why = (
+            ""
+            if reason in _CONFLICTS
+            else visible(detail)
+            if known
+            else visible(f"{reason}; {detail}" if detail else reason)
+        )
         lines.append(f"{known or otherwise}: {some(paths, MOST_NAMED)}{f' ({why})' if why else ''}.")
     return lines
 
@@ -120,15 +127,15 @@ def named(checkpoint: Checkpoint, now: datetime) -> str:
     return f'"{shorten(visible(checkpoint.name), _TEXT)}" ({checkpoint.short_id}, {when})'
 
 
-def about(undone: Any, now: datetime) -> str:
-    """Returns what an undo or a redo was about: `prompt 2 "now clean up" (2 min ago)`."""
-    text = shorten(visible(undone.text or ""), _TEXT)
+def about(undone: Undone, now: datetime, name: str = "") -> str:
+    """Returns what an undo or a redo was about: `prompt 2 "now clean up" (2 min ago)`; `name` is its checkpoint's."""
+    text = shorten(visible(undone.text or name), _TEXT)
     quoted = f' "{text}"' if text else ""
     when = f" ({ago(undone.at, now)})" if undone.at is not None else ""
     if undone.kind == "turn":
         return f"prompt {undone.prompt}{quoted}{when}"
     if undone.kind == "restore":
-        return f"the restore of{quoted}{when}" if text else f"the last restore{when}"
+        return f"the restore of{quoted or ' ' + undone.checkpoint[:8]}{when}"
     if undone.kind == "unsaved":
-        return "what changed since the last checkpoint" + (f"{quoted}{when}" if text else "")
-    return f"checkpoint{quoted or ' ' + str(undone.checkpoint)[:8]}{when}"
+        return f"what changed since{quoted or ' ' + (undone.checkpoint[:8] or 'the last checkpoint')}"
+    return f"checkpoint{quoted or ' ' + undone.checkpoint[:8]}{when}"

@@ -91,7 +91,7 @@ def columns(
     return ["  ".join(cell(row, at, text) for at, text in enumerate(cells)).rstrip() for row, cells in enumerate(rows)]
 
 
-def bar(share: float, width: int = 20) -> str:
-    """Returns a bar of blocks for a share between 0 and 1; any use at all shows at least one block."""
-    filled = min(width, max(round(share * width), 1 if share > 0 else 0))
-    return "█" * filled + "░" * (width - filled)
+def bar(share: float, width: int = 20, *, ascii_only: bool = False) -> str:
+    """Returns a bar for a share between 0 and 1: one block of twenty is five percent; in ASCII where blocks cannot be shown."""
+    filled, (full, empty) = min(width, round(share * width)), "#." if ascii_only else "█░"
+    return full * filled + empty * (width - filled)

@@ -7,7 +7,7 @@ before it is shown. Nothing here prints.
 
 from __future__ import annotations
 
-from mulligan.model.checkpoint import INCOMPLETE, Checkpoint, NotCaptured
+from mulligan.model.checkpoint import INCOMPLETE, SECRET, TOO_LARGE, Checkpoint, NotCaptured
 from mulligan.model.light import datetime
 from mulligan.model.small import Iterable, Sequence
 from mulligan.model.typed import TYPE_CHECKING
@@ -69,13 +69,12 @@ def saved_lines(checkpoint: Checkpoint, style: Style = PLAIN) -> list[str]:
     """Returns what to say after a save: one line, and what is missing if something is."""
     first = checkpoint.parent is None
     files = count(checkpoint.first_changed(0)[1], "file")
-    what = f"{files} captured" if first else f"{files} changed"
-    lines = [
-        f"{style('green', 'saved')} {style('yellow', checkpoint.short_id)}  {style('bold', title(checkpoint))}  {what}"
-    ]
+    what = f"{files} saved" if first else f"{files} changed"
+    name = f"  {style('bold', title(checkpoint))}" if title(checkpoint) != "-" else ""
+    lines = [f"{style('green', 'saved')} {style('yellow', checkpoint.short_id)}{name}  {what}"]
     if not checkpoint.complete:
         missing = [entry for entry in checkpoint.not_captured if entry.reason in INCOMPLETE]
-        lines.append(style("yellow", "partial: these should have been captured and were not"))
+        lines.append(style("yellow", "partial: these could not be saved"))
         lines += not_captured_lines(missing)
     return lines
 
@@ -115,6 +114,17 @@ def not_captured_lines(entries: Iterable[NotCaptured], *, indent: str = "  ", mo
         why = f" ({visible(detail)})" if detail else ""
         lines.append(f"{indent}{reason}: {some(paths, most)}{why}")
     return lines
+
+
+def unsaved_words(entries: Iterable[NotCaptured], most: int = 3) -> str:
+    """Returns `.env (secret), node_modules, .venv, +3`: secrets first, then what is too large, then the rest."""
+    order = (SECRET, TOO_LARGE)
+    ranked = sorted(entries, key=lambda entry: order.index(entry.reason) if entry.reason in order else len(order))
+    shown = []
+    for entry in ranked[:most]:
+        why = {SECRET: " (secret)", TOO_LARGE: f" ({visible(entry.detail)})"}.get(entry.reason, "")
+        shown.append(visible(entry.path.rstrip("/")) + why)
+    return ", ".join(shown) + (f", +{len(ranked) - most:,}" if len(ranked) > most else "")
 
 
 def plan_lines(plan: RestorePlan, style: Style = PLAIN) -> list[str]:

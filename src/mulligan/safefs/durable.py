@@ -53,7 +53,7 @@ def sync(fd: int, what: str) -> None:
             seam.calls.fsync(fd)
     except OSError as error:
         raise DurabilityLost(
-            f"The disk did not confirm the write of {what} ({error.strerror}). Nothing was acknowledged; what was saved before is untouched.",
+            f"The disk did not confirm the write of {what} ({error.strerror}). Not saved. Earlier checkpoints are safe.",
             hint="Check the disk, then run: mulligan check",
         ) from error
 
@@ -66,7 +66,7 @@ def sync_filesystem(directory: Directory, what: str) -> None:
         os.sync()
     except OSError as error:
         raise DurabilityLost(
-            f"The disk did not confirm the write of {what} ({error.strerror}). Nothing was acknowledged; what was saved before is untouched.",
+            f"The disk did not confirm the write of {what} ({error.strerror}). Not saved. Earlier checkpoints are safe.",
             hint="Check the disk, then run: mulligan doctor",
         ) from error
 

@@ -39,7 +39,7 @@ def no_room(what: str, need: int, directory: Directory) -> NoRoom:
     have = free_bytes(directory)
     left = f"the disk has {format_size(have)}" if have is not None else "the disk is full"
     return NoRoom(
-        f"{what} needs {format_size(need)} ({need} bytes) and {left}. Nothing was acknowledged; what was saved before is untouched.",
+        f"{what} needs {format_size(need)} and {left}. Not saved. Earlier checkpoints are safe.",
         hint="Free space, then run the same command again; mulligan gc frees what no checkpoint needs",
     )
 

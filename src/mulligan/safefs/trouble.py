@@ -8,6 +8,7 @@ was acknowledged.
 from __future__ import annotations
 
 import errno
+import os
 
 from mulligan.errors import DurabilityLost, MulliganError, NoRoom, StoreError, UserError
 
@@ -19,7 +20,7 @@ EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 def out_of_memory() -> MulliganError:
     """Returns the error a verb raises when the process gets no more memory."""
     return UserError(
-        "The system has no more memory for this process. Nothing was acknowledged; what was saved before is untouched.",
+        "The system has no more memory for this process. Not saved. Earlier checkpoints are safe.",
         hint="Close other programs, or raise the limit (ulimit -v), then run the same command again",
     )
 
@@ -29,35 +30,42 @@ def typed(error: OSError) -> MulliganError:
     why = error.strerror or str(error)
     if error.errno in FULL:
         return NoRoom(
-            f"There is no room on the disk ({why}). Nothing was acknowledged; what was saved before is untouched.",
+            f"There is no room on the disk ({why}). Not saved. Earlier checkpoints are safe.",
             hint="Free space, then: mulligan gc",
         )
     if error.errno in _FORBIDDEN:
         return UserError(
-            f"The store or the workspace may not be written ({why}). Nothing was acknowledged.", hint="mulligan status"
+            f"No permission to write{_where(error)} ({why}). Not saved. Earlier checkpoints are safe.",
+            hint="mulligan status",
         )
     if error.errno in EXHAUSTED:
         return UserError(
-            f"The system is out of files or memory for this process ({why}). Nothing was acknowledged.",
+            f"The system is out of files or memory for this process ({why}). Not saved. Earlier checkpoints are safe.",
             hint="ulimit -n 4096",
         )
     if error.errno == errno.EIO:
         return DurabilityLost(
-            f"The disk failed ({why}). Nothing was acknowledged.", hint="Check the disk, then: mulligan check"
+            f"The disk failed ({why}). Not saved. Earlier checkpoints are safe.",
+            hint="Check the disk, then: mulligan check",
         )
     return StoreError(
-        f"The system refused a step ({why}). Nothing was acknowledged; what was saved before is untouched.",
+        f"The system refused a step ({why}). Not saved. Earlier checkpoints are safe.",
         hint="mulligan check",
     )
+
+
+def _where(error: OSError) -> str:
+    """Returns ` to PATH`, or the two places that it can be where the system names none."""
+    name = error.filename
+    text = os.fsdecode(name) if isinstance(name, str | bytes) else ""
+    return f" {text}" if os.path.isabs(text) else " in the store or the workspace"
 
 
 def unreadable(error: OSError) -> MulliganError:
     """Returns the error that a verb raises which only looks."""
     why = error.strerror or str(error)
     if error.errno in _FORBIDDEN:
-        return UserError(
-            f"The store or the workspace may not be read ({why}). Nothing was changed.", hint="mulligan status"
-        )
+        return UserError(f"No permission to read{_where(error)} ({why}). Nothing was changed.", hint="mulligan status")
     return (
         typed(error)
         if error.errno in EXHAUSTED

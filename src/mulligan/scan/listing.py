@@ -13,7 +13,7 @@ import stat
 from mulligan.model.checkpoint import IGNORED, SPECIAL, TOO_LARGE
 from mulligan.model.paths import is_dot_git, join
 from mulligan.scan.ignore import Rules
-from mulligan.scan.record import Missed
+from mulligan.scan.record import Missed, too_large
 from mulligan.scan.scope import TRACKED, Scope, database_groups
 from mulligan.scan.secrets import is_plain_name, is_plain_place
 
@@ -80,7 +80,7 @@ class Listing:
         if not (stat.S_ISREG(st.st_mode) or stat.S_ISLNK(st.st_mode)):
             self.missed.append(Missed(name, SPECIAL, _kind(st.st_mode)))
         elif st.st_size > self._largest:
-            self.missed.append(Missed(name, TOO_LARGE, f"{st.st_size} bytes, the limit is {self._largest}"))
+            self.missed.append(Missed(name, TOO_LARGE, too_large(st.st_size, self._largest)))
         else:
             self.files[name] = st
 

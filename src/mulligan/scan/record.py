@@ -246,6 +246,13 @@ class Missed(NamedTuple):
     detail: str
 
 
+def too_large(size: int, limit: int) -> str:
+    """Returns the detail of a file over the limit: `60 MiB; limit 50 MiB`."""
+    from mulligan.model.sizes import format_size
+
+    return f"{format_size(size)}; limit {format_size(limit)}"
+
+
 class Record:
     """
     One directory as a checkpoint saw it; `names`, `stats` and `oids` run in parallel, sorted by name.

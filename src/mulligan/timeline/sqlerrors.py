@@ -83,7 +83,7 @@ def in_our_words(error: BaseException) -> MulliganError:
 def disk_full() -> NoRoom:
     """Returns the error for a disk that has no room for a transaction."""
     return NoRoom(
-        "The disk is full. Nothing was acknowledged; every earlier checkpoint is untouched.",
+        "The disk is full. Not saved. Earlier checkpoints are safe.",
         hint="Free space, then: mulligan gc",
     )
 
@@ -96,7 +96,7 @@ def _translate(error: sqlite3.Error) -> MulliganError:
         return disk_full()
     if "I/O" in text:
         return DurabilityLost(
-            f"The disk failed the timeline ({text}). Nothing was acknowledged.",
+            f"The disk failed the timeline ({text}). Not saved. Earlier checkpoints are safe.",
             hint="Check the disk, then: mulligan check",
         )
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSED:

@@ -20,7 +20,7 @@ from mulligan.scan.cache import Cache
 from mulligan.scan.git.objects import GITLINK, Entry, Objects
 from mulligan.scan.git.repository import Repository
 from mulligan.scan.ignore import Rules
-from mulligan.scan.record import Missed, Record
+from mulligan.scan.record import Missed, Record, too_large
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import CAPTURE, TRACKED, Scope, Tracked
 from mulligan.scan.trees import Sealed, seal
@@ -187,7 +187,7 @@ class _Reading:
             self._miss(path, UNREADABLE, "its bytes cannot be read from the repository")
             return False
         if len(found[1]) > scope.max_file_size:
-            self._miss(path, TOO_LARGE, f"{len(found[1])} bytes, the limit is {scope.max_file_size}")
+            self._miss(path, TOO_LARGE, too_large(len(found[1]), scope.max_file_size))
             return False
         if self._keeper.add(BLOB, found[1]) != entry.oid:
             self._miss(path, UNREADABLE, "its bytes are damaged in the repository")

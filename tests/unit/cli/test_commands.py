@@ -64,9 +64,9 @@ def saved(proj) -> Path:
 def test_save_prints_one_line_on_stdout(proj):
     done = cli("save", "it works", "-m", "why", cwd=proj)
     assert (done.returncode, done.stdout.count("\n")) == (0, 1)
-    assert done.stdout.startswith("saved ") and done.stdout.endswith("  it works  2 files captured\n")
+    assert done.stdout.startswith("saved ") and done.stdout.endswith("  it works  2 files saved\n")
     (proj / "a.txt").write_text("2\n")
-    assert cli("save", cwd=proj).stdout.endswith("  -  1 file changed\n")
+    assert cli("save", cwd=proj).stdout.endswith("  1 file changed\n")
 
 
 def test_save_keeps_everything_it_is_told(proj):
@@ -83,7 +83,7 @@ def test_save_keeps_everything_it_is_told(proj):
 def test_save_if_changed_says_when_there_was_nothing_to_do(saved):
     assert cli_json("save", "--if-changed", cwd=saved) == {"checkpoint": None}
     done = cli("save", "--if-changed", cwd=saved)
-    assert done.returncode == 0 and "Nothing changed" in done.stdout
+    assert done.returncode == 0 and "No changes; nothing saved." in done.stdout
 
 
 def test_a_partial_save_ends_with_three_and_names_the_missing(saved):
@@ -263,7 +263,9 @@ def test_status_tells_scope_budget_and_what_is_unprotected(saved):
     (saved / "x.log").write_text("")
     done = cli("status", cwd=saved)
     assert done.returncode == 0
-    assert all(part in done.stdout for part in (str(saved), "1 manual", " of 2.0 GiB", "1 added", "ignored: x.log"))
+    assert all(
+        part in done.stdout for part in (str(saved), "1 checkpoint, ", " of 2.0 GiB", "1 added", "ignored: x.log")
+    )
     status = cli_json("status", cwd=saved)
     assert (status["workspace"], status["watcher"], status["pending"]) == (str(saved), None, None)
 

@@ -74,7 +74,7 @@ def test_failures_are_counted_shown_and_begun_anew_by_doctor(project, saved):
             assert "did not become free" in busy.message and not busy.ask
     status = cli_json("status", cwd=project)["failures"]
     assert status["count"] == 3 and status["last"]["agent"] == "codex" and "in use" in status["last"]["why"]
-    assert "protection failed 3 times" in cli("status", cwd=project).stdout
+    assert "Protection failed 3 times" in cli("status", cwd=project).stdout
     assert "hooks failed 3 times" in cli("doctor", cwd=project).stdout
     assert cli_json("status", cwd=project)["failures"]["count"] == 0
 

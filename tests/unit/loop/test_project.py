@@ -60,7 +60,7 @@ def test_a_full_disk_is_said_in_our_words_and_nothing_is_left(checkpoints, proje
 
 
 def test_a_read_only_project_is_refused_in_our_words(checkpoints, project):
-    with seam.using(FailsAlways(30, "mkdir")), pytest.raises(MulliganError, match="may not be written"):
+    with seam.using(FailsAlways(30, "mkdir")), pytest.raises(MulliganError, match="No permission to write"):
         checkpoints.create("x")
 
 

@@ -69,5 +69,5 @@ def test_colour_is_added_after_padding_and_only_when_wanted():
     assert red("red", "") == ""
 
 
-def test_a_bar_shows_any_use_at_all_and_never_overflows():
-    assert (bar(0, 4), bar(0.001, 4), bar(0.5, 4), bar(7, 4)) == ("░░░░", "█░░░", "██░░", "████")
+def test_a_bar_shows_only_what_it_stands_for_and_never_overflows():
+    assert (bar(0, 4), bar(0.001, 4), bar(0.5, 4), bar(7, 4)) == ("░░░░", "░░░░", "██░░", "████")

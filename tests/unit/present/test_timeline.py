@@ -67,7 +67,7 @@ def test_a_partial_checkpoint_is_marked():
 
 def test_after_a_save_one_line_tells_it():
     assert saved_lines(checkpoint(changed=("a", "b"))) == ["saved 11111111  works  2 files changed"]
-    assert saved_lines(checkpoint(parent=None)) == ["saved 11111111  works  1 file captured"]
+    assert saved_lines(checkpoint(parent=None)) == ["saved 11111111  works  1 file saved"]
 
 
 def test_after_a_partial_save_what_is_missing_is_grouped_by_reason():
@@ -78,7 +78,7 @@ def test_after_a_partial_save_what_is_missing_is_grouped_by_reason():
         ("k", "secret", ""),
     ]
     assert saved_lines(checkpoint(complete=False, missing=missing))[1:] == [
-        "partial: these should have been captured and were not",
+        "partial: these could not be saved",
         "  unreadable: x, y (permission denied)",
         "  moving: z",
     ]

@@ -47,10 +47,10 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     """Builds, removes, or says what there is."""
     place = os.path.join(places(context.environ).state, "mulligan", "compiled")
     if args.remove:
-        text = "Removed." if compiled.remove(place) else "There was none."
+        text = "Removed." if compiled.remove(place) else "Not built; nothing to remove."
     elif args.status:
         there = compiled.load(place) is not None
-        text = "There is one, and it is used." if there else "There is none for this version: mulligan compile"
+        text = "Built and in use." if there else "Not built; build it with: mulligan compile"
     else:
         text = f"Built {build(place, context.environ.get('CC') or 'cc')}"
         gather(place, compiled.library_name())

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 USAGE = "doctor"
 DESCRIPTION = """\
-Repair the store and finish what was cut short.
+Repair the store and finish what was interrupted.
 
-A restore that was interrupted is finished or taken back, left-overs are removed, a lost database is rebuilt from the
-checkpoints themselves. Nothing that can still be read is thrown away.
+An interrupted restore is finished or rolled back, leftovers are removed, a lost database is rebuilt from the checkpoints.
+Nothing that can still be read is thrown away.
 
-Also says which agents are wired up, whether their hooks fire, and what hooks could not do; those failures are then forgotten.
+Also shows which agents' hooks are installed, whether they work, and which of their steps failed since the last `doctor`.
 """
 EXAMPLES = (
     ("mulligan doctor", "after a crash, a full disk, or exit code 90"),
@@ -70,7 +70,7 @@ def render(context: Context, result: Result) -> None:
     else:
         context.out.lines(problem_lines(report.problems, style))
     for each in agents:
-        said = visible(each.problem) or f"wired up, and heard of ({visible(each.files[0])})"
+        said = visible(each.problem) or f"hooks installed and working ({visible(each.files[0])})"
         context.out.line(f"{style('yellow' if each.problem else 'green', each.agent)}  {said}")
     if failures["last"]:
         why = visible(str(failures["last"].get("why")))

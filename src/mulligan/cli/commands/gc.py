@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 USAGE = "gc [--dry-run]"
 DESCRIPTION = """\
-Free disk space: apply retention and budget, and remove every byte that no checkpoint needs.
+Free disk space by removing expired checkpoints and repacking the rest.
 
-Manual and feature checkpoints are never removed by this.
+Checkpoints that you saved yourself (manual, feature) are never removed.
 """
 EXAMPLES = (
     ("mulligan gc --dry-run", "how much would be freed"),

@@ -9,6 +9,7 @@ from contextlib import suppress
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.hook_files import expect_hooks, home_of
+from mulligan.cli.unsaved import will_not_be_saved
 from mulligan.errors import MulliganError, UserError
 from mulligan.install.editing import Wiring, carry_out
 from mulligan.install.folder import KEEP, NOTE, REPLACE, UNCHANGED, Folder, Installed, Step
@@ -19,14 +20,10 @@ from mulligan.present.visible import visible
 
 USAGE = "install [AGENT] [--scope project|user] [--dry-run] [--uninstall] [--force] [-y]"
 DESCRIPTION = """\
-Wire up an agent: write into this project, or with `--scope user` into your home for all projects, what makes each prompt and each
-tool call of that agent a checkpoint.
+Install the hooks of an agent: each of its prompts and tool calls becomes a checkpoint. Without AGENT, list the agents.
 
-Without AGENT, list what can be installed. Settings that you have are edited, not replaced; what cannot be read is left alone.
-
-What will be written is shown first; on a terminal you are asked. Running it again brings the files up to date. A file that you
-changed is never overwritten: the command refuses, and with --force keeps your version beside the new one. --uninstall removes
-what was installed and leaves what you changed or added.
+The plan is shown first; on a terminal you are asked. Your own settings in these files stay, and a file that cannot be read is
+left alone. Run it again to update. --uninstall removes what was installed.
 """
 EXAMPLES = (
     ("mulligan install claude-code --dry-run", "see what would be written, and where"),
@@ -65,6 +62,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         known = {"agents": [{"name": name, "summary": summary} for name, summary in _known().items()]}
         return Result(known, lambda: known)
     directory, done = _wire(context, args) if args.agent in AGENTS else _copy(context, args)
+    names_unsaved = args.agent in AGENTS and args.scope == PROJECT and not args.uninstall and not args.dry_run
     document = {
         "agent": args.agent,
         "scope": args.scope,
@@ -74,6 +72,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         "steps": [step.to_dict() for step in done.steps],
         "copies": done.copies,
         "then": AGENTS[args.agent].then if args.agent in AGENTS and not args.uninstall else "",
+        "not_saved": will_not_be_saved(context) if names_unsaved else "",
     }
     return Result(document, lambda: document)
 
@@ -143,5 +142,7 @@ def render(context: Context, result: Result) -> None:
         out.line(f"{'uninstalled' if found['uninstall'] else 'installed'}: {count(len(changed), 'file')}")
     if found["then"] and not found["dry_run"]:
         out.line(found["then"])
+    if found["not_saved"]:
+        out.line(found["not_saved"])
     if any(step.action == KEEP for step in steps):
         out.line(f"kept, because somebody changed it; remove it yourself if you do not need it (and {NOTE})")

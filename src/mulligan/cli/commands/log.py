@@ -92,6 +92,6 @@ def _tell(context: Context, story: Story) -> None:
     from mulligan.present.story import story_lines
 
     if not story.chapters:
-        context.note("No agent was heard of here. Wire one up: mulligan install")
+        context.note("No events of an agent yet. Install its hooks: mulligan install")
     out = context.out
     out.lines(story_lines(story.chapters, now=context.now(), style=out.style, width=out.width))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
-from mulligan.model.checkpoint import INCOMPLETE, Checkpoint
+from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ USAGE = "save [NAME] [-m DESCRIPTION] [--kind K] [--if-changed] [--git] [--conte
 DESCRIPTION = """\
 Save a checkpoint of the whole workspace.
 
-Everything is captured, whoever changed it and whether git knows it or not, except what git ignores, secrets, and what
-the configuration excludes; `mulligan status` lists those. When the command returns, the checkpoint survives a power cut.
+Every file is saved, whether git knows it or not, except ignored files, secrets, and what the configuration excludes;
+`mulligan status` lists those. When the command returns, the checkpoint survives a power cut.
 """
 EXAMPLES = (
     ('mulligan save "login works"', "a checkpoint with a name"),
@@ -36,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kind", choices=KINDS, default="manual", help="how long it is kept (default: manual, until you delete it)"
     )
-    parser.add_argument("--if-changed", action="store_true", help="save only if something changed since the position")
+    parser.add_argument(
+        "--if-changed", action="store_true", help="save only if something changed since the last checkpoint"
+    )
     parser.add_argument("--git", action="store_true", help="record HEAD, branch and index too, for `restore --git`")
     parser.add_argument(
         "--context",
@@ -73,9 +75,9 @@ def render(context: Context, result: Result) -> None:
     """Prints one line, and what is missing if something is."""
     saved: Checkpoint | None = result.value
     if saved is None:
-        context.out.line("Nothing changed since the position; no checkpoint was needed.")
+        context.out.line("No changes; nothing saved.")
         return
-    from mulligan.present.text import count
+    from mulligan.cli.unsaved import unsaved_line
     from mulligan.present.timeline import saved_lines
 
     context.out.lines(saved_lines(saved, context.out.style))
@@ -85,6 +87,6 @@ def render(context: Context, result: Result) -> None:
         context.note(f"First checkpoint of {context.settings.workspace}")
         if large := size_warning(saved.first_changed(0)[1]):
             context.note(f"warning: {large}")
-        apart = [entry for entry in saved.not_captured if entry.reason not in INCOMPLETE]
-        if apart:
-            context.note(f"Not captured by policy: {count(len(apart), 'entry', 'entries')}; see: mulligan status")
+        unsaved = unsaved_line(saved.not_captured)
+        if unsaved:
+            context.note(unsaved)

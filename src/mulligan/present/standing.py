@@ -1,0 +1,49 @@
+"""The state of protection in words, for `mulligan status`."""
+
+from __future__ import annotations
+
+from mulligan.model.sizes import format_size
+from mulligan.model.typed import Any
+from mulligan.present.text import Style, bar, count
+
+_SHOWN = 0.05  # of the budget: less than one block of the bar
+
+
+def protected_words(status: dict[str, Any], missed: int) -> str:
+    """Returns how many files are protected, and how many paths are not."""
+    files = count(status["files"], "file")
+    if missed:
+        return f"{files}; {count(missed, 'path')} not protected"
+    return f"{files}: all files are protected" + (" (except .git)" if status["git"] else "")
+
+
+def history_words(status: dict[str, Any], style: Style, *, ascii_only: bool) -> str:
+    """Returns how many checkpoints there are, and how much of the budget they take."""
+    tally = {kind: number for kind, number in status["by_kind"].items() if number}
+    total = count(sum(tally.values()), "checkpoint")
+    used, budget = status["bytes"], status["budget"]
+    share = used / budget if budget else 0.0
+    colour = "red" if share > 0.9 else "yellow" if share > 0.7 else "green"
+    drawn = style(colour, bar(share, ascii_only=ascii_only)) if share >= _SHOWN else ""
+    kinds = f" ({', '.join(f'{number:,} {kind}' for kind, number in tally.items())})" if len(tally) > 1 else ""
+    return f"{total}{kinds}, {format_size(used)} of {format_size(budget)} {drawn}".rstrip()
+
+
+def watcher_words(state: dict[str, Any] | None) -> str:
+    """Returns whether a watcher runs, and what that means."""
+    if state is None:
+        return "off: each command scans all files (start: mulligan watch --background)"
+    if not state["active"]:
+        return f"on, but each command scans all files: {state['reason']}"
+    return f"on ({count(state['directories'], 'directory', 'directories')})"
+
+
+def change_words(status: dict[str, Any]) -> str:
+    """Returns what changed since the last checkpoint."""
+    changes = status["unsaved"]
+    if status["position"] is None:
+        return "nothing is saved yet"
+    if not any(changes.values()):
+        return "no changes since the last checkpoint"
+    said = ", ".join(f"{number:,} {what}" for what, number in changes.items() if number)
+    return f"{said} since the last checkpoint; see: mulligan diff"
