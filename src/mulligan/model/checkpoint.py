@@ -19,9 +19,9 @@ from mulligan.model.typed import Any, NamedTuple
 
 KINDS = ("manual", "feature", "session", "automatic", "step", "safety")
 
-# Reasons why a path is not captured. The first six are policy: listed, and the checkpoint is complete all the same.
+# Reasons why a path is not captured. The first seven are policy: listed, and the checkpoint is complete all the same.
 IGNORED, EXCLUDED, SECRET = "ignored", "excluded", "secret"
-TOO_LARGE, SPECIAL, OTHER_FILESYSTEM = "too large", "special", "other filesystem"
+TOO_LARGE, SPECIAL, OTHER_FILESYSTEM, WORKTREE = "too large", "special", "other filesystem", "worktree"
 UNREADABLE, MOVING, NEWLY_IGNORED = "unreadable", "moving", "newly ignored"
 INCOMPLETE = frozenset({UNREADABLE, MOVING, NEWLY_IGNORED})
 

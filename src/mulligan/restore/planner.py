@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from mulligan.errors import UnknownPath
-from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
+from mulligan.model.checkpoint import INCOMPLETE, WORKTREE, NotCaptured
 from mulligan.model.objects import MODE_DIR, MODE_LINK, TreeEntry
 from mulligan.model.paths import ancestors, covers, parent_of, to_text
 from mulligan.model.plan import Action, Keep, Node
@@ -126,6 +126,9 @@ class _Draft:
         hidden = self._hidden_now(action.path)
         if hidden is not None and not clear and not self._is_free(action.path, hidden):
             missed = self.scan.missed[hidden]
+            if missed.reason == WORKTREE:
+                self.keeps[hidden] = Keep(to_text(hidden), WORKTREE, missed.detail)
+                return
             # Of a directory that cannot be read nothing can be said, not even when what was in it seems right.
             unread = (
                 hidden == action.path

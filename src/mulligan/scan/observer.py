@@ -299,7 +299,15 @@ class Observer:
             index = repo.index()
             return index.tracked(repo.prefix) if index is not None else set()
 
-        return Scope(policy, rules, Tracked(load, key), own)
+        return Scope(policy, rules, Tracked(load, key), own, self._worktrees(repo))
+
+    def _worktrees(self, repo: Repository) -> frozenset[bytes]:
+        """Returns the worktrees inside the workspace; what knows about them is only loaded where there are any."""
+        if not repo.common.exists(b"worktrees"):
+            return frozenset()
+        from mulligan.scan.git.worktrees import worktrees_inside
+
+        return worktrees_inside(repo, self._settings.workspace)
 
     # -- git ----------------------------------------------------------------------------------------
 

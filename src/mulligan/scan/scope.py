@@ -1,14 +1,14 @@
 """
 Which paths are captured.
 
-One place decides, in this order: git's own files never; what the user's config includes always; then special files, secrets
+One place decides, in this order: git's own files and its worktrees never; what the user's config includes always; then special files, secrets
 that the git index does not track, built-in and configured exclusions, and the ignore rules, which give way to what the git
 index tracks. An ignore file itself is always captured: it decides over others, so it must come back.
 """
 
 from __future__ import annotations
 
-from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET
+from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, WORKTREE
 from mulligan.model.digests import blake2b
 from mulligan.model.light import re
 from mulligan.model.paths import ancestors, is_dot_git
@@ -77,8 +77,16 @@ class AllTracked(Tracked):
 class Scope:
     """The decision for each path, from policy, ignore rules and the git index."""
 
-    def __init__(self, policy: CapturePolicy, rules: Rules, tracked: Tracked, own: bytes | None = None) -> None:
+    def __init__(
+        self,
+        policy: CapturePolicy,
+        rules: Rules,
+        tracked: Tracked,
+        own: bytes | None = None,
+        worktrees: frozenset[bytes] = frozenset(),
+    ) -> None:
         self._own = own
+        self._worktrees = worktrees
         self.rules = rules
         self.tracked = tracked
         self.max_file_size = policy.max_file_size
@@ -86,7 +94,9 @@ class Scope:
         self.has_includes = bool(self._include)
         self._exclude = Patterns(policy.exclude)
         self._built_in = frozenset(name.encode() for name in DEFAULT_EXCLUDED_DIRECTORIES)
-        policy_key = b"\0".join((self._include.key, self._exclude.key, b"%d" % policy.max_file_size))
+        policy_key = b"\0".join(
+            (self._include.key, self._exclude.key, b"%d" % policy.max_file_size, *sorted(worktrees))
+        )
         self._policy_key = blake2b(policy_key, digest_size=16).digest()
 
     def key(self, rules: Rules, *, only_tracked: bool) -> bytes:
@@ -109,6 +119,8 @@ class Scope:
             return EXCLUDED, "git's own files are never captured or touched"
         if path == self._own:
             return EXCLUDED, "mulligan's own store"
+        if is_dir and path in self._worktrees:
+            return WORKTREE, "a git worktree, with a history of its own"
         if path == RECORDS and is_dir:
             return EXCLUDED, "records of checkpoints, which outlive every restore"
         if name.startswith(b".mulligan-") and re.fullmatch(_TEMPORARY, name):
@@ -133,19 +145,19 @@ class Scope:
 
     @property
     def has_excludes(self) -> bool:
-        """Whether the config names patterns of what is not captured."""
-        return bool(self._exclude)
+        """Whether something that git tracks may not be captured: the config names patterns, or there are worktrees inside."""
+        return bool(self._exclude) or bool(self._worktrees)
 
     def leaves_out(self, path: bytes) -> bool:
         """Returns whether a file is not captured although git tracks it, for a reason other than that it is a secret."""
-        if path.startswith(RECORDS + b"/"):
+        if path.startswith(RECORDS + b"/") or self._in_worktree(path):
             return True
         return bool(self._exclude) and self._exclude.match(path, is_dir=False) and not self.included(path)
 
     @property
     def is_simple(self) -> bool:
-        """Whether the user's config names no patterns, and the store lies elsewhere: then names and ignore rules decide alone."""
-        return not self._include and not self._exclude and self._own is None
+        """Whether no patterns, worktrees or store of ours are here: then names and ignore rules decide alone."""
+        return not self._include and not self._exclude and not self._worktrees and self._own is None
 
     def is_plain_directory(self, name: bytes) -> bool:
         """Returns whether a directory's name means nothing to any tool, so that only rules can decide over it."""
@@ -157,17 +169,22 @@ class Scope:
 
     def enters(self, path: bytes) -> bool:
         """Returns whether a directory that is out of scope holds paths that are in scope all the same."""
-        if path == RECORDS:
+        if path == RECORDS or path in self._worktrees:
             return False
         return self.tracked.below(path) or (bool(self._include) and self._include.may_match_below(path))
 
     def wanted_inside(self, path: bytes, *, is_dir: bool) -> bool:
         """Returns whether a path below such a directory is in scope."""
+        if self._in_worktree(path):
+            return False
         if is_dir:
             return self.enters(path) or self._include.match(path, is_dir=is_dir)
         if path.startswith(RECORDS + b"/"):
             return False
         return self.included(path) or path in self.tracked
+
+    def _in_worktree(self, path: bytes) -> bool:
+        return bool(self._worktrees) and not self._worktrees.isdisjoint((*ancestors(path), path))
 
 
 def database_groups(names: Collection[bytes]) -> dict[bytes, list[bytes]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import stat
 
-from mulligan.model.checkpoint import EXCLUDED, IGNORED, MOVING, OTHER_FILESYSTEM, SECRET, SPECIAL, UNREADABLE
+from mulligan.model.checkpoint import EXCLUDED, IGNORED, MOVING, OTHER_FILESYSTEM, SECRET, SPECIAL, UNREADABLE, WORKTREE
 from mulligan.model.paths import join
 from mulligan.model.small import Callable, Iterator
 from mulligan.safefs.directory import Directory
@@ -48,7 +48,7 @@ _OPEN_LEVELS = 128
 _SHARE_READ = 1500
 _SHARE_DIRECTORIES = 150
 _SHARE_LEAST = 4
-_STATIC = frozenset({IGNORED, EXCLUDED, SPECIAL})
+_STATIC = frozenset({IGNORED, EXCLUDED, SPECIAL, WORKTREE})
 
 
 class Scanner:

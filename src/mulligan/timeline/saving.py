@@ -14,6 +14,7 @@ from mulligan.model.checkpoint import (
     IGNORED,
     NEWLY_IGNORED,
     UNREADABLE,
+    WORKTREE,
     Checkpoint,
     GitState,
     moment,
@@ -35,6 +36,10 @@ from mulligan.timeline.vault import Vault
 if TYPE_CHECKING:
     from mulligan.model.gitposition import GitRecord
     from mulligan.model.plan import Action
+
+
+#: Said of a directory that the checkpoint before still held.
+TURNED_WORKTREE = "saved until now; it is a git worktree now, with a history of its own"
 
 
 class Draft(NamedTuple):
@@ -70,6 +75,8 @@ def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change
         hidden = cover.over(change.path) if change.new is None else None
         if hidden is None:
             shown.append(change)
+        elif scan.missed[hidden].reason == WORKTREE:
+            scan.missed[hidden] = scan.missed[hidden]._replace(detail=TURNED_WORKTREE)
         elif scan.missed[hidden].reason == IGNORED and to_text(hidden) not in base.by_name:
             scan.missed[hidden] = scan.missed[hidden]._replace(
                 reason=NEWLY_IGNORED, detail="captured until now; an ignore rule hides it"

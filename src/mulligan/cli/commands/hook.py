@@ -99,7 +99,7 @@ def _in_time(context: Context, agent: str, event: Event) -> Reply:
     if event.deed is None:
         return Reply()
     _arm(PATIENCE.get(event.deed.kind, USUALLY))
-    reply = handle(agent, event, lambda directory: _open(context, directory))
+    reply = handle(agent, event, lambda directory: _open(context, directory, event.cwd))
     if event.deed.kind == SESSION:
         _look_for_hooks(context, agent)
     return reply
@@ -119,15 +119,26 @@ def _arm(seconds: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
-def _open(context: Context, directory: str) -> Workspace:
+def _open(context: Context, directory: str, cwd: str) -> Workspace:
     from mulligan import settings
 
     if context.is_told_where:
         return context.open(context.settings._replace(wait=WAIT))  # whoever wired it up knows better than the agent
     here = os.path.realpath(directory) if directory else standing(context.environ)
     root = settings.find_workspace(here, context.environ)
+    if cwd and _is_within(os.path.realpath(cwd), root):
+        inner = settings.find_workspace(cwd, context.environ)
+        if inner != root:
+            from mulligan.scan.git.worktrees import is_worktree
+
+            # An agent that moved into a worktree works there, whatever project its session began in.
+            root = inner if is_worktree(inner) else root
     found = settings.resolve(root, wait=WAIT, environ=context.environ)
     return context.open(found)
+
+
+def _is_within(path: str, directory: str) -> bool:
+    return path != directory and path.startswith(directory.rstrip("/") + "/")
 
 
 def _out_of_time(number: int, _frame: object) -> None:

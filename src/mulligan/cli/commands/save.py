@@ -7,6 +7,7 @@ from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.typed import TYPE_CHECKING
+from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
     import argparse
@@ -79,8 +80,14 @@ def render(context: Context, result: Result) -> None:
         return
     from mulligan.cli.unsaved import unsaved_line
     from mulligan.present.timeline import saved_lines
+    from mulligan.timeline.saving import TURNED_WORKTREE
 
     context.out.lines(saved_lines(saved, context.out.style))
+    for entry in saved.not_captured:
+        if entry.detail == TURNED_WORKTREE:
+            context.note(
+                f"{visible(entry.path)} is a git worktree now: it has a history of its own, and is not saved here."
+            )
     if saved.parent is None:
         from mulligan.timeline.stores import size_warning
 

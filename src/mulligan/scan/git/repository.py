@@ -83,13 +83,13 @@ class Repository:
     def _open(cls, top: bytes, workspace: bytes, found: os.stat_result) -> Repository | None:
         path: bytes | None = os.path.join(top, b".git")
         if stat.S_ISREG(found.st_mode):
-            path = _pointed(top, b".git", b"gitdir: ")
+            path = pointed(top, b".git", b"gitdir: ")
         elif not stat.S_ISDIR(found.st_mode) and not stat.S_ISLNK(found.st_mode):
             return None
         git_dir = open_directory(path) if path else None
         if path is None or git_dir is None:
             return None
-        common_path = _pointed(path, b"commondir", b"")
+        common_path = pointed(path, b"commondir", b"")
         common = open_directory(common_path or path)
         if common is not None and _is_git_directory(git_dir, common):
             prefix = os.path.relpath(workspace, top) if workspace != top else b""
@@ -246,7 +246,7 @@ def _fingerprint(st: os.stat_result, checksum: Callable[[], bytes]) -> tuple[int
     return key if st.st_ctime_ns % SECOND else (*key, int.from_bytes(checksum(), "big"))
 
 
-def _pointed(directory: bytes, name: bytes, prefix: bytes) -> bytes | None:
+def pointed(directory: bytes, name: bytes, prefix: bytes) -> bytes | None:
     """Returns the path that a pointer file names, None when there is no such file or it names none."""
     here = open_directory(directory)
     if here is None:
