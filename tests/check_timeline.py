@@ -177,9 +177,11 @@ def _row_and_commit(row: dict[str, Any], held: Held) -> list[str]:
     rows |= {"files": row["files_tree"].hex(), "modes": row["modes_tree"].hex()}
     if row["state"] is not None:
         said["state"], rows["state"] = held.state, json.loads(row["state"])
-    listed = json.loads(zlib.decompress(row["not_captured"])) if row["not_captured"] else []
     said["not_captured"] = [[miss["path"], miss["reason"], miss["detail"]] for miss in held.not_captured]
-    rows["not_captured"] = listed
+    if row["not_captured"] == b"@":  # it is in the commit alone, which must have one then
+        rows["not_captured"] = said["not_captured"] or "a list in the commit"
+    else:
+        rows["not_captured"] = json.loads(zlib.decompress(row["not_captured"])) if row["not_captured"] else []
     return [f"{key}: the row says {rows[key]!r}, the commit {said[key]!r}" for key in said if said[key] != rows[key]]
 
 

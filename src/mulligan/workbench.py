@@ -223,7 +223,7 @@ class Workbench:
 
     def _within_budget(self, need: int, pinned: Callable[[], set[str]], scan: Scan) -> list[Entry]:
         vault = self.vault
-        if budget.used(vault) + need <= self.settings.retention.budget:
+        if budget.has_room(vault, need):
             return []
         reused = [scan.cache.root_tree] if scan.cache.root_tree else []
         return budget.make_room(vault, need, pinned=pinned() | vault.needed(), extra=reused)

@@ -55,7 +55,7 @@ def _automatic(place: Place) -> None:
 
 
 def _save_within_budget(_: Any, place: Place) -> None:
-    with place.open(retention=Retention(budget=220_000)) as ws:
+    with place.open(retention=Retention(budget=510_000)) as ws:
         ws.save("now")
 
 

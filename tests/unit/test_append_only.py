@@ -75,7 +75,7 @@ def test_the_safety_of_a_person_is_not_pushed_out_either(ws, adding, project):
 
 
 def test_a_full_budget_refuses_instead_of_evicting(project, store, private_home):
-    put(private_home, "xdg-config/mulligan/config.toml", '[retention]\nbudget = "128 KiB"\n')
+    put(private_home, "xdg-config/mulligan/config.toml", '[retention]\nbudget = "404 KiB"\n')
     ws, adding, noise = mulligan.open(project, store=store), opened_to_add(project, store), random.Random(1)
     for name in ("first", "second", "third"):
         put(project, "a", noise.randbytes(38_000))
@@ -89,7 +89,7 @@ def test_a_full_budget_refuses_instead_of_evicting(project, store, private_home)
 
 
 def test_a_held_checkpoint_is_not_evicted_by_the_budget(project, store, private_home):
-    put(private_home, "xdg-config/mulligan/config.toml", '[retention]\nbudget = "256 KiB"\n')
+    put(private_home, "xdg-config/mulligan/config.toml", '[retention]\nbudget = "532 KiB"\n')
     ws, noise = mulligan.open(project, store=store), random.Random(1)
     put(project, "a", "one")
     ws.save("one")

@@ -105,7 +105,7 @@ def test_the_users_config_widens_what_is_captured(project, store, private_home):
 
 
 def test_a_save_over_budget_is_refused_and_nothing_asked_for_is_deleted(project, store, private_home):
-    configure(private_home, '[retention]\nbudget = "300 KiB"\n')
+    configure(private_home, '[retention]\nbudget = "560 KiB"\n')
     ws = mulligan.open(project, store=store)
     rng = random.Random(1)
     saved = []
@@ -121,7 +121,7 @@ def test_a_save_over_budget_is_refused_and_nothing_asked_for_is_deleted(project,
 
 
 def test_the_budget_evicts_steps_and_automatic_saves_but_never_manual_ones(project, store, private_home):
-    configure(private_home, '[retention]\nbudget = "400 KiB"\n')
+    configure(private_home, '[retention]\nbudget = "660 KiB"\n')
     ws = mulligan.open(project, store=store)
     rng = random.Random(2)
     put(project, "a", rng.randbytes(50_000))
@@ -133,7 +133,7 @@ def test_the_budget_evicts_steps_and_automatic_saves_but_never_manual_ones(proje
     assert ws.cat(kept, "a") == content
     assert len(ws.log(kind="step")) < 20
     ws.prune()
-    assert size(store) < 500_000
+    assert size(store) < 660 << 10
     assert judge(store, project) == []
 
 

@@ -19,13 +19,16 @@ from mulligan.model.small import Mapping, Sequence
 from mulligan.safefs.userfile import write_private_file
 from mulligan.settings import places
 
+# Each event of a broken hook may leave one.
+_MOST = 20
+
 
 def write_report(error: BaseException, words: Sequence[str], environ: Mapping[str, str]) -> str | None:
     """Writes the report and returns its path, None if even that is impossible."""
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     try:
         return write_private_file(
-            places(environ).reports, name, report(error, words).encode("utf-8", "backslashreplace")
+            places(environ).reports, name, report(error, words).encode("utf-8", "backslashreplace"), most=_MOST
         )
     except OSError:
         return None  # a full or read-only disk: the message on the terminal has to do

@@ -155,7 +155,7 @@ class Checkpoint:
         metadata: dict[str, Any] | None = None,
         state_source: Callable[[], dict[str, Any]] = dict,
         packed_changes: bytes = b"",
-        packed_not_captured: bytes = b"",
+        packed_not_captured: bytes | Callable[[], bytes] = b"",
     ) -> None:
         self.__dict__.update(
             id=id, name=name, description=description, kind=kind, created_at=created_at, parent=parent,
@@ -199,8 +199,10 @@ class Checkpoint:
 
     @property
     def packed_not_captured(self) -> bytes:
-        """What was not captured, packed."""
-        packed: bytes = self.__dict__["packed_not_captured"]
+        """What was not captured, packed; a long list is read from the store when somebody looks."""
+        packed: bytes | Callable[[], bytes] = self.__dict__["packed_not_captured"]
+        if not isinstance(packed, bytes):
+            packed = self.__dict__["packed_not_captured"] = packed()
         return packed
 
     @cached_property

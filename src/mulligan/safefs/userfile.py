@@ -66,8 +66,12 @@ def remove_user_file(path: str) -> None:
         directory.unlink(os.fsencode(name), missing_ok=True)
 
 
-def write_private_file(directory: str, name: str, data: bytes) -> str:
-    """Writes a new file that only its owner can read, making the directory if need be, and returns its path."""
+def write_private_file(directory: str, name: str, data: bytes, *, most: int = 0) -> str:
+    """
+    Writes a new file that only its owner can read, making the directory if need be, and returns its path.
+
+    With `most`, only the last so many files of the directory stay, in the order of their names.
+    """
     os.makedirs(directory, mode=0o700, exist_ok=True)
     with Directory.open(os.path.realpath(directory)) as into:
         fd = into.create(os.fsencode(name), 0o600)
@@ -75,4 +79,6 @@ def write_private_file(directory: str, name: str, data: bytes) -> str:
             write_all(fd, data)
         finally:
             seam.calls.close(fd)
+        for old in sorted(into.names())[:-most] if most else ():
+            into.unlink(old, missing_ok=True)
     return os.path.join(directory, name)

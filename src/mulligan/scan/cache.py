@@ -248,6 +248,10 @@ class Cache:
                 seam.calls.close(fd)
         self._log_bytes, self._log_inode = written, store.stat(NAME).st_ino
 
+    def size_anew(self) -> int:
+        """Returns how many bytes the log has when it is written anew."""
+        return sum(map(len, self._pieces()))
+
     def _pieces(self) -> Iterator[bytes]:
         """Yields the log in pieces: with a million files it has a hundred megabytes."""
         yield _MAGIC + _framed([(_ROOT_PATH, b"")])
@@ -281,6 +285,23 @@ def discard(store: Directory) -> None:
     if old.note:
         empty.root_tree, empty.note = NO_TREE, old.note
         empty.save(store, [])
+
+
+def foretell_compacting(store: Directory, *, keep: bool) -> int:
+    """Returns how many bytes on the disk `compact` would free, or `discard` where nothing may be kept."""
+    from mulligan.safefs.usage import on_disk, whole_blocks
+
+    cache = Cache()
+    cache.load(store)
+    if not store.exists(NAME) or (keep and not len(cache)):
+        return 0
+    before = on_disk(store.stat(NAME))
+    if not keep:
+        cache, note = Cache(), cache.note
+        if not note:
+            return before
+        cache.root_tree, cache.note = NO_TREE, note
+    return before - whole_blocks(cache.size_anew(), store)
 
 
 def root_tree_of(store: Directory) -> bytes:

@@ -13,10 +13,13 @@ from __future__ import annotations
 import hashlib
 
 from mulligan.model.small import Callable, Iterable, Iterator, Sequence, partial
+from mulligan.model.typed import TYPE_CHECKING
+from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import sync
+from mulligan.safefs.usage import on_disk, whole_blocks
 from mulligan.store.delta import encode_delta
 from mulligan.store.objects import ObjectStore, check_copy
-from mulligan.store.pack_index import IndexRow
+from mulligan.store.pack_index import IndexRow, encode_index
 from mulligan.store.pack_reader import Pack
 from mulligan.store.pack_writer import MOST_ROWS, PlacedPacks, remove_pack
 from mulligan.store.packfile import (
@@ -48,6 +51,10 @@ _SAMPLES = 8
 _RECORDS = 32
 
 Progress = Callable[[int, int], None]
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    P = TypeVar("P", "PlacedPacks", "_Measured")
 
 
 def collect(
@@ -62,10 +69,9 @@ def collect(
     settle_halves(store.directory)
     store.refresh()
     live = live if live >= PERMANENT else live | PERMANENT  # a copy of a million ids is not made in vain
-    sources = sources_of(store, live)
+    sources, order = sources_of(store, live), _Chains(chains, live)
     remove_packs(store, [source.pack for source in sources if not source.count])
-    order = _Chains(chains, live)
-    groups = [group for group in _groups(s for s in sources if s.count) if _worthwhile(store, group, order)]
+    groups = _groups_to_rewrite(store, sources, order)
     total, done = sum(s.pack.size for group in groups for s in group), 0
     for group in groups:
         _rewrite(store, group, order)
@@ -73,6 +79,40 @@ def collect(
         if progress is not None:
             progress(done, total)
     return before - store.disk_bytes()
+
+
+def foretell(store: ObjectStore, live: set[bytes], *, chains: Iterable[Sequence[bytes]] = ()) -> int:
+    """Returns how many bytes on the disk `collect` would free; packs all the same, and keeps nothing but the sizes."""
+    sources, order, directory = sources_of(store, live), _Chains(chains, live), store.packs_directory()
+    going, coming = [source.pack for source in sources if not source.count], 0
+    for group in _groups_to_rewrite(store, sources, order):
+        if (done := _repacked(store, group, order, partial(_Measured, directory))) is not None:
+            measured, group_done, names = done
+            going += [source.pack for source in group_done if source.pack.name not in names]
+            coming += sum(size for name, size in measured.sizes.items() if not directory.exists(name + b".pack"))
+    return sum(on_disk(directory.stat(pack.name + end)) for pack in going for end in (b".pack", b".idx")) - coming
+
+
+class _Measured:
+    """Takes new packs as `PlacedPacks` does, and keeps what they would take on the disk."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self.sizes: dict[bytes, int] = {}
+
+    def write(self, rows: Iterable[tuple[bytes, int, int]], chunks: Iterable[bytes]) -> bytes:
+        """Returns the name that a pack would have."""
+        digest, size = hashlib.sha1(usedforsecurity=False), TRAILER_SIZE
+        for chunk in chunks:
+            digest.update(chunk)
+            size += len(chunk)
+        index = len(encode_index(rows, digest.digest()))
+        name = b"pack-" + digest.hexdigest().encode()
+        self.sizes[name] = whole_blocks(size, self._directory) + whole_blocks(index, self._directory)
+        return name
+
+    def discard(self) -> None:
+        """Has nothing to remove."""
 
 
 # -- planning -----------------------------------------------------------------------------------
@@ -162,6 +202,11 @@ def _groups(sources: Iterable[Source]) -> Iterator[list[Source]]:
         yield group
 
 
+def _groups_to_rewrite(store: ObjectStore, sources: Iterable[Source], order: _Chains) -> list[list[Source]]:
+    """Returns the packs that are to be replaced, by the new pack that each group makes."""
+    return [group for group in _groups(s for s in sources if s.count) if _worthwhile(store, group, order)]
+
+
 def live_bytes(source: Source) -> int:
     """Returns how many bytes of a pack stay."""
     if source.is_whole:
@@ -228,24 +273,37 @@ def _saving(pack: Pack, newer: int, older: int) -> int:
 
 def _rewrite(store: ObjectStore, group: list[Source], order: _Chains) -> None:
     """Replaces some packs by new ones; a pack that cannot be read in full is left out and stays."""
+    done = _repacked(store, group, order, partial(PlacedPacks, store.directory))
+    if done is None:
+        return
+    placed, group, names = done
+    try:
+        placed.place()
+    except BaseException:
+        placed.discard()
+        raise
+    # A pack that came out as it went in has its old name: it must not be removed as its own predecessor.
+    remove_packs(store, [source.pack for source in group if source.pack.name not in names])
+
+
+def _repacked(
+    store: ObjectStore, group: list[Source], order: _Chains, begin: Callable[[], P]
+) -> tuple[P, list[Source], list[bytes]] | None:
+    """Writes the objects of some packs into new ones; returns those, and of which packs they hold all that stays."""
     while group:
-        placed = PlacedPacks(store.directory)
+        placed = begin()
         try:
             chains = order.among(row.oid for source in group for row in source.rows())
-            names = Rewriter(store, placed.write, group).run(chains)
-            placed.place()
+            return placed, group, Rewriter(store, placed.write, group).run(chains)
         except Unreadable as trouble:
             placed.discard()
             group = [source for source in group if source.pack is not trouble.pack]
             if len(group) == 1 and group[0].is_whole:
-                return
-            continue
+                return None
         except BaseException:
             placed.discard()
             raise
-        # A pack that came out as it went in has its old name: it must not be removed as its own predecessor.
-        remove_packs(store, [source.pack for source in group if source.pack.name not in names])
-        return
+    return None
 
 
 def remove_packs(store: ObjectStore, packs: Sequence[Pack]) -> None:

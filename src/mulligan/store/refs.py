@@ -152,6 +152,20 @@ def pack_refs(directory: Directory) -> None:
         sync(refs.fd, "the directory of refs")
 
 
+def foretell_packing(directory: Directory) -> int:
+    """Returns how many bytes on the disk `pack_refs` would free."""
+    from mulligan.safefs.usage import on_disk, whole_blocks
+
+    loose, _ = _read_loose(directory)
+    if not loose:
+        return 0
+    packed = _read_packed(directory) | {_HOME + b"/" + name: oid for name, oid in loose.items()}
+    freed = on_disk(directory.stat(_PACKED)) if directory.exists(_PACKED) else 0
+    with directory.descend(_HOME) as refs:
+        freed += sum(on_disk(refs.stat(name)) for name in loose)
+    return freed - whole_blocks(sum(map(len, _packed_lines(packed))), directory)
+
+
 def _is_name(name: str) -> bool:
     """Returns whether letters, digits, `_`, `-` and single dots inside make a name that git takes, too."""
     plain = bool(name) and name[0] in LETTERS and not name.strip(LETTERS + "_.-")
@@ -214,8 +228,11 @@ def _read_packed(directory: Directory) -> dict[bytes, bytes]:
     return found
 
 
+def _packed_lines(refs: dict[bytes, bytes]) -> list[bytes]:
+    return [_HEADER, *(b"%b %b\n" % (refs[ref].hex().encode(), ref) for ref in sorted(refs))]
+
+
 def _write_packed(directory: Directory, refs: dict[bytes, bytes]) -> None:
-    lines = [b"%b %b\n" % (refs[ref].hex().encode(), ref) for ref in sorted(refs)]
     with directory.child(b"tmp") as tmp:
         tmp.unlink(_PACKED, missing_ok=True)
-        write_durably(directory, _PACKED, [_HEADER, *lines], temporary=_PACKED, what="the packed refs", via=tmp)
+        write_durably(directory, _PACKED, _packed_lines(refs), temporary=_PACKED, what="the packed refs", via=tmp)

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from mulligan.errors import NoRoom
 from mulligan.model.objects import COMMIT, parse_commit
-from mulligan.model.small import Callable, Iterable
+from mulligan.model.small import Callable, Iterable, suppress
+from mulligan.safefs.usage import disk_usage
 from mulligan.scan import cache
 from mulligan.store.refs import pack_refs
 from mulligan.store.repository import PERMANENT
 from mulligan.timeline.commits import Entry
+from mulligan.timeline.database import NAME
 from mulligan.timeline.retention import eviction_order
 from mulligan.timeline.saving import remove
 from mulligan.timeline.vault import Vault
@@ -27,6 +29,12 @@ _FREED = "freed"
 # By so much, and by one of so many of their bytes, packs grow before it is worth a look at what of them is needed.
 _GROWN = 4 << 20
 _GROWN_PART = 8
+# What one file may take more than its bytes, and the short files and the directories of a store in all.
+_BLOCK = 8 << 10
+_BESIDES = 4 << 20
+# What a save writes beside its packs: the index, a ref, the timeline and its log, the scan's memory.
+_BESIDES_PACKS = 96 << 10
+_LONG_FILES = (*(NAME.encode() + end for end in (b"", b"-wal", b"-shm")), cache.NAME, b"packed-refs")
 
 
 def prune(
@@ -38,6 +46,7 @@ def prune(
     from mulligan.store.collect import collect
     from mulligan.store.reach import reachable
 
+    before = used(vault)
     # First of all: whoever dies below must leave nobody trusting what was remembered of the objects.
     vault.next_epoch()
     if cache.root_tree_of(vault.directory) not in vault.checkpoints.files_trees():
@@ -49,20 +58,20 @@ def prune(
     # Of everything that a checkpoint holds, versions follow each other: of files, of what is said about them, of commits.
     trees = [parse_commit(vault.objects.read(commit, COMMIT)).tree for commit in roots]
     chains = [roots, *version_chains(vault.objects.read_tree, trees)]
-    freed = collect(vault.objects, live, chains=chains, progress=progress)
+    collect(vault.objects, live, chains=chains, progress=progress)
     if vault.checkpoints.count() > _MANY_REFS:
         pack_refs(vault.directory)
         with vault.database.transaction():
             vault.checkpoints.forget_refs()  # all that there are are durable now, and in another file
     note_freed(vault)
     vault.database.compact()
-    return freed
+    return max(0, before - used(vault))
 
 
 def note_freed(vault: Vault) -> None:
     """Remembers that the disk was freed of what no checkpoint needs."""
     with vault.database.transaction():
-        vault.database.set_meta(_FREED, f"{vault.checkpoints.gone()} {used(vault)}")
+        vault.database.set_meta(_FREED, f"{vault.checkpoints.gone()} {packed(vault)}")
 
 
 def expect_waste(vault: Vault) -> None:
@@ -81,27 +90,45 @@ def may_be_wasteful(vault: Vault) -> bool:
     if gone == str(vault.checkpoints.gone()):
         return False
     before = int(kept) if kept.isdecimal() else 0
-    return used(vault) - before >= max(_GROWN, before // _GROWN_PART)
+    return packed(vault) - before >= max(_GROWN, before // _GROWN_PART)
 
 
 def prunable(vault: Vault) -> int:
-    """Returns the bytes that pruning would drop (packing may free more)."""
-    from mulligan.store.reach import reachable
+    """Returns how many bytes `prune` would free."""
+    from mulligan.timeline import forecast
 
-    live = reachable(vault.objects, vault.checkpoints.roots().values()) | PERMANENT
-    return sum(
-        vault.objects.packed_size(oid) for pack in vault.objects.packs() for oid in pack.index.oids() if oid not in live
-    )
+    freed = forecast.of_packs(vault) + forecast.of_memory(vault) + forecast.of_timeline(vault)
+    return max(0, freed + (forecast.of_refs(vault) if vault.checkpoints.count() > _MANY_REFS else 0))
 
 
 def used(vault: Vault) -> int:
-    """Returns the bytes that count against the budget."""
+    """Returns the bytes that count against the budget: all that the store's directory takes on the disk, as `du` counts it."""
+    return disk_usage(vault.directory)
+
+
+def packed(vault: Vault) -> int:
+    """Returns the bytes of all packs."""
     return vault.objects.disk_bytes()
+
+
+def has_room(vault: Vault, need: int) -> bool:
+    """Returns whether a checkpoint with so many new bytes is within the budget; cheap where it is by far."""
+    left = vault.settings.retention.budget - need - _BESIDES_PACKS
+    return _at_most(vault) <= left or used(vault) <= left
+
+
+def _at_most(vault: Vault) -> int:
+    """Returns no less than what the store takes on the disk, without looking at each of its files."""
+    total = packed(vault) + (2 * vault.objects.pack_count() + vault.checkpoints.ever()) * _BLOCK + _BESIDES
+    for name in _LONG_FILES:
+        with suppress(FileNotFoundError):
+            total += vault.directory.stat(name).st_size + _BLOCK
+    return total
 
 
 def make_room(vault: Vault, need: int, *, pinned: set[str], extra: Iterable[bytes]) -> list[Entry]:
     """Brings the store within its budget with `need` bytes to come; returns what was evicted, raises NoRoom if it cannot."""
-    budget, extra = vault.settings.retention.budget, list(extra)
+    budget, need, extra = vault.settings.retention.budget, need + _BESIDES_PACKS, list(extra)
     if need > budget:
         raise _refusal(vault, need)
     relied = vault.objects.relied_on()
@@ -131,7 +158,11 @@ def _next_to_go(vault: Vault, over: int, *, pinned: set[str], held: Iterable[byt
     seen = reachable(store, [*staying, *held])
     # From the last to go: what only it and those before it reach is there until it goes.
     held_by = [reach(store, entry.commit_id, seen) for entry in reversed(order)]
-    freed = [sum(store.packed_size(oid) for oid in oids if store.has(oid)) for oids in held_by]
+    rows = vault.checkpoints.row_sizes()
+    freed = [
+        rows[entry.id] + sum(store.packed_size(oid) for oid in oids if store.has(oid))
+        for entry, oids in zip(reversed(order), held_by, strict=True)
+    ]
     if sum(freed) < over:
         return []
     batch = []

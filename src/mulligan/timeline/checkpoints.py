@@ -11,7 +11,7 @@ from mulligan.errors import AmbiguousCheckpoint, NothingSaved, StoreDamaged, Unk
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, GitState, moment
 from mulligan.model.light import json, re
-from mulligan.model.small import Callable, suppress
+from mulligan.model.small import Callable, partial, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.timeline.commits import COUNTED, HELD, Entry
 from mulligan.timeline.database import COUNTS, CURRENT, Database, is_whole
@@ -22,22 +22,26 @@ if TYPE_CHECKING:
     import sqlite3
 
 POSITION = "position"
-_OWED = ("owed", "refs")
+_OWED, _EVER = ("owed", "refs"), ("checkpoints", "ever")
 _INLINE_STATE = 16 << 10
+# A longer list of what was not captured is the commit's alone, where those that say the same share one object.
+_INLINE_LIST, _IN_COMMIT = 4 << 10, b"@"
 _LATEST = r"latest(?:~(\d{1,9}))?\Z"
 _COLUMNS = COLUMNS["checkpoint"]
 _BYTES = ("files_tree", "modes_tree", "changes", "not_captured")
 _TEXT = ("id", "kind", "parent", "commit_id", "defaults", "git", "context", "state", "metadata")
 
 ReadState = Callable[[bytes], dict[str, Any]]
+ReadList = Callable[[bytes], bytes]
 
 
 class Checkpoints:
     """The rows of the timeline as values."""
 
-    def __init__(self, database: Database, read_state: ReadState) -> None:
+    def __init__(self, database: Database, read_state: ReadState, read_list: ReadList) -> None:
         self._db = database
         self._read_state = read_state
+        self._read_list = read_list
 
     # -- adding and removing (inside a transaction) ---------------------------------------------
 
@@ -48,12 +52,15 @@ class Checkpoints:
         self._db.insert(
             "checkpoint", entry.seq or None, cp.id, as_column(cp.name), as_column(cp.description), cp.kind, entry.created_ns,
             cp.parent, cp.commit, entry.files_tree, entry.modes_tree, json.dumps(entry.defaults), int(cp.complete),
-            cp.packed_changes, cp.packed_not_captured, json.dumps(cp.git.to_dict() if cp.git else None),
+            cp.packed_changes, _inlined(cp.packed_not_captured), json.dumps(cp.git.to_dict() if cp.git else None),
             json.dumps(cp.context), state if len(state) <= _INLINE_STATE else None, json.dumps(cp.metadata),
         )  # fmt: skip
-        counts = self._db.known().get(COUNTS, {})
+        known = self._db.known()
+        counts = known.get(COUNTS, {})
         if cp.kind in counts:
             counts[cp.kind] += 1
+        if _EVER in known:
+            known[_EVER] = max(entry.seq, known[_EVER] + 1)
 
     def owe_ref(self, entry: Entry) -> None:
         """Says that a checkpoint's ref is to be written."""
@@ -101,7 +108,7 @@ class Checkpoints:
         cp = entry.checkpoint
         self._db.run(
             "UPDATE checkpoint SET commit_id=?, files_tree=?, modes_tree=?, changes=?, not_captured=?, git=? WHERE id=?",
-            cp.commit, entry.files_tree, entry.modes_tree, cp.packed_changes, cp.packed_not_captured,
+            cp.commit, entry.files_tree, entry.modes_tree, cp.packed_changes, _inlined(cp.packed_not_captured),
             json.dumps(cp.git.to_dict() if cp.git else None), cp.id,
         )  # fmt: skip
         self._db.reseal("checkpoint", "id=?", cp.id)
@@ -239,10 +246,22 @@ class Checkpoints:
         row = self._db.row("SELECT count(*) FROM checkpoint")
         return int(row[0]) if row else 0
 
+    def ever(self) -> int:
+        """Returns how many checkpoints there were; after the timeline was made anew, fewer."""
+        known = self._db.known()
+        if _EVER not in known:
+            row = self._db.row("SELECT seq FROM sqlite_sequence WHERE name='checkpoint'")
+            known[_EVER] = int(row[0]) if row else 0
+        return int(known[_EVER])
+
     def gone(self) -> int:
         """Returns how many checkpoints there were that are no more; after the timeline was made anew, fewer than before."""
-        row = self._db.row("SELECT seq FROM sqlite_sequence WHERE name='checkpoint'")
-        return (int(row[0]) if row else 0) - self.count()
+        return self.ever() - self.count()
+
+    def row_sizes(self) -> dict[str, int]:
+        """Returns how many bytes the record of each checkpoint takes in the timeline."""
+        lengths = " + ".join(f"length(ifnull({name}, ''))" for name in _COLUMNS)
+        return {row[0]: int(row[1]) for row in self._db.rows(f"SELECT id, {lengths} FROM checkpoint")}
 
     def by_kind(self) -> dict[str, int]:
         """Returns how many checkpoints there are of each kind."""
@@ -314,10 +333,16 @@ class Checkpoints:
             git=GitState(git["commit_hash"], git["branch"], tuple(git["dirty_files"])) if git else None,
             context=read_json(row["context"]), metadata=read_json(row["metadata"]),
             state_source=(lambda: self._read_state(commit)) if inline is None else (lambda: _inline(row["id"], inline)),
-            packed_changes=row["changes"], packed_not_captured=row["not_captured"],
+            packed_changes=row["changes"],
+            packed_not_captured=row["not_captured"] if row["not_captured"] != _IN_COMMIT else partial(self._read_list, commit),
         )  # fmt: skip
         defaults = read_json(row["defaults"])
         return Entry(checkpoint, row["created_ns"], row["files_tree"], row["modes_tree"], tuple(defaults), row["seq"])
+
+
+def _inlined(packed: bytes) -> bytes:
+    """Returns a list as it stands in a record."""
+    return packed if len(packed) <= _INLINE_LIST else _IN_COMMIT
 
 
 def _inline(name: str, text: str) -> Any:

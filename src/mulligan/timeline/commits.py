@@ -168,6 +168,11 @@ def read_state(reader: Reader, commit_id: bytes) -> dict[str, Any]:
     return state
 
 
+def read_list(reader: Reader, commit_id: bytes) -> bytes:
+    """Returns what a commit says was not captured, packed."""
+    return read_commit(reader, commit_id).checkpoint.packed_not_captured
+
+
 def _read_json(reader: Reader, blob: bytes, commit_id: bytes) -> Any:
     try:
         return read_json(reader.read(blob, BLOB))

@@ -58,7 +58,7 @@ _left: list[tuple[Database, sqlite3.Connection]] | None = None
 class Database:
     """One connection to the timeline; the caller serialises its use."""
 
-    def __init__(self, store_path: str, *, create: bool, directory: Directory) -> None:
+    def __init__(self, store_path: str, *, create: bool, directory: Directory, look: bool = False) -> None:
         fresh = not directory.exists(NAME.encode())
         if fresh and not create:
             raise StoreDamaged(
@@ -70,7 +70,7 @@ class Database:
             seam.calls.close(directory.create(NAME.encode()))
         self.inode = directory.stat(NAME.encode()).st_ino
         self._path = f"{store_path}/{NAME}"
-        self.read_only = not create and not os.access(store_path, os.W_OK | os.X_OK, effective_ids=True)
+        self.read_only = look or (not create and not os.access(store_path, os.W_OK | os.X_OK, effective_ids=True))
         self._cramped = self._long = False
         with translated():
             try:
@@ -87,7 +87,7 @@ class Database:
         self._kept: dict[str, sqlite3.Row] = {}
         self._known: dict[tuple[str, str], Any] = {}
         self._version, self._alone = -1, False
-        self._connection = _connect_to_read(self._path) if self.read_only else connect(self._path)
+        self._connection = connect_to_read(self._path) if self.read_only else connect(self._path)
         try:
             self._be_careful()
             self._initialise()
@@ -476,7 +476,7 @@ def connect(path: str, *, uri: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def _connect_to_read(path: str) -> sqlite3.Connection:
+def connect_to_read(path: str) -> sqlite3.Connection:
     """Opens the timeline of a store that nobody can write to here; SQLite would want to put files beside it."""
     place = "file:" + path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     connection = connect(f"{place}?mode=ro", uri=True)

@@ -19,6 +19,7 @@ from mulligan.safefs.durable import make_private, sync
 from mulligan.safefs.lock import exclusive
 from mulligan.safefs.removal import is_removed, remove_whole, sweep_removed
 from mulligan.safefs.trouble import typed
+from mulligan.safefs.usage import disk_usage
 from mulligan.timeline.database import NAME, Database
 from mulligan.timeline.protectable import is_within
 
@@ -116,7 +117,8 @@ def _describe(path: str) -> dict[str, Any]:
 def _contents(path: str) -> tuple[str, int]:
     """Returns the workspace that a store is of, and how many checkpoints it holds."""
     with Directory.open(path) as directory:
-        database = Database(path, create=False, directory=directory)
+        # Whoever only looks leaves the log as it is: a list of stores must not change what they take on the disk.
+        database = Database(path, create=False, directory=directory, look=True)
     try:
         count = database.row("SELECT count(*) FROM checkpoint")
         return database.meta("workspace"), count[0] if count else 0
@@ -125,14 +127,11 @@ def _contents(path: str) -> tuple[str, int]:
 
 
 def _size(path: str) -> int:
-    total = 0
-    for top, _, files in os.walk(path):
-        for name in files:
-            try:
-                total += os.lstat(os.path.join(top, name)).st_size
-            except FileNotFoundError:
-                continue  # a store in use changes while it is measured
-    return total
+    try:
+        with Directory.open(path) as directory:
+            return disk_usage(directory)
+    except OSError:
+        return 0  # gone meanwhile, or not to be read: what follows says so
 
 
 def _last_used(path: str) -> str:

@@ -91,7 +91,7 @@ class Tidier:
         return budget.may_be_wasteful(self._vault) and self._state() != self._tried
 
     def _state(self) -> tuple[int, int]:
-        return self._vault.checkpoints.gone(), budget.used(self._vault)
+        return self._vault.checkpoints.gone(), budget.packed(self._vault)
 
     def _free(self) -> Iterator[Portion]:
         """Finds out what is needed, copies it out of packs that hold much else, and lets those go."""

@@ -26,7 +26,7 @@ from mulligan.store.objects import ObjectStore
 from mulligan.store.sweep import sweep_temporaries
 from mulligan.store.trash import Trash
 from mulligan.timeline.checkpoints import Checkpoints
-from mulligan.timeline.commits import Entry, read_state
+from mulligan.timeline.commits import Entry, read_list, read_state
 from mulligan.timeline.database import NAME, Database
 from mulligan.timeline.identity import Identity, identity_of, marked
 from mulligan.timeline.moves import Moves
@@ -105,7 +105,11 @@ class Vault:
     @property
     def checkpoints(self) -> Checkpoints:
         """The timeline's checkpoints."""
-        return Checkpoints(self.database, lambda commit: read_state(self.objects, commit))
+        return Checkpoints(
+            self.database,
+            lambda commit: read_state(self.objects, commit),
+            lambda commit: read_list(self.objects, commit),
+        )
 
     @property
     def moves(self) -> Moves:

@@ -34,3 +34,9 @@ def test_a_report_is_readable_by_its_owner_only_and_never_replaces_another(tmp_p
     assert (os.stat(path).st_mode & 0o777, os.stat(tmp_path / "a/b").st_mode & 0o777) == (0o600, 0o700)
     with pytest.raises(FileExistsError):
         write_private_file(str(tmp_path / "a/b"), "r.txt", b"y")
+
+
+def test_of_many_reports_the_last_ones_stay(tmp_path):
+    for number in range(7):
+        write_private_file(str(tmp_path), f"{number}.txt", b"x", most=3)
+    assert sorted(os.listdir(tmp_path)) == ["4.txt", "5.txt", "6.txt"]

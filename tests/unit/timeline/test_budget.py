@@ -20,7 +20,8 @@ chance = random.Random(7)
 
 def within(project, kilobytes: int) -> mulligan.Workspace:
     """A workspace with room for so much noise, whatever deflating makes of it."""
-    room = kilobytes * len(compress(noise(100), LEVEL)) // 100
+    besides = 300 * KB  # what a store takes that holds nothing yet, and what a save writes beside its packs
+    room = kilobytes * len(compress(noise(100), LEVEL)) // 100 + besides
     return mulligan.Workspace(settings_for(project, retention=Retention(budget=room)))
 
 
