@@ -113,7 +113,7 @@ def timeline_and_refs(store: Path, view: View, *, at_rest: bool = True, cut: boo
     whose = timeline.meta.get("store_id", "")
     if (whose or known) and whose != _store_id(store):
         found.append("the timeline names another store")
-    return found + (_under_way(timeline) if at_rest else [])
+    return found + (_under_way(store, timeline) if at_rest else [])
 
 
 def _refs(named: dict[str, str], known: dict[str, str], owed: dict[str, str | None]) -> list[str]:
@@ -155,15 +155,26 @@ def _names(timeline: Timeline) -> list[str]:
     return [f"{what} names {name}, which is not there" for what, name in asked if _text(name) not in known]
 
 
-def _under_way(timeline: Timeline) -> list[str]:
+def _under_way(store: Path, timeline: Timeline) -> list[str]:
     """What only a process at work may have, and a store at rest has not."""
     found = [f"a restore is under way: {row['phase']}" for row in timeline.tables["journal"]]
     pinned = timeline.tables["pin"]
-    return found + [f"pinned by process {row['pid']}, which is gone" for row in pinned if not _lives(row["pid"])]
+    gone = [row["pid"] for row in pinned if not (_lives(row["pid"]) or _is_locked(store, row["pid"]))]
+    return found + [f"pinned by process {number}, which is gone" for number in gone]
 
 
 def _lives(pid: int) -> bool:
     return os.path.exists(f"/proc/{pid}")
+
+
+def _is_locked(store: Path, number: int) -> bool:
+    """Whether some process holds a lock on the byte of that number in the file of pins, by the kernel's own list."""
+    try:
+        inode = (store / "pins").stat().st_ino
+    except FileNotFoundError:
+        return False
+    held = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return any(words[-3].endswith(f":{inode}") and words[-2] == str(number) for words in held)
 
 
 def _row_and_commit(row: dict[str, Any], held: Held) -> list[str]:

@@ -62,7 +62,7 @@ PACK_FILES = re.compile(r"^pack-[0-9a-f]{40}\.(pack|idx|rev|keep|mtimes|bitmap)$
 REF = re.compile(rb"[0-9a-f]{40}\n")
 #: Everything that a store has at its top; a timeline that could not be read is kept beside the new one.
 TOP = re.compile(
-    r"HEAD|config|objects|refs|packed-refs|tmp|lock|cache|timeline\.db(-wal|-shm)?"
+    r"HEAD|config|objects|refs|packed-refs|tmp|lock|pins|cache|timeline\.db(-wal|-shm)?"
     r"|timeline\.db\.damaged-\d+(-wal|-shm)?"
 )
 #: A file of the workspace that a restore displaced and has not removed yet: it keeps its own bits behind a private door.
@@ -232,8 +232,8 @@ def empty_files(store: Path) -> list[str]:
     """Files of the repository that have a name and no bytes: what a cut leaves of a file that was never synced."""
     places = [store, *(store / name for name in ("objects/pack", "refs/checkpoints", "refs/heads"))]
     named = [path for place in places if place.is_dir() for path in place.iterdir() if path.is_file()]
-    # SQLite truncates its log to nothing, the lock need not say who holds it, and a cache may be lost.
-    spared = {f"{NAME}-wal", f"{NAME}-shm", "lock", "cache"}
+    # SQLite truncates its log to nothing, the lock need not say who holds it, pins are locks on a file without bytes, and a cache may be lost.
+    spared = {f"{NAME}-wal", f"{NAME}-shm", "lock", "pins", "cache"}
     spared |= {NAME, f"{NAME}-journal"} if is_unborn(store) else set()
     return [
         f"empty: {path.relative_to(store)}" for path in named if path.name not in spared and path.stat().st_size == 0

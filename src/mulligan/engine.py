@@ -16,6 +16,7 @@ from mulligan.model.objects import BLOB, MODE_DIR
 from mulligan.model.paths import parse_path, to_text
 from mulligan.model.small import Callable, Iterable, Iterator, Mapping, contextmanager, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
+from mulligan.safefs.lock import Pin
 from mulligan.sessions import WithSessions
 from mulligan.timeline import budget, saving
 from mulligan.timeline.sources import Source
@@ -397,8 +398,10 @@ class Workspace(WithSessions):
         checkpoint = self.save(name, kind="automatic")
         if checkpoint is None:
             raise UserError("Nothing was saved.")  # only with if_changed, which is off
-        with self._needing() as vault, vault.database.transaction():
-            vault.database.insert("pin", checkpoint.id, os.getpid())
+        with self._needing() as vault:
+            pin = Pin(vault.directory)
+            with vault.database.transaction():
+                vault.database.insert("pin", checkpoint.id, pin.number)
         try:
             yield checkpoint
         except BaseException as error:
@@ -411,11 +414,14 @@ class Workspace(WithSessions):
         finally:
             # A pin that stays ends with this process; the caller's own exception must not be hidden by it.
             with suppress(MulliganError):
-                self._unpin(checkpoint.id)
+                self._unpin(checkpoint.id, pin)
 
-    def _unpin(self, checkpoint_id: str) -> None:
-        with self._needing() as vault, vault.database.transaction():
-            vault.database.run("DELETE FROM pin WHERE id=? AND pid=?", checkpoint_id, os.getpid())
+    def _unpin(self, checkpoint_id: str, pin: Pin) -> None:
+        try:
+            with self._needing() as vault, vault.database.transaction():
+                vault.database.run("DELETE FROM pin WHERE id=? AND pid=?", checkpoint_id, pin.number)
+        finally:
+            pin.close()
 
     # -- for those who build on it --------------------------------------------------------------
 

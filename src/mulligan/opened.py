@@ -13,6 +13,7 @@ from _thread import RLock
 
 from mulligan.errors import MulliganError, NothingSaved
 from mulligan.events import Events, Handler
+from mulligan.model.checkpoint import within_bounds
 from mulligan.model.policy import Settings
 from mulligan.model.small import Callable, Iterator, contextmanager
 from mulligan.model.typed import TYPE_CHECKING, Any, Self
@@ -71,7 +72,7 @@ class Opened:
         refuse_unprotectable(settings)
         self.settings = settings
         self.last_recovery = ""
-        self._bench = Restorer(settings, now_ns)
+        self._bench = Restorer(settings, within_bounds(now_ns))
         self._events = Events()
         self._mutex = RLock()
 

@@ -12,7 +12,7 @@ from mulligan.model.policy import Settings
 from mulligan.model.small import Callable, Mapping, partial
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.directory import Directory, random_name
-from mulligan.safefs.lock import is_alive
+from mulligan.safefs.lock import is_pinned
 from mulligan.safefs.room import naming_need
 from mulligan.scan.observer import Observer
 from mulligan.scan.result import Defaults, Scan
@@ -246,14 +246,14 @@ class Workbench:
         return {*also, *(row["id"] for row in self.vault.database.sealed("pin"))}
 
     def _unpin_the_dead(self) -> None:
-        """Lets go of what processes held that are no more: their numbers will be given to others."""
-        database = self.vault.database
+        """Lets go of what processes held that are no more."""
+        database, directory = self.vault.database, self.vault.directory
         pins = set() if database.is_empty("pin") else {row["pid"] for row in database.sealed("pin")}
-        dead = [pid for pid in pins if not is_alive(pid)]
+        dead = [number for number in pins if not is_pinned(directory, number)]
         if dead:
             with database.transaction():
-                for pid in dead:
-                    database.run("DELETE FROM pin WHERE pid=?", pid)
+                for number in dead:
+                    database.run("DELETE FROM pin WHERE pid=?", number)
 
     def keep_now(self, about: str) -> str:
         """Saves what is there now, files and state, as a safety checkpoint; returns its id."""

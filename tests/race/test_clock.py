@@ -15,8 +15,8 @@ from tree import contents, put
 
 YEAR = 365 * 86_400 * 10**9
 START = 1_790_000_000 * 10**9
-#: Linux keeps time in 64 bits of nanoseconds, which end in the year 2262.
-_LAST = 2**63 - 1
+#: What 64 bits of nanoseconds can say ends in the year 2262; a clock may say more.
+_LAST = 2**64
 
 
 class Clock:
@@ -26,7 +26,7 @@ class Clock:
         self._rng, self._jumps, self.now = random.Random(seed), jumps, START
 
     def __call__(self) -> int:
-        self.now = min(max(0, self.now + self._rng.choice(self._jumps)), _LAST)
+        self.now = min(max(-YEAR, self.now + self._rng.choice(self._jumps)), _LAST)
         return self.now
 
 
@@ -35,6 +35,8 @@ CLOCKS = {
     "steps back": (-1, -(10**9), -86_400 * 10**9),
     "jumps by years": (YEAR, -YEAR, 0, 1),
     "only ahead": (YEAR,),
+    "beyond 2262": (100 * YEAR, 200 * YEAR, 1),
+    "before 1970": (-100 * YEAR, 1),
     "all at once": (YEAR, -YEAR, -(10**6), 0, 0, 10**6, 40 * YEAR, -40 * YEAR),
 }
 

@@ -25,6 +25,7 @@ TOO_LARGE, SPECIAL, OTHER_FILESYSTEM, WORKTREE = "too large", "special", "other 
 UNREADABLE, MOVING, NEWLY_IGNORED = "unreadable", "moving", "newly ignored"
 INCOMPLETE = frozenset({UNREADABLE, MOVING, NEWLY_IGNORED})
 
+_LAST_MOMENT = (1 << 63) - 1
 _PART = 8192
 # What is shorter hardly gets shorter, and to set up the packer takes longer than anything else that is done for a save's list.
 _SHORT = 256
@@ -262,6 +263,11 @@ class Checkpoint:
             "metadata": self.metadata,
             "commit": self.commit,
         }
+
+
+def within_bounds(clock: Callable[[], int]) -> Callable[[], int]:
+    """Returns a clock that a timeline has room for: 64 bits of nanoseconds end in the year 2262."""
+    return lambda: min(max(0, clock()), _LAST_MOMENT)
 
 
 def moment(nanoseconds: int) -> datetime:

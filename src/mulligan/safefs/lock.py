@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import struct
 import time
 
 from mulligan.errors import Busy
@@ -24,6 +25,11 @@ _NOTE = 64
 # One who asks rarely loses to those who come and go: at 50 ms, of six processes at work one waited for 20 s and got nothing.
 _LONGEST_PAUSE = 0.01
 _held: set[int] = set()
+_PINS = b"pins"
+# Larger than any number of a process, and with what is added no larger than a position in a file.
+_PINS_FROM = 1 << 61
+# The kernel's struct flock: type, whence, start, length, process.
+_RANGE = struct.Struct("hhqqi4x")
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL)
 
 
@@ -58,6 +64,7 @@ class exclusive:  # noqa: N801 - used like a function; as a generator it took as
 
     def __exit__(self, *_: object) -> None:
         _held.discard(self._fd)
+        _release(self._fd)
         seam.calls.close(self._fd)
 
 
@@ -76,13 +83,22 @@ def alone(directory: Directory, *, wait: float) -> Iterator[bool]:
             if error.errno not in _NO_LOCKS:
                 raise
             got = True
-        yield got
+        try:
+            yield got
+        finally:
+            _release(held.fd)
 
 
 def let_go() -> None:
     """In a forked process: gives up its share of the locks that the parent holds. The parent keeps them."""
     while _held:
         seam.calls.close(_held.pop())
+
+
+def _release(fd: int) -> None:
+    """Lets go of a lock: a process that another thread forked has the descriptor too, and closing ours would not do."""
+    with suppress(OSError):  # there was none, or the file system has none
+        fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 def _acquire(fd: int, wait: float) -> bool:
@@ -123,8 +139,57 @@ def holder(directory: Directory) -> int:
     except OSError:
         return 0  # a file system without locks
     finally:
+        _release(fd)
         seam.calls.close(fd)
     return 0
+
+
+# -- pins -------------------------------------------------------------------------------------------
+
+
+class Pin:
+    """
+    A number that others see to be in use until it is let go, or its process ends: a lock on one byte of a file.
+
+    The number of a process would not do: in a container that shares the store it is another process, or none.
+    LIMIT: on a file system without such locks it is the number of the process all the same.
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        self.number, self._fd = _PINS_FROM + int.from_bytes(os.urandom(7), "big"), -1
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = seam.calls.open(_PINS, flags, 0o600, dir_fd=directory.fd)
+        try:
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _RANGE.pack(fcntl.F_WRLCK, os.SEEK_SET, self.number, 1, 0))
+            self._fd = fd
+        except (OSError, AttributeError):
+            self.number = os.getpid()
+        finally:
+            if self._fd < 0:
+                seam.calls.close(fd)
+
+    def close(self) -> None:
+        """Lets go; again is harmless."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            seam.calls.close(fd)
+
+
+def is_pinned(directory: Directory, number: int) -> bool:
+    """Returns whether the process that a pin is of still holds it."""
+    if number < _PINS_FROM:
+        return is_alive(number)
+    try:
+        fd = seam.calls.open(_PINS, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory.fd)
+    except FileNotFoundError:
+        return False
+    try:
+        found = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _RANGE.pack(fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0))
+    except (OSError, AttributeError):
+        return True  # whoever cannot tell removes nothing
+    finally:
+        seam.calls.close(fd)
+    return bool(_RANGE.unpack(found)[0] != fcntl.F_UNLCK)
 
 
 def is_alive(pid: int) -> bool:

@@ -159,7 +159,7 @@ class Intake:
 def _packed(files: Files) -> Iterator[tuple[bytes, bytes]]:
     pack = STAT.pack
     for name, st in files:
-        if has_room_for(st.st_mtime_ns):
+        if has_room_for(st.st_mtime_ns) and has_room_for(st.st_ctime_ns):
             yield name, pack(st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
 
 
