@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from plain_git import DIRECTORY, Objects, missing_from, tree_entries, tree_of
 
 LINK, EXECUTABLE, FILE = 0o120000, 0o100755, 0o100644
-PARTS = frozenset({b"checkpoint.json", b"files", b"modes", b"state", b"git", b"not-captured.json"})
+PARTS = frozenset({b"checkpoint.json", b"files", b"modes", b"state", b"git", b"before", b"not-captured.json"})
 ABOUT = frozenset(
     {
         *("format", "id", "name", "description", "kind", "created_ns"),
@@ -58,8 +58,19 @@ def read_checkpoint(objects: Objects, commit: str) -> tuple[Held | None, list[st
         found += _apply_modes(objects, parts[b"modes"][1], files, usual)
     if b"git" in parts:
         found += git_record(objects, parts[b"git"][1])
+    found += _before(objects, parts[b"before"][1] if b"before" in parts else "", about["metadata"])
     trees = {name: parts[name.encode()][1] if name.encode() in parts else NO_TREE for name in ("files", "modes")}
     return Held(about, files, state, rows, trees), found
+
+
+def _before(objects: Objects, tree: str, metadata: dict[str, Any]) -> list[str]:
+    """What is wrong with the state that a step says it changed: the commit must hold that very state."""
+    said = metadata.get("mulligan:before")
+    if said is None:
+        return ["a state before the step that nothing tells of"] if tree else []
+    held = {name: oid for name, _mode, oid in tree_entries(objects[tree][1])} if tree else {}
+    wanted = {b"files": said["files"], **({b"modes": said["modes"]} if said["modes"] != NO_TREE else {})}
+    return [] if held == wanted else ["the state before the step is not the one that it tells of"]
 
 
 def _state(objects: Objects, tree: str) -> dict[str, Any]:

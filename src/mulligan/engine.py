@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 
-from mulligan.errors import MulliganError, NothingToRedo, NothingToUndo, UnknownPath, UserError
+from mulligan.errors import MulliganError, UnknownPath, UserError
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import KINDS, Checkpoint, NotCaptured, as_json_object
 from mulligan.model.light import json
 from mulligan.model.objects import BLOB, MODE_DIR
 from mulligan.model.paths import parse_path, to_text
-from mulligan.model.small import Callable, Iterable, Iterator, Mapping, contextmanager, suppress
+from mulligan.model.small import Callable, Iterator, Mapping, contextmanager, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.lock import Pin
-from mulligan.sessions import WithSessions
+from mulligan.sessions import Paths, WithSessions, parse_paths
 from mulligan.timeline import budget, saving
 from mulligan.timeline.sources import Source
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from mulligan.timeline.health import CheckReport, DoctorReport
 
 Ref = str | Checkpoint
-Paths = Iterable[str | os.PathLike[str]]
-WHAT = ("files", "state", "all")
 
 
 class Workspace(WithSessions):
@@ -117,7 +115,7 @@ class Workspace(WithSessions):
         """Returns what differs from `a` (default: the position) to `b` (default: the workspace); `paths` limits it."""
         from mulligan.timeline import differences
 
-        chosen = _parse_paths(paths, "files")
+        chosen = parse_paths(paths, "files")
         with self._needing() as vault:
             start = vault.checkpoints.resolve(a if a is not None else "@")
             if b is not None:
@@ -210,7 +208,7 @@ class Workspace(WithSessions):
 
     def plan(self, ref: Ref, *, paths: Paths | None = None, what: str = "files", git: bool = False) -> RestorePlan:
         """Returns what a restore would do. Changes nothing."""
-        chosen = _parse_paths(paths, what, git=git)
+        chosen = parse_paths(paths, what, git=git)
         with self._needing() as vault:
             entry = vault.checkpoints.resolve(ref)
             look = self._bench.look(by_name=entry.by_name) if what != "state" else None
@@ -227,7 +225,7 @@ class Workspace(WithSessions):
         """
         if git and stage:
             raise UserError("Either git goes back, or a commit is staged, not both. Nothing was changed.")
-        chosen = _parse_paths(paths, what, git=git or bool(stage))
+        chosen = parse_paths(paths, what, git=git or bool(stage))
         with self._writing("restore", needed=True):
             checkpoints = self._bench.vault.checkpoints
             # Of files, nothing of the entry is handed out; state is.
@@ -246,42 +244,6 @@ class Workspace(WithSessions):
         with self._writing("restore", needed=True):
             entry = self._bench.vault.checkpoints.resolve(plan.target)
             report = self._bench.apply(entry, plan, chosen, strict=strict)
-        self._events.emit("restored", report)
-        return report
-
-    def undo(self, *, session: str | None = None) -> RestoreReport:
-        """
-        Goes one operation back, to the newest earlier state that differs from the workspace.
-
-        All that an agent did for one prompt is one operation; what others did meanwhile is kept. With `session`, the newest turn of
-        that session (the beginning of its id will do) is taken back wherever it stands, and everything else is kept.
-        """
-        from mulligan.turns import Turns
-
-        with self._writing("undo", needed=True):
-            moves = self._bench.vault.moves.down()
-            turns = Turns(self._bench)
-            if session is not None:
-                report = turns.undo_session(session)
-            elif self._bench.root.is_lost():
-                report = self._bench.step("undo", moves)  # all files are gone: none of that is a turn's work
-            else:
-                steps = turns.steps(moves)
-                report = turns.undo_turn(moves, steps) or self._bench.step("undo", moves, skip=steps)
-        if report is None:
-            raise NothingToUndo("Nothing to undo: your files match the oldest checkpoint.", hint="mulligan log")
-        self._events.emit("restored", report)
-        return report
-
-    def redo(self) -> RestoreReport:
-        """Goes forward again to what the last undo left."""
-        with self._writing("redo", needed=True):
-            report = self._bench.step("redo", self._bench.vault.moves.redoable())
-        if report is None:
-            raise NothingToRedo(
-                "Nothing to redo.",
-                hint="mulligan log",
-            )
         self._events.emit("restored", report)
         return report
 
@@ -487,13 +449,3 @@ class Workspace(WithSessions):
 def _refuse_unknown_kind(kind: str) -> None:
     if kind not in KINDS:
         raise UserError(f"There is no kind {kind!r}; there are {', '.join(KINDS)}. Nothing was saved.")
-
-
-def _parse_paths(paths: Paths | None, what: str, *, git: bool = False) -> tuple[bytes, ...] | None:
-    if what not in WHAT:
-        raise UserError(f"what is one of {', '.join(WHAT)}, not {what!r}. Nothing was changed.")
-    if git and (paths is not None or what == "state"):
-        raise UserError("Git goes back with all files, not with some paths or with state alone. Nothing was changed.")
-    if isinstance(paths, str | bytes | os.PathLike):
-        raise TypeError("paths is a list of paths, not one path")
-    return None if paths is None else tuple(parse_path(path) for path in paths)

@@ -10,7 +10,7 @@ import os
 
 from mulligan.errors import PlanStale, UserError
 from mulligan.model.paths import parent_of, to_text
-from mulligan.model.small import Callable, suppress
+from mulligan.model.small import Callable, Collection, partial, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.scan.result import Defaults
@@ -60,16 +60,18 @@ class Restorer(Workbench):
         shown = tuple(to_text(path) for path in paths) if paths is not None else None
         if look is None:
             return RestorePlan(entry.id, what, shown)
-        target = Target(entry.files_tree, entry.modes_tree, Defaults(*entry.defaults), entry.checkpoint.not_captured)
+        hidden = entry.checkpoint.not_captured, partial(self.vault.checkpoints.hidden_since, entry.seq)
+        target = Target(entry.files_tree, entry.modes_tree, Defaults(*entry.defaults), *hidden)
         certain = (*self.settings.capture.certain, *entry.by_name, *entry.absent)
         rules = self.settings.capture._replace(certain=certain) if certain else self.settings.capture
-        drawn = draw(look.source, look.scan, target, paths, already=self._already, rules=rules)
+        drawn = draw(look.source, look.scan, target, paths, already=self.already, rules=rules)
         if paths is None:
             drawn = spare_settings(drawn, look, entry, self.vault)
         move = git.move if git is not None else None
-        return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps, move, drawn.absent)
+        branch = saving.made_on_other_branch(entry, look.git)
+        return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps, move, drawn.absent, branch=branch)
 
-    def _already(self, path: bytes, node: Node) -> bool:
+    def already(self, path: bytes, node: Node) -> bool:
         """Returns whether a path that is not captured is, all the same, what a checkpoint holds."""
         from mulligan.restore.place import stands
 
@@ -148,12 +150,12 @@ class Restorer(Workbench):
                 if not patience.plans_again(stale.moved):
                     raise
 
-    def step(self, verb: str, states: list[Move], *, skip: range = range(0)) -> RestoreReport | None:
+    def step(self, verb: str, states: list[Move], *, skip: Collection[int] = ()) -> RestoreReport | None:
         """Restores the first of some states, but for those to skip, that differs from the workspace; None when none does."""
         self.root.prepare()
         return self.patiently(lambda patience: self._step(verb, states, skip, patience))
 
-    def _step(self, verb: str, states: list[Move], skip: range, patience: Patience) -> RestoreReport | None:
+    def _step(self, verb: str, states: list[Move], skip: Collection[int], patience: Patience) -> RestoreReport | None:
         with self.vault.objects.writer() as writer:
             look: Look | None = None
             for depth, move in enumerate(states):
@@ -182,11 +184,12 @@ class Restorer(Workbench):
         depth: int = 0,
         git: Planned | None = None,
         patience: Patience | None = None,
+        mark: str = "",
     ) -> RestoreReport:
         """
         Applies a plan: state staged, safety checkpoint, journalled changes, state made current.
 
-        Paths that cannot be written are left alone and listed; those that moved too, as far as there is `patience` for them.
+        `mark` says what an undo takes back without going to a state, or for a redo the state that such an undo left. Paths that cannot be written are left alone and listed; those that moved too, as far as there is `patience` for them.
         Without any, raises PlanStale with nothing changed.
         """
         from mulligan.restore.reach import Reach
@@ -196,7 +199,7 @@ class Restorer(Workbench):
         with Directory.open(self.settings.workspace) as root:
             reach = Reach(self.vault, root, token, plan, verb, patience)
             try:
-                return self._go(entry, reach.plan, look, writer, reach, verb=verb, depth=depth, git=git)
+                return self._go(entry, reach.plan, look, writer, reach, verb=verb, depth=depth, git=git, mark=mark)
             finally:
                 reach.close()
 
@@ -211,6 +214,7 @@ class Restorer(Workbench):
         verb: str,
         depth: int,
         git: Planned | None,
+        mark: str,
     ) -> RestoreReport:
         from mulligan.model.plan import RestoreReport
         from mulligan.restore import procedure
@@ -233,7 +237,7 @@ class Restorer(Workbench):
         position = entry.id if what != "state" and plan.paths is None else ""
         journal = Journal(
             reach.token, entry.id, safety, what, position, verb, depth,
-            actions=plan.actions, locked=reach.locked, git=move,
+            actions=plan.actions, locked=reach.locked, git=move, mark=mark,
         )  # fmt: skip
         done = procedure.carry_out(
             self.vault, reach, journal,
@@ -249,7 +253,10 @@ class Restorer(Workbench):
             with suppress(OSError, UserError):
                 busy = [keep.path for keep in kept if keep.reason == BUSY]
                 self._remember_landing(entry, verb, look.by_name, busy)
-        return RestoreReport(entry.id, done.created, done.modified, done.deleted, kept, safety, state, git=move)
+        return RestoreReport(
+            entry.id, done.created, done.modified, done.deleted, kept, safety, state,
+            git=move, undone=plan.undone, branch=plan.branch,
+        )  # fmt: skip
 
     def _remember_landing(self, entry: Entry, verb: str, by_name: tuple[str, ...], busy: list[str]) -> None:
         """

@@ -1,5 +1,5 @@
 """
-What agents do in a workspace: recording it, telling it as a story. Taking back one session's part of it is in `turns`.
+What agents do in a workspace: recording it, telling it as a story, undoing it. How an undo is done is in `turns`.
 
 One call records one event of an agent: it saves the workspace if anything changed, with its cause, and remembers the event in
 the same transaction.
@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import os
 
+from mulligan.errors import NothingToRedo, NothingToUndo, UserError
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, as_json_object
 from mulligan.model.light import json
-from mulligan.model.typed import TYPE_CHECKING, Any
+from mulligan.model.paths import parse_path
+from mulligan.model.small import Iterable
+from mulligan.model.typed import TYPE_CHECKING, Any, overload
 from mulligan.opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Literal
 
     from mulligan.model.deed import Deed, Recorded
     from mulligan.model.holding import Holding
+    from mulligan.model.plan import RestorePlan, RestoreReport
     from mulligan.timeline.saving import Draft
     from mulligan.timeline.sources import Look
     from mulligan.timeline.story import Chapter
@@ -30,6 +35,10 @@ _HOOKS = "hooks"
 #: The only client that writes a permission into the project while a tool call waits for it.
 _CLAUDE = b".claude"
 _LARGEST = 4 << 20
+
+
+Paths = Iterable[str | os.PathLike[str]]
+WHAT = ("files", "state", "all")
 
 
 class WithSessions(Opened):
@@ -83,6 +92,49 @@ class WithSessions(Opened):
         with self._reading() as vault:
             entry = vault.checkpoints.current() if vault is not None else None
             return holdings(self.root, entry, self._bench.look(with_git=False), wanted)
+
+    @overload
+    def undo(
+        self, *, dry_run: Literal[False] = ..., session: str | None = ..., paths: Paths | None = ..., git: bool = ...
+    ) -> RestoreReport: ...
+
+    @overload
+    def undo(
+        self, *, dry_run: Literal[True], session: str | None = ..., paths: Paths | None = ..., git: bool = ...
+    ) -> RestorePlan: ...
+
+    def undo(
+        self, *, dry_run: bool = False, session: str | None = None, paths: Paths | None = None, git: bool = False
+    ) -> RestoreReport | RestorePlan:
+        """
+        Takes back the last operation: a restore; else the newest turn that is not undone; else what changed since the position.
+
+        A turn is all that an agent did for one prompt. Changes since then are kept, merged by lines; what cannot be merged stays and
+        is listed. With `session`, the newest turn of that session (the beginning of its id is enough). With `paths`, only those.
+        With `git`, HEAD, its branch and the index go back too. With `dry_run`, returns the plan and changes nothing.
+        """
+        from mulligan.turns import Asked, Undoing
+
+        asked = Asked(parse_paths(paths, "files", git=git), git, dry_run)
+        with self._needing() if dry_run else self._writing("undo", needed=True):
+            undoing = Undoing(self._bench)
+            done = undoing.undo(asked) if session is None else undoing.undo_session(session, asked)
+        if done is None:
+            raise NothingToUndo("Nothing to undo: your files match the oldest checkpoint.", hint="mulligan log")
+        if not dry_run:
+            self._events.emit("restored", done)
+        return done
+
+    def redo(self) -> RestoreReport:
+        """Brings forward what the last undo took back."""
+        from mulligan.turns import Undoing
+
+        with self._writing("redo", needed=True):
+            report = Undoing(self._bench).redo()
+        if report is None:
+            raise NothingToRedo("Nothing to redo.", hint="mulligan log")
+        self._events.emit("restored", report)
+        return report
 
     def deeds(self, *, limit: int | None = None, session: str | None = None) -> list[Recorded]:
         """Returns what agents did here, newest first; of one session, by the beginning of its id."""
@@ -156,3 +208,14 @@ def _known_hooks(vault: Vault) -> dict[str, list[str]]:
     text = vault.database.meta(_HOOKS)
     found = read_json(text) if text else {}
     return found if isinstance(found, dict) else {}
+
+
+def parse_paths(paths: Paths | None, what: str, *, git: bool = False) -> tuple[bytes, ...] | None:
+    """Returns paths that a caller gave, safe; raises UserError where they cannot be combined with the rest."""
+    if what not in WHAT:
+        raise UserError(f"what is one of {', '.join(WHAT)}, not {what!r}. Nothing was changed.")
+    if git and (paths is not None or what == "state"):
+        raise UserError("Git goes back with all files, not with some paths or with state alone. Nothing was changed.")
+    if isinstance(paths, str | bytes | os.PathLike):
+        raise TypeError("paths is a list of paths, not one path")
+    return None if paths is None else tuple(parse_path(path) for path in paths)

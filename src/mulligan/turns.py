@@ -1,149 +1,381 @@
 """
-Taking back what one session of an agent did for one prompt, and keeping what others did meanwhile.
+Undo and redo: one operation back or forward.
 
-An undo treats all that a session did for one prompt, a turn, as one operation.
+An operation is a restore, what an agent did for one prompt (a turn), what changed since the last checkpoint, or the step that led
+to it. A turn is taken back by itself: its changes are undone three-way on what stands now, and everything else is kept. The other
+operations go to a state of the stack in `timeline.moves`.
 """
 
 from __future__ import annotations
 
-from mulligan.model.deed import Turn, maker_of, turn_of
-from mulligan.model.objects import BLOB
-from mulligan.model.paths import to_text
-from mulligan.model.plan import RestorePlan, RestoreReport
-from mulligan.model.small import Callable, Iterator, Mapping
-from mulligan.model.typed import TYPE_CHECKING, Any
+from mulligan.errors import NothingToUndo, UnknownPath
+from mulligan.model.deed import Turn
+from mulligan.model.objects import BLOB, object_id
+from mulligan.model.paths import covers, parent_of, to_text
+from mulligan.model.plan import RestorePlan, RestoreReport, Undone
+from mulligan.model.small import Callable, Sequence
+from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
+from mulligan.model.values import replace
 from mulligan.restorer import Restorer
+from mulligan.safefs.directory import Directory
+from mulligan.timeline import saving
 from mulligan.timeline.commits import Entry
-from mulligan.timeline.moves import Move
+from mulligan.timeline.moves import Mark, Move
+from mulligan.timeline.stack import Stack
+from mulligan.timeline.turnsteps import Part, TurnSteps
 
 if TYPE_CHECKING:
-    from mulligan.restore.planner import Drawn
-    from mulligan.store.objects import ObjectStore
+    from mulligan.restore.patience import Patience
+    from mulligan.restore.taking_back import Step, Wanted
     from mulligan.timeline.sources import Look, State
 
-#: How many states of others may stand between two of a turn.
-_APART = 100
+Paths = tuple[bytes, ...] | None
 
 
-class Turns:
-    """The turns of a workspace whose store is held."""
+class Asked(NamedTuple):
+    """What an undo is asked for: some paths only, git too, or only the plan."""
+
+    paths: Paths = None
+    git: bool = False
+    dry_run: bool = False
+
+
+class TakeBack(NamedTuple):
+    """
+    Some steps to take back, and what the timeline shall know of it.
+
+    `steps` gets the workspace as it is and returns them, newest first. `target` is the checkpoint that git would go back to, and
+    where the files stand afterwards if nothing else changed. `since` is the number of the last checkpoint before the steps,
+    `newest` the checkpoint that holds the newest of them.
+    """
+
+    steps: Callable[[State], Sequence[Step]]
+    undone: Undone
+    mark: Mark
+    target: Entry | None = None
+    since: int = 0
+    newest: Entry | None = None
+
+
+class Undoing:
+    """Undo and redo in a workspace; its store is held, unless only a plan is asked for."""
 
     def __init__(self, bench: Restorer) -> None:
         self._bench = bench
+        self._vault = bench.vault
+        self._turns = TurnSteps(bench.vault)
 
-    def undo_turn(self, moves: list[Move], steps: range) -> RestoreReport | None:
-        """Takes back one turn, and keeps what others did meanwhile; None where nobody did, or the turn did nothing."""
-        if not steps:
-            return None
-        checkpoints = self._bench.vault.checkpoints
-        entries = [entry for move in moves[: steps.stop] if (entry := checkpoints.by_id(move.id)) is not None]
-        turn = turn_of(entries[0].checkpoint)
-        if turn is None or all(maker_of(entry.checkpoint) == turn.session for entry in entries):
-            return None
-        return self._take_back(entries, turn, unsaved=not steps.start, depth=steps.stop)
+    # -- back -------------------------------------------------------------------------------------
 
-    def undo_session(self, session: str) -> RestoreReport | None:
-        """Takes back the newest turn of a session of which anything is left; None when nothing is."""
-        vault = self._bench.vault
-        whole = vault.deeds.session(session)
-        entries = vault.checkpoints.newest()
-        turns = dict.fromkeys(
-            turn for entry in entries if (turn := turn_of(entry.checkpoint)) and turn.session == whole
-        )
+    def undo(self, asked: Asked) -> RestorePlan | RestoreReport | None:
+        """Takes back the last operation; None when there is none."""
+        stack = Stack(self._vault)
+        if self._bench.root.is_lost():
+            return self._walk(stack, None, asked)  # all files are gone: that is no turn's work
+        passed: set[Turn] = set()
+        while True:
+            turn, is_next = stack.waiting(passed)
+            if turn is None or not is_next:
+                found = self._walk(stack, turn, asked)
+                if found is not None or turn is None:
+                    return found
+            found = self._take_back_turn(turn, asked)
+            if found is not None:
+                return found
+            passed.add(turn)
+
+    def undo_session(self, session: str, asked: Asked) -> RestorePlan | RestoreReport:
+        """Takes back the newest turn of a session that is not undone yet; raises NothingToUndo."""
+        whole = self._vault.deeds.session(session)
+        undone = Stack(self._vault).undone()
+        turns = self._turns.turns_of(whole)
         for turn in turns:
-            report = self._take_back(entries, turn, unsaved=vault.deeds.is_open(turn))
-            if report is not None:
-                return report
-        return None
+            found = None if turn in undone else self._take_back_turn(turn, asked)
+            if found is not None:
+                return found
+        if not turns:
+            raise NothingToUndo(f"Session {whole} changed no files. Nothing was changed.", hint="mulligan log --story")
+        what = "Nothing is left of what session" if not undone.intersection(turns) else "All that session"
+        how = "did" if not undone.intersection(turns) else "did is undone already"
+        raise NothingToUndo(f"{what} {whole} {how}. Nothing was changed.", hint="Redo it: mulligan redo")
 
-    def _take_back(self, entries: list[Entry], turn: Turn, *, unsaved: bool, depth: int = 0) -> RestoreReport | None:
-        """Takes back the steps of a turn, among checkpoints that come newest first; None when nothing would change."""
-        from mulligan.restore.taking_back import Step, draw_wanted, without
+    def _take_back_turn(self, turn: Turn, asked: Asked) -> RestorePlan | RestoreReport | None:
+        """Takes back a turn; None when nothing of it is left."""
+        parts = self._turns.of(turn)
+        unsaved = self._turns.unsaved(turn)
+        top = self._vault.checkpoints.current()
+        newest = self._turns.newest_of(turn)
+
+        def steps(now: State) -> list[Step]:
+            from mulligan.restore.taking_back import Step
+
+            found = [_step(part) for part in parts]
+            return [Step(top.trees, now, unsaved), *found] if unsaved is not None and top is not None else found
+
+        start = next((part.start for part in reversed(parts)), None)
+        first = min((part.entry.seq for part in parts if part.entry is not None), default=1)
+        mark = Mark(turn) if asked.paths is None else Mark()
+        since = start.seq - 1 if start is not None else first - 1
+        return self.take_back(TakeBack(steps, self._about(turn), mark, start, since, newest), asked)
+
+    def _about(self, turn: Turn) -> Undone:
+        """Names a turn: its prompt, its agent and when it was last at work."""
+        newest, begun = self._turns.newest_of(turn), self._vault.deeds.begun(turn)
+        last = self._vault.deeds.last(turn.session)
+        agent = begun.deed.agent if begun is not None else last.deed.agent if last is not None else ""
+        return Undone(
+            "turn", newest.id if newest is not None else "",
+            newest.checkpoint.created_at if newest is not None else last.created_at if last is not None else None,
+            turn.prompt, begun.deed.text if begun is not None else "", turn.session, agent,
+            running=self._vault.deeds.is_open(turn),
+        )  # fmt: skip
+
+    # -- taking back steps ------------------------------------------------------------------------
+
+    def take_back(self, what: TakeBack, asked: Asked) -> RestorePlan | RestoreReport | None:
+        """
+        Takes back some steps and keeps everything else; None when nothing of them is left.
+
+        What cannot be merged stays and is listed. The next `redo` brings the steps forward again.
+        """
+        if asked.dry_run:
+            found = self._planned(what, asked, self._bench.look())
+            return found[0] if found is not None else None
+        self._bench.root.prepare()
+        report = self._bench.patiently(lambda patience: self._taken_back(what, asked, patience))
+        if report is None or report.undo is None:
+            return report
+        landed = self._land(f"after undo of {_words(what.undone)}", what.target)
+        with self._vault.database.transaction():
+            self._vault.moves.landed(landed)
+            self._vault.checkpoints.set_position(landed)
+        return replace(report, target=landed)
+
+    def _taken_back(self, what: TakeBack, asked: Asked, patience: Patience) -> RestoreReport | None:
+        with self._vault.objects.writer() as writer:
+            look = self._bench.look(writer)
+            found = self._planned(what, asked, look)
+            if found is None:
+                return None
+            plan, wanted = found
+            if plan.is_noop:
+                return self._leave_all(plan, what.mark)
+            _keep_contents(self._vault, wanted)
+            here = self._vault.checkpoints.resolve("@")
+            git = self._bench.git.plan(what.target) if asked.git and what.target is not None else None
+            mark = what.mark.text
+            return self._bench.go(here, plan, look, writer, verb="undo", git=git, patience=patience, mark=mark)
+
+    def _planned(self, what: TakeBack, asked: Asked, look: Look) -> tuple[RestorePlan, Wanted] | None:
+        """Returns the plan, and what is wanted; None when nothing would change and nothing is listed."""
+        from mulligan.restore.taking_back import draw_wanted, without
         from mulligan.timeline.sources import State
 
-        bench = self._bench
-        bench.root.prepare()
-        with bench.vault.objects.writer() as writer:
-            look = bench.look(writer)
-            now = State(look.scan.tree, look.scan.modes, look.scan.defaults)
-            steps = [Step(*pair, _made_by(entry, turn.session)) for entry, pair in self._pairs(entries, turn)]
-            top = bench.vault.checkpoints.current()
-            if unsaved and top is not None:
-                claimed = {
-                    path
-                    for each in bench.vault.deeds.running()
-                    for path in each.deed.paths
-                    if each.deed.session != turn.session
-                }
-                steps.insert(0, Step(top.trees, now, lambda path: path not in claimed))
-            wanted = without(look.source, now, steps)
-            if not wanted.nodes and not wanted.conflicts:
-                return None
-            drawn = draw_wanted(look.source, look.scan, wanted)
-            about = f"without what {turn.session[:8]} did for prompt {turn.prompt}"
-            _keep_contents(bench.vault.objects, wanted.contents)
-            return self._apply(about, drawn, look, writer, depth)
-
-    def _apply(self, about: str, drawn: Drawn, look: Look, writer: Any, depth: int) -> RestoreReport:
-        """
-        Applies a plan that leads to no checkpoint, and makes what it leaves one; `depth` is how many states it undoes.
-
-        With none it is a step of its own, like a restore: the next undo takes it back.
-        """
-        from mulligan.model.values import replace
-        from mulligan.restore.patience import Patience
-
-        bench, vault = self._bench, self._bench.vault
-        here = vault.checkpoints.resolve("@")
-        paths = tuple(to_text(action.path) for action in drawn.actions)
-        plan = RestorePlan(here.id, "files", paths, drawn.actions, drawn.keeps, absent=drawn.absent)
-        report = bench.go(
-            here, plan, look, writer, verb="undo" if depth else "restore", depth=depth, patience=Patience(0)
+        now = State(look.scan.tree, look.scan.modes, look.scan.defaults)
+        wanted = without(look.source, now, what.steps(now), self._content, _chosen(asked.paths))
+        git = self._bench.git.plan(what.target) if asked.git and what.target is not None else None
+        if not wanted.nodes and not wanted.kept and git is None:
+            return None
+        drawn = draw_wanted(
+            look.source,
+            look.scan,
+            wanted,
+            lambda: self._vault.checkpoints.hidden_since(what.since),
+            self._bench.already,
         )
-        with vault.objects.writer() as after:
-            landed, _ = bench.keep(bench.draft("", about, "safety"), bench.look(after), after, as_position=False)
-        with vault.database.transaction():
-            vault.checkpoints.set_position(landed.id)
-            vault.moves.push(Move(landed.id), keep_redo=bool(depth))
-        return replace(report, target=landed.id)
+        paths = tuple(map(to_text, asked.paths)) if asked.paths is not None else tuple(
+            to_text(action.path) for action in drawn.actions
+        )  # fmt: skip
+        branch = saving.made_on_other_branch(what.newest, look.git) if what.newest is not None else ""
+        plan = RestorePlan(
+            self._vault.checkpoints.position(), "files", paths, drawn.actions, drawn.keeps, git.move if git else None,
+            drawn.absent, what.undone, branch,
+        )  # fmt: skip
+        return plan, wanted
 
-    def _pairs(self, entries: list[Entry], turn: Turn) -> Iterator[tuple[Entry, tuple[State, State]]]:
-        """Yields the steps of a turn with the states before and after them."""
-        for entry in entries:
-            parent = self._bench.vault.checkpoints.by_id(entry.checkpoint.parent or "")
-            if turn_of(entry.checkpoint) == turn and parent is not None:
-                yield entry, (parent.trees, entry.trees)
+    def _content(self, path: bytes, oid: bytes) -> bytes | None:
+        """Returns the bytes of a file as the scan saw it; None where it changed since."""
+        if self._vault.objects.has(oid):
+            return self._vault.objects.read(oid, BLOB)
+        try:
+            with Directory.open(self._bench.settings.workspace) as root, root.descend(parent_of(path)) as directory:
+                data = directory.read(path.rpartition(b"/")[2])
+        except OSError:
+            return None
+        return data if object_id(BLOB, data) == oid else None
 
-    def steps(self, moves: list[Move]) -> range:
-        """
-        Returns which of the newest states are steps of one turn, to be passed over by an undo; none where the newest is no step.
+    def _leave_all(self, plan: RestorePlan, mark: Mark) -> RestoreReport:
+        """Remembers that an undo could take back nothing, so that the next one goes further; no checkpoint is needed."""
+        with self._vault.database.transaction():
+            if mark.turn is not None:
+                self._vault.moves.push(Move(plan.target, gone=True, mark=mark), keep_redo=True)
+        return RestoreReport(plan.target, kept=list(plan.keeps), undone=plan.undone, branch=plan.branch)
 
-        The newest itself is among them while the turn has not ended: what changed since then is its work too. Of a turn that
-        ended, what changed since is somebody else's, and is taken back first.
-        """
-        newest = self._turn_at(moves[0]) if moves else None
-        if newest is None:
-            return range(0)
-        end = at = 1
-        while at < len(moves) and at - end < _APART:
-            at += 1
-            if self._turn_at(moves[at - 1]) == newest:
-                end = at
-        return range(0 if self._bench.vault.deeds.is_open(newest) else 1, end)
+    def _land(self, about: str, *known: Entry | None) -> str:
+        """Returns a checkpoint that holds what is there now: one of those that are known, else a new one."""
+        with self._vault.objects.writer() as writer:
+            look = self._bench.look(writer)
+            for entry in known:
+                if entry is not None and saving.same_state(entry, look.scan) and saving.lists_hidden(entry, look.scan):
+                    return entry.id
+            draft = self._bench.draft("", about, "safety")
+            return self._bench.keep(draft, look, writer, as_position=False)[0].id
 
-    def _turn_at(self, move: Move) -> Turn | None:
-        entry = self._bench.vault.checkpoints.by_id(move.id)
-        return turn_of(entry.checkpoint) if entry is not None else None
+    # -- going to a state -------------------------------------------------------------------------
+
+    def _walk(self, stack: Stack, turn: Turn | None, asked: Asked) -> RestorePlan | RestoreReport | None:
+        """Goes to the newest state that differs, but not past the steps of a turn that waits to be undone."""
+        states = stack.states(turn)
+        if asked == Asked():
+            report = self._bench.step("undo", states, skip=stack.mixed())
+            if report is None:
+                return None
+            depth = next(at for at, move in enumerate(states) if move.id == report.target and at not in stack.mixed())
+            return replace(report, undone=stack.about(depth))
+        if asked.dry_run:
+            return self._towards(stack, states, asked, self._bench.look(), None)
+        self._bench.root.prepare()
+
+        def attempt(patience: Patience) -> RestorePlan | RestoreReport | None:
+            with self._vault.objects.writer() as writer:
+                return self._towards(stack, states, asked, self._bench.look(writer), writer, patience)
+
+        return self._bench.patiently(attempt)
+
+    def _towards(
+        self,
+        stack: Stack,
+        states: list[Move],
+        asked: Asked,
+        look: Look,
+        writer: Any,
+        patience: Patience | None = None,
+    ) -> RestorePlan | RestoreReport | None:
+        unknown: UnknownPath | None = None
+        for depth, move in enumerate(states):
+            entry = self._vault.checkpoints.by_id(move.id)
+            if entry is None or depth in stack.mixed() or move.what == "state":
+                continue
+            git = self._bench.git.plan(entry) if asked.git else None
+            try:
+                plan = self._bench.plan(entry, look, asked.paths, "files", git=git)
+            except UnknownPath as error:
+                unknown = error
+                continue
+            if plan.is_noop:
+                continue
+            plan = replace(plan, undone=stack.about(depth))
+            if asked.dry_run:
+                return plan
+            mark = Mark(to=entry.id).text if asked.paths is not None else ""
+            down = depth if asked.paths is None else 0
+            report = self._bench.go(
+                entry, plan, look, writer, verb="undo", depth=down, git=git, patience=patience, mark=mark
+            )
+            return self._landed_partly(report, entry) if mark else report
+        if unknown is not None:
+            raise unknown
+        return None
+
+    def _landed_partly(self, report: RestoreReport, entry: Entry) -> RestoreReport:
+        landed = self._land(f"after undo of some paths to {entry.checkpoint.short_id}")
+        with self._vault.database.transaction():
+            self._vault.moves.landed(landed)
+            self._vault.checkpoints.set_position(landed)
+        return report
+
+    # -- forward ----------------------------------------------------------------------------------
+
+    def redo(self) -> RestoreReport | None:
+        """Brings forward what the last undo took back; None when there is nothing."""
+        while True:
+            moves = self._vault.moves.redoable()
+            if not moves:
+                return None
+            stack = Stack(self._vault)
+            if not self._can_merge(moves[0], stack):
+                # States that a merge starts from are not passed over.
+                plain = [at for at, move in enumerate(moves) if at and self._can_merge(move, stack)]
+                report = self._bench.step("redo", moves[: plain[0]] if plain else moves)
+                if report is not None or not plain:
+                    return replace(report, undone=stack.redone(report.target)) if report is not None else None
+                with self._vault.database.transaction():
+                    self._vault.moves.redone(skipped=plain[0])
+                continue
+            report = self._bring_forward(moves[0], stack)
+            if report is not None:
+                return report
+
+    def _can_merge(self, move: Move, stack: Stack) -> bool:
+        return bool(move.base) and stack.has(move.base) and self._vault.checkpoints.by_id(move.base) is not None
+
+    def _bring_forward(self, move: Move, stack: Stack) -> RestoreReport | None:
+        """Takes back what an undo did, three-way; None when the workspace has it already."""
+        from mulligan.restore.taking_back import Step
+
+        left, base = self._vault.checkpoints.by_id(move.id), self._vault.checkpoints.by_id(move.base)
+        if left is None or base is None:
+            return None
+        mark = stack.mark(move.base)
+        undone = self._about(mark.turn) if mark is not None and mark.turn is not None else stack.redone(left.id)
+        what = TakeBack(
+            lambda _: [Step(left.trees, base.trees)], replace(undone, running=False), Mark(), None, left.seq
+        )
+        self._bench.root.prepare()
+        report = self._bench.patiently(lambda patience: self._brought_forward(what, move, left, patience))
+        if report is None or report.undo is None:
+            return report
+        landed = self._land(f"after redo of {_words(undone)}", left)
+        with self._vault.database.transaction():
+            self._vault.moves.replace_top(Move(landed))
+            self._vault.checkpoints.set_position(landed)
+        return replace(report, target=landed)
+
+    def _brought_forward(self, what: TakeBack, move: Move, left: Entry, patience: Patience) -> RestoreReport | None:
+        with self._vault.objects.writer() as writer:
+            look = self._bench.look(writer)
+            found = self._planned(what, Asked(), look)
+            git = self._bench.git.plan_back(left) if move.git else None
+            if found is None or (found[0].is_noop and git is None):
+                with self._vault.database.transaction():
+                    self._vault.moves.redone()
+                    self._vault.moves.unmark(move.base)
+                return (
+                    None if found is None else RestoreReport(move.base, kept=list(found[0].keeps), undone=what.undone)
+                )
+            _keep_contents(self._vault, found[1])
+            plan = replace(found[0], target=left.id, git=git.move if git is not None else None)
+            return self._bench.go(
+                left, plan, look, writer, verb="redo", depth=1, git=git, patience=patience, mark=move.base
+            )
 
 
-def _keep_contents(objects: ObjectStore, contents: Mapping[bytes, bytes]) -> None:
-    """Writes what a merge made: a restore that is cut short is finished from the store."""
-    with objects.writer() as writer:
-        for data in contents.values():
+def _step(part: Part) -> Step:
+    from mulligan.restore.taking_back import Step
+    from mulligan.scan.result import cover_of
+
+    unseen = list(part.entry.unseen_before) if part.entry is not None else []
+    if part.start is not None and (part.entry is None or part.entry.before is None):
+        unseen += part.start.checkpoint.not_captured
+    hidden = part.entry.checkpoint.not_captured if part.entry is not None else ()
+    return Step(part.before, part.after, part.mine, cover_of(unseen), cover_of(hidden))
+
+
+def _chosen(paths: Paths) -> Callable[[bytes], bool]:
+    if paths is None:
+        return lambda _: True
+    return lambda path: any(covers(choice, path) for choice in paths)
+
+
+def _words(undone: Undone) -> str:
+    return f"prompt {undone.prompt} of {undone.session[:8]}" if undone.kind == "turn" else undone.kind
+
+
+def _keep_contents(vault: Any, wanted: Wanted) -> None:
+    """Writes what a merge made: a restore that is interrupted is finished from the store."""
+    if not wanted.contents:
+        return
+    with vault.objects.writer() as writer:
+        for data in wanted.contents.values():
             writer.add(BLOB, data)
-        if contents:
-            writer.finish()
-
-
-def _made_by(entry: Entry, session: str) -> Callable[[str], bool]:
-    return lambda path: maker_of(entry.checkpoint, path) == session
+        writer.finish()

@@ -212,7 +212,7 @@ class Workbench:
             draft = draft._replace(metadata={**draft.metadata, HELD: True})
         if look.by_name:
             draft = draft._replace(metadata={**draft.metadata, BY_NAME: list(look.by_name)})
-        drafted = saving.draft_entry(draft, scan, look.git, base, changed)
+        drafted = saving.with_state_before(saving.draft_entry(draft, scan, look.git, base, changed), base)
         entry = saving.write_objects(drafted, scan, writer, draft.git)
         pinned = partial(self._pinned, sparing)
         gone = self._within_budget(writer.pending_bytes, pinned, scan)

@@ -49,7 +49,7 @@ ALLOWED = {
     "workbench": _HISTORY | {"restore", "state", "usergit", "gitside"},
     "restorer": _HISTORY | {"restore", "state", "usergit", "workbench"},
     "opened": _HISTORY | {"restore", "state", "settings", "events", "workbench", "restorer"},
-    "sessions": _HISTORY | {"opened"},
+    "sessions": _HISTORY | {"opened", "turns"},
     "turns": _HISTORY | {"restore", "restorer"},
     "engine": _HISTORY
     | {"opened", "sessions", "turns", "restore", "state", "settings", "events", "workbench", "usergit"},

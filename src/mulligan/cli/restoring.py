@@ -6,11 +6,12 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UnknownCheckpoint, WorkspaceReplaced
 from mulligan.model.checkpoint import INCOMPLETE, Checkpoint, NotCaptured
-from mulligan.model.plan import RestoreReport
+from mulligan.model.plan import RestorePlan, RestoreReport
 from mulligan.model.small import Callable, Sequence
 from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.present.outcome import about, left_lines, named, outcome_lines
 from mulligan.present.timeline import not_captured_lines
+from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
     from mulligan.engine import Workspace
@@ -93,9 +94,20 @@ def render_restore(context: Context, done: Done) -> None:
     _render(context, done, head, changed="restored", again="undo")
 
 
+def circumstances(done: RestorePlan | RestoreReport) -> list[str]:
+    """Returns what a person should know about an undo or a restore: its agent is at work, or another branch is checked out."""
+    lines = []
+    if done.undone is not None and done.undone.running:
+        lines.append("The agent has not ended this turn. What it does next is not undone.")
+    if done.branch:
+        lines.append(f"This was saved on branch {visible(done.branch)}, and another one is checked out now.")
+    return lines
+
+
 def _render(context: Context, done: Done, head: str, *, changed: str, again: str) -> None:
     style = context.out.style
     context.out.lines(outcome_lines(done.report, style("green", head), changed=changed, again=again, style=style))
+    context.out.lines([style("yellow", line) for line in circumstances(done.report)])
     _partial(context, done)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 
 from mulligan.hooks.events import NOTHING, Event
+from mulligan.hooks.naming import EDITING, words_of
 from mulligan.hooks.summary import summary
 from mulligan.model.deed import AFTER, BEFORE, COMPACT, END, FAILED, PROMPT, SESSION, STOP, SUBAGENT, Deed
 from mulligan.model.light import re
@@ -136,6 +137,8 @@ def understand(client: Client, payload: Payload, *, directory: str) -> Event:
         transcript=_text(payload, "transcript_path"),
         pending=_pending(payload),
         person=not prompt.lstrip().startswith(_NOT_A_PERSON),
+        named=words_of(arguments, where),
+        exact=tool in EDITING and bool(paths),
     )
     return Event(deed, where, arguments, name, _text(payload, "cwd") or where)
 

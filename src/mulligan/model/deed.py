@@ -6,8 +6,10 @@ Every client has its own names for its events; these are the ones that all of th
 
 from __future__ import annotations
 
+from mulligan.model.cause import CAUSE
 from mulligan.model.checkpoint import Checkpoint, moment
 from mulligan.model.light import datetime
+from mulligan.model.small import Iterable
 from mulligan.model.typed import Any, NamedTuple
 
 SESSION, PROMPT, BEFORE, AFTER, FAILED, STOP, END = "session", "prompt", "before", "after", "failed", "stop", "end"
@@ -20,8 +22,8 @@ MEANWHILE = (SUBAGENT, COMPACT)
 GOING_ON = (PROMPT, BEFORE, *ENDED, *MEANWHILE)
 #: Tools that last as long as a subagent works, and change nothing themselves.
 DELEGATING = ("Agent", "Task", "task")
-#: In a checkpoint's metadata: why it was made.
-CAUSE = "agent"
+#: The agent that git's own hooks tell of.
+GIT = "git"
 
 
 class Deed(NamedTuple):
@@ -30,7 +32,8 @@ class Deed(NamedTuple):
 
     `call` is the client's own id of the tool call or prompt, `text` what was asked or a summary of the tool's input,
     `paths` the files of the workspace that the input names, `pending` how many tasks go on after a stop.
-    `person` is false for a prompt that no person typed.
+    `person` is false for a prompt that no person typed. `named` are the words of a shell command that may be paths; `exact` says
+    that the tool changes the files it names and no others.
     """
 
     agent: str
@@ -45,6 +48,8 @@ class Deed(NamedTuple):
     at: int = 0
     pending: int = 0
     person: bool = True
+    named: tuple[str, ...] = ()
+    exact: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -101,11 +106,26 @@ def turn_of(checkpoint: Checkpoint) -> Turn | None:
 
 
 def maker_of(checkpoint: Checkpoint, path: str | None = None) -> str:
-    """Returns the session that made the changes of a checkpoint, or of one path in it; empty where nobody is known."""
+    """Returns the session that made the changes of a checkpoint, or of one path in it; empty where none is known."""
     cause = checkpoint.metadata.get(CAUSE)
     if not isinstance(cause, dict):
         return ""
-    claimed = cause.get("claimed")
+    claimed = cause.get("claimed")  # as earlier releases wrote it
     if path is not None and isinstance(claimed, dict) and path in claimed:
         return str(claimed[path])
-    return str(cause.get("by") or "")
+    said = [each for each in cause.get("beside", ()) if isinstance(each, dict)] if path is not None else []
+    namers = {str(each["session"]) for each in said if path is not None and names_path(each.get("names", ()), path)}
+    return namers.pop() if len(namers) == 1 else str(cause.get("by") or "")
+
+
+def names_path(names: Iterable[str], path: str) -> bool:
+    """Returns whether one of some words names a path: itself, a directory above it, its last parts, or a pattern."""
+    return any(_names(word, path) for word in names)
+
+
+def _names(word: str, path: str) -> bool:
+    if any(letter in word for letter in "*?["):
+        from fnmatch import fnmatchcase
+
+        return fnmatchcase(path, word) or fnmatchcase(path, f"*/{word}") or fnmatchcase(path, f"{word}/*")
+    return f"/{word}/" in f"/{path}/"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Self as Self
     from typing import TextIO as TextIO
     from typing import cast as cast
+    from typing import overload as overload
 
     def expect_many() -> None:
         """Makes the constructors of all classes that there are, for a process that stays."""
@@ -33,6 +34,10 @@ else:
     def cast(_type: object, value: object) -> object:
         """Returns the value."""
         return value
+
+    def overload(function: object) -> object:
+        """Returns the function: what a type checker reads of it is not run."""
+        return function
 
     class _Named(type):
         """Makes a plain tuple class of a class body, as `typing.NamedTuple` does."""

@@ -40,6 +40,7 @@ _TROUBLE = {
     "busy": "Left alone because it keeps changing",
     "changed since by others": "Left alone because it was changed again since",
     "conflict": "Left alone because it was changed again since",
+    "not clear who changed it": "Left alone because commands of two agents may have changed it",
     "not writable": "Not restored, can't write",
     "without its key": "Not restored, its key is missing",
 }

@@ -16,12 +16,14 @@ from mulligan.model.objects import MODE_DIR, MODE_LINK, TreeEntry
 from mulligan.model.paths import ancestors, covers, parent_of, to_text
 from mulligan.model.plan import Action, Keep, Node
 from mulligan.model.policy import CapturePolicy
-from mulligan.model.small import Callable, Iterable
+from mulligan.model.small import Callable, Iterable, cached_property
 from mulligan.model.typed import Any, NamedTuple
 from mulligan.scan.result import Cover, Defaults, Scan, cover_of
 from mulligan.scan.scope import database_family
 from mulligan.timeline.sources import Permissions, Source
 
+#: Why a path stays that a restore would delete otherwise.
+NOT_SAVED_THEN = "not saved then"
 _SET_ID = 0o6000
 _NO_RULES = CapturePolicy()
 
@@ -34,13 +36,30 @@ def _unknown(_: bytes, __: Any) -> bool:
     return False
 
 
+def nothing_hidden() -> tuple[NotCaptured, ...]:
+    """Returns no paths."""
+    return ()
+
+
+#: Returns the paths that checkpoints since the target did not save.
+Hidden = Callable[[], tuple[NotCaptured, ...]]
+
+
 class Target(NamedTuple):
-    """The state to go to."""
+    """The state to go to; `since` is asked only where something would be deleted."""
 
     files_tree: bytes
     modes_tree: bytes
     defaults: Defaults
     not_captured: tuple[NotCaptured, ...] = ()
+    since: Hidden = nothing_hidden
+
+
+def allowed_bits(wanted: Node, now: Node | None) -> int:
+    """Returns the permission bits that a restore gives: setuid and setgid are never added, only left."""
+    have = now.perm if now is not None and now.is_dir == wanted.is_dir else 0
+    extra = have & _SET_ID if wanted.is_dir else wanted.perm & have & _SET_ID
+    return wanted.perm & ~_SET_ID | extra
 
 
 class Drawn(NamedTuple):
@@ -80,9 +99,7 @@ class _Draft:
         node = _node(path, entry, self._then)
         if node is None or node.mode == MODE_LINK or (node.mode != MODE_DIR and not node.perm & _SET_ID):
             return node
-        have = now.perm if now is not None and now.is_dir == node.is_dir else 0
-        extra = have & _SET_ID if node.is_dir else node.perm & have & _SET_ID
-        perm = node.perm & ~_SET_ID | extra
+        perm = allowed_bits(node, now)
         return node if perm == node.perm else node._replace(perm=perm)
 
     def contents(self, wanted: Callable[[bytes], bool]) -> None:
@@ -104,12 +121,7 @@ class _Draft:
 
     def _one(self, action: Action) -> None:
         if action.after is None:
-            hidden = self._out_then.over(action.path)
-            if hidden is not None and self._certain.over(action.path) is None:
-                row = self._then_rows[hidden]
-                self.keeps[action.path] = Keep(
-                    to_text(action.path), row.reason, "it was not captured then, so it is not deleted now"
-                )
+            if self._certain.over(action.path) is None and self._was_hidden(action.path):
                 return
             if self._spared and not self._spared.isdisjoint(parent_of(action.path).split(b"/")):
                 detail = "it is new in a directory of which nothing is removed"
@@ -120,6 +132,28 @@ class _Draft:
             self._create(action, clear=False)
         else:
             self.actions.append(action)
+
+    def _was_hidden(self, path: bytes) -> bool:
+        """Lists a path that the target, or a checkpoint since, did not save: it may be older than it looks."""
+        hidden = self._out_then.over(path)
+        if hidden is not None:
+            row = self._then_rows[hidden]
+            self.keeps[path] = Keep(to_text(path), row.reason, "it was not captured then, so it is not deleted now")
+            return True
+        later = self._later.over(path)
+        if later is not None:
+            row = self._later_rows[later]
+            detail = f"it was {row.reason} when a checkpoint was made, so it is not deleted"
+            self.keeps[later] = Keep(to_text(later), NOT_SAVED_THEN, detail)
+        return later is not None
+
+    @cached_property
+    def _later_rows(self) -> dict[bytes, NotCaptured]:
+        return {_parsed(row.path): row for row in self.target.since()}
+
+    @cached_property
+    def _later(self) -> Cover:
+        return Cover(self._later_rows)
 
     def _create(self, action: Action, *, clear: bool) -> None:
         """Plans something new, unless something that is not captured stands there."""

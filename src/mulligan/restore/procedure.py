@@ -37,7 +37,7 @@ from mulligan.timeline.journal import (
     read_journal,
     set_phase,
 )
-from mulligan.timeline.moves import Move
+from mulligan.timeline.moves import Mark, Move
 from mulligan.timeline.saving import remove
 from mulligan.timeline.vault import Vault
 
@@ -344,11 +344,20 @@ def conclude(vault: Vault, journal: Journal) -> None:
     left = Move(journal.safety, journal.what, git=journal.git is not None)
     if journal.verb == "undo":
         moves.undone(journal.depth, left)
+        if journal.mark:
+            moves.push(there._replace(mark=Mark.read(journal.mark)), keep_redo=True)
     elif journal.verb == "redo":
         moves.redone(skipped=journal.depth)
-        moves.push(left, there, keep_redo=True)
+        if journal.mark:
+            moves.unmark(journal.mark)
+            moves.push(there, keep_redo=True)
+        else:
+            moves.push(left, there._replace(restored=True), keep_redo=True)
+    elif journal.position:
+        moves.push(left, there._replace(restored=True))
     else:
-        moves.push(left, *((there,) if journal.position else ()))
+        moves.push(left)
+        moves.went_on_partly()
     if journal.position:
         vault.checkpoints.set_position(journal.position)
     vault.record_workspace()

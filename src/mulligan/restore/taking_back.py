@@ -1,9 +1,9 @@
 """
-Taking back some steps and keeping the others: the state of the workspace without them.
+Takes back some steps and keeps all others: computes the workspace without them.
 
-Each step is a pair of states. For every path that a step changed, its change is undone on what stands there now: where nobody
-touched the path since, what stood there before comes back; where somebody did, the two changes are merged line by line; where
-that cannot be done, the path is left as it is and listed. Nothing is lost by it: the result is a plan like any other.
+Each step is a pair of states. For every path that a step changed, the change is undone on what stands there now, three-way: base
+is the state after the step, ours is now, theirs is the state before it. A path that nothing touched since gets back what stood
+there before. Texts that were edited since are merged by lines. What cannot be merged stays as it is and is listed.
 """
 
 from __future__ import annotations
@@ -11,58 +11,175 @@ from __future__ import annotations
 from mulligan.diff.compare import compare_trees
 from mulligan.diff.merge import merge
 from mulligan.model.objects import BLOB, EMPTY_TREE, MODE_DIR, MODE_LINK, TREE, TreeEntry, encode_tree, object_id
-from mulligan.model.paths import to_text
+from mulligan.model.paths import ancestors, join, to_text
 from mulligan.model.plan import Action, Keep, Node
 from mulligan.model.small import Callable, Iterator, Sequence
 from mulligan.model.typed import NamedTuple
-from mulligan.restore.planner import Drawn, Target, draw
-from mulligan.scan.result import Scan
-from mulligan.timeline.sources import Permissions, Source, State, permission_changes
+from mulligan.restore.planner import Drawn, Hidden, Target, allowed_bits, draw, nothing_hidden
+from mulligan.scan.result import Cover, Scan
+from mulligan.timeline.sources import Permissions, Source, State, bits_that_differ
 
-CONFLICT = "changed since by others"
+CONFLICT, CONFLICT_DETAIL = "changed since by others", "it stays as it is"
+UNCLEAR, UNCLEAR_DETAIL = "not clear who changed it", "commands of two agents ran at the same time; it stays as it is"
+
+#: Whether a path of a step is meant; None where that is not clear.
+Mine = Callable[[str], bool | None]
+
+
+def all_of_it(_: str) -> bool | None:
+    """Means every path of a step."""
+    return True
 
 
 class Step(NamedTuple):
-    """A step to take back: the states around it, and which of its paths are meant."""
+    """
+    A step to take back: the states around it, and which of its paths are meant.
+
+    `unseen` covers the paths that the state before did not capture, and `hidden` those that the state after did not: a path that
+    only came into view, or went out of it, was neither made nor removed by the step.
+    """
 
     before: State
     after: State
-    mine: Callable[[str], bool]
+    mine: Mine = all_of_it
+    unseen: Cover | None = None
+    hidden: Cover | None = None
 
 
 class Wanted(NamedTuple):
-    """What shall stand at each path that changes, the contents that are new, and the paths that stay as they are."""
+    """What shall stand at each path that changes, the contents that are new, and the paths that stay with the reason."""
 
     nodes: dict[bytes, Node | None]
     contents: dict[bytes, bytes]
-    conflicts: list[bytes]
+    kept: dict[bytes, Keep]
 
 
-def without(source: Source, now: State, steps: Sequence[Step]) -> Wanted:
-    """Returns what the workspace would be without some steps, newest first."""
-    nodes: dict[bytes, Node | None] = {}
-    contents: dict[bytes, bytes] = {}
-    conflicts: dict[bytes, None] = {}
-    looking = _Looking(source, now)
+#: Returns the bytes of a file that the scan saw at a path and the store may not hold yet; None where they changed since.
+Read = Callable[[bytes, bytes], bytes | None]
+
+
+def without(
+    source: Source, now: State, steps: Sequence[Step], read: Read, chosen: Callable[[bytes], bool] = lambda _: True
+) -> Wanted:
+    """Returns what the workspace would be without some steps, newest first, at the chosen paths."""
+    merging = _Merging(source, now, read)
     for step in steps:
         for path, old, new in _changes(source, step):
-            if path in conflicts:
+            if chosen(path):
+                merging.undo(path, old, new, mine=step.mine(to_text(path)))
+    merging.settle([step.before for step in steps])
+    return merging.wanted()
+
+
+class _Merging:
+    """The workspace as it shall be, path by path, while steps are taken back one after the other."""
+
+    def __init__(self, source: Source, now: State, read: Read) -> None:
+        self._source = source
+        self._read = read
+        self._now = _Looking(source, now)
+        self._usual = now.defaults.directory
+        self._nodes: dict[bytes, Node | None] = {}
+        self._contents: dict[bytes, bytes] = {}
+        self._kept: dict[bytes, Keep] = {}
+
+    def undo(self, path: bytes, old: Node | None, new: Node | None, *, mine: bool | None) -> None:
+        """Takes back one change, from `old` to `new`, unless the path is kept already."""
+        if mine is False or path in self._kept:
+            return
+        here = self._at(path)
+        back = self._merged(path, here, old, new)
+        if mine is None:
+            if back is None or back[0] != here:
+                self._keep(path, UNCLEAR, UNCLEAR_DETAIL)
+        elif back is None:
+            self._keep(path, CONFLICT, CONFLICT_DETAIL)
+        else:
+            self._nodes[path] = back[0]
+
+    def _at(self, path: bytes) -> Node | None:
+        return self._nodes[path] if path in self._nodes else self._now.at(path)
+
+    def _keep(self, path: bytes, reason: str, detail: str) -> None:
+        self._kept[path] = Keep(to_text(path), reason, detail, failed=True)
+        self._nodes.pop(path, None)
+
+    def _merged(self, path: bytes, here: Node | None, old: Node | None, new: Node | None) -> tuple[Node | None] | None:
+        """Returns what stands at a path once the change from `old` to `new` is undone on `here`; None for a conflict."""
+        if here == new:
+            return (old,)
+        if here == old:
+            return (here,)
+        if here is None or old is None or new is None or {here.mode, old.mode, new.mode} & {MODE_DIR, MODE_LINK}:
+            return None
+        bits = _merged_bits(here, old, new)
+        ours = self._contents.get(here.oid)
+        ours = ours if ours is not None else self._read(path, here.oid)
+        if bits is None or ours is None:
+            return None
+        merged = merge(self._source.read(new.oid, BLOB), ours, self._source.read(old.oid, BLOB))
+        if merged is None:
+            return None
+        oid = object_id(BLOB, merged)
+        self._contents[oid] = merged
+        return (Node(bits.mode, oid, bits.perm),)
+
+    # -- one tree of it ---------------------------------------------------------------------------
+
+    def settle(self, earlier: Sequence[State]) -> None:
+        """Makes the wanted paths one tree: directories above what comes back, and those stay that something stays in."""
+        then = [_Looking(self._source, state) for state in earlier]
+        for path in sorted(path for path, node in self._nodes.items() if node is not None):
+            for above in ancestors(path):
+                node = self._at(above)
+                if node is None:
+                    self._nodes[above] = self._directory(above, then)
+                elif not node.is_dir:
+                    self._keep(path, CONFLICT, f"{to_text(above)} is in its place")
+                    break
+        for path in sorted(self._nodes, key=lambda path: path.count(b"/"), reverse=True):
+            node, here = self._nodes[path], self._now.at(path)
+            if here is None or not here.is_dir or (node is not None and node.is_dir) or not self._holds(path):
                 continue
-            here = nodes[path] if path in nodes else looking.at(path)
-            back = _undone(source, contents, here, old, new)
-            if back is None:
-                conflicts[path] = None
-                nodes.pop(path, None)
+            if node is None:
+                del self._nodes[path]  # what others put into it keeps it
             else:
-                nodes[path] = back[0]
-    changed = {path: node for path, node in nodes.items() if node != looking.at(path)}
-    return Wanted(changed, contents, list(conflicts))
+                self._keep(path, CONFLICT, "a directory that others use is in its place")
+
+    def _directory(self, path: bytes, then: list[_Looking]) -> Node:
+        """Returns a directory as the newest state knew it that had one there."""
+        known = (node for looking in then if (node := looking.at(path)) is not None and node.is_dir)
+        return next(known, Node(MODE_DIR, b"", self._usual))
+
+    def _holds(self, directory: bytes) -> bool:
+        """Whether anything stays in a directory."""
+        return any(self._at(join(directory, name)) is not None for name in self._now.names(directory))
+
+    def wanted(self) -> Wanted:
+        """Returns what differs from now."""
+        changed = {path: node for path, node in self._nodes.items() if node != self._now.at(path)}
+        return Wanted(changed, self._contents, self._kept)
 
 
-def draw_wanted(source: Source, scan: Scan, wanted: Wanted) -> Drawn:
-    """Returns the plan that makes the workspace what is wanted."""
+def _merged_bits(here: Node, old: Node, new: Node) -> Node | None:
+    """Returns the node whose permission bits a merged file has; None where both sides changed them."""
+    bits = [(node.mode, node.perm) for node in (here, old, new)]
+    if bits[0] == bits[2]:
+        return old
+    return here if bits[1] in (bits[0], bits[2]) else None
+
+
+def draw_wanted(
+    source: Source,
+    scan: Scan,
+    wanted: Wanted,
+    since: Hidden = nothing_hidden,
+    already: Callable[[bytes, Node], bool] | None = None,
+) -> Drawn:
+    """Returns the plan that makes the workspace what is wanted; what `since` covers is not deleted."""
     tree = _edited(source, scan.tree, wanted.nodes)
-    drawn = draw(source, scan, Target(tree, scan.modes, scan.defaults), None)
+    target = Target(tree, scan.modes, scan.defaults, since=since)
+    drawn = draw(source, scan, target, None) if already is None else draw(source, scan, target, None, already=already)
     done = {action.path for action in drawn.actions}
     actions = [_with_bits(action, wanted.nodes) for action in drawn.actions]
     looking = _Looking(source, State(scan.tree, scan.modes, scan.defaults))
@@ -70,69 +187,76 @@ def draw_wanted(source: Source, scan: Scan, wanted: Wanted) -> Drawn:
         here = looking.at(path)
         # Permission bits alone: no tree says those.
         if path not in done and node is not None and here is not None and here._replace(perm=node.perm) == node != here:
-            actions.append(Action(path, here, node))
-    kept = [Keep(to_text(path), CONFLICT, "it stays as it is", failed=True) for path in wanted.conflicts]
-    ordered = sorted(actions, key=lambda action: action.path)
-    return Drawn(tuple(ordered), (*drawn.keeps, *kept), drawn.absent)
+            action = _with_bits(Action(path, here, node), wanted.nodes)
+            actions += [action] if action.before != action.after else []
+    ordered = sorted(actions, key=lambda action: (action.path, action.after is not None))
+    kept = {keep.path: keep for keep in (*drawn.keeps, *wanted.kept.values())}
+    return Drawn(tuple(ordered), tuple(kept[path] for path in sorted(kept)), drawn.absent)
 
 
 def _with_bits(action: Action, nodes: dict[bytes, Node | None]) -> Action:
     node = nodes.get(action.path)
-    return action._replace(after=action.after._replace(perm=node.perm)) if node and action.after else action
+    if node is None or action.after is None or node.is_link:
+        return action
+    return action._replace(after=action.after._replace(perm=allowed_bits(node, action.before)))
 
 
 class _Looking:
-    """What stands at a path of a state."""
+    """What stands at the paths of a state."""
 
     def __init__(self, source: Source, state: State) -> None:
         self._source = source
         self._state = state
         self._bits = Permissions(source, state.modes, state.defaults)
+        self._trees: dict[bytes, dict[bytes, TreeEntry]] = {}
 
     def at(self, path: bytes) -> Node | None:
-        entry = self._source.lookup(self._state.files, path)
-        return _node(path, entry, self._bits)
+        """Returns what stands at a path."""
+        return _node(path, self._entry(path), self._bits)
+
+    def names(self, directory: bytes) -> list[bytes]:
+        """Returns the names in a directory."""
+        entry = self._entry(directory)
+        return [*self._entries(entry.oid)] if entry is not None and entry.mode == MODE_DIR else []
+
+    def _entry(self, path: bytes) -> TreeEntry | None:
+        entry: TreeEntry | None = TreeEntry(b"", MODE_DIR, self._state.files)
+        for name in path.split(b"/") if path else ():
+            if entry is None or entry.mode != MODE_DIR:
+                return None
+            entry = self._entries(entry.oid).get(name)
+        return entry
+
+    def _entries(self, tree: bytes) -> dict[bytes, TreeEntry]:
+        known = self._trees.get(tree)
+        if known is None:
+            found = self._source.read_tree(tree) if tree != EMPTY_TREE else []
+            known = self._trees[tree] = {entry.name: entry for entry in found}
+        return known
 
 
 def _node(path: bytes, entry: TreeEntry | None, bits: Permissions) -> Node | None:
     if entry is None:
         return None
-    perm = 0 if entry.mode == MODE_LINK else bits.of(path, entry.mode)
-    return Node(entry.mode, b"" if entry.mode == MODE_DIR else entry.oid, perm)
+    if entry.mode == MODE_LINK:
+        return Node(entry.mode, entry.oid)
+    return Node(entry.mode, b"" if entry.mode == MODE_DIR else entry.oid, bits.of(path, entry.mode))
 
 
 def _changes(source: Source, step: Step) -> Iterator[tuple[bytes, Node | None, Node | None]]:
-    """Yields what a step changed, among the paths that are meant: contents, and permission bits alone."""
+    """Yields what a step changed: contents, kinds, and permission bits alone, of files and directories."""
     then, there = (Permissions(source, state.modes, state.defaults) for state in (step.before, step.after))
     seen = set()
     for change in compare_trees(source.read_tree, step.before.files, step.after.files, directories=True):
         seen.add(change.path)
-        if step.mine(to_text(change.path)):
-            yield change.path, _node(change.path, change.old, then), _node(change.path, change.new, there)
-    for path in (change.path for change in permission_changes(source, step.before, step.after)):
-        entry = source.lookup(step.before.files, path)
-        if path not in seen and step.mine(to_text(path)):
+        if change.old is None and step.unseen is not None and step.unseen.over(change.path) is not None:
+            continue
+        if change.new is None and step.hidden is not None and step.hidden.over(change.path) is not None:
+            continue
+        yield change.path, _node(change.path, change.old, then), _node(change.path, change.new, there)
+    for path, entry in bits_that_differ(source, step.before, step.after):
+        if path not in seen:
             yield path, _node(path, entry, then), _node(path, entry, there)
-
-
-def _undone(
-    source: Source, contents: dict[bytes, bytes], here: Node | None, old: Node | None, new: Node | None
-) -> tuple[Node | None] | None:
-    """Returns what stands at a path once the change from `old` to `new` is taken back from `here`; None: it cannot be."""
-    if here == new or (here is not None and new is not None and here.is_dir and new.is_dir):
-        return (old,)
-    if here == old:
-        return (here,)
-    if here is None or old is None or new is None or {here.mode, old.mode, new.mode} & {MODE_DIR, MODE_LINK}:
-        return None
-    texts = (contents.get(node.oid) or source.read(node.oid, BLOB) for node in (new, here, old))
-    merged = merge(*texts)
-    if merged is None:
-        return None
-    oid = object_id(BLOB, merged)
-    contents[oid] = merged
-    bits = old if (here.mode, here.perm) == (new.mode, new.perm) else here
-    return (Node(bits.mode, oid, bits.perm),)
 
 
 # -- a tree with some paths changed -----------------------------------------------------------------
@@ -149,20 +273,18 @@ def _edited(source: Source, tree: bytes, nodes: dict[bytes, Node | None]) -> byt
         else:
             here[name] = node
     entries = {entry.name: entry for entry in (source.read_tree(tree) if tree != EMPTY_TREE else ())}
-    for name, node in here.items():
-        if node is None:
-            gone = entries.pop(name, None)
-            if gone is not None and gone.mode == MODE_DIR:
-                entries[name] = gone  # what is left in it decides, below
-        elif node.mode == MODE_DIR:
-            entries.setdefault(name, TreeEntry(name, MODE_DIR, EMPTY_TREE))
-        else:
-            entries[name] = TreeEntry(name, node.mode, node.oid)
-    for name, inner in below.items():
-        present = entries.get(name)
+    for name in {**here, **below}:
+        present = entries.pop(name, None)
+        wanted = here[name] if name in here else _as_node(present)
+        if wanted is None:
+            continue
+        if wanted.mode != MODE_DIR:
+            entries[name] = TreeEntry(name, wanted.mode, wanted.oid)
+            continue
         was = present.oid if present is not None and present.mode == MODE_DIR else EMPTY_TREE
-        entries[name] = TreeEntry(name, MODE_DIR, _edited(source, was, inner))
-    for name, node in here.items():
-        if node is None and (left := entries.get(name)) is not None and left.oid == EMPTY_TREE:
-            del entries[name]
+        entries[name] = TreeEntry(name, MODE_DIR, _edited(source, was, below[name]) if name in below else was)
     return source.lay(TREE, encode_tree(entries.values()))
+
+
+def _as_node(entry: TreeEntry | None) -> Node | None:
+    return Node(entry.mode, entry.oid) if entry is not None else None

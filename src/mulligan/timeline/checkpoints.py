@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from mulligan.errors import AmbiguousCheckpoint, NothingSaved, StoreDamaged, UnknownCheckpoint
 from mulligan.model.bounded import read_json
-from mulligan.model.checkpoint import Checkpoint, GitState, moment
+from mulligan.model.checkpoint import MOVING, Checkpoint, GitState, NotCaptured, moment, unpack_list
 from mulligan.model.light import json, re
 from mulligan.model.small import Callable, partial, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.timeline.commits import COUNTED, HELD, Entry
 from mulligan.timeline.database import COUNTS, CURRENT, Database, is_whole
+from mulligan.timeline.moves import Moves
 from mulligan.timeline.retention import Aged
 from mulligan.timeline.seals import COLUMNS, as_column, from_column
 
@@ -93,8 +94,7 @@ class Checkpoints:
             self._db.run("UPDATE checkpoint SET parent=? WHERE id=?", entry.checkpoint.parent, child.id)
             self._db.reseal("checkpoint", "id=?", child.id)
         self._db.run("DELETE FROM checkpoint WHERE id=?", entry.id)
-        self._db.run("DELETE FROM move WHERE id=?", entry.id)
-        self._db.run("DELETE FROM redo WHERE id=?", entry.id)
+        Moves(self._db).forget(entry.id, entry.checkpoint.parent)
         self._db.run("DELETE FROM fresh_ref WHERE id=?", entry.id)
         self._owe("dead_ref", entry.id)
         if self.position() == entry.id:
@@ -107,9 +107,9 @@ class Checkpoints:
         """Points a checkpoint to a rewritten commit."""
         cp = entry.checkpoint
         self._db.run(
-            "UPDATE checkpoint SET commit_id=?, files_tree=?, modes_tree=?, changes=?, not_captured=?, git=? WHERE id=?",
+            "UPDATE checkpoint SET commit_id=?, files_tree=?, modes_tree=?, changes=?, not_captured=?, git=?, metadata=? WHERE id=?",
             cp.commit, entry.files_tree, entry.modes_tree, cp.packed_changes, _inlined(cp.packed_not_captured),
-            json.dumps(cp.git.to_dict() if cp.git else None), cp.id,
+            json.dumps(cp.git.to_dict() if cp.git else None), json.dumps(cp.metadata), cp.id,
         )  # fmt: skip
         self._db.reseal("checkpoint", "id=?", cp.id)
         self._owe("fresh_ref", cp.id, cp.commit)
@@ -288,6 +288,14 @@ class Checkpoints:
             with suppress(StoreDamaged):
                 found.append(self._entry(row))
         return found
+
+    def hidden_since(self, seq: int) -> tuple[NotCaptured, ...]:
+        """Returns what the checkpoints after a number did not save, without files that only would not hold still."""
+        found = self._db.rows("SELECT not_captured, commit_id FROM checkpoint WHERE seq > ?", seq)
+        lists = {each for each, _ in found if each != _IN_COMMIT}
+        lists |= {self._read_list(bytes.fromhex(commit)) for each, commit in found if each == _IN_COMMIT}
+        rows = {NotCaptured(*map(str, row)) for packed in lists for row in unpack_list(packed)}
+        return tuple(row for row in rows if row.reason != MOVING and row.path != ".")
 
     def roots(self) -> dict[str, bytes]:
         """Returns the commit of each checkpoint, the oldest first."""

@@ -2,8 +2,9 @@
 A checkpoint as a commit.
 
 The commit's tree holds `files/` (the workspace exactly), `modes/` (permission bits git cannot say), `state/` (one JSON
-file per key), `git/` (where the user's repository stood, with its index), `not-captured.json` and `checkpoint.json` (everything the timeline knows of it). That is enough to rebuild
-the timeline from the repository alone, and for a person with plain git to find their work.
+file per key), `git/` (where the user's repository stood, with its index), `before/` (for an agent's step, the state it started
+from), `not-captured.json` and `checkpoint.json` (everything the timeline knows of it). That is enough to rebuild the timeline from
+the repository alone, and for a person with plain git to find their work.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from mulligan.model.objects import (
     parse_commit,
 )
 from mulligan.model.paths import is_dot_git, to_text
-from mulligan.model.small import Callable, Mapping
+from mulligan.model.small import Callable, Iterable, Mapping
 from mulligan.model.typed import Any, NamedTuple, Protocol
 from mulligan.scan.result import Defaults
 from mulligan.timeline.sources import Reader, State
@@ -42,6 +43,8 @@ BUSY_THEN = "busy"
 HELD = "held"
 #: And that its maker counts it and deletes what is over its own limit: retention by kind leaves it alone, the budget may not.
 COUNTED = "counted"
+#: And, for an agent's step, the state that it changed: its parent may be deleted, and then another takes the parent's place.
+STATE_BEFORE = "mulligan:before"
 
 
 class Writer(Protocol):
@@ -96,6 +99,27 @@ class Entry(NamedTuple):
         return State(self.files_tree, self.modes_tree, Defaults(*self.defaults))
 
     @property
+    def before(self) -> State | None:
+        """The state that an agent's step changed, None where that is not kept."""
+        kept = self.checkpoint.metadata.get(STATE_BEFORE)
+        if not isinstance(kept, dict):
+            return None
+        return State(bytes.fromhex(kept["files"]), bytes.fromhex(kept["modes"]), Defaults(*kept["defaults"]))
+
+    @property
+    def unseen_before(self) -> tuple[NotCaptured, ...]:
+        """What the state before did not save and this one does, where it may."""
+        kept = self.checkpoint.metadata.get(STATE_BEFORE)
+        return tuple(NotCaptured(*row) for row in kept.get("unseen", ())) if isinstance(kept, dict) else ()
+
+    def with_before(self, state: State, unseen: Iterable[NotCaptured] = ()) -> Entry:
+        """Returns the same entry that keeps the state which it changed."""
+        kept = {"files": state.files.hex(), "modes": state.modes.hex(), "defaults": list(state.defaults)}
+        rows = [list(row) for row in unseen]
+        about = {**self.checkpoint.metadata, STATE_BEFORE: {**kept, "unseen": rows} if rows else kept}
+        return self._replace(checkpoint=self.checkpoint.replace(metadata=about))
+
+    @property
     def commit_id(self) -> bytes:
         """The checkpoint's commit."""
         return bytes.fromhex(self.checkpoint.commit)
@@ -118,6 +142,9 @@ def write_commit(entry: Entry, writer: Writer, git: bytes = NO_TREE) -> Entry:
         TreeEntry(b"checkpoint.json", MODE_FILE, record),
         TreeEntry(b"files", MODE_DIR, entry.files_tree),
     ]
+    before = entry.before
+    if before is not None:
+        entries.append(TreeEntry(b"before", MODE_DIR, _write_before(before, writer)))
     if git != NO_TREE:
         entries.append(TreeEntry(b"git", MODE_DIR, git))
     if entry.modes_tree != NO_TREE:
@@ -132,6 +159,14 @@ def write_commit(entry: Entry, writer: Writer, git: bytes = NO_TREE) -> Entry:
     message = f"{subject}\n\n{cp.description}".strip() or cp.id
     commit = writer.add(COMMIT, encode_commit(Commit(tree, message, entry.created_ns // 1_000_000_000)), tree)
     return entry._replace(checkpoint=cp.replace(commit=commit.hex()))
+
+
+def _write_before(before: State, writer: Writer) -> bytes:
+    """Adds a tree that keeps the trees of another state from being removed."""
+    entries = [TreeEntry(b"files", MODE_DIR, before.files)]
+    if before.modes != NO_TREE:
+        entries.append(TreeEntry(b"modes", MODE_DIR, before.modes))
+    return writer.add(TREE, encode_tree(entries))
 
 
 def _write_state(state: Mapping[str, Any], writer: Writer) -> bytes:

@@ -9,11 +9,12 @@ What is remembered is bounded; the checkpoints themselves carry their cause, and
 from __future__ import annotations
 
 from mulligan.errors import UnknownCheckpoint
+from mulligan.model.cause import CAUSE
 from mulligan.model.deed import (
     BEFORE,
-    CAUSE,
     DELEGATING,
     ENDED,
+    GIT,
     GOING_ON,
     MEANWHILE,
     PROMPT,
@@ -36,23 +37,30 @@ _SAVED = 20
 _RUNNING = 100
 _REF = r"@(?:([^/\s]+)/)?(after-)?(prompt|tool)-(\d{1,9})\Z"
 _BEFORE = "@before:"
-_KEPT = ("agent", "tool", "text", "paths", "subagent", "transcript", "at", "pending", "person")
+_KEPT = (
+    "agent", "tool", "text", "paths", "subagent", "transcript", "at", "pending", "person", "named", "exact",
+)  # fmt: skip
 
 
 class Place(NamedTuple):
-    """Where a deed belongs: its prompt and tool numbers, and whose the changes are that are found with it."""
+    """
+    Where a deed belongs: its prompt and tool numbers, and whose the changes are that are found with it.
+
+    `beside` are the commands of others that run at that moment: what is found changed may be theirs. `foreign` are paths that
+    no agent changed.
+    """
 
     prompt: int
     number: int
     by: str
     turn: Turn | None
-    beside: tuple[str, ...] = ()
-    claimed: tuple[tuple[str, str], ...] = ()
+    beside: tuple[Recorded, ...] = ()
     again: bool = False
+    foreign: tuple[str, ...] = ()
 
     def without(self, paths: tuple[str, ...]) -> Place:
         """Returns the same, with paths that no agent changed although they changed now."""
-        return self._replace(claimed=(*self.claimed, *((path, "") for path in paths)))
+        return self._replace(foreign=(*self.foreign, *paths))
 
     def cause(self, deed: Deed) -> dict[str, object]:
         """Returns what a checkpoint says about why it was made."""
@@ -68,8 +76,23 @@ class Place(NamedTuple):
             "turn": list(self.turn) if self.turn else None,
             "transcript": {"path": deed.transcript, "at": deed.at} if deed.transcript else None,
         }
-        more = {"subagent": deed.subagent, "beside": list(self.beside), "claimed": dict(self.claimed)}
+        more: dict[str, object] = {"subagent": deed.subagent, "claimed": dict.fromkeys(self.foreign, "")}
+        if self.beside:
+            more["beside"] = [_command(each) for each in self.beside]
+            more |= {"names": [*deed.paths, *deed.named], "exact": deed.exact}
         return {CAUSE: {**said, **{key: value for key, value in more.items() if value}}}
+
+
+def _command(each: Recorded) -> dict[str, object]:
+    """Returns what a checkpoint keeps of a command of another agent that ran when it was made."""
+    deed = each.deed
+    return {
+        "session": deed.session,
+        "prompt": each.prompt,
+        "names": [*deed.paths, *deed.named],
+        "exact": deed.exact,
+        "began": each.created_ns,
+    }
 
 
 class Deeds:
@@ -101,20 +124,20 @@ class Deeds:
     def _attributed(self, deed: Deed, prompt: int, number: int, *, again: bool) -> Place:
         """Decides whose the changes are that are found now: of the tool that ended, else of the one other that runs."""
         running = self.running()
-        others = [each for each in running if each.deed.session != deed.session]
-        beside = tuple(dict.fromkeys(each.deed.session for each in others))
-        claimed = tuple((path, each.deed.session) for each in others for path in each.deed.paths)
-        if deed.kind in (*ENDED, *MEANWHILE, STOP) or (deed.kind == BEFORE and _is_busy(deed, running)):
-            return Place(prompt, number, deed.session, _turn(deed.session, prompt), beside, claimed, again)
+        beside = tuple(each for each in running if each.deed.session != deed.session)
+        owners = {(each.deed.session, each.prompt) for each in beside}
+        # Git's hooks change nothing themselves: what they find is the work of the command that called git.
+        is_told = deed.kind in (*ENDED, *MEANWHILE, STOP) and not (deed.agent == GIT and owners)
+        if is_told or (deed.kind == BEFORE and _is_busy(deed, running)):
+            return Place(prompt, number, deed.session, _turn(deed.session, prompt), beside, again)
         left = self._left_running(deed.session)
         if left is not None:
             # What the last turn left in the background is still its work.
-            return Place(prompt, number, deed.session, _turn(deed.session, left.prompt), beside, claimed, again)
-        if len(beside) == 1:
-            prompt_there = next(each.prompt for each in others)
-            return Place(prompt, number, beside[0], _turn(beside[0], prompt_there), (), (), again)
-        mine = _turn(deed.session, prompt) if deed.kind == BEFORE else None
-        return Place(prompt, number, "", mine, beside, claimed, again)
+            return Place(prompt, number, deed.session, _turn(deed.session, left.prompt), beside, again)
+        if len(owners) == 1:
+            session, prompt_there = next(iter(owners))
+            return Place(prompt, number, session, _turn(session, prompt_there), (), again)
+        return Place(prompt, number, "", _turn(deed.session, prompt) if deed.kind == BEFORE else None, beside, again)
 
     def add(self, deed: Deed, place: Place, checkpoint: str, *, saved: bool, now_ns: int) -> None:
         """Remembers a deed; the same one, told twice, is remembered once."""
@@ -188,6 +211,10 @@ class Deeds:
         if last is None or last.prompt != turn.prompt:
             return False
         return last.deed.kind in GOING_ON or (last.deed.kind == STOP and last.deed.pending > 0)
+
+    def begun(self, turn: Turn) -> Recorded | None:
+        """Returns the prompt that a turn is for."""
+        return self._numbered(turn.session, "prompt", turn.prompt, after=False)
 
     def newest(self, limit: int | None = None, session: str | None = None) -> list[Recorded]:
         """Returns deeds, newest first."""
@@ -286,7 +313,7 @@ def _turn(session: str, prompt: int) -> Turn | None:
 
 def _read(row: sqlite3.Row) -> Recorded:
     about = json.loads(row["about"])
-    about["paths"] = tuple(about.get("paths", ()))
+    about |= {name: tuple(about.get(name, ())) for name in ("paths", "named")}
     deed = Deed(session=from_column(row["session"]), kind=row["kind"], call=from_column(row["call"]), **about)
     return Recorded(
         row["seq"], row["created_ns"], deed, row["prompt"], row["number"], row["checkpoint"], bool(row["saved"])

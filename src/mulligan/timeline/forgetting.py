@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from mulligan.diff.extent import Extent
 from mulligan.errors import StoreDamaged, UnknownPath
-from mulligan.model.checkpoint import EXCLUDED, pack_list
+from mulligan.model.checkpoint import EXCLUDED, NotCaptured, pack_list
 from mulligan.model.objects import BLOB, MODE_DIR, TREE, TreeEntry, encode_tree
 from mulligan.model.paths import covers, join, to_text
 from mulligan.model.small import Callable, Iterator
@@ -50,10 +50,10 @@ class ForgetReport:
 def forget(vault: Vault, path: bytes) -> ForgetReport:
     """Removes a path from every checkpoint and proves that its bytes are gone."""
     read = vault.objects.read_tree
-    holders = [entry for entry in vault.checkpoints.oldest() if _find(read, entry.files_tree, path) is not None]
+    holders = [entry for entry in vault.checkpoints.oldest() if any(_find(read, tree, path) for tree in _trees(entry))]
     if not holders and not _was_cut_short(vault, path):
         raise UnknownPath(f"No checkpoint holds {to_text(path)!r}. Nothing was changed.", hint="mulligan log -- PATH")
-    wanted = {oid for entry in holders for oid in _blobs(read, entry.files_tree, path)}
+    wanted = {oid for entry in holders for tree in _trees(entry) for oid in _blobs(read, tree, path)}
     with vault.objects.writer() as writer:
         rewritten = [_without(entry, path, vault.objects, writer) for entry in holders]
         writer.finish()
@@ -75,6 +75,12 @@ def _was_cut_short(vault: Vault, path: bytes) -> bool:
     text = to_text(path)
     entries = vault.checkpoints.oldest()
     return any(row.path == text and row.detail == _DETAIL for entry in entries for row in entry.checkpoint.not_captured)
+
+
+def _trees(entry: Entry) -> list[bytes]:
+    """Returns the trees of files that a checkpoint keeps: its own, and that of the state it changed."""
+    before = entry.before
+    return [entry.files_tree] if before is None else [entry.files_tree, before.files]
 
 
 def _find(read: ReadTree, tree: bytes, path: bytes) -> TreeEntry | None:
@@ -127,6 +133,15 @@ def _without(entry: Entry, path: bytes, reader: Reader, writer: Any) -> Entry:
         state_source=lambda: state,
     )
     names = path.split(b"/")
+    before = entry.before
+    if before is not None:
+        files, bits = (
+            _cut(before.files, names, reader.read_tree, writer),
+            _cut_modes(before.modes, names, reader, writer),
+        )
+        unseen = (*entry.unseen_before, NotCaptured(text, EXCLUDED, _DETAIL))
+        entry = entry.with_before(before._replace(files=files, modes=bits), unseen)
+        checkpoint = checkpoint.replace(metadata=entry.checkpoint.metadata)
     tree = _cut(entry.files_tree, names, reader.read_tree, writer)
     modes = _cut_modes(entry.modes_tree, names, reader, writer)
     # The record of where git stood stays: it holds names and hashes of what was staged, and no file's bytes.
@@ -136,6 +151,8 @@ def _without(entry: Entry, path: bytes, reader: Reader, writer: Any) -> Entry:
 
 def _cut(tree: bytes, names: list[bytes], read: ReadTree, writer: Any) -> bytes:
     """Returns a tree without one path; a directory emptied by it stays, as it does on disk."""
+    if _find(read, tree, b"/".join(names)) is None:
+        return tree
     levels = []
     for name in names:  # down, and up again: a path may be deeper than Python recurses
         levels.append((name, [entry for entry in read(tree) if entry.name != name]))
@@ -173,7 +190,7 @@ def _elsewhere(vault: Vault, wanted: set[bytes]) -> dict[bytes, str]:
     if not any(vault.objects.has(oid) for oid in wanted):
         return {}
     found: dict[bytes, str] = {}
-    for tree in vault.checkpoints.files_trees():
+    for tree in {tree for entry in vault.checkpoints.oldest() for tree in _trees(entry)}:
         for path, oid in _files(vault.objects.read_tree, b"", TreeEntry(b"", MODE_DIR, tree)):
             if oid in wanted:
                 found[oid] = to_text(path)

@@ -37,7 +37,7 @@ class Journal:
 
     `verb`, `depth` and `position` say what becomes of the undo stack and the position when it is done; `locked` are the
     directories that were opened for it, with the permission bits they had; `git` is the move of the user's repository that
-    belongs to it.
+    belongs to it. `mark` says what an undo takes back without going to a state, or with `redo` the state that such an undo left.
     """
 
     token: str
@@ -51,6 +51,7 @@ class Journal:
     actions: tuple[Action, ...] = ()
     locked: tuple[tuple[bytes, int], ...] = ()
     git: GitMove | None = None
+    mark: str = ""
 
 
 def _node(node: Node | None) -> list[Any] | None:
@@ -69,9 +70,12 @@ def _parse_git(plain: Any) -> GitMove:
 
 def open_journal(database: Database, journal: Journal, phase: str) -> None:
     """Writes the journal of a restore that is in this phase, whatever the journal says; durable when the caller's transaction is."""
-    plain = {name: value for name, value in vars(journal).items() if name not in ("phase", "git")}
-    if journal.git is not None:  # else an earlier release, which knows of no such part, can still end this restore
+    plain = {name: value for name, value in vars(journal).items() if name not in ("phase", "git", "mark")}
+    # What an earlier release knows nothing of is written only where it is needed: without it, that release can end this restore.
+    if journal.git is not None:
         plain["git"] = journal.git.to_dict()
+    if journal.mark:
+        plain["mark"] = journal.mark
     plain["actions"] = [[to_text(a.path), _node(a.before), _node(a.after)] for a in journal.actions]
     plain["locked"] = [[to_text(path), perm] for path, perm in journal.locked]
     packed = pack_text(json.dumps(plain).encode("ascii"), deflate)

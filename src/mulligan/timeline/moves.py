@@ -2,43 +2,93 @@
 How undo walks.
 
 The timeline remembers the states the workspace went through, as a stack of checkpoints: a save pushes its own, a restore
-pushes what was there before (its safety checkpoint) and then its target. Undo goes to the newest state below the top that
-differs from the workspace; what it leaves behind goes onto the redo stack, which the next save or restore empties.
+pushes what was there before (its safety checkpoint) and then its target. An undo of plain saves and restores goes to the newest
+state below the top that differs from the workspace. An undo of a turn takes back that turn alone, so it removes no state: it
+pushes what it left, marked with the turn. Either puts what was there before onto the redo stack, which the next save or restore
+empties.
 """
 
 from __future__ import annotations
 
+from mulligan.model.light import json
 from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.timeline.database import TOP, Database
 
 if TYPE_CHECKING:
     import sqlite3
 
+    from mulligan.model.deed import Turn
+
+
+class Mark(NamedTuple):
+    """
+    What an undo took back without removing states from the stack.
+
+    Either a whole `turn`; or some paths, which now stand as in an earlier state: the checkpoint `to`, empty for a part of a turn.
+    """
+
+    turn: Turn | None = None
+    to: str = ""
+
+    @classmethod
+    def read(cls, text: str) -> Mark:
+        """Returns the mark that a row or a journal holds."""
+        from mulligan.model.deed import Turn
+
+        turn, to = json.loads(text)
+        return cls(Turn(*turn) if turn else None, to)
+
+    @property
+    def text(self) -> str:
+        """The form that is kept."""
+        return json.dumps([list(self.turn) if self.turn else None, self.to])
+
 
 class Move(NamedTuple):
     """
     A state the workspace was in, and which part of it the step was about: files, state or all.
 
-    `git` says that the step from here on moved the user's repository too: who comes back here by undo moves it back.
+    `git` says that the step from here on moved the user's repository too: an undo that comes back here moves it back. `restored`
+    says that a restore or a redo led here, `partly` that a restore of some paths or of state went on from here, `mark` what an
+    undo took back that led here, and `gone` that the state itself is no longer kept. `base`, on the redo stack, is the state that
+    the undo left.
     """
 
     id: str
     what: str = "files"
     git: bool = False
+    restored: bool = False
+    partly: bool = False
+    gone: bool = False
+    mark: Mark | None = None
+    base: str = ""
 
     @classmethod
     def read(cls, row: sqlite3.Row) -> Move:
         """Returns the state that a row of the timeline names."""
         what, _, rest = str(row["what"]).partition("+")
-        return cls(str(row["id"]), what, rest == _GIT)
+        rest, _, mark = rest.partition(_MARK)
+        words = rest.split("+")
+        base = next((word.removeprefix(_BASE) for word in words if word.startswith(_BASE)), "")
+        git, restored, partly, gone = (word in words for word in _FLAGS)
+        made = Mark.read(mark) if mark else None
+        return cls(str(row["id"]), what, git, restored, partly, gone, made, base)
 
     @property
     def column(self) -> str:
         """What the timeline keeps of it."""
-        return f"{self.what}+{_GIT}" if self.git else self.what
+        flags = (self.git, self.restored, self.partly, self.gone)
+        words = [self.what, *(word for word, is_so in zip(_FLAGS, flags, strict=True) if is_so)]
+        words += [_BASE + self.base] if self.base else []
+        words += [_MARK + self.mark.text] if self.mark is not None else []
+        return "+".join(words)
+
+    def is_same(self, other: Move | None) -> bool:
+        """Whether another is the same state, however it was reached."""
+        return other is not None and (self.id, self.what, self.git) == (other.id, other.what, other.git)
 
 
-_GIT = "git"
+_FLAGS, _BASE, _MARK = ("git", "restored", "partly", "gone"), "base=", "mark="
 
 
 class Moves:
@@ -51,7 +101,7 @@ class Moves:
         """Puts states on the undo stack, `fresh` ones of which none can be there; without `keep_redo`, nothing can be redone any more."""
         top = None if fresh else self.top()
         for move in moves:
-            if top != move:
+            if move.mark is not None or not move.is_same(top):
                 self._db.insert("move", None, move.id, move.column)
             top = move
         self._db.known()[TOP] = top
@@ -60,8 +110,35 @@ class Moves:
 
     def replace_top(self, move: Move) -> None:
         """Puts another state in place of the newest: what a restore left, where that is not quite its target."""
+        was = self.top()
+        if was is not None:
+            move = move._replace(restored=was.restored, mark=was.mark)
         self._db.run("DELETE FROM move WHERE seq=(SELECT max(seq) FROM move)")
         self.push(move, keep_redo=True)
+
+    def went_on_partly(self) -> None:
+        """Says that a restore of some paths, or of state alone, went on from the newest state."""
+        top = self.top()
+        if top is not None:
+            self._set_top(top._replace(partly=True))
+
+    def _set_top(self, move: Move) -> None:
+        self._db.run("UPDATE move SET what=? WHERE seq=(SELECT max(seq) FROM move)", move.column)
+        self._db.reseal("move", "seq=(SELECT max(seq) FROM move)")
+
+    def landed(self, checkpoint_id: str) -> None:
+        """Says which checkpoint holds what the undo left whose mark is on top: a redo starts from there."""
+        self.replace_top(Move(checkpoint_id))
+        newest = self.redoable()[:1]
+        for move in newest:
+            self._db.run(
+                "UPDATE redo SET what=? WHERE seq=(SELECT max(seq) FROM redo)", move._replace(base=checkpoint_id).column
+            )
+            self._db.reseal("redo", "seq=(SELECT max(seq) FROM redo)")
+
+    def unmark(self, base: str) -> None:
+        """Drops the mark of an undo that is redone, and the states above it."""
+        self._db.run("DELETE FROM move WHERE seq >= (SELECT max(seq) FROM move WHERE id=?)", base)
 
     def top(self) -> Move | None:
         """Returns the newest state."""
@@ -86,10 +163,9 @@ class Moves:
         for (seq,) in passed:
             self._db.run("DELETE FROM move WHERE seq=?", seq)
         top = self.top()
-        if passed and top is not None and top.git:
-            # The step that moved git is taken back: the next one from here on is another.
-            self._db.run("UPDATE move SET what=? WHERE seq=(SELECT max(seq) FROM move)", top.what)
-            self._db.reseal("move", "seq=(SELECT max(seq) FROM move)")
+        if top is not None and ((passed and top.git) or top.partly):
+            # The step that went on from here is taken back: the next one is another.
+            self._set_top(top._replace(git=top.git and not passed, partly=False))
         self._db.insert("redo", None, left.id, left.column)
 
     def redone(self, *, skipped: int = 1) -> None:
@@ -99,4 +175,17 @@ class Moves:
 
     def needed(self, depth: int = 2) -> set[str]:
         """Returns the checkpoints that the next undos and redos need."""
-        return {move.id for move in self.down(depth)} | {move.id for move in self.redoable()[:depth]}
+        forward = self.redoable()[:depth]
+        return {move.id for move in (*self.down(depth), *forward)} | {move.base for move in forward if move.base}
+
+    def forget(self, checkpoint_id: str, parent: str | None) -> None:
+        """Drops the states of a checkpoint that is removed; what an undo took back stays known."""
+        for row in self._db.sealed("move", "WHERE id=?", checkpoint_id):
+            move = Move.read(row)
+            if move.mark is not None and parent is not None:
+                self._db.run(
+                    "UPDATE move SET id=?, what=? WHERE seq=?", parent, move._replace(gone=True).column, row["seq"]
+                )
+                self._db.reseal("move", "seq=?", row["seq"])
+        self._db.run("DELETE FROM move WHERE id=?", checkpoint_id)
+        self._db.run("DELETE FROM redo WHERE id=?", checkpoint_id)

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import os
 
+from mulligan.model.cause import CAUSE
 from mulligan.model.checkpoint import (
     IGNORED,
+    MOVING,
     NEWLY_IGNORED,
     UNREADABLE,
     WORKTREE,
     Checkpoint,
     GitState,
+    NotCaptured,
     moment,
     pack_list,
     pack_paths,
@@ -125,6 +128,12 @@ def same_state(entry: Entry | None, scan: Scan) -> bool:
     return scan.has_tree(entry.files_tree)
 
 
+def made_on_other_branch(entry: Entry, git: GitState | None) -> str:
+    """Returns the branch that a checkpoint was made on where another one is checked out, else nothing."""
+    branch = entry.checkpoint.git.branch if entry.checkpoint.git is not None else ""
+    return branch if git is not None and git.branch != branch else ""
+
+
 def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | None, changed: bytes) -> Entry:
     """Returns the entry of a new checkpoint, not written yet; what it changed comes packed."""
     rows = [[m.path, m.reason, m.detail] for m in scan.not_captured()]
@@ -143,6 +152,17 @@ def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | No
         scan.modes,
         (scan.defaults.file, scan.defaults.executable, scan.defaults.directory),
     )
+
+
+def with_state_before(entry: Entry, base: Entry | None) -> Entry:
+    """Returns an agent's step that keeps the state it changed; other checkpoints as they are."""
+    if CAUSE not in entry.checkpoint.metadata or base is None:
+        return entry
+    unseen: list[NotCaptured] = []
+    if base.checkpoint.packed_not_captured != entry.checkpoint.packed_not_captured:
+        hidden = {row.path for row in entry.checkpoint.not_captured}
+        unseen = [row for row in base.checkpoint.not_captured if row.path not in hidden and row.reason != MOVING]
+    return entry.with_before(base.trees, unseen)
 
 
 def write_objects(entry: Entry, scan: Scan, writer: Any, git: GitRecord | None = None) -> Entry:

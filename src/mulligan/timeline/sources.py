@@ -12,7 +12,7 @@ from mulligan.model.objects import (
     EMPTY_TREE,
     MODE_DIR,
     MODE_EXEC,
-    MODE_FILE,
+    MODE_LINK,
     TREE,
     Change,
     TreeEntry,
@@ -76,19 +76,20 @@ class Source:
         self._known: tuple[bytes, list[Change]] | None = None
         # As far as they are there: whoever has the id of a tree that is made later has had it made.
         self._overlay = scan.made if scan is not None else {}
+        self._laid: dict[bytes, tuple[bytes, bytes]] = {}
         self._parsed: dict[bytes, list[TreeEntry]] = {}
         self._compared: tuple[bytes, bytes, list[Change]] | None = None
 
     def read(self, oid: bytes, kind: bytes) -> bytes:
         """Returns an object's bytes."""
-        found = self._overlay.get(oid)
+        found = self._overlay.get(oid) or self._laid.get(oid)
         return found[1] if found is not None and found[0] == kind else self._store.read(oid, kind)
 
     def lay(self, kind: bytes, data: bytes) -> bytes:
         """Puts an object in front that neither the store nor the scan has; returns its id."""
         oid = object_id(kind, data)
         # Not into the scan's own: what it holds is written with the next checkpoint.
-        self._overlay = {**self._overlay, oid: (kind, data)}
+        self._laid[oid] = (kind, data)
         return oid
 
     def read_tree(self, oid: bytes) -> list[TreeEntry]:
@@ -97,7 +98,7 @@ class Source:
         if known is None:
             known = self._scan.tree_entries(oid) if self._scan is not None else None
         if known is None:
-            found = self._overlay.get(oid)
+            found = self._overlay.get(oid) or self._laid.get(oid)
             known = parse_tree(found[1]) if found is not None and found[0] == TREE else self._store.read_tree(oid)
         self._parsed[oid] = known
         return known
@@ -179,7 +180,7 @@ class Source:
         return differing_ids(made[0] or self._store.read(old, TREE), made[1] or self._store.read(new, TREE))
 
     def _made_here(self, oid: bytes) -> bytes | None:
-        found = self._overlay.get(oid)
+        found = self._overlay.get(oid) or self._laid.get(oid)
         return found[1] if found is not None and found[0] == TREE else None
 
     def lookup(self, tree: bytes, path: bytes) -> TreeEntry | None:
@@ -299,19 +300,26 @@ class State(NamedTuple):
     defaults: Defaults
 
 
-def permission_changes(source: Source, a: State, b: State) -> list[Change]:
-    """Returns the files that differ in permission bits alone; the modes of the change carry the bits."""
+def bits_that_differ(source: Source, a: State, b: State) -> Iterator[tuple[bytes, TreeEntry]]:
+    """Yields the files and directories whose permission bits alone differ, with what stands there in the first state."""
     if a[1:] == b[1:]:
-        return []  # nothing is written down otherwise, and what is usual is the same
+        return  # nothing is written down otherwise, and what is usual is the same
     old, new = Permissions(source, a.modes, a.defaults), Permissions(source, b.modes, b.defaults)
     differing = old.differing(new)
-    paths = sorted(differing) if differing is not None else [path for path, _ in source.walk(b.files)]
-    found = []
-    for path in paths:
+    for path in sorted(differing) if differing is not None else [path for path, _ in source.walk(b.files)]:
         before, after = source.lookup(a.files, path), source.lookup(b.files, path)
-        if before is None or before != after or before.mode not in (MODE_FILE, MODE_EXEC):
+        if before is None or after is None or before.mode != after.mode or before.mode == MODE_LINK:
             continue
-        bits, now = old.of(path, before.mode), new.of(path, before.mode)
-        if bits != now:
-            found.append(Change(path, before._replace(mode=0o100000 | bits), before._replace(mode=0o100000 | now)))
+        if (before == after or before.mode == MODE_DIR) and old.of(path, before.mode) != new.of(path, before.mode):
+            yield path, before
+
+
+def permission_changes(source: Source, a: State, b: State) -> list[Change]:
+    """Returns the files that differ in permission bits alone; the modes of the change carry the bits."""
+    old, new = Permissions(source, a.modes, a.defaults), Permissions(source, b.modes, b.defaults)
+    found = []
+    for path, entry in bits_that_differ(source, a, b):
+        if entry.mode != MODE_DIR:
+            bits, now = old.of(path, entry.mode), new.of(path, entry.mode)
+            found.append(Change(path, entry._replace(mode=0o100000 | bits), entry._replace(mode=0o100000 | now)))
     return found

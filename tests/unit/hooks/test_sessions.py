@@ -82,14 +82,14 @@ def test_a_turn_that_changed_nothing_is_no_operation(project, session, start):
     assert files(project) == start
 
 
-def test_what_a_person_changed_after_the_turn_is_taken_back_first(project, session):
+def test_what_a_person_changed_after_the_turn_is_kept(project, session, start):
     session.prompt("change")
-    session.does("one", {"a.txt": "1\n"})
+    session.does("one", {"a.txt": "1\n", "src/b.txt": "by the agent\n"})
     session.stop()
-    turned = files(project)
-    write(project, {"a.txt": "mine\n"})
-    undo(project)
-    assert files(project) == turned
+    write(project, {"a.txt": "mine\n", "mine.txt": "mine\n"})
+    report = undo(project)
+    assert files(project) == {**start, "a.txt": "mine\n", "mine.txt": "mine\n"}
+    assert [keep.path for keep in report.kept] == ["a.txt"] and not report.complete
 
 
 def test_an_agent_that_was_killed_in_the_middle_of_a_tool_loses_its_whole_turn_to_one_undo(project, session, start):

@@ -27,6 +27,10 @@ def undo(project, **more):
     return mulligan.open(project).undo(**more)
 
 
+def redo(project):
+    return mulligan.open(project).redo()
+
+
 def edited(**lines):
     text = POEM.splitlines(keepends=True)
     for name, words in lines.items():
@@ -72,9 +76,11 @@ def test_edits_of_one_file_are_told_apart_by_their_lines(project, both):
     assert files(project)["poem.txt"] == POEM
     with pytest.raises(mulligan.NothingToUndo):
         undo(project, session="aaaa")
-    # Each of these was a step of its own.
-    undo(project)
+    # Each of these was an operation of its own.
+    redo(project)
     assert files(project)["poem.txt"] == edited(l10="TWO")
+    redo(project)
+    assert files(project)["poem.txt"] == edited(l2="ONE", l10="TWO", l18="ONE AGAIN")
 
 
 def test_what_cannot_be_told_apart_is_left_and_listed_and_nothing_is_lost(project, both):
@@ -89,7 +95,7 @@ def test_what_cannot_be_told_apart_is_left_and_listed_and_nothing_is_lost(projec
     done = cli("undo", "--session", "aaaa-1", cwd=project)
     assert done.returncode == 3 and "poem.txt" in done.stdout and "changed again since" in done.stdout
     assert files(project) == {**before, "a.txt": "a\n"}
-    undo(project)
+    redo(project)
     assert files(project) == before
 
 

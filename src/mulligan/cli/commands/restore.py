@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.restoring import Done, finished, in_same_project, render_restore
+from mulligan.cli.restoring import Done, circumstances, finished, in_same_project, render_restore
 from mulligan.cli.usage import UsageError
 from mulligan.errors import UserError
 from mulligan.model.plan import RestorePlan, RestoreReport
@@ -112,7 +112,7 @@ def _restored(context: Context, args: argparse.Namespace) -> Result:
     if args.dry_run:
         return Result(plan, lambda: {"plan": plan.to_dict()})
     if not plan.is_noop:
-        context.err.lines(plan_lines(plan, context.err.style))
+        context.err.lines([*plan_lines(plan, context.err.style), *circumstances(plan)])
         if not context.ask(f"Restore {named(workspace.get(plan.target), context.now())}?"):
             raise UserError("Cancelled; nothing changed.")
     return finished(workspace, in_same_project(context, lambda: workspace.apply(plan)), paths)
@@ -121,7 +121,7 @@ def _restored(context: Context, args: argparse.Namespace) -> Result:
 def render(context: Context, result: Result) -> None:
     """Prints the plan, or what was done."""
     if isinstance(result.value, RestorePlan):
-        context.out.lines(plan_lines(result.value, context.out.style))
+        context.out.lines([*plan_lines(result.value, context.out.style), *circumstances(result.value)])
         return
     render_restore(context, Done(*result.value[:3]))
     context.out.lines([f"Resume the conversation from there: {visible(each)}" for each in result.value[3:] if each])

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.restoring import finished, in_same_project, render_undo
-from mulligan.model.typed import TYPE_CHECKING
+from mulligan.cli.restoring import circumstances, finished, in_same_project, render_undo
+from mulligan.errors import UserError
+from mulligan.model.plan import RestorePlan
+from mulligan.model.typed import TYPE_CHECKING, Any
+from mulligan.present.outcome import about
+from mulligan.present.timeline import plan_lines
 
 if TYPE_CHECKING:
     import argparse
 
-USAGE = "undo [--session ID]"
+    from mulligan.engine import Workspace
+
+USAGE = "undo [--dry-run] [--session ID] [--git] [-- PATH…]"
 DESCRIPTION = """\
 Undo the last prompt, restore or unsaved change. Run it again to undo one more.
 
@@ -20,14 +26,18 @@ brings it back.
 """
 EXAMPLES = (
     ("mulligan undo", "undo what just happened"),
+    ("mulligan undo --dry-run", "show what it would do"),
     ("mulligan undo --session 1bd24cd5", "undo the last turn of that agent only"),
+    ("mulligan undo -- src/login.py", "undo it in this file only"),
 )
 EXIT_CODES = (0, 1, 3, 10, 11, 90, 91)
-PATHS = ""
+PATHS = "many"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
+    parser.add_argument("--dry-run", action="store_true", help="print the plan and change nothing")
+    parser.add_argument("--git", action="store_true", help="move HEAD, its branch and the index back too")
     parser.add_argument(
         "--session",
         metavar="ID",
@@ -38,9 +48,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Goes back."""
     workspace = context.saved
-    return finished(workspace, in_same_project(context, lambda: workspace.undo(session=args.session)))
+    paths = context.paths(args.paths)
+    options: dict[str, Any] = {"session": args.session, "paths": paths, "git": args.git}
+    if args.dry_run:
+        plan = workspace.undo(dry_run=True, **options)
+        return Result(plan, lambda: {"plan": plan.to_dict()})
+    if context.interactive:
+        _ask_first(context, workspace, options)
+    report = in_same_project(context, lambda: workspace.undo(**options))
+    return finished(workspace, report, paths)
+
+
+def _ask_first(context: Context, workspace: Workspace, options: dict[str, Any]) -> None:
+    """Asks where the undo may surprise: its agent is still at work, or another branch is checked out."""
+    plan = workspace.undo(dry_run=True, **options)
+    if warnings := circumstances(plan):
+        context.err.lines(warnings)
+        what = about(plan.undone, context.now()) if plan.undone is not None else "it"
+        if not context.ask(f"Undo {what}?"):
+            raise UserError("Cancelled; nothing changed.")
 
 
 def render(context: Context, result: Result) -> None:
-    """Prints what was undone."""
-    render_undo(context, result, again="redo")
+    """Prints the plan, or what was undone."""
+    if not isinstance(result.value, RestorePlan):
+        render_undo(context, result, again="redo")
+        return
+    plan, out = result.value, context.out
+    if plan.undone is not None:
+        out.line(f"Would undo {about(plan.undone, context.now())}:")
+    out.lines([*plan_lines(plan, out.style), *circumstances(plan)])

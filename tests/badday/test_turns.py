@@ -1,0 +1,272 @@
+"""Undo of a turn: it takes back what one prompt did, all of it, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+from play import Agent, tree, typed
+
+
+@pytest.fixture
+def agent(project: Path) -> Agent:
+    """A project with some files and an agent in it."""
+    (project / "src").mkdir()
+    for name in ("app.py", "src/shop.py", "src/login.py"):
+        (project / name).write_text(f"# {name}\nfirst\nlast\n")
+    told = Agent(project)
+    told.event("SessionStart", source="startup")
+    return told
+
+
+def report_of(project: Path, *args: str, expect: int = 0) -> dict:
+    return json.loads(typed(project, "--json", *args, expect=expect))["report"]
+
+
+def test_a_chain_of_undos_leaves_data_alone_that_no_agent_touched(project, agent):
+    agent.turn("one", "echo 1 > one.txt")
+    (project / ".gitignore").write_text("results/\n")
+    (project / "results").mkdir()
+    (project / "results/big.jsonl").write_text("precious\n")
+    agent.turn("two", "echo 2 > two.txt")
+    for code in (0, 0, 0, 1, 1):
+        typed(project, "undo", expect=code)
+        assert (project / "results/big.jsonl").read_text() == "precious\n"
+    assert not (project / "one.txt").exists() and not (project / "two.txt").exists()
+    for _ in range(3):
+        typed(project, "redo")
+        assert (project / "results/big.jsonl").read_text() == "precious\n"
+
+
+def test_a_restore_leaves_data_alone_that_was_ignored_when_it_appeared(project, agent):
+    typed(project, "save", "base")
+    (project / ".gitignore").write_text("results/\n")
+    (project / "results").mkdir()
+    (project / "results/big.jsonl").write_text("precious\n")
+    typed(project, "save", "ignored")
+    (project / ".gitignore").unlink()
+    (project / "new.txt").write_text("new\n")
+    said = typed(project, "restore", "base", "-y")
+    assert (project / "results/big.jsonl").read_text() == "precious\n" and not (project / "new.txt").exists()
+    assert "results" in said and "not saved then" in said
+
+
+def test_a_background_writer_does_not_hide_the_turn(project, agent):
+    agent.turn("start a server", "echo start > server.out; rm src/shop.py; echo x > junk.txt")
+    stop = threading.Event()
+
+    def serve() -> None:
+        while not stop.wait(0.02):
+            with open(project / "server.out", "a", encoding="utf-8") as file:
+                file.write("tick\n")
+
+    writer = threading.Thread(target=serve)
+    writer.start()
+    try:
+        said = typed(project, "undo", expect=3)
+    finally:
+        stop.set()
+        writer.join()
+    assert "server.out" in said
+    assert (project / "src/shop.py").exists() and not (project / "junk.txt").exists()
+    assert (project / "server.out").exists()
+
+
+def test_what_a_person_did_after_the_turn_is_kept_and_the_next_undo_goes_to_the_turn_before(project, agent):
+    agent.turn("one", "echo 1 > one.txt")
+    agent.turn("two", "echo 2 > two.txt")
+    (project / "mine.txt").write_text("mine\n")
+    assert 'prompt 2 "two"' in typed(project, "undo")
+    assert not (project / "two.txt").exists() and (project / "mine.txt").exists()
+    (project / "mine.txt").write_text("mine, again\n")
+    assert 'prompt 1 "one"' in typed(project, "undo")
+    assert not (project / "one.txt").exists() and (project / "mine.txt").read_text() == "mine, again\n"
+    typed(project, "redo")
+    typed(project, "redo")
+    found = tree(project)
+    assert (found["one.txt"], found["two.txt"], found["mine.txt"]) == ("1\n", "2\n", "mine, again\n")
+    typed(project, "undo")
+    assert not (project / "two.txt").exists() and (project / "one.txt").exists()
+
+
+def test_a_restore_after_a_turn_is_what_the_next_undo_takes_back(project, agent):
+    agent.turn("one", "echo 1 > one.txt; echo changed > app.py")
+    typed(project, "restore", "@prompt-1", "-y")
+    assert not (project / "one.txt").exists()
+    assert report_of(project, "undo")["undone"]["kind"] == "restore"
+    assert (project / "one.txt").exists()
+    typed(project, "restore", "@prompt-1", "-y", "--", "app.py")
+    assert report_of(project, "undo")["undone"]["kind"] == "restore"
+    assert (project / "app.py").read_text() == "changed\n"
+    assert report_of(project, "undo")["undone"]["kind"] == "turn"
+    assert not (project / "one.txt").exists()
+
+
+def test_files_that_became_directories_and_back_are_undone_exactly(project, agent):
+    (project / "either").mkdir()
+    (project / "either/inside.txt").write_text("inside\n")
+    (project / "empty").mkdir()
+    (project / "link").symlink_to("app.py")
+    agent.turn("before", "true")
+    before = shape(project)
+    agent.turn(
+        "swap",
+        "rm app.py && mkdir app.py && echo in > app.py/in.txt",
+        "rm -r either && echo file > either",
+        "rmdir empty && ln -s src empty",
+        "rm link && mkdir link && mkdir made",
+    )
+    report = report_of(project, "undo")
+    assert shape(project) == before and not report["kept"]
+    after = report_of(project, "redo")
+    assert (project / "app.py/in.txt").exists() and (project / "either").is_file() and not after["kept"]
+    typed(project, "undo")
+    assert shape(project) == before
+
+
+def test_a_turn_that_changed_only_permission_bits_of_directories_is_undone_by_itself(project, agent):
+    agent.turn("one", "echo 1 > one.txt")
+    agent.turn("two", "chmod 700 src; chmod 755 app.py")
+    report = report_of(project, "undo")
+    assert report["undone"]["prompt"] == 2 and (project / "one.txt").exists()
+    assert (project / "src").stat().st_mode & 0o777 != 0o700 and (project / "app.py").stat().st_mode & 0o100 == 0
+
+
+def test_a_step_whose_predecessor_was_removed_undoes_only_its_own_changes(project, agent):
+    agent.turn("one", "echo 1 > one.txt")
+    (project / "mine.txt").write_text("mine\n")
+    agent.turn("two", "echo 2 > two.txt")
+    rows = json.loads(typed(project, "--json", "log"))["checkpoints"]
+    found = [row["id"] for row in rows if row["files_changed"] in (["mine.txt"], ["one.txt"])]
+    assert len(found) == 2
+    typed(project, "rm", "-y", *found)
+    typed(project, "gc")
+    report = report_of(project, "undo")
+    assert report["deleted"] == ["two.txt"] and not report["created"] and not report["modified"]
+    assert (project / "mine.txt").exists() and (project / "one.txt").exists()
+    assert json.loads(typed(project, "--json", "check"))["ok"]
+
+
+def test_overlapping_commands_are_told_apart_by_the_files_they_name(project, agent):
+    other = Agent(project, "2222bbbb-0000-4000-8000-000000000002")
+    other.begin("two")
+    agent.begin("one")
+
+    def overlapping() -> None:
+        other.bash(
+            "rm src/shop.py; echo two2 > two2.txt",
+            work=lambda: [(project / "src/login.py").unlink(), (project / "src/shop.py").unlink(), write_both(project)],
+        )
+
+    agent.bash("rm src/login.py; echo one2 > one2.txt", work=overlapping)
+    agent.stop()
+    other.stop()
+    typed(project, "undo", "--session", agent.session)
+    assert tree(project).keys() == {"app.py", "src/login.py", "two2.txt"}
+    typed(project, "undo", "--session", other.session)
+    assert tree(project).keys() == {"app.py", "src/login.py", "src/shop.py"}
+
+
+def test_what_overlapping_commands_do_not_name_is_left_alone_and_listed(project, agent):
+    other = Agent(project, "2222bbbb-0000-4000-8000-000000000002")
+    other.begin("two")
+    agent.begin("one")
+    agent.bash("make all", work=lambda: other.bash("make it", work=lambda: write_both(project)))
+    agent.stop()
+    other.stop()
+    report = report_of(project, "undo", "--session", other.session, expect=3)
+    assert {keep["path"] for keep in report["kept"]} == {"one2.txt", "two2.txt"}
+    assert {"one2.txt", "two2.txt"} <= tree(project).keys()
+
+
+def test_changes_outside_of_the_overlap_belong_to_the_command_that_ran_alone(project, agent):
+    other = Agent(project, "2222bbbb-0000-4000-8000-000000000002")
+    other.begin("two")
+    agent.begin("one")
+
+    def late() -> None:
+        (project / "early.txt").write_text("by one, before two began\n")
+        other.bash("make it", work=lambda: (project / "both.txt").write_text("?\n"))
+        (project / "late.txt").write_text("by one, after two ended\n")
+
+    agent.bash("make all", work=late)
+    agent.stop()
+    other.stop()
+    report = report_of(project, "undo", "--session", agent.session, expect=3)
+    assert sorted(report["deleted"]) == ["early.txt", "late.txt"]
+    assert [keep["path"] for keep in report["kept"]] == ["both.txt"]
+
+
+def test_after_an_undo_of_a_session_redo_brings_it_forward_and_a_second_one_says_why_not(project, agent):
+    agent.turn("one", "echo 1 > one.txt")
+    typed(project, "undo", "--session", agent.session)
+    assert not (project / "one.txt").exists()
+    said = typed(project, "undo", "--session", agent.session, expect=1)
+    assert "undone already" in said
+    typed(project, "redo")
+    assert (project / "one.txt").exists()
+    typed(project, "undo")
+    assert not (project / "one.txt").exists()
+
+
+def test_a_dry_run_shows_the_plan_and_changes_nothing(project, agent):
+    agent.turn("one", "echo 1 > one.txt; rm app.py")
+    before = shape(project)
+    plan = json.loads(typed(project, "--json", "undo", "--dry-run"))["plan"]
+    assert (plan["creates"], plan["deletes"]) == (["app.py"], ["one.txt"]) and plan["undone"]["text"] == "one"
+    assert shape(project) == before
+    assert "app.py" in typed(project, "undo", "--dry-run")
+
+
+def test_an_undo_of_some_paths_leaves_the_rest_of_the_turn_for_the_next(project, agent):
+    agent.turn("one", "echo 1 > one.txt; rm app.py; echo 2 > src/two.txt")
+    typed(project, "undo", "--", "app.py", "src")
+    assert tree(project).keys() == {"app.py", "one.txt", "src/shop.py", "src/login.py"}
+    typed(project, "redo")
+    assert tree(project).keys() == {"one.txt", "src/two.txt", "src/shop.py", "src/login.py"}
+    typed(project, "undo", "--", "app.py")
+    typed(project, "undo")
+    assert tree(project).keys() == {"app.py", "src/shop.py", "src/login.py"}
+
+
+def test_an_undo_of_a_turn_that_has_not_ended_says_so(project, agent):
+    agent.begin("work")
+    agent.bash("echo 1 > one.txt")
+    report = report_of(project, "undo")
+    assert report["undone"]["running"] and not (project / "one.txt").exists()
+
+
+def test_an_undo_on_another_branch_names_the_branch_of_the_checkpoint(project, agent):
+    def git(*args: str) -> None:
+        subprocess.run(
+            ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *args],
+            cwd=project,
+            check=True,
+            capture_output=True,
+        )
+
+    git("init", "-q", "-b", "feature")
+    git("add", "-A")
+    git("commit", "-qm", "start")
+    agent.turn("one", "echo 1 > one.txt")
+    git("checkout", "-q", "-b", "other")
+    assert report_of(project, "undo")["branch"] == "feature"
+
+
+def write_both(project: Path) -> None:
+    (project / "one2.txt").write_text("1\n")
+    (project / "two2.txt").write_text("2\n")
+
+
+def shape(project: Path) -> dict[str, tuple[str, int, str]]:
+    """Every path with its kind, permission bits and content."""
+    found = {}
+    for path in sorted(project.rglob("*")):
+        kind = "link" if path.is_symlink() else "dir" if path.is_dir() else "file"
+        content = os.readlink(path) if kind == "link" else path.read_text() if kind == "file" else ""
+        found[str(path.relative_to(project))] = (kind, 0 if kind == "link" else path.stat().st_mode & 0o777, content)
+    return found
