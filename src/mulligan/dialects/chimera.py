@@ -92,6 +92,9 @@ class CheckpointManager:
         elif isinstance(env, str | os.PathLike):
             env = LocalEnvironment(env)
         self.env: Any = env
+        # Chimera's own local environment copies the whole tree; the engine keeps the same directory underneath.
+        foreign = type(env).__module__ == "chimera.env.local" and not isinstance(env, Environment)
+        self._keeper: Any = LocalEnvironment(getattr(env, "workdir", None)) if foreign else env
         self._auto: bool | None = None
         self._own: list[dict[str, Any]] = []
 
@@ -101,8 +104,8 @@ class CheckpointManager:
         """Saves the environment's state; without a name it is called checkpoint-1, checkpoint-2 and so on."""
         known = self._known()
         chosen = name or _next_name(known)
-        saves = getattr(self.env, "checkpoint_as", None)
-        saved = saves(chosen, description, kind) if saves is not None else self.env.checkpoint()
+        saves = getattr(self._keeper, "checkpoint_as", None)
+        saved = saves(chosen, description, kind) if saves is not None else self._keeper.checkpoint()
         info = CheckpointInfo(saved, chosen, time.time(), description)
         self._add(asdict(info))
         return info
@@ -126,14 +129,14 @@ class CheckpointManager:
     def _restore(self, found: CheckpointInfo | None, missing: str) -> CheckpointInfo:
         if found is None:
             raise KeyError(missing)
-        self.env.restore(found.id)
+        self._keeper.restore(found.id)
         return found
 
     # -- looking --------------------------------------------------------------------------------
 
     def list_checkpoints(self) -> list[CheckpointInfo]:
         """Returns every checkpoint that can be restored, in the order of creation."""
-        ids = getattr(self.env, "checkpoint_ids", lambda: None)()
+        ids = getattr(self._keeper, "checkpoint_ids", lambda: None)()
         known = self._known()
         there = known if ids is None else [info for info in known if info.id in set(ids)]
         return list(there)
@@ -146,7 +149,7 @@ class CheckpointManager:
         """Forgets the records; the environment's checkpoints stay."""
         self._own.clear()
         if self._has_records:
-            self.env.clear_records()
+            self._keeper.clear_records()
 
     @property
     def auto_checkpoint(self) -> bool:
@@ -168,16 +171,16 @@ class CheckpointManager:
 
     @property
     def _has_records(self) -> bool:
-        return hasattr(self.env, "records") and hasattr(self.env, "add_record")
+        return hasattr(self._keeper, "records") and hasattr(self._keeper, "add_record")
 
     def _known(self) -> list[CheckpointInfo]:
-        rows = self.env.records() if self._has_records else self._own
+        rows = self._keeper.records() if self._has_records else self._own
         fields = ("id", "name", "timestamp", "description")
         return [CheckpointInfo(**{key: row[key] for key in fields}) for row in rows]
 
     def _add(self, record: dict[str, Any]) -> None:
         if self._has_records:
-            self.env.add_record(record)
+            self._keeper.add_record(record)
         else:
             self._own.append(record)
 
