@@ -25,7 +25,10 @@ from mulligan.timeline.vault import Vault
 from mulligan.workbench import Progress
 
 if TYPE_CHECKING:
+    from mulligan.model.checkpoint import Checkpoint
     from mulligan.scan.early import Early
+
+_RESTORING = frozenset({"restore", "undo", "redo"})
 
 
 class Watching:
@@ -202,6 +205,10 @@ class Opened:
         with self._writing("settle"):
             return settle(self._bench.vault, self._bench.providers, self._bench.keep_now)
 
+    def evicted(self) -> list[Checkpoint]:
+        """Returns the safety checkpoints that the last operation removed for the budget before they were a week old."""
+        return [entry.checkpoint for entry in self._bench.evicted]
+
     def _tell_saved(self, entry: Entry, gone: list[Entry]) -> None:
         self._events.emit("saved", entry.checkpoint)
         if not entry.checkpoint.complete:
@@ -248,6 +255,7 @@ class Opened:
                     was_on = gc.isenabled()
                     gc.disable()
                     try:
+                        self._bench.evicted = []
                         self.last_recovery = self._bench.recover()
                         if self.last_recovery:
                             self.expect(None)  # what was seen before is not there any more
@@ -255,6 +263,8 @@ class Opened:
                     finally:
                         if was_on:
                             gc.enable()
+            for old in self._bench.evicted if purpose in _RESTORING else ():
+                self._events.emit("pruned", old.checkpoint)
         except (OSError, MemoryError) as error:
             from mulligan.safefs.trouble import out_of_memory, typed
 

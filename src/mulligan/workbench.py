@@ -20,6 +20,7 @@ from mulligan.state.providers import Providers
 from mulligan.store.objects import MANY_PACKS
 from mulligan.timeline import budget, saving
 from mulligan.timeline.commits import BY_NAME, HELD, Entry
+from mulligan.timeline.retention import is_fresh_safety
 from mulligan.timeline.root import Root
 from mulligan.timeline.sources import NO_STORE, Look, Way
 from mulligan.timeline.vault import Vault
@@ -47,6 +48,8 @@ class Workbench:
         self.progress: Progress | None = None
         self._watched = False
         self._way: Way | None = None
+        #: Safety checkpoints that the budget removed before their time, during the last operation that wrote.
+        self.evicted: list[Entry] = []
 
     def close(self) -> None:
         """Releases files and memory, and ends the watching."""
@@ -226,7 +229,9 @@ class Workbench:
         if budget.has_room(vault, need):
             return []
         reused = [scan.cache.root_tree] if scan.cache.root_tree else []
-        return budget.make_room(vault, need, pinned=pinned() | vault.needed(), extra=reused)
+        gone = budget.make_room(vault, need, pinned=pinned() | vault.needed(), extra=reused)
+        self.evicted += [entry for entry in gone if is_fresh_safety(entry, self.now_ns())]
+        return gone
 
     def trim(self, keep: int, match: Mapping[str, Any]) -> list[Entry]:
         """Deletes all but the newest `keep` checkpoints with these metadata, except what is in use; returns what went."""

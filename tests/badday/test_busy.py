@@ -83,6 +83,22 @@ def test_an_undo_that_could_change_nothing_leaves_no_safety_checkpoint(project):
                 assert kinds(project) == before
 
 
+def test_where_the_budget_removes_the_copy_of_what_a_restore_replaced_the_command_says_so(project, private_home):
+    config = private_home / "xdg-config/mulligan/config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text('[retention]\nbudget = "400 KiB"\n')
+    (project / "data").write_bytes(b"base")
+    typed(project, "save", "base")
+    for _ in range(12):
+        (project / "data").write_bytes(os.urandom(50_000))
+        done = tools.cli("restore", "base", "-y", cwd=project)
+        assert done.returncode == 0, done.stderr
+        if "before they were a week old" in done.stderr:
+            break
+    else:
+        pytest.fail("a safety checkpoint went without a word, or none went")
+
+
 @pytest.fixture
 def shared_project() -> Iterator[Path]:
     """A project of an ordinary user, which root works in too."""

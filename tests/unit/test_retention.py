@@ -235,7 +235,18 @@ def test_undo_is_not_lost_to_retention(ws, project):
     ws.prune()
     ws.undo()
     assert (project / "a").read_text() == "unsaved 24"
-    assert len(ws.log(kind="safety")) <= 21
+
+
+def test_what_a_restore_replaced_is_not_pushed_out_by_later_restores(ws, project):
+    put(project, "a", "start")
+    ws.save("start")
+    put(project, "precious", "the only copy")
+    held = ws.restore("start").undo
+    for number in range(25):
+        put(project, "a", f"unsaved {number}")
+        ws.restore("start")
+    ws.prune()
+    assert ws.cat(held, "precious") == b"the only copy"
 
 
 def test_the_safety_checkpoint_of_a_restore_never_evicts_the_target(ws, project):

@@ -294,6 +294,12 @@ class Context:
         if not self._directory and stands_in_deleted() and os.path.isdir(self.base):
             said.append('Your shell still stands in the deleted directory. Type: cd "$PWD"')
         said += [f"warning: {warning}" for warning in self.settings.warnings]
+        evicted = [checkpoint.short_id for checkpoint in self._opened.evicted()]
+        if evicted:
+            said.append(
+                f"warning: The store reached its budget, so safety checkpoints were removed before they were a week old: "
+                f"{', '.join(evicted)}. What restores replaced then is in no other place. Raise retention.budget to keep more."
+            )
         pending: dict[str, Any] | None = self._opened.pending()
         if pending:
             said.append(_pending_words(pending))

@@ -15,6 +15,8 @@ from mulligan.timeline.commits import Entry
 # For the disk budget, what goes first.
 EVICTION_ORDER = ("step", "automatic", "session", "safety")
 _DAY_NS = 86_400_000_000_000
+# A safety checkpoint may hold the only copy of what a restore replaced: for so long its number alone does not remove it.
+_SAFE_NS = 7 * _DAY_NS
 
 
 class Aged(NamedTuple):
@@ -39,7 +41,14 @@ def expired(
         # A clock that jumped ahead must not empty the history: half of the count stays whatever its age.
         aged = [e for e in entries[limit // 2 : limit] if now_ns - e.created_ns > retention.step_days * _DAY_NS]
         over = aged + over
+    if kind == "safety":
+        over = [entry for entry in over if now_ns - entry.created_ns > _SAFE_NS]
     return [entry for entry in over if entry.id not in pinned]
+
+
+def is_fresh_safety(entry: Entry, now_ns: int) -> bool:
+    """Returns whether only the budget may remove this one: it may hold the only copy of what a restore replaced."""
+    return entry.checkpoint.kind == "safety" and now_ns - entry.created_ns <= _SAFE_NS
 
 
 def eviction_order(entries: Sequence[Entry], *, pinned: Collection[str]) -> list[Entry]:

@@ -36,7 +36,11 @@ def gone(
 
 def test_the_oldest_over_the_count_go():
     assert gone([entry(n) for n in range(5)], step=3) == ["3", "4"]
-    assert gone([entry(n, "safety") for n in range(5)], "safety", safety=4) == ["4"]
+    assert gone([entry(n, "safety", age=8) for n in range(5)], "safety", safety=4) == ["4"]
+
+
+def test_the_number_alone_never_removes_a_safety_checkpoint_before_it_is_a_week_old():
+    assert gone([entry(n, "safety", age=6) for n in range(50)], "safety", safety=4) == []
 
 
 @pytest.mark.parametrize("kind", ["manual", "feature"])
