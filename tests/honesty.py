@@ -90,6 +90,7 @@ BAD = (
     Bad("patches-anything", "names that came and went are taken for the same", "watcher", 6000, _ONE),
     Bad("forgets-patches", "what changed below a directory that is walked is not told to it", "watcher", 6000, _ONE),
     Bad("exchanges-one-id", "of the entries that changed in a tree, one is exchanged", "watcher", 6000, _ONE),
+    Bad("judges-by-inode-and-size", "what a restore displaced is judged by inode and size alone", "displaced", 40, _ONE),
     Bad("never-rewinds", "a directory is listed as it was when it was opened", "filesystems", 20,
         (*_ONE, "--scene", "others-packs")),
     Bad("trusts-whole-seconds", "a file is trusted 40 ms after it changed, where stamps are whole seconds", "whole-seconds", 20,

@@ -120,6 +120,8 @@ PROOFS = (
     Proof("gc-kills", "and while they are killed", _GC, 10, 500, ("--kills",), _CROWD_TESTS),
     Proof("watcher", "a watched workspace looks the same as one that is walked from end to end, whatever was done to it",
           "watch/differential.py", 160, 100_000, (), "watch/test_differential.py"),
+    Proof("displaced", "files are written in place, their times put back, right before a restore moves them away: no byte is lost",
+          "race/displaced.py", 25, 20_000),
     Proof("filesystems", "the models of the engine on btrfs, xfs, tmpfs and overlayfs; files made during a save, packs of other processes",
           "filesystems/models.py", 24, 4000, ("--disk", "btrfs", "--disk", "xfs", "--disk", "tmpfs", "--disk", "overlay"), "filesystems/test_models.py"),
     Proof("whole-seconds", "the same, and edits within a second, where times are whole seconds (ext4 with inodes of 128 bytes)",

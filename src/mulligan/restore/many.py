@@ -159,13 +159,13 @@ class Many:
             return None
         new, mode = (after.oid, S_IFREG | after.perm) if after is not None else (NO_OID, 0)
         if before is None:
-            size, row = 0, pack(NOTHING, NO_OID, new, mode, PUT, False)
+            size, row = 0, pack(NOTHING, NO_OID, new, mode, PUT)
         else:
-            stat, proof = memory_of(path)
+            stat, _ = memory_of(path)
             if stat is None or stat.mode != S_IFREG | before.perm or not 0 <= stat.size <= LARGEST:
                 return None
             kind = SWAP if after is not None else REMOVE
-            size, row = stat.size, pack(STAT.pack(*stat), before.oid, new, mode, kind, proof is not None)
+            size, row = stat.size, pack(STAT.pack(*stat), before.oid, new, mode, kind)
         above, _, name = path.rpartition(b"/")
         return _Row(above, name, self._layout.stage_of(path), temporary_name(self._token, number), row, size)
 

@@ -122,15 +122,8 @@ def is_absence(error: OSError) -> bool:
     return error.errno in _ABSENT
 
 
-def stands(
-    directory: Directory, name: bytes, node: Node | None, seen: Stat | None = None, *, moved: bool = False
-) -> bool:
-    """
-    Returns whether a name is in a state.
-
-    `seen` are the stat fields it had in that state, if they are to be trusted; `moved` says that it was renamed since,
-    which changes its ctime.
-    """
+def stands(directory: Directory, name: bytes, node: Node | None, seen: Stat | None = None) -> bool:
+    """Returns whether a name is in a state; `seen` are the stat fields it had in that state, if they are to be trusted."""
     try:
         st = directory.stat(name)
     except (FileNotFoundError, NotADirectoryError):
@@ -141,7 +134,7 @@ def stands(
         return _kind_stands(directory, name, node, st)
     if st.st_mode != S_IFREG | node.perm:
         return False
-    if seen is not None and _same(st, seen, moved=moved):
+    if seen is not None and _same(st, seen):
         return True
     return blob_id(directory, name) == node.oid
 
@@ -197,10 +190,9 @@ def _link_id(directory: Directory, name: bytes) -> bytes:
         return b""  # swapped for something else since it was looked at
 
 
-def _same(st: os.stat_result, seen: Stat, *, moved: bool) -> bool:
-    if (st.st_ino, st.st_size, st.st_mtime_ns) != (seen.ino, seen.size, seen.mtime_ns):
-        return False
-    return moved or st.st_ctime_ns == seen.ctime_ns
+def _same(st: os.stat_result, seen: Stat) -> bool:
+    fields = (st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
+    return fields == (seen.ino, seen.size, seen.mtime_ns, seen.ctime_ns)
 
 
 def blob_id(directory: Directory, name: bytes) -> bytes:

@@ -41,7 +41,7 @@ struct placing {
     unsigned char before[STAT_SIZE]; /* what stands there; for PUT, nothing */
     unsigned char before_oid[OID_SIZE], after_oid[OID_SIZE];
     uint32_t mode;
-    uint8_t kind, proven, unused[2]; /* whether the stat fields of the old one prove its bytes */
+    uint8_t kind, unused[3];
 };
 
 static int rename_with(int from, const char *name, int to, const char *other, unsigned flags) {
@@ -359,16 +359,10 @@ static int holds(struct comparer *self, int directory, const char *name, uint64_
     return !memcmp(found, oid, OID_SIZE);
 }
 
-/* Whether a displaced file is what was seen at its place: by the stat fields that a rename leaves alone, or by its bytes. */
+/* Whether a displaced file is what was seen at its place, by its bytes: its times may have been put back, and its rename
+ * changed the one that cannot be. */
 static int is_displaced(struct comparer *self, int stage, const char *temporary, const struct placing *want) {
-    struct stat st;
-    int64_t modified;
-    if (!want->proven)
-        return holds(self, stage, temporary, number(want->before + 8, 8), 0, want->before_oid);
-    return !fstatat(stage, temporary, &st, AT_SYMLINK_NOFOLLOW) && (uint64_t)st.st_ino == number(want->before, 8) &&
-           (uint64_t)st.st_mode == number(want->before + 8, 8) &&
-           (int64_t)st.st_size == (int64_t)number(want->before + 16, 8) && in_ns(st.st_mtim, &modified) &&
-           modified == (int64_t)number(want->before + 24, 8);
+    return holds(self, stage, temporary, number(want->before + 8, 8), 0, want->before_oid);
 }
 
 static int move(const struct placing *want, int parent, const char *name, int stage, const char *temporary) {

@@ -30,9 +30,8 @@ SWAP, PUT, REMOVE = range(3)
 #: How far it came: nothing changed; what stood there has the temporary's name; that is gone; it is in place and was read back.
 UNTOUCHED, MOVED, THROWN, PLACED = range(4)
 
-#: What is known of a file: stat fields and id of what stands there, id and mode of what shall, what happens, and whether those
-#: stat fields prove the bytes.
-ROW = struct.Struct("=40s20s20sIBB2x")
+#: What is known of a file: stat fields and id of what stands there, id and mode of what shall, and what happens.
+ROW = struct.Struct("=40s20s20sIB3x")
 pack = ROW.pack
 #: Where the content of a new file comes from: offset, the end of what counts in its pack, size, id, and the pack, -1 for none.
 _ORIGIN = struct.Struct("=QQQ20si")

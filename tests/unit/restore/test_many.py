@@ -305,10 +305,8 @@ def _mislead(monkeypatch, path: str, **wrong: bytes) -> None:
         found = row_of(many, number, action, memory_of)
         if found is None or action.path != os.fsencode(path):
             return found
-        stat, old, new, mode, kind, _ = placing.ROW.unpack(found.packed)
-        return found._replace(
-            packed=placing.pack(stat, wrong.get("old", old), wrong.get("new", new), mode, kind, False)
-        )
+        stat, old, new, mode, kind = placing.ROW.unpack(found.packed)
+        return found._replace(packed=placing.pack(stat, wrong.get("old", old), wrong.get("new", new), mode, kind))
 
     monkeypatch.setattr(Many, "_row", row)
 
@@ -556,7 +554,7 @@ def test_without_a_place_for_them_displaced_files_are_removed_at_once(tmp_path, 
     stat = placing.struct.pack("<Q4q", st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
     inode, mode = (tmp_path / "temporary").stat().st_ino, (tmp_path / "temporary").stat().st_mode
     ids = object_id(b"blob", b"old"), object_id(b"blob", b"new")
-    packed = placing.pack(stat, *ids, mode, placing.SWAP, False)
+    packed = placing.pack(stat, *ids, mode, placing.SWAP)
     with Directory.open(tmp_path) as root:
         file = (root.fd, b"name", root.fd, b"temporary", packed)
         assert placing.Placer(found).run([file], [inode], -1, []).go_on(0) == (1, placing.PLACED)
@@ -585,7 +583,7 @@ class Pairs:
             if how == "not as seen":
                 fields[3] += 1
             ids = object_id(b"blob", before), object_id(b"blob", after)
-            packed = placing.pack(placing.struct.pack("<Q4q", *fields), *ids, made.st_mode, placing.SWAP, False)
+            packed = placing.pack(placing.struct.pack("<Q4q", *fields), *ids, made.st_mode, placing.SWAP)
             found.append((fd, b"n%d" % number, fd, b"t%d" % number, packed))
             self.inodes.append(made.st_ino)
         return found
