@@ -118,6 +118,8 @@ PROOFS = (
     Proof("gc", "disk is freed while others save, restore, read and check: nothing that is needed goes",
           _GC, 10, 5000, (), _CROWD_TESTS),
     Proof("gc-kills", "and while they are killed", _GC, 10, 500, ("--kills",), _CROWD_TESTS),
+    Proof("sharers", "forked children, containers and ignored names: no lock outlives its save, what a guard holds stays, the budget holds",
+          "race/sharers.py", 6, 2000, (), "race/test_sharers.py"),
     Proof("watcher", "a watched workspace looks the same as one that is walked from end to end, whatever was done to it",
           "watch/differential.py", 160, 100_000, (), "watch/test_differential.py"),
     Proof("displaced", "files are written in place, their times put back, right before a restore moves them away: no byte is lost",

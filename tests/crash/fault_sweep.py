@@ -309,9 +309,18 @@ def lost(stage: Stage, now: dict[str, State]) -> Iterator[str]:
         there = now.get(checkpoint)
         if name in {"delete", "trim"} and there is None:
             continue
+        # A restore that changed nothing leaves no safety checkpoint: the workspace still holds what that one held.
+        if name == "recovery-early" and there is None and _stands(stage):
+            continue
         forgotten = {"d/secret"} if name == "forget" else set()
         if there is None or {**files, **dict.fromkeys(forgotten)} != {**there, **dict.fromkeys(forgotten)}:
             yield f"checkpoint {checkpoint} is not what it was"
+
+
+def _stands(stage: Stage) -> bool:
+    """Whether the workspace holds what it held, whatever temporaries could not be removed."""
+    now = {path: node for path, node in state_of(stage.place.project).items() if not path.startswith(".mulligan-")}
+    return now == stage.old
 
 
 # -- the sweep --------------------------------------------------------------------------------------
