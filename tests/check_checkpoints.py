@@ -15,7 +15,10 @@ from typing import Any, NamedTuple
 from plain_git import DIRECTORY, Objects, missing_from, tree_entries, tree_of
 
 LINK, EXECUTABLE, FILE = 0o120000, 0o100755, 0o100644
-PARTS = frozenset({b"checkpoint.json", b"files", b"modes", b"state", b"git", b"before", b"not-captured.json"})
+PARTS = frozenset(
+    {b"checkpoint.json", b"files", b"sealed", b"modes", b"state", b"git", b"before", b"not-captured.json"}
+)
+AGE = b"age-encryption.org/v1\n-> X25519 "
 ABOUT = frozenset(
     {
         *("format", "id", "name", "description", "kind", "created_ns"),
@@ -36,6 +39,7 @@ class Held(NamedTuple):
     state: dict[str, Any]
     not_captured: list[dict[str, str]]
     trees: dict[str, str]
+    sealed: dict[str, tuple[int, int]]  # by path: permission bits and size
 
 
 def read_checkpoint(objects: Objects, commit: str) -> tuple[Held | None, list[str]]:
@@ -52,15 +56,43 @@ def read_checkpoint(objects: Objects, commit: str) -> tuple[Held | None, list[st
         files = _files(objects, parts[b"files"][1], usual)
     except (KeyError, ValueError, TypeError) as error:
         return None, [*found, f"cannot be read ({error!r})"]
-    if about.keys() != ABOUT:
+    if about.keys() - {"secrets"} != ABOUT:
         found.append(f"checkpoint.json has other keys: {sorted(about.keys() ^ ABOUT)}")
+    sealed, wrong = _sealed(objects, about.get("secrets"), parts.get(b"sealed", (0, NO_TREE))[1], files)
+    found += wrong
     if b"modes" in parts:
         found += _apply_modes(objects, parts[b"modes"][1], files, usual)
     if b"git" in parts:
         found += git_record(objects, parts[b"git"][1])
     found += _before(objects, parts[b"before"][1] if b"before" in parts else "", about["metadata"])
     trees = {name: parts[name.encode()][1] if name.encode() in parts else NO_TREE for name in ("files", "modes")}
-    return Held(about, files, state, rows, trees), found
+    return Held(about, files, state, rows, trees, sealed), found
+
+
+def _sealed(
+    objects: Objects, said: dict[str, Any] | None, tree: str, files: State
+) -> tuple[dict[str, tuple[int, int]], list[str]]:
+    """The sealed files that a checkpoint lists, and what is wrong with them or with `sealed/`."""
+    held = (
+        {path: row for path, row in _files(objects, tree, [0, 0, 0]).items() if row[0] != "dir"}
+        if tree != NO_TREE
+        else {}
+    )
+    listed: dict[str, tuple[int, int]] = {}
+    found: list[str] = []
+    for path, oid, key, digest, perm, size in (said or {}).get("files", ()):
+        listed[path] = (perm, size)
+        content = held.get(path, ("", 0, b""))[2]
+        if hashlib.sha1(b"blob %d\0%b" % (len(content), content)).hexdigest() != oid:
+            found.append(f"sealed/ does not hold {path!r} as it is listed")
+        if not content.startswith(AGE) or len(content) < size:
+            found.append(f"sealed/{path} is no ciphertext")
+        if not re.fullmatch("[0-9a-f]{16}", key) or not re.fullmatch("[0-9a-f]{64}", digest):
+            found.append(f"{path!r} names the key {key!r} and the keyed hash {digest!r}")
+        if path in files:
+            found.append(f"{path!r} is in files/ and in sealed/")
+    found += [f"sealed/ holds {path!r}, which is not listed" for path in held.keys() - listed.keys()]
+    return listed, found
 
 
 def _before(objects: Objects, tree: str, metadata: dict[str, Any]) -> list[str]:
@@ -70,6 +102,8 @@ def _before(objects: Objects, tree: str, metadata: dict[str, Any]) -> list[str]:
         return ["a state before the step that nothing tells of"] if tree else []
     held = {name: oid for name, _mode, oid in tree_entries(objects[tree][1])} if tree else {}
     wanted = {b"files": said["files"], **({b"modes": said["modes"]} if said["modes"] != NO_TREE else {})}
+    has_sealed = held.pop(b"sealed", None) is not None
+    held = held if has_sealed == ("secrets" in said) else {}
     return [] if held == wanted else ["the state before the step is not the one that it tells of"]
 
 

@@ -184,6 +184,8 @@ def _row_and_commit(row: dict[str, Any], held: Held) -> list[str]:
     rows = {key: _text(row[key]) if isinstance(said[key], str) else row[key] for key in said}
     said |= {key: about[key] for key in ("git", "context", "metadata", "defaults")}
     rows |= {key: json.loads(row[key]) for key in ("git", "context", "metadata", "defaults")}
+    # The list of sealed files has no column of its own.
+    said["secrets"], rows["secrets"] = about.get("secrets"), rows["metadata"].pop("\0secrets", None)
     said |= {"files": held.trees["files"], "modes": held.trees["modes"]}
     rows |= {"files": row["files_tree"].hex(), "modes": row["modes_tree"].hex()}
     if row["state"] is not None:

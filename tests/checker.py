@@ -115,9 +115,14 @@ def holds(objects: Objects, commit: str, wanted: State) -> list[str]:
     held, found = read_checkpoint(objects, commit)
     if held is None:
         return found
-    paths = sorted(wanted.keys() | held.files.keys())
-    return found + [f"{path}: {_told(held.files, path)}, not {_told(wanted, path)}" for path in paths
-                    if held.files.get(path) != wanted.get(path)]  # fmt: skip
+    paths = sorted((wanted.keys() | held.files.keys()) - held.sealed.keys())
+    found += [f"{path}: {_told(held.files, path)}, not {_told(wanted, path)}" for path in paths
+              if held.files.get(path) != wanted.get(path)]  # fmt: skip
+    # What is sealed only its key can open: here its permission bits and size count.
+    there = {path: (wanted[path][1], len(wanted[path][2])) if path in wanted else None for path in held.sealed}
+    return found + [
+        f"{path}: sealed as {row}, not {there[path]}" for path, row in held.sealed.items() if there[path] != row
+    ]
 
 
 def _told(state: State, path: str) -> str:

@@ -10,7 +10,7 @@ import os
 
 from mulligan.errors import MulliganError, UnknownPath, UserError
 from mulligan.model.bounded import read_json
-from mulligan.model.checkpoint import KINDS, Checkpoint, NotCaptured, as_json_object
+from mulligan.model.checkpoint import KINDS, Checkpoint, NotCaptured, as_json_object, sealed_rows
 from mulligan.model.light import json
 from mulligan.model.objects import BLOB, MODE_DIR
 from mulligan.model.paths import parse_path, to_text
@@ -123,11 +123,15 @@ class Workspace(WithSessions):
             look = self._bench.look(by_name=start.by_name)
             return differences.since(vault, start, look.scan, self.root, chosen)
 
-    def cat(self, ref: Ref, path: str | os.PathLike[str]) -> bytes:
-        """Returns the bytes of one file at a checkpoint (of a link: where it points)."""
+    def cat(self, ref: Ref, path: str | os.PathLike[str], *, reveal: bool = False) -> bytes:
+        """Returns the bytes of one file at a checkpoint (of a link: where it points); of a secret only to `reveal` it."""
         wanted = parse_path(path)
         with self._needing() as vault:
             entry = vault.checkpoints.resolve(ref)
+            if wanted in entry.sealed:
+                from mulligan.timeline.sealing import revealed
+
+                return revealed(vault, entry, wanted, reveal=reveal)
             found = Source(vault.objects).lookup(entry.files_tree, wanted)
             if found is None or found.mode == MODE_DIR:
                 what = "is a directory in" if found is not None else "is not in"
@@ -185,10 +189,12 @@ class Workspace(WithSessions):
             ],
         }
 
-    def not_captured(self) -> list[NotCaptured]:
-        """Returns what a save would leave out now, and why; cheaper than `status`, which says more."""
+    def not_captured(self, *, with_sealed: bool = False) -> list[NotCaptured]:
+        """Returns what a save would leave out now, and why (`with_sealed`, what it would seal too); cheaper than `status`."""
         with self._reading():
-            return self._bench.look(with_git=False).scan.not_captured()
+            scan = self._bench.look(with_git=False).scan
+        found = scan.not_captured()
+        return found + sealed_rows(map(to_text, sorted(scan.sealed))) if with_sealed else found
 
     def pending(self) -> dict[str, Any] | None:
         """Returns a restore that runs in another `process`, or was interrupted (`process` None); None if there is none."""

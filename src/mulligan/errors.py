@@ -9,6 +9,8 @@ Every error mulligan raises, as one tree.
     │   ├── UnknownPath           exit 1   (a KeyError too)
     │   ├── NothingToUndo         exit 1
     │   ├── NothingToRedo         exit 1
+    │   ├── FileSealed            exit 1   a secret, whose content is shown only on request
+    │   ├── KeyMissing            exit 1   the key that seals or opens a secret is not on this machine, or cannot be used
     │   ├── PlanStale             exit 1   the workspace moved under the plan
     │   ├── ConfigError           exit 1   the user's own configuration cannot be read
     │   ├── Unprotectable         exit 1   a root mulligan refuses: /, home, the store itself …
@@ -67,6 +69,14 @@ class NothingToUndo(UserError):
 
 class NothingToRedo(UserError):
     """Nothing was undone since the last save or restore."""
+
+
+class FileSealed(UserError):
+    """The file is a secret that is saved sealed; its content is shown only on request."""
+
+
+class KeyMissing(UserError):
+    """The key that seals or opens a secret is not on this machine, or cannot be used."""
 
 
 class PlanStale(UserError):

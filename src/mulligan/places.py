@@ -28,6 +28,12 @@ class Places(NamedTuple):
     config: str
     state: str
     moved: Mapping[str, str]
+    data: str = ""
+
+    @property
+    def keys(self) -> str:
+        """The directory of the keys that secrets are sealed with."""
+        return os.path.join(self.data, "mulligan", "keys")
 
     @property
     def stores(self) -> str:
@@ -56,12 +62,14 @@ def places(env: Environ) -> Places:
     if not os.path.isabs(home):
         home = _home_from_passwd()
     config, state = env.get("XDG_CONFIG_HOME", ""), env.get("XDG_STATE_HOME", "")
+    data = env.get("XDG_DATA_HOME", "")
     named = {name: env.get(variable, "") for name, variable in _MOVED.items()}
     return Places(
         home,
         config if os.path.isabs(config) else os.path.join(home, ".config"),
         state if os.path.isabs(state) else os.path.join(home, ".local", "state"),
         {name: value for name, value in named.items() if os.path.isabs(value)},
+        data if os.path.isabs(data) else os.path.join(home, ".local", "share"),
     )
 
 

@@ -13,11 +13,11 @@ from mulligan.model.paths import parent_of, to_text
 from mulligan.model.small import Callable, Collection, partial, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.directory import Directory, random_name
-from mulligan.scan.result import Defaults
 from mulligan.scan.scope import IGNORE_FILE
 from mulligan.timeline import saving
 from mulligan.timeline.commits import ABSENT, BUSY_THEN, Entry
 from mulligan.timeline.moves import Move
+from mulligan.timeline.sealing import secrets_of
 from mulligan.timeline.sources import Look
 from mulligan.workbench import Workbench
 
@@ -60,8 +60,8 @@ class Restorer(Workbench):
         shown = tuple(to_text(path) for path in paths) if paths is not None else None
         if look is None:
             return RestorePlan(entry.id, what, shown)
-        hidden = entry.checkpoint.not_captured, partial(self.vault.checkpoints.hidden_since, entry.seq)
-        target = Target(entry.files_tree, entry.modes_tree, Defaults(*entry.defaults), *hidden)
+        since = partial(self.vault.checkpoints.hidden_since, entry.seq)
+        target = Target(*entry.trees[:3], entry.checkpoint.not_captured, since, *secrets_of(self.vault, entry))
         certain = (*self.settings.capture.certain, *entry.by_name, *entry.absent)
         rules = self.settings.capture._replace(certain=certain) if certain else self.settings.capture
         drawn = draw(look.source, look.scan, target, paths, already=self.already, rules=rules)
@@ -197,7 +197,7 @@ class Restorer(Workbench):
         self.root.refuse_elsewhere(entry)
         token = random_name(6)
         with Directory.open(self.settings.workspace) as root:
-            reach = Reach(self.vault, root, token, plan, verb, patience)
+            reach = Reach(self.vault, root, token, plan, verb, patience, look.scan.sealed)
             try:
                 return self._go(entry, reach.plan, look, writer, reach, verb=verb, depth=depth, git=git, mark=mark)
             finally:

@@ -147,6 +147,7 @@ def resolve(
         root=RootPolicy(**_section(user, "workspace")),
         compiled=found.compiled,
         git_home=os.path.join(where.config, "git"),
+        keys=where.keys,
     )
 
 
@@ -162,6 +163,7 @@ def _capture(user: Values, project: Values, global_excludes: bytes) -> CapturePo
         max_file_size=min(largest, project.get("capture.max_file_size", largest)),
         global_excludes=global_excludes,
         take_from_git=user.get("capture.take_from_git", CapturePolicy().take_from_git),
+        secrets=user.get("capture.secrets", CapturePolicy().secrets),
     )
 
 
@@ -235,6 +237,7 @@ KEYS: dict[str, Key] = {
     "capture.exclude": Key(_patterns, 'a list of patterns like ["*.log", "data/"]', True),
     "capture.max_file_size": Key(_size, _SIZE, True),
     "capture.take_from_git": Key(_switch, "true or false"),
+    "capture.secrets": Key(_one_of("seal", "skip", "plain"), '"seal", "skip" or "plain"'),
     "retention.automatic": _COUNT,
     "retention.session": _COUNT,
     "retention.step": _COUNT,

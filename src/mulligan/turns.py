@@ -169,10 +169,12 @@ class Undoing:
     def _planned(self, what: TakeBack, asked: Asked, look: Look) -> tuple[RestorePlan, Wanted] | None:
         """Returns the plan, and what is wanted; None when nothing would change and nothing is listed."""
         from mulligan.restore.taking_back import draw_wanted, without
-        from mulligan.timeline.sources import State
+        from mulligan.timeline.sealing import closed_secrets
+        from mulligan.timeline.sources import state_of
 
-        now = State(look.scan.tree, look.scan.modes, look.scan.defaults)
-        wanted = without(look.source, now, what.steps(now), self._content, _chosen(asked.paths))
+        now = state_of(look.scan)
+        steps = what.steps(now)
+        wanted = without(look.source, now, steps, self._content, _chosen(asked.paths))
         git = self._bench.git.plan(what.target) if asked.git and what.target is not None else None
         if not wanted.nodes and not wanted.kept and git is None:
             return None
@@ -182,6 +184,7 @@ class Undoing:
             wanted,
             lambda: self._vault.checkpoints.hidden_since(what.since),
             self._bench.already,
+            closed_secrets(self._vault, steps),
         )
         paths = tuple(map(to_text, asked.paths)) if asked.paths is not None else tuple(
             to_text(action.path) for action in drawn.actions

@@ -22,6 +22,7 @@ from mulligan.timeline import budget, saving
 from mulligan.timeline.commits import BY_NAME, HELD, Entry
 from mulligan.timeline.retention import is_fresh_safety
 from mulligan.timeline.root import Root
+from mulligan.timeline.sealing import seal_workspace
 from mulligan.timeline.sources import NO_STORE, Look, Way
 from mulligan.timeline.vault import Vault
 
@@ -128,6 +129,7 @@ class Workbench:
         count = None if report is None else lambda done: report(done, None)
         base = vault.checkpoints.current if exists else None
         scanned = self.observer.scan(cache, sink, count, by_name, with_git=with_git, base=base, later=later, gone=gone)
+        seal_workspace(vault, scanned[0], sink)
         named = self.settings.capture.naming(by_name).by_name
         return Look(*scanned, vault.objects if exists else NO_STORE, named, self._way)
 
@@ -189,6 +191,7 @@ class Workbench:
         scope = Scope(policy, Rules.base(policy.global_excludes), nothing_tracked())
         with self.vault.objects.writer() as writer, Directory.open(directory) as root:
             scan = Scanner(root, scope, Cache(), Defaults(), self.now_ns, Options(writer)).run()
+            seal_workspace(self.vault, scan, writer, directory)
             look = Look(scan, None, {}, self.vault.objects, policy.by_name)
             return self._write(draft, look, writer, as_position=False)
 

@@ -30,12 +30,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+import pyrage
 from world import CONFIG, Album, Photo, World, album, is_bystander, own_mounts
 
 import mulligan
-from checker import judge
+from checker import batch_objects, judge
 from loose_builds import BUILDS
 from mulligan.safefs import seam
+from mulligan.settings import places
 from tally import Tally, cannot, parser, workplace
 from tools import git_environment
 from tree import put
@@ -47,20 +49,29 @@ _GIT_MOVES = ("HEAD", "index", "logs", "refs", "packed-refs", "ORIG_HEAD")
 
 
 class Held:
-    """What the store holds, asked of one long-lived plain git."""
+    """What the store holds, asked of one long-lived plain git; what is sealed, of age."""
 
     def __init__(self, store: Path) -> None:
+        self._store, self._opened = store, dict[str, bytes]()
         self._git = subprocess.Popen(
             ["git", "--git-dir", os.fspath(store), "-c", "safe.directory=*", "cat-file", "--batch-check"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=git_environment(),
         )  # fmt: skip
 
     def has(self, content: bytes) -> bool:
-        """Whether these bytes are an object of the store."""
+        """Whether these bytes are an object of the store, plain or sealed."""
         assert self._git.stdin is not None and self._git.stdout is not None
         self._git.stdin.write(hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest().encode() + b"\n")
         self._git.stdin.flush()
-        return b"missing" not in self._git.stdout.readline()
+        return b"missing" not in self._git.stdout.readline() or content in self._sealed()
+
+    def _sealed(self) -> set[bytes]:
+        """The contents of everything that is sealed, each opened once."""
+        for oid, _kind, data in batch_objects(self._store):
+            if data.startswith(b"age-encryption.org/v1\n") and oid not in self._opened:
+                keys = [path.read_text().strip() for path in Path(places().keys).iterdir() if path.name != "default"]
+                self._opened[oid] = pyrage.decrypt(data, list(map(pyrage.x25519.Identity.from_str, keys)))
+        return {*self._opened.values()}
 
     def close(self) -> None:
         """Ends git."""

@@ -2,7 +2,7 @@
 Random workspaces full of things that are nobody's business, and an agent that changes the rest.
 
 `Photo` is everything that must not change on its own: kind, mode, bytes, time, inode, owner. What is a bystander is told by
-its name alone, by rules that hold in every state of the workspace: `*.skip`, `build/`, secrets, special files, mounts, `.git`.
+its name alone, by rules that hold in every state of the workspace: `*.skip`, `build/`, special files, mounts, `.git`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ _FOLDERS = ("", "a/", "a/b/", "a/b/c/", "c/", "c/d/", "e e/", "vendor/lib/")
 _NAMES = ("f1", "f2", "g.txt", "h.log", "run.sh", "ünï", "-dash", "new\nline", "\udcff", "x")
 _PERMS = (0o644, 0o644, 0o644, 0o755, 0o600, 0o444, 0o640)
 _SECRET = b"-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----\n"
-_HIDDEN_NAMES = frozenset({".env", "id_rsa", "key.pem"})
 _HIDDEN_FOLDERS = frozenset({"build", "node_modules", "mnt", ".git"})
 
 
@@ -83,7 +82,7 @@ def _photo(path: bytes) -> Photo:
 def is_bystander(path: str, photo: Photo) -> bool:
     """Whether a path is out of every checkpoint, whatever the varying rules of the workspace say."""
     parts = path.split("/")
-    hidden = parts[-1].endswith(".skip") or parts[-1] in _HIDDEN_NAMES or not _HIDDEN_FOLDERS.isdisjoint(parts[:-1])
+    hidden = parts[-1].endswith(".skip") or not _HIDDEN_FOLDERS.isdisjoint(parts[:-1])
     hidden = hidden or (parts[-1] in _HIDDEN_FOLDERS and photo.kind == "dir")
     return hidden or photo.kind == "special" or (photo.kind == "file" and len(photo.content) > 64 << 10)
 
@@ -99,8 +98,8 @@ class World:
         put(self.outside, "theirs", "theirs", perm=0o640)
         if with_git:
             git("init", "-q", "-b", "main", cwd=self.root)
-            # Secrets that git tracks are saved like any other file; these are not tracked.
-            put(self.root, ".git/info/exclude", "\n".join(sorted(_HIDDEN_NAMES)) + "\n")
+            # Secrets that git tracks are saved like any other file; these are sealed.
+            put(self.root, ".git/info/exclude", ".env\nid_rsa\nkey.pem\n")
         for _ in range(25):
             self.write()
         if with_git:

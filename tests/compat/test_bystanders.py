@@ -59,12 +59,6 @@ def directory_with_ignored(project: Path, home: Path) -> None:
     put(project, "x/captured", "1")
 
 
-def directory_with_secret(project: Path, home: Path) -> None:
-    """It is a directory now, with a secret inside."""
-    (project / "x").unlink()
-    put(project, "x/.env", PRECIOUS)
-
-
 def repository(project: Path, home: Path) -> None:
     """It is a repository now, with history of its own."""
     (project / "x").unlink()
@@ -75,7 +69,7 @@ def repository(project: Path, home: Path) -> None:
     git("commit", "-q", "-m", "inner", cwd=project / "x")
 
 
-STORIES = [ignored, excluded, too_large, secret, fifo, directory_with_ignored, directory_with_secret, repository]
+STORIES = [ignored, excluded, too_large, secret, fifo, directory_with_ignored, repository]
 
 
 @pytest.mark.parametrize("paths", [None, ["x"]], ids=["whole", "path"])

@@ -324,23 +324,23 @@ def test_well_known_heaps_are_not_captured_and_not_deleted(ws, project, name):
 SECRETS = [".env", ".env.local", "server.pem", "id_rsa", "id_ed25519", ".npmrc", ".netrc", ".aws/credentials"]
 
 
-def test_secrets_are_not_captured_not_touched_and_listed(ws, project, store):
+def test_secrets_are_sealed_and_come_back(ws, project, store):
     """Reliability 37."""
     for name in SECRETS:
-        put(project, name, "hunter2-hunter2")
+        put(project, name, "hunter2-hunter2", perm=0o600)
     put(project, "a", "1")
     cp = ws.save("one")
-    assert cp.files_changed == ("a",)
-    assert reasons(cp) == dict.fromkeys(SECRETS, "secret")
-    assert cp.complete
-    for name in SECRETS:
+    assert cp.files_changed == tuple(sorted(["a", *SECRETS])) and cp.sealed == tuple(sorted(SECRETS))
+    assert cp.not_captured == () and cp.complete
+    before = contents(project)
+    for name in SECRETS[1:]:
         put(project, name, "changed-hunter2")
+    (project / SECRETS[0]).unlink()
     put(project, "id_ecdsa", "hunter2-new")
-    before = snapshot(project)
     put(project, "a", "2")
-    ws.restore("one")
-    after = snapshot(project)
-    assert {path: after[path] for path in before if path != "a"} == {
-        path: before[path] for path in before if path != "a"
-    }
+    now = contents(project)
+    report = ws.restore("one")
+    assert report.complete and contents(project) == before
+    ws.undo()
+    assert contents(project) == now
     assert not any(b"hunter2" in content for _name, _kind, content in batch_objects(store))

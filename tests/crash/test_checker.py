@@ -36,6 +36,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     project = new_repository(home / "project")
     make_dirty(project)
     put(project, ".env", "TOKEN=1")
+    put(project, "node_modules/m.js", "1")
     put(project, "odd/bits", "x", perm=0o640)
     (project / "odd").chmod(0o750)
     with mulligan.open(project, store=home / "store") as ws:
@@ -207,6 +208,10 @@ BREACHES: dict[str, tuple[Callable[[Path], object], str]] = {
     "checkpoint.json of garbage": (recommitted("checkpoint.json", b"{"), "cannot be read"),
     "state/": (recommitted("state/step.json", b"7"), "state: the row"),
     "not-captured.json": (recommitted("not-captured.json", b"[]"), "not_captured: the row"),
+    "sealed/ in the plain": (recommitted("sealed/.env", b"TOKEN=1"), "does not hold '.env' as it is listed"),
+    "sealed/ without one": (recommitted("sealed/.env", None), "does not hold '.env' as it is listed"),
+    "sealed/ with one more": (recommitted("sealed/more", b"x"), "which is not listed"),
+    "in files/ too": (recommitted("files/.env", b"TOKEN=1"), "in files/ and in sealed/"),
     "modes/ of nobody": (recommitted("modes/f", b"0600 nobody"), "modes/ speaks of"),
     "modes/ of garbage": (recommitted("modes/f", b"what"), "modes/ speaks of"),
     "modes/ against files/": (recommitted("modes/f", b"0755 file"), "modes/ contradicts"),

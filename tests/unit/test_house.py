@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -330,6 +332,14 @@ def test_the_walls_hold(tmp_path: Path, wall: Callable[[Module], Iterator[str]],
 
 
 # -- shape --------------------------------------------------------------------------------------
+
+
+def test_every_dependency_is_installed() -> None:
+    """A checkout that gained a dependency is installed again before anything else is judged."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = [re.split(r"[^\w.-]", line)[0] for line in declared]
+    missing = [name for name in names if not next(metadata.Distribution.discover(name=name), None)]
+    assert not missing, f"Not installed here: {', '.join(missing)}. Run: pip install {' '.join(missing)}"
 
 
 def test_files_and_functions_stay_small() -> None:

@@ -57,10 +57,10 @@ def test_a_copy_becomes_a_checkpoint_and_nothing_moves(ws: Workspace, project: P
     made = ws.import_directory(copy, name="then", metadata={"from": "a copy"})
     assert here is not None and ws.position() == here.id
     assert (made.name, made.metadata) == ("then", {"from": "a copy"})
-    assert [row.path for row in made.not_captured] == [".env"]
+    assert (made.not_captured, made.sealed) == ((), (".env",))
     assert (project / "f").read_text() == "now"
     ws.restore(made)
-    assert sorted(path.name for path in project.iterdir()) == ["link", "sub"]
+    assert sorted(path.name for path in project.iterdir()) == [".env", "link", "sub"]
     assert (project / "sub" / "f").stat().st_mode & 0o777 == 0o750
     ws.undo()
     assert [path.name for path in project.iterdir()] == ["f"]

@@ -90,7 +90,7 @@ def test_the_workspaces_file_cannot_widen_what_is_captured(project, store):
     put(project, "ignored", "1")
     ws = mulligan.open(project, store=store)
     cp = ws.save("one")
-    assert ".env" not in cp.files_changed
+    assert cp.sealed == (".env",)
     assert "ignored" not in cp.files_changed
     assert not any(b"SECRET=1" in content for _name, _kind, content in batch_objects(store))
 
@@ -102,6 +102,8 @@ def test_the_users_config_widens_what_is_captured(project, store, private_home):
     put(project, "ignored", "1")
     cp = mulligan.open(project, store=store).save("one")
     assert {".env", "ignored"} <= set(cp.files_changed)
+    assert cp.sealed == (".env",), "include never unseals"
+    assert not any(b"SECRET=1" in content for _name, _kind, content in batch_objects(store))
 
 
 def test_a_save_over_budget_is_refused_and_nothing_asked_for_is_deleted(project, store, private_home):

@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "doctor": "Repair the store and finish what was interrupted",
     "stores": "List every store on this machine and its size",
     "adopt": "Take over the history of a project that was moved",
+    "key": "Show, export or import the key that seals secrets",
     "run": "Run a pipeline of agents, each step one undo away",
     "history": "List the checkpoints that are commits on your branch",
     "rollback": "Go back to a checkpoint that is a commit, files and branch together",
@@ -39,7 +40,7 @@ COMMANDS: dict[str, str] = {
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Every day": ("save", "log", "show", "diff", "restore", "cat", "undo", "redo"),
-    "The store": ("status", "watch", "compile", "rm", "gc", "forget", "check", "doctor", "stores", "adopt"),
+    "The store": ("status", "watch", "compile", "rm", "gc", "forget", "check", "doctor", "stores", "adopt", "key"),
     "With agents": ("mcp", "run", "history", "rollback", "repl", "checkpoint", "hook"),
     "Getting started": ("demo", "install", "completion"),
 }

@@ -14,7 +14,7 @@ from mulligan.diff.lines import Block, changed_blocks
 from mulligan.diff.quote import file_line, quoted
 from mulligan.diff.similarity import fingerprint, is_binary, score
 from mulligan.model.diff import ADDED, DELETED, MODIFIED, RENAMED, Diff, FileStat, Rendered
-from mulligan.model.objects import BLOB, MODE_DIR, MODE_LINK, Change, TreeEntry, object_id
+from mulligan.model.objects import BLOB, MODE_DIR, MODE_LINK, MODE_SEALED, Change, TreeEntry, object_id
 from mulligan.model.paths import to_text
 from mulligan.model.small import Callable, Iterable, Iterator, Sequence
 from mulligan.model.typed import NamedTuple
@@ -47,7 +47,9 @@ class Side(NamedTuple):
 
     @property
     def label(self) -> bytes:
-        """The seven digits of the `index` line."""
+        """The seven digits of the `index` line; none of a secret."""
+        if self.entry is not None and self.entry.mode == MODE_SEALED:
+            return _ABSENT
         return self.oid.hex()[:7].encode("ascii") or _ABSENT
 
 
@@ -158,6 +160,8 @@ def _stat(pair: _Pair, section: _Section) -> FileStat:
 
 
 def _section(pair: _Pair) -> _Section:
+    if any(side.entry is not None and side.entry.mode == MODE_SEALED for side in pair):
+        return _uncompared(pair, b"are secrets, and are only known to")
     if pair.changes_type:
         # Git's form for a file that became a link: one leaves, the other comes.
         gone = _section(_Pair(pair.old, pair.new._replace(entry=None)))

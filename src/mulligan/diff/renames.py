@@ -11,7 +11,7 @@ from collections import Counter
 
 from mulligan.diff.compare import UNREADABLE
 from mulligan.diff.similarity import Fingerprint, fingerprint, is_binary, score
-from mulligan.model.objects import EMPTY_BLOB, MODE_DIR, MODE_LINK, Change, TreeEntry
+from mulligan.model.objects import EMPTY_BLOB, MODE_DIR, MODE_LINK, MODE_SEALED, Change, TreeEntry
 from mulligan.model.small import Callable, Iterable, Sequence
 from mulligan.model.typed import NamedTuple
 
@@ -60,7 +60,7 @@ def find_renames(
 
 
 def _may_move(entry: TreeEntry) -> bool:
-    return entry.mode != MODE_DIR and entry.oid != EMPTY_BLOB
+    return entry.mode not in (MODE_DIR, MODE_SEALED) and entry.oid != EMPTY_BLOB
 
 
 def _without(sides: list[_Side], pairs: list[tuple[_Side, _Side]], which: int) -> list[_Side]:

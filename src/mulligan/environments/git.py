@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from mulligan.environments.base import unknown_checkpoint
 from mulligan.environments.local import LocalEnvironment
 from mulligan.errors import GitFailed, GitNotMoved, UnknownCheckpoint
-from mulligan.model.checkpoint import Checkpoint, NotCaptured
+from mulligan.model.checkpoint import Checkpoint, NotCaptured, sealed_rows
 from mulligan.restore.gitpart import users_repository
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.workfile import write_work_file
@@ -50,7 +50,7 @@ class GitEnvironment(LocalEnvironment):
             write_work_file(root, b".gitkeep", b"")
         Git(root).run(["init", "-q"], check=True)
         self._introduce(Git(root))
-        self._commit("initial", self.workspace.not_captured())
+        self._commit("initial", self.workspace.not_captured(with_sealed=True))
 
     @staticmethod
     def _introduce(git: Git) -> None:
@@ -81,7 +81,7 @@ class GitEnvironment(LocalEnvironment):
         """Saves the directory, commits it on the branch, and returns the commit's full hash."""
         self.setup()
         saved = self._save()
-        made = self._commit("checkpoint", saved.not_captured)
+        made = self._commit("checkpoint", (*saved.not_captured, *sealed_rows(saved.sealed)))
         self.workspace.update_note(_KNOWN, lambda old: {**(old or {}), made: saved.id})
         return made
 

@@ -104,7 +104,7 @@ class CommitCheckpoints:
 
         def decide(path: bytes, tracked: bool) -> bool:  # noqa: FBT001 - the shape that commits ask for
             if not known:
-                known.append(scope_of(self.workspace.not_captured()))
+                known.append(scope_of(self.workspace.not_captured(with_sealed=True)))
             return known[0](path, tracked)
 
         return decide

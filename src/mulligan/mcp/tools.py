@@ -219,7 +219,7 @@ _ALL = (
         "Apply a planned restore",
         "Carry out exactly the plan that plan_restore returned, by its `plan_id`. If the workspace changed since, it is refused "
         "and nothing is changed: plan again. What the workspace holds now is saved first, so `undo` takes the restore back. "
-        "Files that were never captured (ignored, secret) and git's own state are not touched.",
+        "Files that were never captured (ignored) and git's own state are not touched.",
         described({"plan_id": text("The id that plan_restore returned.", most=64)}, ("plan_id",)),
         _apply_restore,
         destroys=True,

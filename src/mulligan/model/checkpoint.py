@@ -11,11 +11,15 @@ import os
 import zlib
 from itertools import islice
 
-from mulligan.errors import StoreDamaged
+from mulligan.errors import StoreDamaged, UnsafePath
 from mulligan.model.bounded import beginning, read_json, unpack
 from mulligan.model.light import UTC, datetime, json
+from mulligan.model.paths import to_text
 from mulligan.model.small import Callable, Iterable, Mapping, cached_property
-from mulligan.model.typed import Any, NamedTuple
+from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from mulligan.model.sealed import Secrets
 
 KINDS = ("manual", "feature", "session", "automatic", "step", "safety")
 
@@ -32,7 +36,7 @@ _SHORT = 256
 # And to deflate so little takes zlib 60 µs, and saves nobody a page.
 _LITTLE = 1 << 10
 # What is found out of a checkpoint when somebody asks.
-_LOOKED_UP = ("files_changed", "not_captured", "state")
+_LOOKED_UP = ("files_changed", "not_captured", "secrets", "state")
 # From so many bytes on a list of paths is packed in pieces of so many; and what JSON says as it stands, with the NUL between paths.
 _VERY_LONG, _PIECE = 1 << 20, 1 << 20
 _AS_THEY_ARE = bytes({0, *range(0x20, 0x7F)} - {*b'"\\'})
@@ -50,6 +54,11 @@ class NotCaptured(NamedTuple):
     def to_dict(self) -> dict[str, str]:
         """Returns the JSON form."""
         return {"path": self.path, "reason": self.reason, "detail": self.detail}
+
+
+def sealed_rows(paths: Iterable[str]) -> list[NotCaptured]:
+    """Returns sealed files as paths that must not be written anywhere in the plain, as into a commit of the user's."""
+    return [NotCaptured(path, SECRET, "saved sealed") for path in paths]
 
 
 class GitState(NamedTuple):
@@ -157,11 +166,13 @@ class Checkpoint:
         state_source: Callable[[], dict[str, Any]] = dict,
         packed_changes: bytes = b"",
         packed_not_captured: bytes | Callable[[], bytes] = b"",
+        plain_secrets: dict[str, Any] | None = None,
     ) -> None:
         self.__dict__.update(
             id=id, name=name, description=description, kind=kind, created_at=created_at, parent=parent,
             complete=complete, commit=commit, git=git, context=context or {}, metadata=metadata or {},
             state_source=state_source, packed_changes=packed_changes, packed_not_captured=packed_not_captured,
+            plain_secrets=plain_secrets,
         )  # fmt: skip
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -205,6 +216,32 @@ class Checkpoint:
         if not isinstance(packed, bytes):
             packed = self.__dict__["packed_not_captured"] = packed()
         return packed
+
+    @property
+    def plain_secrets(self) -> dict[str, Any] | None:
+        """The secrets that it holds sealed, in their JSON form; None where it knows nothing of any."""
+        plain: dict[str, Any] | None = self.__dict__["plain_secrets"]
+        return plain
+
+    @cached_property
+    def secrets(self) -> Secrets | None:
+        """The secrets that it holds sealed; None where it knows nothing of any."""
+        from mulligan.model.sealed import from_plain
+
+        if self.plain_secrets is None:
+            return None
+        try:
+            return from_plain(self.plain_secrets)
+        except (ValueError, TypeError, KeyError, UnsafePath) as error:
+            raise StoreDamaged(
+                f"The list of sealed files of checkpoint {self.short_id} cannot be read ({error}).",
+                hint="mulligan doctor",
+            ) from None
+
+    @property
+    def sealed(self) -> tuple[str, ...]:
+        """The secrets that it holds sealed, sorted by path."""
+        return tuple(map(to_text, sorted(self.secrets.files))) if self.plain_secrets and self.secrets else ()
 
     @cached_property
     def files_changed(self) -> tuple[str, ...]:
@@ -257,6 +294,7 @@ class Checkpoint:
             "files_changed": list(self.files_changed),
             "complete": self.complete,
             "not_captured": [entry.to_dict() for entry in self.not_captured],
+            "sealed": list(self.sealed),
             "git": self.git.to_dict() if self.git else None,
             "context": self.context,
             "state": self.state,

@@ -20,6 +20,8 @@ MODE_FILE = 0o100644
 MODE_EXEC = 0o100755
 MODE_LINK = 0o120000
 MODE_DIR = 0o040000
+#: Of an entry that stands for a sealed file; no tree holds it. Its id is a keyed hash of the content.
+MODE_SEALED = 0o100600
 _MODES = {b"100644": MODE_FILE, b"100755": MODE_EXEC, b"120000": MODE_LINK, b"40000": MODE_DIR}
 MODE_TEXT = {mode: text for text, mode in _MODES.items()}
 

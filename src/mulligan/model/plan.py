@@ -8,7 +8,7 @@ the journal stores exactly this, `--dry-run` prints exactly this.
 from __future__ import annotations
 
 from mulligan.model.light import datetime
-from mulligan.model.objects import MODE_DIR, MODE_LINK
+from mulligan.model.objects import MODE_DIR, MODE_LINK, MODE_SEALED
 from mulligan.model.paths import ancestors, to_text
 from mulligan.model.small import Sequence
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
@@ -42,6 +42,11 @@ class Action(NamedTuple):
     path: bytes
     before: Node | None
     after: Node | None
+
+
+def is_sealed(action: Action) -> bool:
+    """Returns whether an action concerns a secret that is saved sealed."""
+    return any(node is not None and node.mode == MODE_SEALED for node in (action.before, action.after))
 
 
 def for_themselves(actions: Sequence[Action]) -> list[Action]:

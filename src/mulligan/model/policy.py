@@ -42,7 +42,8 @@ class CapturePolicy(NamedTuple):
     """
     Which paths are in scope. Patterns are in gitignore syntax, relative to the workspace.
 
-    `include` wins over everything, secrets and the built-in exclusions too, and comes from the user's own config only.
+    `include` wins over ignore rules and exclusions, the built-in ones too, and comes from the user's own config only.
+    `secrets` says what becomes of a secret that git does not track: "seal", "skip", or "plain" (saved like any other file).
     `keep_new_in` names directories, at any depth, in which a restore brings back what was captured and removes nothing.
     `by_name` are paths that a program asks for itself: captured like `include`, and every checkpoint that was saved so remembers
     them, so that going back to it concerns them too, whoever asks.
@@ -58,6 +59,7 @@ class CapturePolicy(NamedTuple):
     certain: tuple[str, ...] = ()
     by_name: tuple[str, ...] = ()
     take_from_git: bool = True
+    secrets: str = "seal"
 
     def naming(self, paths: Iterable[str]) -> CapturePolicy:
         """Returns the policy with more paths that are asked for by name."""
@@ -139,4 +141,5 @@ class Settings(NamedTuple):
     root: RootPolicy = RootPolicy()
     compiled: str = ""  # the directory of the compiled part, empty for none
     git_home: str = ""  # the directory of git's configuration, beside the file in the home directory
+    keys: str = ""  # the directory of the keys that secrets are sealed with
     append_only: bool = False  # for somebody who may add to history and never take from it: a model

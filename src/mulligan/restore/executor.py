@@ -15,7 +15,7 @@ import errno
 
 from mulligan.model.paths import join, parent_of, to_text
 from mulligan.model.plan import Action, Keep
-from mulligan.model.small import Callable, Sequence
+from mulligan.model.small import Callable, Collection, Sequence
 from mulligan.model.typed import Protocol
 from mulligan.restore.layout import Layout, temporary_name
 from mulligan.restore.leaving import BUSY
@@ -135,10 +135,10 @@ class Executor:
     def _proof(self, path: bytes) -> Stat | None:
         return self._memory_of(path)[1]
 
-    def tidy(self) -> set[int]:
+    def tidy(self, first: Collection[int] = ()) -> set[int]:
         """After a crash: removes each temporary whose bytes are held elsewhere, else puts it in sight; returns those that stay."""
-        stuck = set()
-        for number, action in (*self._layout.removes, *self._layout.places, *self._layout.chmods):
+        stuck, steps = set(), (*self._layout.removes, *self._layout.places, *self._layout.chmods)
+        for number, action in sorted(steps, key=lambda step: step[0] not in first):
             if self._settle(number, action):
                 stuck.add(number)
                 self._keep(action.path, "left behind", f"its bytes are in {self._temporary_path(number, action)}")

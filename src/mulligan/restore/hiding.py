@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 
 from mulligan.model.paths import parent_of
-from mulligan.model.plan import RestorePlan
+from mulligan.model.plan import RestorePlan, is_sealed
 from mulligan.scan.observer import Observer
 from mulligan.scan.scope import IGNORE_FILE
+from mulligan.scan.secrets import secret_name
 from mulligan.scan.walk import IGNORES_LIMIT
 from mulligan.store.objects import ObjectStore
 
@@ -20,7 +21,12 @@ from mulligan.store.objects import ObjectStore
 def written_in_hiding(plan: RestorePlan, observer: Observer, store: ObjectStore) -> list[bytes]:
     """Returns the files that a plan writes although a rule of today hides them, or a rule that it brings back will."""
     coming = _coming_rules(plan, store)
-    after = [action for action in plan.actions if action.after is not None and not action.after.is_dir]
+    # A secret is seen by its name, whatever hides it.
+    after = [
+        action
+        for action in plan.actions
+        if action.after is not None and not action.after.is_dir and not (is_sealed(action) and secret_name(action.path))
+    ]
     made = [(action.path, False) for action in after if action.before is None]
     found = observer.hidden(made) if made else []
     if coming:
@@ -34,7 +40,8 @@ def _coming_rules(plan: RestorePlan, store: ObjectStore) -> dict[bytes, bytes]:
     for action in plan.actions:
         if os.path.basename(action.path) == IGNORE_FILE:
             node, said = action.after, b""
-            for chunk in store.stream(node.oid) if node is not None and not (node.is_dir or node.is_link) else ():
+            is_file = node is not None and not (node.is_dir or node.is_link) and not is_sealed(action)
+            for chunk in store.stream(node.oid) if node is not None and is_file else ():
                 said += chunk
                 if len(said) > IGNORES_LIMIT:
                     break

@@ -1,7 +1,7 @@
 """
 From a target and a scan to a plan. Pure: nothing is touched, and the same input gives the same plan.
 
-Rules: only what the scan captured may be changed or deleted, so ignored, secret and unreadable files are out of reach by
+Rules: only what the scan captured or sealed may be changed or deleted, so ignored and unreadable files are out of reach by
 construction, also those that an ignore file protects which the restore itself removes. What the target did not capture is
 kept too: it may have been there. A directory goes only when nothing uncaptured is left in it.
 """
@@ -12,15 +12,19 @@ import os
 
 from mulligan.errors import UnknownPath
 from mulligan.model.checkpoint import INCOMPLETE, WORKTREE, NotCaptured
-from mulligan.model.objects import MODE_DIR, MODE_LINK, TreeEntry
+from mulligan.model.objects import MODE_DIR, MODE_LINK, MODE_SEALED, TreeEntry
 from mulligan.model.paths import ancestors, covers, parent_of, to_text
 from mulligan.model.plan import Action, Keep, Node
 from mulligan.model.policy import CapturePolicy
-from mulligan.model.small import Callable, Iterable, cached_property
-from mulligan.model.typed import Any, NamedTuple
+from mulligan.model.small import Callable, Iterable, Mapping, MappingProxyType, cached_property
+from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 from mulligan.scan.result import Cover, Defaults, Scan, cover_of
 from mulligan.scan.scope import database_family
+from mulligan.timeline.saving import with_secrets
 from mulligan.timeline.sources import Permissions, Source
+
+if TYPE_CHECKING:
+    from mulligan.model.sealed import Sealed
 
 #: Why a path stays that a restore would delete otherwise.
 NOT_SAVED_THEN = "not saved then"
@@ -53,6 +57,9 @@ class Target(NamedTuple):
     defaults: Defaults
     not_captured: tuple[NotCaptured, ...] = ()
     since: Hidden = nothing_hidden
+    sealed: Sealed = MappingProxyType({})
+    knows_secrets: bool = True  # whether a secret that is not among them was not there
+    locked: Mapping[bytes, str] = MappingProxyType({})  # those of them whose key is not on this machine, with its name
 
 
 def allowed_bits(wanted: Node, now: Node | None) -> int:
@@ -92,11 +99,13 @@ class _Draft:
 
     def node_now(self, path: bytes, entry: TreeEntry | None) -> Node | None:
         """Returns what stands there now."""
-        return _node(path, entry, self._now)
+        found = self.scan.sealed.get(path)
+        return found.node if found is not None else _node(path, entry, self._now)
 
     def node_then(self, path: bytes, entry: TreeEntry | None, now: Node | None) -> Node | None:
         """Returns what shall stand there; setuid and setgid are never added, only left."""
-        node = _node(path, entry, self._then)
+        found = self.target.sealed.get(path)
+        node = found.node if found is not None else _node(path, entry, self._then)
         if node is None or node.mode == MODE_LINK or (node.mode != MODE_DIR and not node.perm & _SET_ID):
             return node
         perm = allowed_bits(node, now)
@@ -104,11 +113,14 @@ class _Draft:
 
     def contents(self, wanted: Callable[[bytes], bool]) -> None:
         """Plans what differs in the trees."""
-        for path, old, new in self.source.changes_to(self.target.files_tree):
+        plain = self.source.changes_to(self.target.files_tree)
+        for path, old, new in with_secrets(plain, self.scan.sealed, self.target.sealed):
             if not wanted(path):
                 continue
             before = self.node_now(path, old)
             after = self.node_then(path, new, before)
+            if self._keeps_secret(path, before, after):
+                continue
             if before is not None and after is not None:
                 if (before.mode == MODE_DIR) == (after.mode == MODE_DIR):
                     self.actions.append(Action(path, before, after))
@@ -118,6 +130,17 @@ class _Draft:
                 self._create(Action(path, None, after), clear=True)
             else:
                 self._one(Action(path, before, after))
+
+    def _keeps_secret(self, path: bytes, before: Node | None, after: Node | None) -> bool:
+        """Keeps a secret that cannot be opened, and one that the target does not know."""
+        key = self.target.locked.get(path)
+        if key is not None:
+            detail = f"it is sealed with the key {key}, which is not on this machine: mulligan key import FILE"
+            self.keeps[path] = Keep(to_text(path), "without its key", detail, failed=True)
+        elif before is not None and before.mode == MODE_SEALED and after is None and not self.target.knows_secrets:
+            detail = "the checkpoint knows nothing of this secret"
+            self.keeps[path] = Keep(to_text(path), "not saved then", detail)
+        return path in self.keeps
 
     def _one(self, action: Action) -> None:
         if action.after is None:
@@ -294,8 +317,8 @@ def _selection(source: Source, scan: Scan, target: Target, paths: tuple[bytes, .
     chosen: set[bytes] = set()
     above: set[bytes] = set()
     for path in paths:
-        then = source.lookup(target.files_tree, path)
-        if then is None and source.lookup(scan.tree, path) is None:
+        then: object = source.lookup(target.files_tree, path) or target.sealed.get(path)
+        if then is None and source.lookup(scan.tree, path) is None and path not in scan.sealed:
             raise UnknownPath(
                 f"{to_text(path)!r} is neither in the checkpoint nor captured in the workspace. Nothing was changed.",
                 hint="mulligan show REF",

@@ -12,9 +12,10 @@ import os
 
 from mulligan.errors import DurabilityLost, NoRoom, PlanStale
 from mulligan.model.paths import parent_of, to_text
-from mulligan.model.plan import Keep
+from mulligan.model.plan import Keep, is_sealed
 from mulligan.model.small import Callable, Iterator, contextmanager, partial
 from mulligan.model.typed import TYPE_CHECKING, expect_many
+from mulligan.model.values import replace
 from mulligan.restore.executor import Executor, Seen
 from mulligan.restore.layout import Layout
 from mulligan.restore.leaving import BUSY, busy, left_out
@@ -25,6 +26,7 @@ from mulligan.restore.reach import Reach
 from mulligan.restore.recovery import FINISHED, TAKEN_BACK, Recovered, recover
 from mulligan.restore.staging import Stage, Stager
 from mulligan.restore.unlocking import lock_again, unlock
+from mulligan.restore.unsealing import unsealed
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.room import HeldRoom, naming_need
 from mulligan.timeline.journal import (
@@ -73,7 +75,7 @@ def carry_out(
     staged, handles = reach.handles, Handles(root)
     git = _git_part(vault, journal)
     try:
-        stager = Stager(root, staged, vault.objects, journal.token, layout, many=many)
+        stager = Stager(root, staged, reach.store, journal.token, layout, many=many)
         executor = Executor(
             root, handles, journal.token, layout,
             seen=seen, locked=journal.locked, discard=vault.throw_away, many=many,
@@ -396,12 +398,16 @@ def end_interrupted(vault: Vault, root: Directory) -> tuple[Journal, Recovered] 
 def _recover(vault: Vault, root: Directory, journal: Journal) -> Recovered:
     """Ends both halves of a restore, the files and git, in the same direction."""
     git = _git_part(vault, journal)
+    secret = {number for number, action in enumerate(journal.actions) if is_sealed(action)}
+    # Before anything was changed no content is needed: temporaries are removed.
+    actions, store = (journal.actions, vault.objects) if journal.phase == STAGING else unsealed(vault, journal.actions)
     recovered = recover(
         root,
-        vault.objects,
-        journal,
+        store,
+        replace(journal, actions=tuple(actions)),
         lambda phase: set_phase(vault.database, phase),
         back=git is not None and journal.phase != STAGING and git.must_go_back(),
+        first=secret,
     )
     if git is not None and recovered.how == FINISHED:
         recovered.outcome.kept += git.finish()

@@ -12,16 +12,22 @@ from mulligan.errors import PlanStale, UserError
 from mulligan.model.objects import MODE_DIR
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action, Keep, RestorePlan
+from mulligan.model.typed import TYPE_CHECKING
 from mulligan.restore.layout import Layout
 from mulligan.restore.leaving import busy, remaining
 from mulligan.restore.many import Many, many_of
 from mulligan.restore.patience import Patience
 from mulligan.restore.place import Handles, find_shared, is_absence
+from mulligan.restore.staging import BlobSource
 from mulligan.restore.unlocking import Locked, is_locked, is_writable, touched_directories
+from mulligan.restore.unsealing import unsealed
 from mulligan.safefs.directory import Directory
 from mulligan.scan.result import Defaults
 from mulligan.timeline.sources import Permissions, Source
 from mulligan.timeline.vault import Vault
+
+if TYPE_CHECKING:
+    from mulligan.model.sealed import Sealed
 
 NOT_WRITABLE = "not writable"
 
@@ -30,7 +36,14 @@ class Reach:
     """The part of a plan that can be carried out, with its directories open; `locked` are those to be opened for it."""
 
     def __init__(
-        self, vault: Vault, root: Directory, token: str, plan: RestorePlan, verb: str, patience: Patience | None
+        self,
+        vault: Vault,
+        root: Directory,
+        token: str,
+        plan: RestorePlan,
+        verb: str,
+        patience: Patience | None,
+        sealed: Sealed,
     ) -> None:
         self.root = root
         self.token = token
@@ -39,6 +52,8 @@ class Reach:
         self.plan = plan
         self.locked: Locked = ()
         self._vault = vault
+        self._sealed = sealed  # secrets whose contents the scan knows
+        self.store: BlobSource = vault.objects
         try:
             self.layout, self.many = self._lay(plan)
             self._settle(verb)
@@ -51,7 +66,8 @@ class Reach:
         self.handles.close()
 
     def _lay(self, plan: RestorePlan) -> tuple[Layout, Many | None]:
-        layout = Layout(plan.actions)
+        actions, self.store = unsealed(self._vault, plan.actions, self._sealed)
+        layout = Layout(actions)
         layout.shared = find_shared(self.handles, layout.chmods)
         many = many_of(self._vault.settings.compiled, self.token, layout, self._vault)
         if many is not None:

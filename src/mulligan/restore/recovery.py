@@ -14,7 +14,7 @@ import os
 from mulligan.errors import DurabilityLost, MulliganError
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action, Keep
-from mulligan.model.small import Callable, suppress
+from mulligan.model.small import Callable, Collection, suppress
 from mulligan.model.typed import NamedTuple
 from mulligan.restore.executor import Executor
 from mulligan.restore.layout import Layout
@@ -36,21 +36,27 @@ class Recovered(NamedTuple):
 
 
 def recover(
-    root: Directory, store: BlobSource, journal: Journal, enter: Callable[[str], None], *, back: bool = False
+    root: Directory,
+    store: BlobSource,
+    journal: Journal,
+    enter: Callable[[str], None],
+    *,
+    back: bool = False,
+    first: Collection[int] = (),
 ) -> Recovered:
     """
     Ends the restore that a journal describes; raises only if neither way is possible, with the journal still open.
 
-    `enter` writes the journal's next phase. `back` says that it cannot be finished for another reason.
+    `enter` writes the journal's next phase. The temporaries of the actions `first`, which hold secrets, go first. `back` says that it cannot be finished for another reason.
     """
     handles = Handles(root)
     try:
         if journal.phase == STAGING:
-            return Recovered(TAKEN_BACK, _unstage(root, handles, store, journal))
+            return Recovered(TAKEN_BACK, _unstage(root, handles, store, journal, first))
         with suppress(OSError):  # one that is gone or refuses shows when its paths are changed
             unlock(handles, journal.locked)
         forward, backward = (_Way(root, handles, store, journal, forward=forward) for forward in (True, False))
-        stuck = forward.tidy() | backward.tidy()
+        stuck = forward.tidy(first) | backward.tidy(first)
         if not stuck:
             enter(RESUMING)
         if back:
@@ -66,10 +72,10 @@ def recover(
         handles.close()
 
 
-def _unstage(root: Directory, handles: Handles, store: BlobSource, journal: Journal) -> Outcome:
+def _unstage(root: Directory, handles: Handles, store: BlobSource, journal: Journal, first: Collection[int]) -> Outcome:
     outcome = Outcome()
     stager = Stager(root, handles, store, journal.token, Layout(journal.actions))
-    if not stager.clear():
+    if not stager.clear(first=first):
         outcome.kept.append(
             Keep(".", "left behind", f"a temporary (.mulligan-{journal.token}-…) could not be removed", failed=True)
         )
@@ -96,10 +102,10 @@ class _Way:
         self._stager = Stager(root, handles, store, token, self._layout)
         self._executor = Executor(root, handles, token, self._layout, seen=_Unseen(), locked=journal.locked)
 
-    def tidy(self) -> set[int]:
-        """Sees to the temporaries of an earlier attempt; returns those that stay."""
-        if not self._restaging or not self._stager.clear():
-            self._stuck = self._executor.tidy()
+    def tidy(self, first: Collection[int]) -> set[int]:
+        """Sees to the temporaries of an earlier attempt, some of them first; returns those that stay."""
+        if not self._restaging or not self._stager.clear(first=first):
+            self._stuck = self._executor.tidy(first)
         return self._stuck
 
     def unstage(self) -> None:

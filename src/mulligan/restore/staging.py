@@ -57,6 +57,9 @@ class BlobSource(Protocol):
     def place_of(self, oid: bytes) -> tuple[bytes, int, int, int] | None:
         """Returns the name of a pack that holds an object, the pack, open, the object's place, and the end of what counts there."""
 
+    def is_private(self, oid: bytes) -> bool:
+        """Returns whether no one but its owner may ever read a copy."""
+
 
 class Stage(NamedTuple):
     """What was staged: the inode of each temporary, attributes that could not be kept, and what was left out and why."""
@@ -219,10 +222,10 @@ class Stager:
             return False
         return True
 
-    def clear(self, *, sparing: Collection[int] = ()) -> bool:
-        """Removes the temporaries of this plan, but for those of some numbers; returns whether none is left."""
-        clean = True
-        for number, action in (*self._layout.places, *self._layout.chmods):
+    def clear(self, *, sparing: Collection[int] = (), first: Collection[int] = ()) -> bool:
+        """Removes the temporaries of this plan, some `first`, but for those of some numbers; returns whether none is left."""
+        clean, steps = True, (*self._layout.places, *self._layout.chmods)
+        for number, action in sorted(steps, key=lambda step: step[0] not in first):
             if number in sparing:
                 continue
             try:
@@ -254,11 +257,15 @@ class Stager:
                     hint="Free space, or restore some paths only: mulligan restore REF -- PATH",
                 )
             if ahead is not None:
-                ahead.begin(some, self._handles, self._held.get)
+                ahead.begin(some, self._handles, self._held_open)
                 if start and not start % _BATCH:
                     self._flusher.nudge()
         if ahead is not None:
             self._flusher.nudge()
+
+    def _held_open(self, oid: bytes) -> bytes | None:
+        """Returns a content that is at hand and may have its permission bits from the first byte on."""
+        return None if self._store.is_private(oid) else self._held.get(oid)
 
     def _hold(self, places: Places, ahead: Many | None, block: int, *, skip_damaged: bool) -> int:
         """Reads some objects, once for their files and for the room they need, which is returned; not what is read ahead."""
@@ -308,7 +315,7 @@ class Stager:
         replaces = action.before is not None and not action.before.is_link
         owner = self._plain_owner(action.path) if replaces else None
         # What takes nothing over has its permission bits from the start, which saves a call; all else is its owner's alone.
-        bare = node.perm > 0o777 or (replaces and owner is None)
+        bare = node.perm > 0o777 or (replaces and owner is None) or self._store.is_private(node.oid)
         mode = _PRIVATE if bare else node.perm
         if self._namelessly:
             fd, made = directory.made_nameless(mode)

@@ -10,14 +10,26 @@ from __future__ import annotations
 
 from mulligan.diff.compare import compare_trees
 from mulligan.diff.merge import merge
-from mulligan.model.objects import BLOB, EMPTY_TREE, MODE_DIR, MODE_LINK, TREE, TreeEntry, encode_tree, object_id
-from mulligan.model.paths import ancestors, join, to_text
+from mulligan.model.objects import (
+    BLOB,
+    EMPTY_TREE,
+    MODE_DIR,
+    MODE_LINK,
+    MODE_SEALED,
+    TREE,
+    TreeEntry,
+    encode_tree,
+    object_id,
+)
+from mulligan.model.paths import ancestors, join, parent_of, to_text
 from mulligan.model.plan import Action, Keep, Node
-from mulligan.model.small import Callable, Iterator, Sequence
+from mulligan.model.sealed import SealedFile
+from mulligan.model.small import Callable, Iterator, Mapping, MappingProxyType, Sequence
 from mulligan.model.typed import NamedTuple
 from mulligan.restore.planner import Drawn, Hidden, Target, allowed_bits, draw, nothing_hidden
 from mulligan.scan.result import Cover, Scan
-from mulligan.timeline.sources import Permissions, Source, State, bits_that_differ
+from mulligan.timeline.saving import with_secrets
+from mulligan.timeline.sources import Permissions, Source, State, bits_that_differ, state_of
 
 CONFLICT, CONFLICT_DETAIL = "changed since by others", "it stays as it is"
 UNCLEAR, UNCLEAR_DETAIL = "not clear who changed it", "commands of two agents ran at the same time; it stays as it is"
@@ -29,6 +41,11 @@ Mine = Callable[[str], bool | None]
 def all_of_it(_: str) -> bool | None:
     """Means every path of a step."""
     return True
+
+
+_NONE_CLOSED: Mapping[bytes, str] = MappingProxyType({})
+# What is not merged line by line.
+_WHOLE = {MODE_DIR, MODE_LINK, MODE_SEALED}
 
 
 class Step(NamedTuple):
@@ -110,7 +127,7 @@ class _Merging:
             return (old,)
         if here == old:
             return (here,)
-        if here is None or old is None or new is None or {here.mode, old.mode, new.mode} & {MODE_DIR, MODE_LINK}:
+        if here is None or old is None or new is None or {here.mode, old.mode, new.mode} & _WHOLE:
             return None
         bits = _merged_bits(here, old, new)
         ours = self._contents.get(here.oid)
@@ -175,14 +192,21 @@ def draw_wanted(
     wanted: Wanted,
     since: Hidden = nothing_hidden,
     already: Callable[[bytes, Node], bool] | None = None,
+    closed: Mapping[bytes, str] = _NONE_CLOSED,
 ) -> Drawn:
-    """Returns the plan that makes the workspace what is wanted; what `since` covers is not deleted."""
-    tree = _edited(source, scan.tree, wanted.nodes)
-    target = Target(tree, scan.modes, scan.defaults, since=since)
+    """
+    Returns the plan that makes the workspace what is wanted; what `since` covers is not deleted.
+
+    `closed` are the secrets that are without their key, by keyed hash, with the name of the key.
+    """
+    plain = {p: None if n is not None and n.mode == MODE_SEALED else n for p, n in wanted.nodes.items()}
+    tree = _edited(source, scan.tree, plain)
+    locked = {path: closed[node.oid] for path, node in wanted.nodes.items() if node is not None and node.oid in closed}
+    target = Target(tree, scan.modes, scan.defaults, since=since, sealed=_secrets(scan, wanted), locked=locked)
     drawn = draw(source, scan, target, None) if already is None else draw(source, scan, target, None, already=already)
     done = {action.path for action in drawn.actions}
     actions = [_with_bits(action, wanted.nodes) for action in drawn.actions]
-    looking = _Looking(source, State(scan.tree, scan.modes, scan.defaults))
+    looking = _Looking(source, state_of(scan))
     for path, node in wanted.nodes.items():
         here = looking.at(path)
         # Permission bits alone: no tree says those.
@@ -192,6 +216,15 @@ def draw_wanted(
     ordered = sorted(actions, key=lambda action: (action.path, action.after is not None))
     kept = {keep.path: keep for keep in (*drawn.keeps, *wanted.kept.values())}
     return Drawn(tuple(ordered), tuple(kept[path] for path in sorted(kept)), drawn.absent)
+
+
+def _secrets(scan: Scan, wanted: Wanted) -> dict[bytes, SealedFile]:
+    """Returns the secrets as they are wanted; of one that comes back, no more is said than a plan needs."""
+    found = {path: file for path, file in scan.sealed.items() if path not in wanted.nodes}
+    for path, node in wanted.nodes.items():
+        if node is not None and node.mode == MODE_SEALED:
+            found[path] = SealedFile(b"", "", node.oid.hex(), node.perm, 0)
+    return found
 
 
 def _with_bits(action: Action, nodes: dict[bytes, Node | None]) -> Action:
@@ -212,12 +245,14 @@ class _Looking:
 
     def at(self, path: bytes) -> Node | None:
         """Returns what stands at a path."""
-        return _node(path, self._entry(path), self._bits)
+        secret = self._state.sealed.get(path)
+        return secret.node if secret is not None else _node(path, self._entry(path), self._bits)
 
     def names(self, directory: bytes) -> list[bytes]:
         """Returns the names in a directory."""
         entry = self._entry(directory)
-        return [*self._entries(entry.oid)] if entry is not None and entry.mode == MODE_DIR else []
+        names = [*self._entries(entry.oid)] if entry is not None and entry.mode == MODE_DIR else []
+        return names + [path.rpartition(b"/")[2] for path in self._state.sealed if parent_of(path) == directory]
 
     def _entry(self, path: bytes) -> TreeEntry | None:
         entry: TreeEntry | None = TreeEntry(b"", MODE_DIR, self._state.files)
@@ -246,14 +281,20 @@ def _node(path: bytes, entry: TreeEntry | None, bits: Permissions) -> Node | Non
 def _changes(source: Source, step: Step) -> Iterator[tuple[bytes, Node | None, Node | None]]:
     """Yields what a step changed: contents, kinds, and permission bits alone, of files and directories."""
     then, there = (Permissions(source, state.modes, state.defaults) for state in (step.before, step.after))
-    seen = set()
-    for change in compare_trees(source.read_tree, step.before.files, step.after.files, directories=True):
+    seen, before, after = set(), step.before.sealed, step.after.sealed
+    plain = compare_trees(source.read_tree, step.before.files, step.after.files, directories=True)
+    for change in with_secrets(plain, before, after):
         seen.add(change.path)
         if change.old is None and step.unseen is not None and step.unseen.over(change.path) is not None:
             continue
         if change.new is None and step.hidden is not None and step.hidden.over(change.path) is not None:
             continue
-        yield change.path, _node(change.path, change.old, then), _node(change.path, change.new, there)
+        path = change.path
+        yield (
+            path,
+            before[path].node if path in before else _node(path, change.old, then),
+            after[path].node if path in after else _node(path, change.new, there),
+        )
     for path, entry in bits_that_differ(source, step.before, step.after):
         if path not in seen:
             yield path, _node(path, entry, then), _node(path, entry, there)

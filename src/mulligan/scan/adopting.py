@@ -12,8 +12,8 @@ A record says too little rather than too much. An entry proves itself only if gi
 index, if its object was copied, and if nothing about it could be a secret: its name is that of source code or of a document, or
 its first bytes were looked at. A directory is trusted only if it holds exactly what the index says and each name is in scope.
 
-LIMIT: a private key or a lone token in a file that is named like source code or a document is not looked for in what is taken
-over; a file that is read is searched, whatever its name.
+LIMIT: a private key in a file that is named like source code, which git tracked at the first look and does not any more, stays
+in the plain until the file changes.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
+from mulligan.model.checkpoint import SECRET
 from mulligan.model.typed import NamedTuple
 from mulligan.safefs.directory import Directory
 from mulligan.scan.ignore import Rules
@@ -69,7 +70,7 @@ class Subtree(NamedTuple):
 
 def attach(parent: Frame, name: bytes, done: Subtree) -> None:
     """Tells a directory about one in it that was walked to its end."""
-    if done.record.names or done.record.dirs or not done.only:
+    if done.record.names or done.record.dirs or not done.only or any(m.reason == SECRET for m in done.record.missed):
         parent.children.append((name, done.record))
         parent.changed |= done.changed
     else:

@@ -78,10 +78,9 @@ class Intake:
     def capture(self, directory: Directory, above: bytes, name: bytes, st: os.stat_result) -> tuple[bytes, Stat]:
         """Reads one file or link of a directory; see `scan.reading.capture`."""
         self._count(1)
-        path = join(above, name)
-        wanted = self._scope.has_includes and self._scope.included(path)
+        path, checks = join(above, name), self._scope.checks_secrets
         try:
-            return capture(directory, name, st, self.sink, check_secrets=not wanted, since=self.clock)
+            return capture(directory, name, st, self.sink, check_secrets=checks, since=self.clock)
         except Unreadable as finding:
             # The index is read only for a file that begins like a secret: few do.
             if finding.reason != SECRET or path not in self._scope.tracked:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 
-from mulligan.model.checkpoint import IGNORED, SPECIAL, TOO_LARGE
+from mulligan.model.checkpoint import IGNORED, SECRET, SPECIAL, TOO_LARGE
 from mulligan.model.paths import is_dot_git, join
 from mulligan.scan.ignore import Rules
 from mulligan.scan.record import Missed, too_large
@@ -57,9 +57,13 @@ class Listing:
             if is_dot_git(name) or not scope.wanted_inside(path, is_dir=is_dir):
                 self._spare[name] = st
                 return
+            if not is_dir and not stat.S_ISLNK(st.st_mode) and (secret := scope.secret(path)):
+                self.missed.append(Missed(name, SECRET, secret))
+                return
         else:
             reason, detail = decision = scope.decide(path, name, self._rules, is_dir=is_dir)
-            if reason:
+            # Where a link points is no secret, and without it the program that needs the secret does not start.
+            if reason and not (reason == SECRET and stat.S_ISLNK(st.st_mode)):
                 self._leave_out(path, Missed(name, reason, detail), st)
                 return
             self.leans |= decision is TRACKED

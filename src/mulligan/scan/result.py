@@ -14,9 +14,12 @@ from mulligan.model.checkpoint import INCOMPLETE, MOVING, NotCaptured, pack_path
 from mulligan.model.objects import MODE_DIR, TREE, TreeEntry, encode_tree, object_id
 from mulligan.model.paths import ancestors, join, parent_of, to_text
 from mulligan.model.small import Callable, Container, Iterable, Iterator, Mapping
-from mulligan.model.typed import NamedTuple
+from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.scan.cache import Cache
 from mulligan.scan.record import STAT, Missed, Record, Stat, decode, differing, git_mode, names_of, tree_in
+
+if TYPE_CHECKING:
+    from mulligan.model.sealed import Sealed, Secrets
 
 Entry = tuple[int, bytes]  # git mode and object id
 Edit = tuple[bytes, int, bytes, bytes]  # name, git mode, object ids before and after
@@ -132,6 +135,7 @@ class Scan:
         self._unlike: set[bytes] = set()
         self.gone: list[bytes] = []
         self.missed: dict[bytes, Missed] = {}
+        self.secrets: Secrets | None = None  # those that were sealed; None where secrets are not looked at
         self.observed: dict[bytes, Stat] = {}
         # What earlier looks observed of files that were too young then, and that nothing has happened to since.
         self.observed_before: Mapping[bytes, Stat] = {}
@@ -345,6 +349,11 @@ class Scan:
             return None, None
         stat = found[0]
         return stat, None if stat.is_unproven or path in self.observed_before else stat
+
+    @property
+    def sealed(self) -> Sealed:
+        """The secrets that were sealed, by path."""
+        return self.secrets.files if self.secrets is not None else {}
 
     def not_captured(self) -> list[NotCaptured]:
         """Returns what is not in the trees, sorted by path."""

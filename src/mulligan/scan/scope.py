@@ -92,10 +92,14 @@ class Scope:
         self.max_file_size = policy.max_file_size
         self._include = Patterns(policy.always)
         self.has_includes = bool(self._include)
+        self.checks_secrets = policy.secrets != "plain"
         self._exclude = Patterns(policy.exclude)
         self._built_in = frozenset(name.encode() for name in DEFAULT_EXCLUDED_DIRECTORIES)
         policy_key = b"\0".join(
-            (self._include.key, self._exclude.key, b"%d" % policy.max_file_size, *sorted(worktrees))
+            (
+                *(self._include.key, self._exclude.key, b"%d" % policy.max_file_size, policy.secrets.encode()),
+                *sorted(worktrees),
+            )
         )
         self._policy_key = blake2b(policy_key, digest_size=16).digest()
 
@@ -125,15 +129,16 @@ class Scope:
             return EXCLUDED, "records of checkpoints, which outlive every restore"
         if name.startswith(b".mulligan-") and re.fullmatch(_TEMPORARY, name):
             return EXCLUDED, "a temporary of a restore"
-        if self._include and self._include.match(path, is_dir=is_dir):
-            return CAPTURE
+        included = bool(self._include) and self._include.match(path, is_dir=is_dir)
         found = CAPTURE
-        if not is_dir:
-            if secret := secret_name(path):
-                if path not in self.tracked:
-                    return SECRET, secret
-                found = TRACKED
-        elif name in self._built_in:
+        if not is_dir and self.checks_secrets and (secret := secret_name(path)):
+            if path not in self.tracked:
+                excluded = self._exclude and not included and self._exclude.match(path, is_dir=False)
+                return (EXCLUDED, "capture.exclude") if excluded else (SECRET, secret)
+            found = TRACKED
+        if included:
+            return found
+        if is_dir and name in self._built_in:
             if not self.tracked.below(path):
                 return EXCLUDED, "rebuilt by a tool; capture it with capture.include in your own config"
             found = TRACKED
@@ -164,7 +169,7 @@ class Scope:
         return not name.startswith(ODD_HEADS) and name not in self._built_in and not is_dot_git(name)
 
     def included(self, path: bytes) -> bool:
-        """Returns whether the user's own config asks for a file, secret or not."""
+        """Returns whether the user's own config asks for a file."""
         return self.has_includes and self._include.match(path, is_dir=False)
 
     def enters(self, path: bytes) -> bool:
@@ -172,6 +177,11 @@ class Scope:
         if path == RECORDS or path in self._worktrees:
             return False
         return self.tracked.below(path) or (bool(self._include) and self._include.may_match_below(path))
+
+    def secret(self, path: bytes) -> str:
+        """Returns why a file is a secret by its name, which git does not track; an empty string if it is none."""
+        found = secret_name(path) if self.checks_secrets else ""
+        return found if found and path not in self.tracked else ""
 
     def wanted_inside(self, path: bytes, *, is_dir: bool) -> bool:
         """Returns whether a path below such a directory is in scope."""

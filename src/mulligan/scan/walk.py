@@ -345,8 +345,10 @@ class Scanner:
         stats, oids = bytearray(old.stats), bytearray(old.oids)
         modes = modes_in(old.stats)
         if any(
-            not (stat.S_ISREG(st.st_mode) or stat.S_ISLNK(st.st_mode)) or st.st_size > self._scope.max_file_size
-            for _, st in changed
+            not (stat.S_ISREG(st.st_mode) or stat.S_ISLNK(st.st_mode))
+            or st.st_size > self._scope.max_file_size
+            or stat.S_IFMT(st.st_mode) != stat.S_IFMT(modes[old.find(name)])  # of a secret, only a link is captured
+            for name, st in changed
         ):
             return None
         done = self._intake.many(frame.directory, frame.path, changed)

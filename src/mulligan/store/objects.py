@@ -229,6 +229,10 @@ class ObjectStore:
         )  # fmt: skip
         return self._writer
 
+    def is_private(self, oid: bytes) -> bool:  # noqa: ARG002 - the same for all
+        """Returns that no object of a store is a secret in the plain."""
+        return False
+
     def relied_on(self) -> set[bytes]:
         """Returns what the newest writer left out because it is here; whoever collects before it is done must keep that."""
         return self._writer.relied if self._writer is not None else set()

@@ -27,6 +27,8 @@ _OWED, _EVER = ("owed", "refs"), ("checkpoints", "ever")
 _INLINE_STATE = 16 << 10
 # A longer list of what was not captured is the commit's alone, where those that say the same share one object.
 _INLINE_LIST, _IN_COMMIT = 4 << 10, b"@"
+#: In the column of metadata: the sealed files. No caller can give metadata with this key by accident.
+_SECRETS = "\0secrets"
 _LATEST = r"latest(?:~(\d{1,9}))?\Z"
 _COLUMNS = COLUMNS["checkpoint"]
 _BYTES = ("files_tree", "modes_tree", "changes", "not_captured")
@@ -54,7 +56,7 @@ class Checkpoints:
             "checkpoint", entry.seq or None, cp.id, as_column(cp.name), as_column(cp.description), cp.kind, entry.created_ns,
             cp.parent, cp.commit, entry.files_tree, entry.modes_tree, json.dumps(entry.defaults), int(cp.complete),
             cp.packed_changes, _inlined(cp.packed_not_captured), json.dumps(cp.git.to_dict() if cp.git else None),
-            json.dumps(cp.context), state if len(state) <= _INLINE_STATE else None, json.dumps(cp.metadata),
+            json.dumps(cp.context), state if len(state) <= _INLINE_STATE else None, _metadata(cp),
         )  # fmt: skip
         known = self._db.known()
         counts = known.get(COUNTS, {})
@@ -109,7 +111,7 @@ class Checkpoints:
         self._db.run(
             "UPDATE checkpoint SET commit_id=?, files_tree=?, modes_tree=?, changes=?, not_captured=?, git=?, metadata=? WHERE id=?",
             cp.commit, entry.files_tree, entry.modes_tree, cp.packed_changes, _inlined(cp.packed_not_captured),
-            json.dumps(cp.git.to_dict() if cp.git else None), json.dumps(cp.metadata), cp.id,
+            json.dumps(cp.git.to_dict() if cp.git else None), _metadata(cp), cp.id,
         )  # fmt: skip
         self._db.reseal("checkpoint", "id=?", cp.id)
         self._owe("fresh_ref", cp.id, cp.commit)
@@ -333,16 +335,18 @@ class Checkpoints:
         for name in _TEXT:
             if not isinstance(row[name], str) and not (row[name] is None and name in ("parent", "state")):
                 raise TypeError(f"{name} is not what it must be")
-        git = read_json(row["git"])
+        git, metadata = read_json(row["git"]), read_json(row["metadata"])
+        secrets = metadata.pop(_SECRETS, None)
         commit, inline = bytes.fromhex(row["commit_id"]), row["state"]
         checkpoint = Checkpoint(
             id=row["id"], name=from_column(row["name"]), description=from_column(row["description"]), kind=row["kind"],
             created_at=moment(row["created_ns"]), parent=row["parent"], complete=bool(row["complete"]), commit=row["commit_id"],
             git=GitState(git["commit_hash"], git["branch"], tuple(git["dirty_files"])) if git else None,
-            context=read_json(row["context"]), metadata=read_json(row["metadata"]),
+            context=read_json(row["context"]), metadata=metadata,
             state_source=(lambda: self._read_state(commit)) if inline is None else (lambda: _inline(row["id"], inline)),
             packed_changes=row["changes"],
             packed_not_captured=row["not_captured"] if row["not_captured"] != _IN_COMMIT else partial(self._read_list, commit),
+            plain_secrets=secrets,
         )  # fmt: skip
         defaults = read_json(row["defaults"])
         return Entry(checkpoint, row["created_ns"], row["files_tree"], row["modes_tree"], tuple(defaults), row["seq"])
@@ -351,6 +355,12 @@ class Checkpoints:
 def _inlined(packed: bytes) -> bytes:
     """Returns a list as it stands in a record."""
     return packed if len(packed) <= _INLINE_LIST else _IN_COMMIT
+
+
+def _metadata(checkpoint: Checkpoint) -> str:
+    """Returns the column of metadata, which carries the list of sealed files as well."""
+    secrets = checkpoint.plain_secrets
+    return json.dumps(checkpoint.metadata if secrets is None else {**checkpoint.metadata, _SECRETS: secrets})
 
 
 def _inline(name: str, text: str) -> Any:

@@ -1,8 +1,8 @@
 """
 A checkpoint as a commit.
 
-The commit's tree holds `files/` (the workspace exactly), `modes/` (permission bits git cannot say), `state/` (one JSON
-file per key), `git/` (where the user's repository stood, with its index), `before/` (for an agent's step, the state it started
+The commit's tree holds `files/` (the workspace without secrets), `sealed/` (secrets, as ciphertext), `modes/` (permission
+bits git cannot say), `state/` (one JSON file per key), `git/` (where the user's repository stood, with its index), `before/` (for an agent's step, the state it started
 from), `not-captured.json` and `checkpoint.json` (everything the timeline knows of it). That is enough to rebuild the timeline from
 the repository alone, and for a person with plain git to find their work.
 """
@@ -25,11 +25,14 @@ from mulligan.model.objects import (
     encode_tree,
     parse_commit,
 )
-from mulligan.model.paths import is_dot_git, to_text
+from mulligan.model.paths import ancestors, is_dot_git, parent_of, to_text
 from mulligan.model.small import Callable, Iterable, Mapping
-from mulligan.model.typed import Any, NamedTuple, Protocol
+from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple, Protocol
 from mulligan.scan.result import Defaults
 from mulligan.timeline.sources import Reader, State
+
+if TYPE_CHECKING:
+    from mulligan.model.sealed import Sealed
 
 NO_TREE = bytes(20)
 FORMAT = 1
@@ -94,9 +97,16 @@ class Entry(NamedTuple):
         return tuple(path for path in named if isinstance(path, str)) if isinstance(named, list) else ()
 
     @property
+    def sealed(self) -> Sealed:
+        """The secrets that it holds sealed."""
+        plain = self.checkpoint.plain_secrets
+        secrets = self.checkpoint.secrets if plain is not None and plain.get("files") else None
+        return secrets.files if secrets is not None else {}
+
+    @property
     def trees(self) -> State:
-        """The trees of its files."""
-        return State(self.files_tree, self.modes_tree, Defaults(*self.defaults))
+        """The trees of its files, and its secrets."""
+        return State(self.files_tree, self.modes_tree, Defaults(*self.defaults), self.sealed)
 
     @property
     def before(self) -> State | None:
@@ -104,7 +114,12 @@ class Entry(NamedTuple):
         kept = self.checkpoint.metadata.get(STATE_BEFORE)
         if not isinstance(kept, dict):
             return None
-        return State(bytes.fromhex(kept["files"]), bytes.fromhex(kept["modes"]), Defaults(*kept["defaults"]))
+        sealed: Sealed = {}
+        if "secrets" in kept:
+            from mulligan.model.sealed import from_plain
+
+            sealed = from_plain(kept["secrets"]).files
+        return State(bytes.fromhex(kept["files"]), bytes.fromhex(kept["modes"]), Defaults(*kept["defaults"]), sealed)
 
     @property
     def unseen_before(self) -> tuple[NotCaptured, ...]:
@@ -114,7 +129,15 @@ class Entry(NamedTuple):
 
     def with_before(self, state: State, unseen: Iterable[NotCaptured] = ()) -> Entry:
         """Returns the same entry that keeps the state which it changed."""
-        kept = {"files": state.files.hex(), "modes": state.modes.hex(), "defaults": list(state.defaults)}
+        kept: dict[str, Any] = {
+            "files": state.files.hex(),
+            "modes": state.modes.hex(),
+            "defaults": list(state.defaults),
+        }
+        if state.sealed:
+            from mulligan.model.sealed import Secrets
+
+            kept["secrets"] = Secrets("", state.sealed).to_plain()
         rows = [list(row) for row in unseen]
         about = {**self.checkpoint.metadata, STATE_BEFORE: {**kept, "unseen": rows} if rows else kept}
         return self._replace(checkpoint=self.checkpoint.replace(metadata=about))
@@ -137,6 +160,8 @@ def write_commit(entry: Entry, writer: Writer, git: bytes = NO_TREE) -> Entry:
         "created_ns": entry.created_ns, "parent": cp.parent, "complete": cp.complete, "context": cp.context,
         "metadata": cp.metadata, "git": cp.git.to_dict() if cp.git else None, "defaults": list(entry.defaults),
     }  # fmt: skip
+    if cp.plain_secrets is not None:
+        about["secrets"] = cp.plain_secrets
     record = writer.add(BLOB, _json(about))
     entries = [
         TreeEntry(b"checkpoint.json", MODE_FILE, record),
@@ -152,6 +177,8 @@ def write_commit(entry: Entry, writer: Writer, git: bytes = NO_TREE) -> Entry:
     if cp.not_captured:
         rows = [row.to_dict() for row in cp.not_captured]
         entries.append(TreeEntry(b"not-captured.json", MODE_FILE, writer.add(BLOB, _json(rows))))
+    if entry.sealed:
+        entries.append(TreeEntry(b"sealed", MODE_DIR, _write_sealed(entry.sealed, writer)))
     if cp.state:
         entries.append(TreeEntry(b"state", MODE_DIR, _write_state(cp.state, writer)))
     tree = writer.add(TREE, encode_tree(entries), record)
@@ -166,7 +193,23 @@ def _write_before(before: State, writer: Writer) -> bytes:
     entries = [TreeEntry(b"files", MODE_DIR, before.files)]
     if before.modes != NO_TREE:
         entries.append(TreeEntry(b"modes", MODE_DIR, before.modes))
+    if before.sealed:
+        entries.append(TreeEntry(b"sealed", MODE_DIR, _write_sealed(before.sealed, writer)))
     return writer.add(TREE, encode_tree(entries))
+
+
+def _write_sealed(files: Sealed, writer: Writer) -> bytes:
+    """Adds the tree of the ciphertexts, each at the path of its file."""
+    below: dict[bytes, list[TreeEntry]] = {b"": []}
+    for path, file in files.items():
+        below.setdefault(parent_of(path), []).append(TreeEntry(path.rpartition(b"/")[2], MODE_FILE, file.oid))
+        for above in ancestors(path):
+            below.setdefault(above, [])
+    for directory in sorted(below, key=lambda path: path.count(b"/"), reverse=True):
+        if directory:
+            tree = writer.add(TREE, encode_tree(below[directory]))
+            below[parent_of(directory)].append(TreeEntry(directory.rpartition(b"/")[2], MODE_DIR, tree))
+    return writer.add(TREE, encode_tree(below[b""]))
 
 
 def _write_state(state: Mapping[str, Any], writer: Writer) -> bytes:
@@ -247,6 +290,7 @@ def _entry(
         git=GitState(git["commit_hash"], git["branch"], tuple(git["dirty_files"])) if git else None,
         context=about["context"], metadata=about["metadata"],
         packed_not_captured=pack_list([[m.path, m.reason, m.detail] for m in missed]), state_source=state,
+        plain_secrets=about.get("secrets"),
     )  # fmt: skip
     file_perm, exec_perm, dir_perm = about["defaults"]
     modes = parts[b"modes"].oid if b"modes" in parts else NO_TREE

@@ -112,4 +112,5 @@ def _facts(entry: Entry) -> dict[str, Any]:
         "id": cp.id, "name": cp.name, "description": cp.description, "kind": cp.kind, "time": entry.created_ns,
         "files": entry.files_tree, "modes": entry.modes_tree, "defaults": tuple(entry.defaults), "complete": cp.complete,
         "git": cp.git, "context": cp.context, "metadata": cp.metadata, "state": cp.state, "not captured": cp.not_captured,
+        "secrets": cp.plain_secrets,
     }  # fmt: skip

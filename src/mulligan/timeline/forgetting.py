@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from mulligan.diff.extent import Extent
 from mulligan.errors import StoreDamaged, UnknownPath
-from mulligan.model.checkpoint import EXCLUDED, NotCaptured, pack_list
+from mulligan.model.checkpoint import EXCLUDED, Checkpoint, NotCaptured, pack_list
 from mulligan.model.objects import BLOB, MODE_DIR, TREE, TreeEntry, encode_tree
 from mulligan.model.paths import covers, join, to_text
 from mulligan.model.small import Callable, Iterator
@@ -50,10 +50,15 @@ class ForgetReport:
 def forget(vault: Vault, path: bytes) -> ForgetReport:
     """Removes a path from every checkpoint and proves that its bytes are gone."""
     read = vault.objects.read_tree
-    holders = [entry for entry in vault.checkpoints.oldest() if any(_find(read, tree, path) for tree in _trees(entry))]
+    holders = [
+        entry
+        for entry in vault.checkpoints.oldest()
+        if any(_find(read, tree, path) for tree in _trees(entry)) or _sealed_below(entry, path)
+    ]
     if not holders and not _was_cut_short(vault, path):
         raise UnknownPath(f"No checkpoint holds {to_text(path)!r}. Nothing was changed.", hint="mulligan log -- PATH")
     wanted = {oid for entry in holders for tree in _trees(entry) for oid in _blobs(read, tree, path)}
+    wanted |= {oid for entry in holders for oid in _sealed_below(entry, path)}
     with vault.objects.writer() as writer:
         rewritten = [_without(entry, path, vault.objects, writer) for entry in holders]
         writer.finish()
@@ -131,6 +136,7 @@ def _without(entry: Entry, path: bytes, reader: Reader, writer: Any) -> Entry:
         packed_changes=pack_list(changed),
         packed_not_captured=pack_list(sorted(rows)),
         state_source=lambda: state,
+        plain_secrets=_without_secrets(cp, path),
     )
     names = path.split(b"/")
     before = entry.before
@@ -140,13 +146,27 @@ def _without(entry: Entry, path: bytes, reader: Reader, writer: Any) -> Entry:
             _cut_modes(before.modes, names, reader, writer),
         )
         unseen = (*entry.unseen_before, NotCaptured(text, EXCLUDED, _DETAIL))
-        entry = entry.with_before(before._replace(files=files, modes=bits), unseen)
+        sealed = {p: file for p, file in before.sealed.items() if not covers(path, p)}
+        entry = entry.with_before(before._replace(files=files, modes=bits, sealed=sealed), unseen)
         checkpoint = checkpoint.replace(metadata=entry.checkpoint.metadata)
     tree = _cut(entry.files_tree, names, reader.read_tree, writer)
     modes = _cut_modes(entry.modes_tree, names, reader, writer)
     # The record of where git stood stays: it holds names and hashes of what was staged, and no file's bytes.
     record = record_tree(reader, entry.commit_id)
     return write_commit(entry._replace(checkpoint=checkpoint, files_tree=tree, modes_tree=modes), writer, record)
+
+
+def _sealed_below(entry: Entry, path: bytes) -> list[bytes]:
+    """Returns the ciphertexts of the secrets that a checkpoint holds at a path or below it."""
+    states = [entry.sealed, *([entry.before.sealed] if entry.before is not None else [])]
+    return [file.oid for sealed in states for secret, file in sealed.items() if covers(path, secret)]
+
+
+def _without_secrets(checkpoint: Checkpoint, path: bytes) -> dict[str, Any] | None:
+    secrets = checkpoint.secrets
+    if secrets is None:
+        return None
+    return secrets._replace(files={p: file for p, file in secrets.files.items() if not covers(path, p)}).to_plain()
 
 
 def _cut(tree: bytes, names: list[bytes], read: ReadTree, writer: Any) -> bytes:
@@ -194,4 +214,6 @@ def _elsewhere(vault: Vault, wanted: set[bytes]) -> dict[bytes, str]:
         for path, oid in _files(vault.objects.read_tree, b"", TreeEntry(b"", MODE_DIR, tree)):
             if oid in wanted:
                 found[oid] = to_text(path)
+    for entry in vault.checkpoints.oldest():
+        found |= {file.oid: to_text(path) for path, file in entry.sealed.items() if file.oid in wanted}
     return found

@@ -33,12 +33,13 @@ from mulligan.store.refs import staged_ref
 from mulligan.timeline.commits import Entry, write_commit
 from mulligan.timeline.moves import Move
 from mulligan.timeline.retention import expired
-from mulligan.timeline.sources import Source, State, permission_changes
+from mulligan.timeline.sources import Source, permission_changes, state_of
 from mulligan.timeline.vault import Vault
 
 if TYPE_CHECKING:
     from mulligan.model.gitposition import GitRecord
     from mulligan.model.plan import Action
+    from mulligan.model.sealed import Sealed
 
 
 #: Said of a directory that the checkpoint before still held.
@@ -68,11 +69,12 @@ def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change
     """
     if base is None:
         everything = (Change(path, None, _entry(path, (mode, oid))) for path, mode, oid in scan.captured())
-        return sorted(everything, key=lambda change: change.path)
+        return sorted(with_secrets(everything, {}, scan.sealed), key=lambda change: change.path)
     if scan.cache.root_tree == base.files_tree:
         found = [Change(path, _entry(path, old), _entry(path, new)) for path, old, new in scan.changes()]
     else:
         found = source.changes(base.files_tree, scan.tree)
+    found = with_secrets(found, base.sealed, scan.sealed)
     cover, shown = scan.cover(), []
     for change in found:
         hidden = cover.over(change.path) if change.new is None else None
@@ -84,7 +86,7 @@ def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change
             scan.missed[hidden] = scan.missed[hidden]._replace(
                 reason=NEWLY_IGNORED, detail="captured until now; an ignore rule hides it"
             )
-    shown += permission_changes(source, base.trees, State(scan.tree, scan.modes, scan.defaults))
+    shown += permission_changes(source, base.trees, state_of(scan))
     shown.sort(key=lambda change: change.path)
     return shown
 
@@ -92,6 +94,8 @@ def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change
 def paths_since(base: Entry | None, scan: Scan, source: Source) -> bytes:
     """Returns the paths of `changes_since`, packed; a first checkpoint may have millions, of which nothing else is kept."""
     if base is None:
+        if scan.sealed:
+            return pack_paths(b"\0".join(sorted([*scan.paths(), *scan.sealed])))
         return scan.packed_paths()
     if scan.cache.root_tree == base.files_tree and not scan.records and not scan.gone and _same_bits(base, scan):
         paths = sorted(path for path, _, _ in scan.changes())  # other contents, and nothing else
@@ -101,8 +105,23 @@ def paths_since(base: Entry | None, scan: Scan, source: Source) -> bytes:
 
 
 def _same_bits(base: Entry, scan: Scan) -> bool:
-    """Whether no permission bits differ: then trees and usual bits are the same."""
-    return base.trees == State(base.files_tree, scan.modes, scan.defaults)
+    """Whether no permission bits and no secrets differ: then trees and usual bits are the same."""
+    same = (base.modes_tree, tuple(base.defaults)) == (scan.modes, tuple(scan.defaults))
+    return same and _same_secrets(base, scan)
+
+
+def _same_secrets(entry: Entry, scan: Scan) -> bool:
+    then, now = entry.sealed, scan.sealed
+    return then.keys() == now.keys() and all(file.is_as(now[path]) for path, file in then.items())
+
+
+def with_secrets(changes: Iterable[Change], old: Sealed, new: Sealed) -> list[Change]:
+    """Returns changes of plain files together with those of sealed ones; see `model.sealed.with_sealed`."""
+    if not old and not new:
+        return list(changes)
+    from mulligan.model.sealed import with_sealed
+
+    return with_sealed(changes, old, new)
 
 
 def _entry(path: bytes, found: tuple[int, bytes] | None) -> TreeEntry | None:
@@ -125,7 +144,7 @@ def same_state(entry: Entry | None, scan: Scan) -> bool:
     """Returns whether a checkpoint holds exactly what a scan found."""
     if entry is None or (entry.modes_tree, entry.defaults) != (scan.modes, tuple(scan.defaults)):
         return False
-    return scan.has_tree(entry.files_tree)
+    return _same_secrets(entry, scan) and scan.has_tree(entry.files_tree)
 
 
 def made_on_other_branch(entry: Entry, git: GitState | None) -> str:
@@ -144,6 +163,7 @@ def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | No
         parent=base.id if base else None, complete=scan.complete and not draft.git_problem, commit="", git=git, context=draft.context,
         metadata=draft.metadata, state_source=lambda: draft.state,
         packed_changes=changed, packed_not_captured=pack_list(rows) if rows else b"",
+        plain_secrets=scan.secrets.to_plain() if scan.secrets is not None else None,
     )  # fmt: skip
     return Entry(
         checkpoint,
@@ -251,6 +271,7 @@ def compare_entries(source: Source, a: Entry | None, b: Entry) -> list[Change]:
     from mulligan.diff.compare import compare_trees
 
     found = compare_trees(source.read_tree, a.files_tree if a else EMPTY_TREE, b.files_tree)
+    found = with_secrets(found, a.sealed if a else {}, b.sealed)
     if a is not None:
         found += permission_changes(source, a.trees, b.trees)
         found.sort(key=lambda change: change.path)

@@ -20,7 +20,7 @@ from mulligan.model.objects import (
     parse_tree,
 )
 from mulligan.model.paths import join
-from mulligan.model.small import Iterable, Iterator
+from mulligan.model.small import Iterable, Iterator, MappingProxyType
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple, Protocol
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.trees import NONE, parse_odd
@@ -28,6 +28,7 @@ from mulligan.scan.trees import NONE, parse_odd
 if TYPE_CHECKING:
     from mulligan.diff.compare import Pair
     from mulligan.model.checkpoint import GitState
+    from mulligan.model.sealed import Sealed
 
 # A way of so many files is held (about half a kilobyte for each).
 _LONGEST_WAY = 8192
@@ -293,16 +294,22 @@ class Permissions:
 
 
 class State(NamedTuple):
-    """The two trees of a checkpoint or a scan, and its defaults."""
+    """The two trees of a checkpoint or a scan, its defaults, and its secrets."""
 
     files: bytes
     modes: bytes
     defaults: Defaults
+    sealed: Sealed = MappingProxyType({})
+
+
+def state_of(scan: Scan) -> State:
+    """Returns what a scan saw as a state."""
+    return State(scan.tree, scan.modes, scan.defaults, scan.sealed)
 
 
 def bits_that_differ(source: Source, a: State, b: State) -> Iterator[tuple[bytes, TreeEntry]]:
     """Yields the files and directories whose permission bits alone differ, with what stands there in the first state."""
-    if a[1:] == b[1:]:
+    if (a.modes, a.defaults) == (b.modes, b.defaults):
         return  # nothing is written down otherwise, and what is usual is the same
     old, new = Permissions(source, a.modes, a.defaults), Permissions(source, b.modes, b.defaults)
     differing = old.differing(new)

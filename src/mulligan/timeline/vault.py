@@ -15,7 +15,7 @@ from mulligan.errors import StoreDamaged, Unprotectable, UserError
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.paths import to_text
 from mulligan.model.policy import Settings
-from mulligan.model.small import Iterator, Sequence, contextmanager, suppress
+from mulligan.model.small import Iterator, Sequence, cached_property, contextmanager, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.durable import make_private
@@ -34,6 +34,7 @@ from mulligan.timeline.sqlerrors import broken_row
 
 if TYPE_CHECKING:
     from mulligan.timeline.deeds import Deeds
+    from mulligan.timeline.keyring import Keyring
 
 _TIMELINE = NAME.encode()
 _STORE_ID, _WORKSPACE, _EPOCH, _SINCE = "store_id", "workspace", "epoch", "workspace_since"
@@ -80,6 +81,13 @@ class Vault:
         if self._directory is None:
             raise UserError("No checkpoint was saved here yet.", hint="mulligan save")
         return self._directory
+
+    @cached_property
+    def keys(self) -> Keyring:
+        """The keys that secrets are sealed with."""
+        from mulligan.timeline.keyring import Keyring
+
+        return Keyring(self.settings.keys, self.settings.workspace)
 
     @property
     def objects(self) -> ObjectStore:

@@ -773,7 +773,7 @@ def test_git_a_failing_hook_a_signing_key_and_a_filter_change_nothing(project: P
     assert not (project / "hook-ran").exists()
 
 
-def test_git_secrets_are_not_committed_and_not_touched(project: Path) -> None:
+def test_git_secrets_are_not_committed_and_come_back(project: Path) -> None:
     env = GitEnvironment(project)
     env.write_file(".env", "TOKEN=abc")
     env.write_file("f", "1")
@@ -781,7 +781,7 @@ def test_git_secrets_are_not_committed_and_not_touched(project: Path) -> None:
     assert git(project, "ls-tree", "-r", "--name-only", made).decode().split() == [".gitkeep", "f"]
     env.write_file(".env", "TOKEN=def")
     env.restore(made)
-    assert env.read_file(".env") == "TOKEN=def"
+    assert env.read_file(".env") == "TOKEN=abc"
 
 
 def test_git_a_part_of_a_repository_touches_only_itself(project: Path) -> None:

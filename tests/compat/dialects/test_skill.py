@@ -530,7 +530,7 @@ def test_28_ignored_and_outside_files_are_left_alone(manager, repo, tmp_path):
     (repo / "build").mkdir()
     (repo / "node_modules").mkdir()
     outside = tmp_path / "outside"
-    kept = [repo / "run.log", repo / "build" / "out", repo / "node_modules" / "m.js", repo / ".env", outside]
+    kept = [repo / "run.log", repo / "build" / "out", repo / "node_modules" / "m.js", outside]
     for path in kept:
         path.write_text("mine")
     (repo / "link").symlink_to(outside)

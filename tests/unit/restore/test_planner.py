@@ -83,14 +83,14 @@ def test_uncaptured_files_in_the_way_stay_and_are_listed(ws, project):
     shutil.rmtree(project / "fifo")
     os.mkfifo(project / "fifo")
     (project / "holder").unlink()
-    put(project, "holder/.env", "TOKEN=1")
+    put(project, "holder/kept.skip", "TOKEN=1")
     put(project, "holder/plain", "2")
-    put(project, ".gitignore", "hidden\n")
+    put(project, ".gitignore", "hidden\n*.skip\n")
     put(project, "hidden", "only here")
     report = ws.restore("one")
     assert {kept.path for kept in report.kept if kept.failed} == {"fifo", "fifo/inner", "holder", "hidden"}
     assert not report.complete
-    assert (project / "holder/.env").read_text() == "TOKEN=1"
+    assert (project / "holder/kept.skip").read_text() == "TOKEN=1"
     assert (project / "hidden").read_text() == "only here"
 
 

@@ -57,9 +57,9 @@ def test_what_git_tracks_is_captured_although_ignored_or_named_like_a_secret():
     assert which.wanted_inside(b"out/kept", is_dir=False) and not which.wanted_inside(b"out/new", is_dir=False)
 
 
-def test_the_users_word_wins_over_everything_but_git():
+def test_the_users_word_wins_over_everything_but_git_and_secrets():
     which = scope(include=(".env", "node_modules/", "*.log", ".git"), exclude=("*.log",))
-    assert [reason(which, path) for path in (b".env", b"a.log")] == ["", ""]
+    assert [reason(which, path) for path in (b".env", b"a.log")] == ["secret", ""]
     assert reason(which, b"node_modules", is_dir=True) == ""
     assert reason(which, b".git", is_dir=True) == "excluded"
     assert which.included(b".env") and not which.included(b"a.py")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mulligan.model.checkpoint import SECRET
+from mulligan.model.checkpoint import EXCLUDED, SECRET
 from mulligan.model.policy import CapturePolicy
 from mulligan.scan.ignore import Rules
 from mulligan.scan.scope import CAPTURE, Scope, Tracked
@@ -30,6 +30,15 @@ def test_a_tracked_environment_file_is_saved_like_any_other() -> None:
     assert decide(scope(b"other/.env"), b".env") == SECRET
 
 
-def test_the_users_own_config_asks_for_a_secret() -> None:
-    """Nobody else can."""
-    assert decide(scope(include=(".env",)), b".env") == CAPTURE[0]
+def test_include_never_unseals_and_exclude_leaves_a_secret_out() -> None:
+    """A secret that is asked for is saved sealed all the same."""
+    assert decide(scope(include=(".env",)), b".env") == SECRET
+    without = Scope(CapturePolicy(exclude=(".env",)), Rules.base(), Tracked(set, b""))
+    assert decide(without, b".env") == EXCLUDED
+    assert decide(without, b"id_rsa") == SECRET
+
+
+def test_with_plain_a_secret_is_a_file_like_any_other() -> None:
+    """Only the user's own configuration says so."""
+    plain = Scope(CapturePolicy(secrets="plain"), Rules.base(), Tracked(set, b""))
+    assert decide(plain, b".env") == CAPTURE[0]

@@ -7,7 +7,7 @@ import base64
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
-from mulligan.errors import UnknownCheckpoint
+from mulligan.errors import UnknownCheckpoint, UserError
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.typed import TYPE_CHECKING
 
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
     from mulligan.engine import Workspace
 
-USAGE = "cat REF:PATH"
+USAGE = "cat REF:PATH [--reveal]"
 DESCRIPTION = """\
 Print one file as it was at a checkpoint, byte for byte.
 
+A secret is saved sealed, and printed only with --reveal, on a terminal.
 PATH starts at the top of the workspace, as in `git show`; `./PATH` starts where you stand.
 """
 EXAMPLES = (
@@ -33,6 +34,7 @@ PATHS = ""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
     parser.add_argument("target", metavar="REF:PATH", help="the checkpoint and the file")
+    parser.add_argument("--reveal", action="store_true", help="print a secret; on a terminal only")
 
 
 def run(context: Context, args: argparse.Namespace) -> Result:
@@ -42,7 +44,9 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     workspace = context.saved
     checkpoint, path = _split(workspace, args.target)
     path = context.path(path) if path.startswith(("./", "../", "/")) else path
-    data = workspace.cat(checkpoint, path)
+    if args.reveal and (context.json or not context.out.is_terminal):
+        raise UserError("A secret is revealed on a terminal only. Nothing was printed.")
+    data = workspace.cat(checkpoint, path, reveal=args.reveal)
     return Result(
         data,
         lambda: {

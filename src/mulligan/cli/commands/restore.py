@@ -24,7 +24,7 @@ Bring the workspace, or some paths of it, back to a checkpoint.
 
 First comes a plan: what would be created, changed, deleted, and kept with the reason. On a terminal you are asked;
 without one there is no question. What is there now is saved first, so `mulligan undo` takes the restore back.
-Files that were never captured (ignored, secret, too large) are never touched.
+Files that were never captured (ignored, too large) are never touched.
 
 With --all, the conversation of the agent that made the checkpoint goes back too, where its client allows it: a new session that
 ends there; the old one stays. What to type to go on is printed.

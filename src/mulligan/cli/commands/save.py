@@ -16,8 +16,9 @@ USAGE = "save [NAME] [-m DESCRIPTION] [--kind K] [--if-changed] [--git] [--conte
 DESCRIPTION = """\
 Save a checkpoint of the whole workspace.
 
-Every file is saved, whether git knows it or not, except ignored files, secrets, and what the configuration excludes;
-`mulligan status` lists those. When the command returns, the checkpoint survives a power cut.
+Every file is saved, whether git knows it or not, except ignored files and what the configuration excludes;
+`mulligan status` lists those. Secrets that git does not track are saved encrypted. When the command returns, the
+checkpoint survives a power cut.
 """
 EXAMPLES = (
     ('mulligan save "login works"', "a checkpoint with a name"),

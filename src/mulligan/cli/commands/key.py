@@ -1,0 +1,76 @@
+"""`mulligan key`: the keys that secrets are sealed with."""
+
+from __future__ import annotations
+
+import os
+
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.cli.usage import UsageError
+from mulligan.model.typed import TYPE_CHECKING
+from mulligan.present.visible import visible
+
+if TYPE_CHECKING:
+    import argparse
+
+USAGE = "key [export|import FILE] [--key NAME]"
+DESCRIPTION = """\
+Show, copy or bring in the keys that secrets are sealed with.
+
+Secrets that git does not track are saved encrypted, with a key of this machine. Without its key, a sealed file cannot be
+restored: keep a copy wherever you keep copies of your stores, and bring it along to another machine.
+Who has the key can open your secrets: the file is written for you alone, and no existing file is replaced.
+"""
+EXAMPLES = (
+    ("mulligan key", "which keys are here"),
+    ("mulligan key export ~/usb/mulligan.key", "a copy of the key that seals"),
+    ("mulligan key import ~/usb/mulligan.key", "on another machine, or after a loss"),
+)
+EXIT_CODES = (0, 1, 91)
+PATHS = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments."""
+    parser.add_argument(
+        "action", nargs="?", choices=("export", "import"), help="what to do; without it, keys are listed"
+    )
+    parser.add_argument("file", nargs="?", metavar="FILE", help="the file to write or to read")
+    parser.add_argument("--key", metavar="NAME", default="", help="which key to export (default: the one that seals)")
+
+
+def run(context: Context, args: argparse.Namespace) -> Result:
+    """Lists, writes or takes in a key."""
+    from mulligan.timeline.keyring import Keyring
+
+    if args.action and not args.file:
+        raise UsageError(f"mulligan key {args.action} needs a file.", hint=f"mulligan key {args.action} FILE")
+    keys, said = Keyring(context.settings.keys, context.settings.workspace), ""
+    if args.action == "export":
+        key = keys.export(os.path.join(context.base, args.file), args.key)
+        said = f"Wrote key {key.id} to {visible(args.file)}. Who has this file can open your secrets: keep it private."
+    elif args.action == "import":
+        key, is_new = keys.bring(os.path.join(context.base, args.file))
+        said = f"Took in key {key.id}." if is_new else f"Key {key.id} was here already."
+    document = {
+        "directory": keys.path,
+        "keys": [{"key": name, "seals": name == keys.default} for name in keys.names()],
+        "missing": keys.default if keys.default and keys.get(keys.default) is None else "",
+    }
+    return Result((said, document), lambda: document)
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints what was done, or one line per key."""
+    said, document = result.value
+    out = context.out
+    if said:
+        out.line(said)
+        return
+    for row in document["keys"]:
+        out.line(f"{row['key']}  {'seals and opens' if row['seals'] else 'opens'}")
+    if document["missing"]:
+        out.line(f"{document['missing']}  missing: bring it back with mulligan key import FILE")
+    if not document["keys"] and not document["missing"]:
+        out.line("There is no key yet; the first secret that is saved makes one.")
+    out.line(f"in {visible(document['directory'])}")
