@@ -237,7 +237,7 @@ class Workspace(WithSessions):
             # Of files, nothing of the entry is handed out; state is.
             entry = checkpoints.find(ref) if what == "files" else checkpoints.resolve(ref)
             report = self._bench.restore(entry, paths=chosen, what=what, git=git, stage=stage)
-        self._events.emit("restored", report)
+        self._tell_restored("restore", report)
         return report
 
     def apply(self, plan: RestorePlan, *, strict: bool = True) -> RestoreReport:
@@ -250,7 +250,7 @@ class Workspace(WithSessions):
         with self._writing("restore", needed=True):
             entry = self._bench.vault.checkpoints.resolve(plan.target)
             report = self._bench.apply(entry, plan, chosen, strict=strict)
-        self._events.emit("restored", report)
+        self._tell_restored("restore", report)
         return report
 
     # -- forgetting -----------------------------------------------------------------------------

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 
-from mulligan.errors import NothingToRedo, NothingToUndo, UserError
+from mulligan.errors import MulliganError, NothingToRedo, NothingToUndo, UserError
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, as_json_object
 from mulligan.model.light import json
 from mulligan.model.paths import parse_path
-from mulligan.model.small import Iterable
-from mulligan.model.typed import TYPE_CHECKING, Any, overload
+from mulligan.model.small import Iterable, suppress
+from mulligan.model.typed import TYPE_CHECKING, Any, cast, overload
 from mulligan.opened import Opened
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mulligan.model.deed import Deed, Recorded
     from mulligan.model.holding import Holding
     from mulligan.model.plan import RestorePlan, RestoreReport
+    from mulligan.timeline.notices import Notice
     from mulligan.timeline.saving import Draft
     from mulligan.timeline.sources import Look
     from mulligan.timeline.story import Chapter
@@ -122,7 +123,7 @@ class WithSessions(Opened):
         if done is None:
             raise NothingToUndo("Nothing to undo: your files match the oldest checkpoint.", hint="mulligan log")
         if not dry_run:
-            self._events.emit("restored", done)
+            self._tell_restored("undo", cast("RestoreReport", done))
         return done
 
     def redo(self) -> RestoreReport:
@@ -133,7 +134,7 @@ class WithSessions(Opened):
             report = Undoing(self._bench).redo()
         if report is None:
             raise NothingToRedo("Nothing to redo.", hint="mulligan log")
-        self._events.emit("restored", report)
+        self._tell_restored("redo", report)
         return report
 
     def deeds(self, *, limit: int | None = None, session: str | None = None) -> list[Recorded]:
@@ -163,6 +164,30 @@ class WithSessions(Opened):
                 return entry.checkpoint.files_changed if entry is not None else ()
 
             return tell(found, changed)[:limit]
+
+    def news_for(self, session: str) -> list[Notice]:
+        """Returns what was undone, restored or redone under a session since its last prompt; ask before recording the next."""
+        from mulligan.timeline.notices import notices_for
+
+        with self._reading() as vault:
+            return notices_for(vault.database, session) if vault is not None else []
+
+    def _tell_restored(self, verb: str, report: RestoreReport) -> None:
+        """Tells handlers about a restore, and remembers it for the agents that were at work here."""
+        self._events.emit("restored", report)
+        if self._bench.vault.deeds.last() is None or not (report.created or report.modified or report.deleted):
+            return
+        from mulligan.timeline.notices import add_notice, notice_of
+
+        # The restore is done: that an agent does not hear of it is no reason to call it failed.
+        with suppress(MulliganError), self._writing("notice"):
+            vault = self._bench.vault
+            undone, target = report.undone, vault.checkpoints.by_id(report.target)
+            since = target.created_ns if target is not None and target.checkpoint.kind != "safety" else 0
+            if undone is not None and undone.at is not None:
+                since = min(since, int(undone.at.timestamp() * 1_000_000_000))
+            with vault.database.transaction():
+                add_notice(vault.database, notice_of(verb, report), since_ns=since, now_ns=self._bench.now_ns())
 
     def expect_hooks(self, agent: str, files: Sequence[str]) -> None:
         """Remembers the files of the workspace that hold an agent's hooks, so that it is noticed when they vanish."""

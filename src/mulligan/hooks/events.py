@@ -27,10 +27,11 @@ class Event(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What to answer: a sentence for the person, and a reason to ask before the tool runs."""
+    """What to answer: a sentence for the person, a reason to ask before the tool runs, and a line that the model reads."""
 
     message: str = ""
     ask: str = ""
+    context: str = ""
 
 
 NOTHING = Event(None)

@@ -12,9 +12,9 @@ import time
 
 from mulligan.errors import MulliganError, Unprotectable
 from mulligan.hooks.events import Event, Reply
-from mulligan.hooks.replies import CANNOT_ASK
+from mulligan.hooks.replies import CANNOT_ASK, HEARING
 from mulligan.model.checkpoint import moment
-from mulligan.model.deed import BEFORE, SESSION, Deed
+from mulligan.model.deed import BEFORE, PROMPT, SESSION, Deed
 from mulligan.model.small import Callable, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
 
@@ -40,8 +40,9 @@ def handle(agent: str, event: Event, open_workspace: Callable[[str], Workspace])
         settings = workspace.settings
         deed = deed._replace(at=_size(deed.transcript), paths=_inside(workspace.root, event.directory, deed.paths))
         told = deed
+        heard = _news(workspace, deed) if deed.kind == PROMPT and agent in HEARING else ""
         workspace.record(deed, state=lambda since: _conversation(told, since) if told.transcript else {})
-        return _warned(agent, event, deed, workspace)
+        return Reply(context=heard) if heard else _warned(agent, event, deed, workspace)
     except Unprotectable as error:
         # Said once, at the start: this directory will never be protected, and no tool call can change that.
         return Reply(f"mulligan does not protect this directory: {error.message}" if deed.kind == SESSION else "")
@@ -82,6 +83,16 @@ def _warned(agent: str, event: Event, deed: Deed, workspace: Workspace) -> Reply
 
     text = warning(event, workspace)
     return Reply(ask=text) if policy == ASK and agent not in CANNOT_ASK else Reply(text)
+
+
+def _news(workspace: Workspace, deed: Deed) -> str:
+    """Returns what was undone under a session since its last prompt, for the model."""
+    notices = workspace.news_for(deed.session)
+    if not notices:
+        return ""
+    from mulligan.hooks.news import news
+
+    return news(notices)
 
 
 def _conversation(deed: Deed, since: int) -> dict[str, Any]:

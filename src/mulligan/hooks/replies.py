@@ -13,6 +13,8 @@ from mulligan.model.typed import Any
 
 #: Codex refuses `ask`, and aider and git have nobody to ask: there the person is told instead.
 CANNOT_ASK = frozenset({"codex", "aider", "git"})
+#: These hand a line of context on to the model with a prompt.
+HEARING = frozenset({"claude-code", "codex", "gemini"})
 
 
 def rendered(agent: str, event: Event, reply: Reply) -> str:
@@ -31,12 +33,20 @@ def _claude(event: Event, reply: Reply) -> dict[str, Any]:
             "permissionDecision": "ask",
             "permissionDecisionReason": reply.ask,
         }
-    return found
+    return {**found, **_context(event, reply)}
 
 
-def _gemini(_event: Event, reply: Reply) -> dict[str, Any]:
+def _context(event: Event, reply: Reply) -> dict[str, Any]:
+    """What the model reads with the prompt: the same in Claude Code, Codex and Gemini CLI."""
+    if not reply.context:
+        return {}
+    return {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": reply.context}}
+
+
+def _gemini(event: Event, reply: Reply) -> dict[str, Any]:
     found = {"systemMessage": reply.message} if reply.message else {}
-    return {**found, "decision": "ask", "reason": reply.ask} if reply.ask else found
+    asked = {"decision": "ask", "reason": reply.ask} if reply.ask else {}
+    return {**found, **asked, **_context(event, reply)}
 
 
 def _cursor(event: Event, reply: Reply) -> dict[str, Any] | str:

@@ -166,9 +166,9 @@ def test_destructive_commands_are_saved_told_or_asked_about(project, private_hom
         return handle(agent, understand(CLIENTS[agent], payload, directory=""), mulligan.open)
 
     for command in ("ls -la", "echo x > y", "python build.py", "git commit -am x"):
-        assert answer("claude-code", command) == ("", "")
+        assert answer("claude-code", command) == ("", "", "")
     for command in DESTRUCTIVE:
-        said, ask = answer("claude-code", command)
+        said, ask, _ = answer("claude-code", command)
         assert (bool(said), bool(ask)) == {"off": (False, False), "save": (True, False), "ask": (False, True)}[policy]
         # Codex refuses to be asked: there the person is told.
         assert bool(answer("codex", command).message) == (policy != "off")
