@@ -64,14 +64,16 @@ def failed(agent: str, deed: Deed, settings: Settings | None, why: str) -> Reply
     """Remembers that protection failed, and says so."""
     from mulligan.timeline import failures
 
-    remembered = "see: mulligan status" if settings is not None else "it is noted nowhere else"
+    remembered = (
+        "See: mulligan status" if settings is not None else "Later steps are not saved either until this is fixed."
+    )
     try:
         if settings is not None:
             at = moment(time.time_ns()).isoformat(timespec="seconds")
             failures.remember(settings, at=at, agent=agent, event=deed.kind, why=why)
     except OSError as error:
-        remembered = f"and it could not even be noted ({error.strerror})"
-    return Reply(f"mulligan could not save this step: {why} The agent goes on unprotected; {remembered}")
+        remembered = f"That could not be noted for mulligan status ({error.strerror})."
+    return Reply(f"mulligan could not save this step: {why} {remembered}")
 
 
 def _warned(agent: str, event: Event, deed: Deed, workspace: Workspace) -> Reply:

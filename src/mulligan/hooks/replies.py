@@ -54,8 +54,10 @@ def _cursor(event: Event, reply: Reply) -> dict[str, Any] | str:
         return "{}"
     if event.name == "beforeSubmitPrompt":
         return {"continue": True}
+    # Without a permission, Cursor decides as it would without us: an `allow` would approve the tool.
     said = reply.ask or reply.message
-    return {"permission": "ask" if reply.ask else "allow", **({"user_message": said} if said else {})}
+    found = {**({"permission": "ask"} if reply.ask else {}), **({"user_message": said} if said else {})}
+    return found or "{}"
 
 
 def _plain(_event: Event, reply: Reply) -> str:

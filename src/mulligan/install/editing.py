@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from mulligan.errors import UserError
 from mulligan.install.folder import CREATE, REMOVE, UNCHANGED, UPDATE, Step
-from mulligan.install.targets import Destination, Home, place_for
+from mulligan.install.targets import PROJECT, Destination, Home, place_for
 from mulligan.install.wiring import Agent, Edit, Here
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.trouble import typed
@@ -37,6 +37,7 @@ class Wiring:
 
     def __init__(self, agent: Agent, scope: str, *, project: str, home: Home) -> None:
         self._edits = agent.edits(scope)
+        self._in_project = scope == PROJECT
         if not self._edits:
             raise UserError(f"{agent.name} cannot be wired up for all projects at once. Nothing was written.")
         self._where = [(place_for(edit.path, scope, project=project, home=home), edit) for edit in self._edits]
@@ -61,7 +62,7 @@ class Wiring:
     def _put(self, to: Destination, edit: Edit, executable: str) -> Planned:
         with _told(to):
             text = _read(to)
-            wanted = edit.put(text, Here(executable, os.path.dirname(to.directory)))
+            wanted = edit.put(text, Here(executable, os.path.dirname(to.directory), project=self._in_project))
             idle = edit.executable and text is not None and not os.access(to.directory, os.X_OK)
             if idle and text is not None and edit.take(text, executable) is not None:
                 raise UserError(

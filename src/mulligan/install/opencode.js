@@ -14,12 +14,12 @@ function tell(payload, directory) {
     try {
       child = spawn(PYTHON, ["-P", "-c", PROGRAM, "hook", "opencode"], { cwd: directory, stdio: ["pipe", "pipe", "ignore"] })
     } catch (error) {
-      return done({ systemMessage: `mulligan is gone (${error.message}): this session is not protected` })
+      return done({ systemMessage: `mulligan was uninstalled (${error.message}), so this session has no undo. Reinstall it, or remove the plugin mulligan.js of opencode.` })
     }
     const late = setTimeout(() => child.kill("SIGTERM"), 30000)
     child.on("error", (error) => {
       clearTimeout(late)
-      done({ systemMessage: `mulligan is gone (${error.message}): this session is not protected` })
+      done({ systemMessage: `mulligan was uninstalled (${error.message}), so this session has no undo. Reinstall it, or remove the plugin mulligan.js of opencode.` })
     })
     child.stdout.on("data", (data) => (said += data))
     child.on("close", () => {

@@ -33,6 +33,7 @@ class Here(NamedTuple):
 
     python: str
     folder: str = ""
+    project: bool = True
 
 
 class Edit(NamedTuple):
@@ -59,10 +60,17 @@ class Agent(NamedTuple):
         return self.project if scope == "project" else self.user
 
 
-def command_for(agent: str, executable: str, *, says: str = "systemMessage") -> str:
-    """Returns the command that an agent runs; one that finds no mulligan any more says so and stops nobody."""
-    gone = json.dumps({says: f"mulligan is gone: this session is not protected. Again: mulligan install {agent}"})
+def command_for(agent: str, executable: str, file: str) -> str:
+    """Returns the command that an agent runs; where mulligan was uninstalled it says so, and the agent goes on."""
+    key = "user_message" if agent == "cursor" else "systemMessage"
+    said = f"mulligan was uninstalled, so this session has no undo. Reinstall it, or remove the hooks from {file}."
+    gone = json.dumps({key: said})
     return f"{hook_command(executable, agent)} || echo {shlex.quote(gone)}"
+
+
+def _shown(path: str, here: Here) -> str:
+    """Returns a file as a person finds it: from the project, or whole where it is not in one."""
+    return path if here.project else os.path.join(here.folder, os.path.basename(path))
 
 
 def mark_of(agent: str) -> str:
@@ -77,7 +85,9 @@ def _json(agent: str, path: str, groups: Callable[[str], Mapping[str, list[Any]]
     mark = mark_of(agent)
     return Edit(
         path,
-        lambda text, here: with_hooks(text, groups(command_for(agent, here.python)), mark, base, path),
+        lambda text, here: with_hooks(
+            text, groups(command_for(agent, here.python, _shown(path, here))), mark, base, path
+        ),
         lambda text, _: without_hooks(text, mark, base, path),
         lambda text: bool(our_events(text, mark)),
     )

@@ -96,7 +96,7 @@ def test_a_full_disk_is_told_even_where_nothing_can_be_noted(project, saved):
     write(project, {"b.txt": "2\n"})
     with seam.using(Full()):
         reply = handle("claude-code", understand(CLIENTS["claude-code"], event(project), directory=""), impatient)
-    assert "could not even be noted" in reply.message
+    assert "could not be noted" in reply.message
 
 
 def test_a_hook_that_takes_too_long_gives_up_by_itself(project, saved):

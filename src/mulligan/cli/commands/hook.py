@@ -46,6 +46,10 @@ WAIT = 5.0
 _PROJECT = {"claude-code": "CLAUDE_PROJECT_DIR", "gemini": "GEMINI_PROJECT_DIR", "cursor": "CURSOR_PROJECT_DIR"}
 
 
+class Unreadable(Exception):
+    """What an agent sent is not an event."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments; anything is taken, since a usage error would stop the agent."""
     parser.add_argument("words", nargs="*", metavar="AGENT [EVENT]", help=", ".join(CLIENTS))
@@ -91,7 +95,11 @@ def _payload(words: list[str]) -> dict[str, Any]:
             "tool_name": " ".join(words[2:]),
         }
     data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read(LARGEST)
-    found = json.loads(data) if data.strip() else {}
+    try:
+        found = json.loads(data) if data.strip() else {}
+    except (ValueError, RecursionError, SystemError):
+        # Which of them depends on what is wrong with it, and on the version of Python.
+        raise Unreadable("the event that the agent sent is no JSON that can be read.") from None
     return found if isinstance(found, dict) else {}
 
 
@@ -151,14 +159,14 @@ def _out_of_time(number: int, _frame: object) -> None:
 
 
 def _unforeseen(context: Context, agent: str, event: Event, error: BaseException) -> Reply:
-    why = f"{type(error).__name__}: {error}"
+    why = str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {error}."
     try:
         opened = context.workspace.settings
     except Exception:  # noqa: BLE001 - see above; the person is told all the same
         opened = None
     deed = event.deed or Deed(agent, "", "unknown")
-    if not isinstance(error, ValueError):
+    if not isinstance(error, ValueError | Unreadable):
         from mulligan.cli.report import write_report
 
         write_report(error, ["hook", agent], context.environ)
-    return failed(agent, deed, opened, f"{why}.")
+    return failed(agent, deed, opened, why)

@@ -6,15 +6,18 @@ import os
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.errors import UserError
-from mulligan.model.typed import TYPE_CHECKING, BinaryIO
+from mulligan.errors import MulliganError, UserError
+from mulligan.model.typed import TYPE_CHECKING, BinaryIO, cast
 
 if TYPE_CHECKING:
     import argparse
 
+    from mulligan.engine import Workspace
+
 USAGE = "mcp"
 DESCRIPTION = """\
 Serve the Model Context Protocol on standard input and output, for an agent that starts it.
+Where nothing can be protected, as in a home directory, it serves too and answers each call with the reason.
 
 The workspace is fixed here: the one that `-C DIR`, or the current directory, means. The agent can save, list, compare, read, plan
 and apply restores, undo and redo. It cannot delete a checkpoint, name another directory, or apply a plan that it was not shown.
@@ -35,7 +38,6 @@ def run(context: Context, _args: argparse.Namespace) -> Result:
     """Serves until the client leaves."""
     from mulligan.cli.overview import version
     from mulligan.cli.report import write_report
-    from mulligan.engine import Workspace
 
     if context.json:
         raise UserError("The protocol has its own JSON; --json is not for it.", hint="mulligan mcp")
@@ -47,13 +49,24 @@ def run(context: Context, _args: argparse.Namespace) -> Result:
         raise UserError(
             "The MCP server needs the official SDK, and it is not installed.", hint="pip install 'mulligan[mcp]'"
         ) from None
-    workspace = Workspace(context.settings._replace(append_only=True))
+    workspace = _opened(context)
     try:
         source, sink = _claim_streams()
         converse(workspace, source, sink, version(), lambda error: write_report(error, ["mcp"], context.environ))
     finally:
         workspace.close()
     return Result(None, dict)
+
+
+def _opened(context: Context) -> Workspace:
+    """Returns the workspace; where there is none, one that answers every call with the reason."""
+    from mulligan.engine import Workspace
+    from mulligan.mcp.unopened import Unopened
+
+    try:
+        return Workspace(context.settings._replace(append_only=True))
+    except MulliganError as error:
+        return cast("Workspace", Unopened(error))
 
 
 def _claim_streams() -> tuple[BinaryIO, BinaryIO]:

@@ -1,0 +1,76 @@
+"""Clients at odd moments: an event that is no JSON, a server started in the home directory, an uninstalled mulligan."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+from play import typed
+
+import tools
+
+
+@pytest.mark.parametrize("sent", ["no JSON", "[" * 100_000, '{"session_id": ', "\x00\x01"])
+def test_an_event_that_is_no_json_is_one_clear_line_and_no_report(project, private_home, sent):
+    (project / "a.txt").write_text("1\n")
+    typed(project, "save", "base")
+    done = subprocess.run(
+        tools.mulligan_argv("hook", "claude-code"), cwd=project, env=tools.plain_environment(), input=sent,
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    said = json.loads(done.stdout)["systemMessage"]
+    assert said == (
+        "mulligan could not save this step: the event that the agent sent is no JSON that can be read. See: mulligan status"
+    )
+    assert done.stderr == "" and not list(private_home.rglob("*report*"))
+
+
+def test_the_mcp_server_serves_in_a_home_directory_and_answers_with_the_reason(private_home):
+    pytest.importorskip("mcp")
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    asked = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+        {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "status", "arguments": {}}},
+    ]
+    with subprocess.Popen(
+        tools.mulligan_argv("mcp"), cwd=private_home, env=tools.plain_environment(),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as server:  # fmt: skip
+        answers = []
+        for message in asked:
+            server.stdin.write(json.dumps(message) + "\n")
+            server.stdin.flush()
+            if "id" in message:
+                answers.append(json.loads(server.stdout.readline()))
+        server.stdin.close()
+        assert server.wait(timeout=60) == 0, server.stderr.read()
+    assert answers[0]["result"]["serverInfo"]["name"] == "mulligan"
+    assert {"save", "undo", "status"} <= {tool["name"] for tool in answers[1]["result"]["tools"]}
+    result = answers[2]["result"]
+    assert result["isError"] and "home" in json.dumps(result["content"])
+
+
+def test_hooks_that_outlive_mulligan_say_how_to_end_it(project):
+    typed(project, "install", "claude-code", "-y")
+    settings = json.loads((project / ".claude/settings.local.json").read_text())
+    command = settings["hooks"]["Stop"][0]["hooks"][0]["command"]
+    gone = command.replace(command.split()[0], "/nonexistent/python")
+    done = subprocess.run(["/bin/sh", "-c", gone], capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout)["systemMessage"] == (
+        "mulligan was uninstalled, so this session has no undo. "
+        "Reinstall it, or remove the hooks from .claude/settings.local.json."
+    )
+
+
+def test_cursor_gets_a_neutral_answer(project):
+    (project / "a.txt").write_text("1\n")
+    event = {"hook_event_name": "preToolUse", "conversation_id": "c", "workspace_roots": [str(project)]}
+    done = subprocess.run(
+        tools.mulligan_argv("hook", "cursor"), cwd=project, env=tools.plain_environment(),
+        input=json.dumps({**event, "tool_name": "Shell", "tool_input": {"command": "ls"}}),
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout) == {}
