@@ -163,7 +163,8 @@ class WithSessions(Opened):
                 entry = vault.checkpoints.by_id(checkpoint)
                 return entry.checkpoint.files_changed if entry is not None else ()
 
-            return tell(found, changed)[:limit]
+            names = vault.deeds.short_names()
+            return [each._replace(short=names[each.session]) for each in tell(found, changed)[:limit]]
 
     def news_for(self, session: str) -> list[Notice]:
         """Returns what was undone, restored or redone under a session since its last prompt; ask before recording the next."""
@@ -221,9 +222,10 @@ class WithSessions(Opened):
 
         with self._reading() as vault:
             heard = vault.deeds.heard() if vault is not None else []
+            names = vault.deeds.short_names() if heard and vault is not None else {}
         failed = failures(self.settings)
         return {
-            "agents": [each.to_dict() for each in heard],
+            "agents": [{**each.to_dict(), "short": names[each.deed.session]} for each in heard],
             "failures": {"count": len(failed), "last": failed[-1] if failed else None},
             "missing_hooks": [{"agent": agent, "file": file} for agent, file in self.missing_hooks()],
         }

@@ -6,7 +6,7 @@ import json
 import subprocess
 
 import pytest
-from play import typed
+from play import Agent, typed
 
 import tools
 
@@ -74,3 +74,16 @@ def test_cursor_gets_a_neutral_answer(project):
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
     assert json.loads(done.stdout) == {}
+
+
+def test_sessions_are_shown_by_names_that_can_be_typed(project):
+    ids = ["01a1eb9d-1111-7aaa-8bbb-000000000001", "01a1eb9d-1112-7aaa-8bbb-000000000002", "ses_e145xyz"]
+    (project / "a.txt").write_text("0\n")
+    for number, session in enumerate(ids):
+        Agent(project, session).turn("work", f"echo {number} > f{number}.txt")
+    story = typed(project, "log", "--story")
+    shown = ["01a1eb9d-1111", "01a1eb9d-1112", "ses_e145"]
+    assert all(f"claude-code {name}," in story for name in shown)
+    for number, name in enumerate(shown):
+        typed(project, "undo", "--session", name)
+        assert not (project / f"f{number}.txt").exists()

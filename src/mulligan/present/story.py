@@ -20,7 +20,7 @@ def story_lines(chapters: Sequence[Any], *, now: datetime, style: Style = PLAIN,
             f"{style('bold', f'prompt {chapter.prompt}')}  {asked}",
             style(
                 "dim",
-                f"  {visible(chapter.agent)} {visible(chapter.session[:8])}, {when}{'' if chapter.ended else ', not ended'}",
+                f"  {visible(chapter.agent)} {visible(chapter.short or chapter.session[:8])}, {when}{'' if chapter.ended else ', not ended'}",
             ),
         ]
         for each in chapter.happened:

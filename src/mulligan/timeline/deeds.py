@@ -8,6 +8,8 @@ What is remembered is bounded; the checkpoints themselves carry their cause, and
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from mulligan.errors import UnknownCheckpoint
 from mulligan.model.cause import CAUSE
 from mulligan.model.deed import (
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 MOST = 10_000
 _SESSIONS = 8
 _SAVED = 20
+_SHORT = 8
 _RUNNING = 100
 _REF = r"@(?:([^/\s]+)/)?(after-)?(prompt|tool)-(\d{1,9})\Z"
 _BEFORE = "@before:"
@@ -236,6 +239,14 @@ class Deeds:
         rows = self._db.rows("SELECT json_extract(about, '$.agent'), max(seq) FROM deed GROUP BY 1 ORDER BY 2 DESC")
         return [self._select("WHERE seq=?", row[1])[0] for row in rows]
 
+    def short_names(self) -> dict[str, str]:
+        """Returns the beginning of each session's id that no other session has, at least eight characters of it."""
+        rows = self._db.rows("SELECT DISTINCT session FROM deed ORDER BY 1")
+        names = sorted(from_column(row[0]) for row in rows)
+        shared = [0, *(_shared(*pair) for pair in pairwise(names)), 0]
+        # A neighbour in this order shares the longest beginning.
+        return {name: name[: max(_SHORT, 1 + max(shared[at : at + 2]))] for at, name in enumerate(names)}
+
     def session(self, beginning: str) -> str:
         """Returns the session whose id begins so; raises UnknownCheckpoint when none or several do."""
         rows = self._db.rows("SELECT session, max(seq) FROM deed GROUP BY session ORDER BY 2")
@@ -304,6 +315,12 @@ def _is_busy(deed: Deed, running: list[Recorded]) -> bool:
         each.deed.session == deed.session and each.deed.subagent != deed.subagent and each.deed.tool not in DELEGATING
         for each in running
     )
+
+
+def _shared(one: str, two: str) -> int:
+    """Returns how many characters two names begin with alike."""
+    pairs = enumerate(zip(one, two, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(two)))
 
 
 def _turn(session: str, prompt: int) -> Turn | None:

@@ -43,6 +43,7 @@ class Chapter(NamedTuple):
     at: str
     happened: tuple[Happening, ...]
     ended: bool
+    short: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""

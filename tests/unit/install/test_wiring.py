@@ -201,7 +201,7 @@ def test_a_vanished_python_is_said_in_the_agents_channel_and_stops_nobody(projec
     command = AGENTS["claude-code"].project[0].put(None, Here(str(tmp_path / "gone" / "python")))
     line = json.loads(command)["hooks"]["Stop"][0]["hooks"][0]["command"]
     done = subprocess.run(line, shell=True, cwd=project, input="{}", capture_output=True, text=True, check=True)
-    assert "not protected" in json.loads(done.stdout)["systemMessage"]
+    assert "was uninstalled" in json.loads(done.stdout)["systemMessage"]
 
 
 @pytest.mark.parametrize("end", ["", "exit 0\n", "exec true\n"])

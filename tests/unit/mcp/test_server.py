@@ -406,10 +406,10 @@ def test_without_the_sdk_one_sentence_says_what_to_install(project):
     assert done.stdout == ""
 
 
-def test_a_directory_that_must_not_be_protected_is_refused_at_the_start(private_home):
+def test_a_directory_that_must_not_be_protected_is_served_until_the_client_leaves(private_home):
+    # Claude Code remembers a server that exited, and starts it in no project any more.
     done = cli("mcp", cwd=private_home)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "mulligan:" in done.stderr
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_a_mistake_of_ours_is_reported_without_its_inside(wire, project, monkeypatch):

@@ -93,7 +93,7 @@ def _narrow(context: Context) -> list[str]:
 
 def _agent(heard: dict[str, Any], context: Context) -> str:
     when = ago(datetime.fromisoformat(heard["at"]), context.now())
-    return f"{visible(heard['agent'])}: last event {when} (session {visible(heard['session'][:8])}, prompt {heard['prompt']})"
+    return f"{visible(heard['agent'])}: last event {when} (session {visible(heard['short'])}, prompt {heard['prompt']})"
 
 
 def _failed(context: Context, failures: dict[str, Any]) -> None:
