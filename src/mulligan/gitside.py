@@ -41,6 +41,12 @@ class GitSide:
 
         return to_record(self._vault.settings)
 
+    def staged(self) -> GitRecord | None:
+        """Returns where git stands if anything is staged; None where nothing is, or it cannot be read."""
+        from mulligan.restore.gitpart import staged_record
+
+        return staged_record(self._vault.settings)
+
     def records(self, entry: Entry, git: GitRecord) -> bool:
         """Returns whether a checkpoint recorded git exactly where it stands, all branches that are about to move included."""
         from mulligan.timeline.gitrecord import read_record

@@ -56,7 +56,9 @@ class WithSessions(Opened):
             vault = self._bench.vault
             deeds, place = vault.deeds, vault.deeds.place(deed)
             about = ": ".join(filter(None, (deed.tool, deed.text)))
-            draft = self._bench.draft("", about, "step", metadata=place.cause(deed))
+            # What is staged goes back with `restore @prompt-2 --git`.
+            staged = self._bench.git.staged() if deed.begins_turn else None
+            draft = self._bench.draft("", about, "step", metadata=place.cause(deed), git=staged)
 
             def finish(begun: Draft, look: Look) -> Draft:
                 if deed.is_over and look.scan.tree_of(_CLAUDE) is not None:

@@ -52,6 +52,11 @@ class Deed(NamedTuple):
     exact: bool = False
 
     @property
+    def begins_turn(self) -> bool:
+        """Whether a person sent a prompt."""
+        return self.kind == PROMPT and self.person
+
+    @property
     def is_over(self) -> bool:
         """Whether it is the end of a tool call."""
         return self.kind in ENDED

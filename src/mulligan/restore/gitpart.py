@@ -20,6 +20,7 @@ from mulligan.model.policy import Settings
 from mulligan.model.small import Iterator, contextmanager
 from mulligan.scan.git.files import notice, noticing
 from mulligan.scan.git.repository import Repository
+from mulligan.scan.git.staged import staged_paths
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.gitrecord import read_record
 from mulligan.timeline.journal import Journal
@@ -28,6 +29,9 @@ from mulligan.usergit.moving import NEW, Mover
 from mulligan.usergit.planning import Planned, Target, plan_move, plan_staging
 from mulligan.usergit.position import ALONE, obstacle, points_back, read_position
 
+# Of about 100,000 files. A prompt must not wait for more; what is staged there is not recorded, and the plan says so.
+_LARGEST_INDEX = 10 << 20
+_NOTHING_STAGED = "Nothing staged was recorded with this checkpoint, so nothing will be staged."
 # Nothing is there, or not a directory of git's: looking again would not help.
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
@@ -64,6 +68,15 @@ def to_record(settings: Settings) -> tuple[GitRecord | None, str]:
     return (None, problem) if problem else (record, "")
 
 
+def staged_record(settings: Settings) -> GitRecord | None:
+    """Returns where git stands if anything is staged; where nothing is, the commit alone says what the index holds."""
+    with noticing(), users_repository(settings) as repo:
+        if repo is None or not staged_paths(repo):
+            return None
+        record = read_position(repo)
+    return None if record.position.problem or len(record.index_data) > _LARGEST_INDEX else record
+
+
 def plan_git(vault: Vault, entry: Entry) -> Planned | None:
     """Returns how git would move to where it stood at a checkpoint, None when it need not; raises GitNotMoved."""
     target = _target(vault, entry)
@@ -76,6 +89,9 @@ def plan_git(vault: Vault, entry: Entry) -> Planned | None:
                 hint=ALONE,
             )
         planned = plan_move(repo, target)
+    if target.index_data is None and planned.index_data is not None:
+        move = planned.move
+        planned = planned._replace(move=move._replace(notes=(*move.notes, _NOTHING_STAGED)))
     return None if planned.move.is_noop else planned
 
 
