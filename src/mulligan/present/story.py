@@ -20,20 +20,25 @@ def story_lines(chapters: Sequence[Any], *, now: datetime, style: Style = PLAIN,
             f"{style('bold', f'prompt {chapter.prompt}')}  {asked}",
             style(
                 "dim",
-                f"  {visible(chapter.agent)} {visible(chapter.short or chapter.session[:8])}, {when}{'' if chapter.ended else ', not ended'}",
+                f"  {visible(chapter.agent)} {visible(chapter.short or chapter.session[:8])}, {when}{_state(chapter)}",
             ),
         ]
         for each in chapter.happened:
             lines += _happening(each, style, width or 100)
-        if not any(each.changed for each in chapter.happened):
+        if chapter.certain and not any(each.changed for each in chapter.happened):
             lines.append(style("dim", "  no files changed"))
     return lines
+
+
+def _state(chapter: Any) -> str:
+    return "" if chapter.ended else ", interrupted" if chapter.interrupted else ", not ended"
 
 
 def _happening(each: Any, style: Style, width: int) -> list[str]:
     number = f"tool {each.number}" if each.number else ""
     what = f"{visible(each.name)}: {visible(each.text)}" if each.text else visible(each.name)
-    mark = "  failed" if each.failed else "" if each.ended else "  cut off"
+    mark = "" if each.outcome == "done" else f"  {each.outcome}"
+    what = f"{what} (subagent)" if each.subagent else what
     line = f"  {number:<8} {shorten(what, width - 22)}{style('yellow', mark)}"
     if not each.changed:
         return [line]

@@ -6,17 +6,19 @@ Pure: from deeds, and from what each checkpoint changed. Chapters come newest fi
 
 from __future__ import annotations
 
-from mulligan.model.deed import BEFORE, ENDED, FAILED, GOING_ON, PROMPT, Recorded
+from mulligan.model.deed import BEFORE, ENDED, FAILED, GOING_ON, PROMPT, STOP, Recorded
 from mulligan.model.small import Callable, Iterable
 from mulligan.model.typed import Any, NamedTuple
 
 Changed = Callable[[str], tuple[str, ...]]
-#: Whose changes were found before a tool ran, and not made by one.
-SOMEBODY = "somebody else"
+#: Changes that no tool of this turn made, by when they were found.
+OUTSIDE, BETWEEN, BACKGROUND = "changed outside the agent", "changed between turns", "in the background"
+#: What became of a tool call. One without an end was denied if its turn ended, interrupted if another began, else it runs.
+DONE, FAILURE, DENIED, INTERRUPTED, RUNNING = "done", "failed", "denied", "interrupted", "running"
 
 
 class Happening(NamedTuple):
-    """One thing that happened: a tool call, or changes that nobody's tool made."""
+    """One thing that happened: a tool call and its outcome, or changes that no tool call made."""
 
     number: int
     name: str
@@ -27,6 +29,7 @@ class Happening(NamedTuple):
     failed: bool = False
     ended: bool = True
     subagent: str = ""
+    outcome: str = DONE
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -34,7 +37,12 @@ class Happening(NamedTuple):
 
 
 class Chapter(NamedTuple):
-    """What one session did for one prompt."""
+    """
+    What one session did for one prompt.
+
+    `ended` says that the turn came to its end, `interrupted` that another one began before. `certain` says that every tool call
+    ended, so that what they changed is known.
+    """
 
     agent: str
     session: str
@@ -44,6 +52,8 @@ class Chapter(NamedTuple):
     happened: tuple[Happening, ...]
     ended: bool
     short: str = ""
+    interrupted: bool = False
+    certain: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -53,14 +63,18 @@ class Chapter(NamedTuple):
 def tell(deeds: Iterable[Recorded], changed: Changed) -> list[Chapter]:
     """Returns the chapters, newest first, of deeds that come newest first."""
     turns: dict[tuple[str, int], list[Recorded]] = {}
+    newest: dict[str, int] = {}
     for each in deeds:
+        newest.setdefault(each.deed.session, each.prompt)
         if each.prompt or each.number:
             turns.setdefault((each.deed.session, each.prompt), []).append(each)
-    return [_chapter(list(reversed(turn)), changed) for turn in turns.values()]
+    return [_chapter(turn[::-1], changed, later=newest[session] > prompt) for (session, prompt), turn in turns.items()]
 
 
-def _chapter(turn: list[Recorded], changed: Changed) -> Chapter:
+def _chapter(turn: list[Recorded], changed: Changed, *, later: bool) -> Chapter:
     first, last = turn[0], turn[-1]
+    ended = last.deed.kind not in GOING_ON
+    open_ended = DENIED if any(each.deed.kind == STOP for each in turn) else INTERRUPTED if later or ended else RUNNING
     asked = next((each.deed.text for each in turn if each.deed.kind == PROMPT and each.deed.person), "")
     calls: dict[int, Happening] = {}
     happened: list[Happening | int] = []
@@ -69,8 +83,10 @@ def _chapter(turn: list[Recorded], changed: Changed) -> Chapter:
         at = each.created_at.isoformat()
         if deed.kind == BEFORE:
             if paths:
-                happened.append(Happening(0, SOMEBODY, "", at, paths, each.checkpoint))
-            calls[each.number] = Happening(each.number, deed.tool, deed.text, at, ended=False, subagent=deed.subagent)
+                happened.append(Happening(0, OUTSIDE, "", at, paths, each.checkpoint))
+            calls[each.number] = Happening(
+                *(each.number, deed.tool, deed.text, at), ended=False, subagent=deed.subagent, outcome=open_ended
+            )
             happened.append(each.number)
         elif deed.kind in ENDED:
             if each.number not in calls:
@@ -79,11 +95,15 @@ def _chapter(turn: list[Recorded], changed: Changed) -> Chapter:
                 *(each.number, deed.tool, deed.text, at, paths, each.checkpoint if each.saved else ""),
                 failed=deed.kind == FAILED,
                 subagent=deed.subagent,
+                outcome=FAILURE if deed.kind == FAILED else DONE,
             )
-        elif paths and deed.kind != PROMPT:
-            happened.append(Happening(0, "in the background", "", at, paths, each.checkpoint))
+        elif paths:
+            name = BETWEEN if deed.kind == PROMPT else BACKGROUND
+            happened.append(Happening(0, name, "", at, paths, each.checkpoint))
     told = tuple(calls[each] if isinstance(each, int) else each for each in happened)
     begun = first.created_at.isoformat()
     return Chapter(
-        first.deed.agent, first.deed.session, first.prompt, asked, begun, told, last.deed.kind not in GOING_ON
+        *(first.deed.agent, first.deed.session, first.prompt, asked, begun, told, ended),
+        interrupted=later and not ended,
+        certain=all(each.outcome not in {INTERRUPTED, RUNNING} for each in told),
     )
