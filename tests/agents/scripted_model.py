@@ -44,11 +44,16 @@ _IDLE = Say("Done.")
 
 
 class Request(NamedTuple):
-    """What matters of a request: what was said first, how many replies came already, whether tools are offered."""
+    """
+    What matters of a request: what was said first, how many replies came already, whether tools are offered.
+
+    `people` is all that was not said by the model, what hooks added included, where the client sends it that way.
+    """
 
     first: str
     replies: int
     tools: bool
+    people: str = ""
 
 
 class Model(ThreadingHTTPServer):
@@ -183,7 +188,7 @@ class _Handler(BaseHTTPRequestHandler):
         messages = body.get("messages", [])
         people = [_said(each["content"]) for each in messages if each["role"] == "user"]
         replies = sum(each["role"] == "assistant" for each in messages)
-        reply = self.server.reply(Request(" ".join(people[:1]), replies, bool(body.get("tools"))))
+        reply = self.server.reply(Request(" ".join(people[:1]), replies, bool(body.get("tools")), "\n".join(people)))
         uses = isinstance(reply, Use)
         block = (
             {"type": "tool_use", "id": f"toolu_{next(_ids):08}", "name": reply.tool, "input": reply.given}

@@ -129,3 +129,22 @@ def test_two_agents_at_once_and_one_of_them_taken_back(wired, claude):
     wired.mulligan("undo", "--session", first)
     wired.mulligan("undo", "--session", second)
     assert wired.everything() == before
+
+
+def test_a_turn_that_deleted_a_file_and_a_secret_is_undone_and_the_next_prompt_is_told(wired, claude):
+    (wired.root / ".env").write_text("TOKEN=1\n")
+    script = [bash("rm -rf src .env; echo oops > junk.txt"), Say("one."), Say("two.")]
+    scripts = {"clean up": script}
+    before = wired.everything()
+    session = turn(wired, claude, scripts, "clean up")["session_id"]
+    assert not (wired.root / "src/app.py").exists() and not (wired.root / ".env").exists()
+    report = json.loads(wired.said("--json", "undo"))["report"]
+    after = wired.everything()
+    lost = {each["path"] for each in report.get("lost", ())}
+    assert {**after, **{path: before[path] for path in lost}} == before
+    assert ".env" in after or ".env" in lost
+    with scripted(scripts) as model:
+        argv = claude_argv(claude, "go on", "--resume", session)
+        assert wired.run(argv, **claude_variables(model.url)).returncode == 0
+    heard = next(each.people for each in model.asked if each.tools and "go on" in each.people)
+    assert "undid" in heard and "src/app.py" in heard and "junk.txt" in heard and "read them again" in heard

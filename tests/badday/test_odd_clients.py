@@ -87,3 +87,30 @@ def test_sessions_are_shown_by_names_that_can_be_typed(project):
     for number, name in enumerate(shown):
         typed(project, "undo", "--session", name)
         assert not (project / f"f{number}.txt").exists()
+
+
+def test_doctor_says_that_gemini_does_not_trust_the_folder(project, private_home):
+    (project / "a.txt").write_text("1\n")
+    typed(project, "install", "gemini", "-y")
+    assert "trust the folder" in typed(project, "doctor")
+    (private_home / ".gemini").mkdir()
+    (private_home / ".gemini/trustedFolders.json").write_text(json.dumps({str(project.parent): "TRUST_FOLDER"}))
+    assert "no events yet" in typed(project, "doctor") and "trust the folder" not in typed(project, "doctor")
+
+
+def test_doctor_knows_the_plugin(project, private_home):
+    (private_home / ".claude/plugins").mkdir(parents=True)
+    (private_home / ".claude/plugins/installed_plugins.json").write_text('{"plugins": {"mulligan@mulligan": []}}')
+    (project / "a.txt").write_text("1\n")
+    assert "claude-code  hooks installed, no events yet" in typed(project, "doctor")
+    Agent(project).turn("work", "echo 2 > a.txt")
+    assert "claude-code  hooks installed and working" in typed(project, "doctor")
+
+
+def test_doctor_hears_an_agent_whose_settings_file_is_newer_than_its_last_event(project):
+    (project / "a.txt").write_text("1\n")
+    typed(project, "install", "claude-code", "-y")
+    Agent(project).turn("work", "echo 2 > a.txt")
+    settings = project / ".claude/settings.local.json"
+    settings.write_text(settings.read_text())
+    assert "claude-code  hooks installed and working" in typed(project, "doctor")

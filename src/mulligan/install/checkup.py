@@ -21,6 +21,7 @@ from mulligan.install.wiring import AGENTS, mark_of
 from mulligan.safefs.userfile import read_user_file
 
 _LARGEST = 4 << 20
+_NO_EVENTS = "hooks installed, no events yet (restart {})"
 _EXECUTABLE = re.compile(r"(\S+|'[^']*') -P -m mulligan hook")
 
 
@@ -46,8 +47,13 @@ def check(*, project: str, home: Home, heard: dict[str, float]) -> list[Wired]:
             if agent.edits(scope) and (agent.name != "git" or os.path.isdir(os.path.join(project, ".git", "hooks")))
             for path in Wiring(agent, scope, project=project, home=home).installed()
         ]
+        if agent.name == "claude-code" and not files:
+            files = _plugins(home)
         if files:
-            found.append(Wired(agent.name, tuple(files), _problem(agent.name, files, home, heard.get(agent.name))))
+            said = _problem(agent.name, files, home, heard.get(agent.name)) or _distrust(
+                agent.name, project, home, heard
+            )
+            found.append(Wired(agent.name, tuple(files), said))
     return found
 
 
@@ -64,17 +70,35 @@ def _problem(agent: str, files: list[str], home: Home, heard: float | None) -> s
             f"Codex does not trust {len(untrusted)} of its hooks ({', '.join(untrusted)}) and passes over them in silence. "
             "Start codex, type /hooks, and approve them if they are what you installed."
         )
-    written = max((_written(file) for file in files), default=0.0)
-    if heard is None or heard < written:
-        return f"hooks installed, no events yet (restart {agent})"
-    return ""
+    # A file that is newer than the last event proves nothing: clients write their own settings there too.
+    return "" if heard is not None or agent == "gemini" else _NO_EVENTS.format(agent)
 
 
-def _written(path: str) -> float:
+def _plugins(home: Home) -> list[str]:
+    """Returns the file that lists Claude Code's plugins, if ours is among them: it brings its own hooks."""
+    path = home.at(".claude/plugins/installed_plugins.json")
+    return [path] if '"mulligan' in _read(path) else []
+
+
+def _distrust(agent: str, project: str, home: Home, heard: dict[str, float]) -> str:
+    """Returns why Gemini CLI passes over the hooks of a project, empty where it does not, or was heard of."""
+    if agent != "gemini" or agent in heard:
+        return ""
     try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return 0.0
+        trusted = json.loads(_read(home.at(".gemini/trustedFolders.json")) or "{}")
+    except ValueError:
+        return _NO_EVENTS.format(agent)  # Gemini itself will say what is wrong with it
+    folders = (
+        [path for path, level in trusted.items() if str(level).startswith("TRUST_")]
+        if isinstance(trusted, dict)
+        else []
+    )
+    if any(os.path.commonpath([project, folder]) == folder for folder in folders if os.path.isabs(folder)):
+        return _NO_EVENTS.format(agent)
+    return (
+        "hooks installed, no events yet. Gemini CLI runs the hooks of a project only in folders that it trusts, and this one "
+        "is not among them: start gemini here and trust the folder."
+    )
 
 
 def _read(path: str) -> str:
