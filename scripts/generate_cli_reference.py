@@ -80,7 +80,7 @@ def page() -> str:
 def _section(name: str) -> str:
     command = load(name)
     parser = build_parser(name, command)
-    shared = {"-C", "--store", "--json", "--wait", "-h"}
+    shared = {"-C", "--store", "--json", "--wait", "--color", "--no-pager", "-h"}
     own = [row for row in _options(parser) if not shared & set(row[0].replace("`", "").replace(",", "").split())]
     return "\n".join(
         [

@@ -16,6 +16,7 @@ from mulligan.model.objects import BLOB, MODE_DIR
 from mulligan.model.paths import parse_path, to_text
 from mulligan.model.small import Callable, Iterator, Mapping, contextmanager, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
+from mulligan.opened import without_staged
 from mulligan.safefs.lock import Pin
 from mulligan.sessions import Paths, WithSessions, parse_paths
 from mulligan.timeline import budget, saving
@@ -58,6 +59,8 @@ class Workspace(WithSessions):
         parts = {"context": as_json_object(context, "context"), "metadata": as_json_object(metadata, "metadata")}
         given = as_json_object(state, "state")
         with self._writing("save", create=True):
+            if name and self._bench.vault.checkpoints.is_reserved(name):
+                raise UserError(f"{name!r} is a reserved word. Nothing was saved.", hint="Choose another name.")
             if self.settings.append_only and name and self._bench.vault.checkpoints.is_prefix(name):
                 # A name is found before the beginning of an id: whoever may only add must not take another's place that way.
                 raise UserError(
@@ -159,16 +162,13 @@ class Workspace(WithSessions):
             look = self._bench.look()
             base = vault.checkpoints.current() if vault is not None else None
             changes = saving.changes_since(base, look.scan, look.source)
+            same = base is None or saving.same_state(base, look.scan)
             replaced = vault.is_replaced() if vault is not None else False
             gone = self._bench.root.is_gone()
         from mulligan.timeline import stores as all_stores
 
         pending = self.pending()
-        # What a restore stages is its own affair, and gone when it ends.
-        staged = f".mulligan-{pending['token']}-" if pending else None
-        missed = [
-            row for row in look.scan.not_captured() if not staged or not os.path.basename(row.path).startswith(staged)
-        ]
+        missed = without_staged(look.scan.not_captured(), pending)
         return {
             **self.stats(),
             "files": look.scan.files,
@@ -177,6 +177,7 @@ class Workspace(WithSessions):
                 "modified": sum(c.old is not None and c.new is not None for c in changes),
                 "deleted": sum(c.new is None for c in changes),
             },
+            "only_directories": not changes and not same,
             "complete": look.scan.complete,
             "not_captured": [row.to_dict() for row in missed],
             "git": look.git.to_dict() if look.git else None,
@@ -195,20 +196,6 @@ class Workspace(WithSessions):
             scan = self._bench.look(with_git=False).scan
         found = scan.not_captured()
         return found + sealed_rows(map(to_text, sorted(scan.sealed))) if with_sealed else found
-
-    def pending(self) -> dict[str, Any] | None:
-        """Returns a restore that runs in another `process`, or was interrupted (`process` None); None if there is none."""
-        with self._reading() as vault:
-            if vault is None or vault.database.row("SELECT 1 FROM journal") is None:
-                return None
-            from mulligan.safefs.lock import holder
-            from mulligan.timeline.journal import read_journal
-
-            process, journal = holder(vault.directory), read_journal(vault.database)
-        if journal is None:
-            return None
-        said = {"target": journal.target, "phase": journal.phase, "total": len(journal.actions), "token": journal.token}
-        return {**said, "process": process or None}
 
     # -- restoring ------------------------------------------------------------------------------
 

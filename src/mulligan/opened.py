@@ -25,7 +25,8 @@ from mulligan.timeline.vault import Vault
 from mulligan.workbench import Progress
 
 if TYPE_CHECKING:
-    from mulligan.model.checkpoint import Checkpoint
+    from mulligan.model.checkpoint import Checkpoint, NotCaptured
+    from mulligan.model.diff import Diff
     from mulligan.scan.early import Early
 
 _RESTORING = frozenset({"restore", "undo", "redo"})
@@ -216,6 +217,36 @@ class Opened:
         for old in gone:
             self._events.emit("pruned", old.checkpoint)
 
+    def holds(self, ref: str | Checkpoint, path: str) -> bool:
+        """Returns whether a checkpoint holds a file or directory of this path."""
+        from mulligan.model.paths import parse_path
+        from mulligan.timeline.sources import Source
+
+        with self._needing() as vault:
+            entry = vault.checkpoints.resolve(ref)
+            return Source(vault.objects).lookup(entry.files_tree, parse_path(path)) is not None
+
+    def contents(self, ref: str | Checkpoint) -> Diff:
+        """Returns everything that a checkpoint holds, as a difference from nothing."""
+        from mulligan.timeline.differences import contents
+
+        with self._needing() as vault:
+            return contents(vault, vault.checkpoints.resolve(ref))
+
+    def pending(self) -> dict[str, Any] | None:
+        """Returns a restore that runs in another `process`, or was interrupted (`process` None); None if there is none."""
+        with self._reading() as vault:
+            if vault is None or vault.database.row("SELECT 1 FROM journal") is None:
+                return None
+            from mulligan.safefs.lock import holder
+            from mulligan.timeline.journal import read_journal
+
+            process, journal = holder(vault.directory), read_journal(vault.database)
+        if journal is None:
+            return None
+        said = {"target": journal.target, "phase": journal.phase, "total": len(journal.actions), "token": journal.token}
+        return {**said, "process": process or None}
+
     # -- opening --------------------------------------------------------------------------------
 
     @contextmanager
@@ -274,3 +305,11 @@ class Opened:
         except MulliganError as error:
             self._events.emit("error", error)
             raise
+
+
+def without_staged(rows: list[NotCaptured], pending: dict[str, Any] | None) -> list[NotCaptured]:
+    """Returns what is not saved without the temporaries of a restore that has not ended: they go when it does."""
+    if pending is None:
+        return rows
+    staged = f".mulligan-{pending['token']}-"
+    return [row for row in rows if not row.path.rpartition("/")[2].startswith(staged)]

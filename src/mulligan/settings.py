@@ -5,7 +5,7 @@ Everything else receives the result as a value. Options win over the environment
 A workspace's own file (`mulligan.toml`, else `[tool.mulligan]` in `pyproject.toml`) is written by whoever wrote the
 project, possibly by the agent itself: it may narrow what is captured and switch the agent loop, and nothing else; what
 it asks beyond that, or says wrongly, is ignored with a warning and is never an error.
-The user's own file is the user's word: a mistake in it is a ConfigError that names file, key and what is allowed.
+A mistake in the user's own file is a warning that names file, key and what is allowed; that key keeps its default.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import errno
 import os
 
-from mulligan.errors import ConfigError, MulliganError
 from mulligan.model.policy import CapturePolicy, HookPolicy, LoopPolicy, Retention, RootPolicy, Settings, WatchPolicy
 from mulligan.model.small import Callable, Iterator
 from mulligan.model.typed import Any, NamedTuple
@@ -57,10 +56,8 @@ def unprotected_top(workspace: str, environ: Environ | None = None) -> str:
 
 
 def _wants_here(where: Places) -> bool:
-    try:
-        return bool(RootPolicy(**_section(_user_values(where.user_config), "workspace")).root == "here")
-    except ConfigError:
-        return False  # `resolve` says what is wrong with it
+    # `resolve` gives the warnings.
+    return bool(RootPolicy(**_section(_user_values(where.user_config, []), "workspace")).root == "here")
 
 
 class Tools(NamedTuple):
@@ -123,13 +120,13 @@ def resolve(
     wait: float | None = None,
     environ: Environ | None = None,
 ) -> Settings:
-    """Returns everything `open` needs to know; raises ConfigError when the user's own configuration is wrong."""
+    """Returns everything `open` needs to know; a mistake in a configuration file is among the `warnings`."""
     env = os.environ if environ is None else environ
     where = places(env)
     named = os.fsdecode(os.fspath(store)) if store is not None else None
     found = spot(os.fsdecode(os.fspath(workspace)), named, env, where)
     warnings: list[str] = []
-    user = _user_values(where.user_config)
+    user = _user_values(where.user_config, warnings)
     project = _workspace_values(found.workspace, warnings)
     return Settings(
         workspace=found.workspace,
@@ -292,30 +289,29 @@ def _values(table: Values, complain: Complain) -> Values:
 # -- the user's own file ------------------------------------------------------------------------
 
 
-def _user_values(path: str) -> Values:
+def _user_values(path: str, warnings: list[str]) -> Values:
+    """Returns the user's own settings; what cannot be used is a warning and keeps its default, so that undo always works."""
+
     def complain(key: str, problem: str) -> None:
-        raise _config_error(path, f"{key} {problem}")
+        warnings.append(f"{path}: {key} {problem}. Its default is used.")
+
+    def refuse(problem: str) -> Values:
+        warnings.append(f"{path} cannot be used: {problem}. All settings have their defaults.")
+        return {}
 
     try:
         data = read_user_file(path, limit=CONFIG_LIMIT + 1)
     except OSError as error:
-        raise _config_error(path, f"it cannot be read ({error.strerror or 'not a regular file'})") from None
+        return refuse(f"it cannot be read ({error.strerror or 'not a regular file'})")
     if data is None:
         return {}
     if len(data) > CONFIG_LIMIT:
-        raise _config_error(path, f"it is larger than {CONFIG_LIMIT} bytes")
+        return refuse(f"it is larger than {CONFIG_LIMIT} bytes")
     try:
         table = _parse(data)
     except ValueError as error:
-        raise _config_error(path, str(error)) from None
+        return refuse(str(error))
     return _values(table, complain)
-
-
-def _config_error(path: str, problem: str) -> MulliganError:
-    return ConfigError(
-        f"Your configuration {path} cannot be used: {problem}. Nothing was changed.",
-        hint="Correct or remove that line; every setting is described in docs/reference/configuration.md",
-    )
 
 
 # -- the workspace's file -----------------------------------------------------------------------

@@ -12,7 +12,7 @@ from mulligan.cli.usage import WITH_VALUE, load
 from mulligan.install.targets import TARGETS
 
 TAKES_REFS = ("show", "diff", "restore", "cat", "rm")
-GLOBAL_OPTIONS = ("-C", "--store", "--json", "--wait", "--version", "--help")
+GLOBAL_OPTIONS = ("-C", "--store", "--json", "--wait", "--color", "--no-pager", "--version", "--help")
 
 _BASH = """\
 # bash completion for mulligan; put it where your shell looks, or:  eval "$(mulligan completion bash)"
@@ -23,7 +23,7 @@ _mulligan() {
         word=${COMP_WORDS[i]}
         case $word in
             -C|--store) where+=("$word" "${COMP_WORDS[i+1]}"); ((i++)) ;;
-            --wait) ((i++)) ;;
+            --wait | --color) ((i++)) ;;
             --) [[ -n $command ]] && after=1 ;;
             -*) ;;
             *) [[ -z $command ]] && command=$word ;;
@@ -68,6 +68,7 @@ _mulligan() {
     _arguments -C \\
         '-C[the workspace]:directory:_files -/' '--store[the store]:directory:_files -/' \\
         '--json[print one JSON document]' '--wait[seconds to wait]:seconds:' \\
+        '--color[when to use colour]:when:(auto always never)' '--no-pager[no pager]' \\
         '--version[print the version]' '(-h --help)'{-h,--help}'[show help]' \\
         '1:command:->command' '*::argument:->argument' && return
     if [[ $state == command ]]; then _describe command commands; return; fi
@@ -93,6 +94,8 @@ complete -c mulligan -s C -r -a '(__fish_complete_directories)' -d 'the workspac
 complete -c mulligan -l store -r -a '(__fish_complete_directories)' -d 'the store'
 complete -c mulligan -l json -d 'print one JSON document'
 complete -c mulligan -l wait -x -d 'seconds to wait'
+complete -c mulligan -l color -x -a 'auto always never' -d 'when to use colour'
+complete -c mulligan -l no-pager -d 'no pager'
 complete -c mulligan -s h -l help -d 'show help'
 @COMMANDS@
 @CASES@
@@ -131,6 +134,6 @@ def options_of(name: str) -> list[str]:
 
 
 def _fish(name: str, options: list[str]) -> str:
-    own = [word for word in options if word not in {*WITH_VALUE, "--json", "-h", "--help"}]
+    own = [word for word in options if word not in {*WITH_VALUE, "--json", "--no-pager", "-h", "--help"}]
     when = f"complete -c mulligan -n '__fish_seen_subcommand_from {name}'"
     return "\n".join(f"{when} {'-l ' + word[2:] if word.startswith('--') else '-s ' + word[1:]}" for word in own)

@@ -37,10 +37,11 @@ Lender = Callable[["Settings"], "Workspace"]
 class Screen:
     """One of the two streams: whether it is a terminal, its width, and whether colour is welcome."""
 
-    def __init__(self, stream: TextIO, environ: Mapping[str, str]) -> None:
+    def __init__(self, stream: TextIO, environ: Mapping[str, str], color: str = "auto") -> None:
         self.stream = stream
         self.is_terminal = stream.isatty()
-        self._colour = self.is_terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+        welcome = self.is_terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+        self._colour = welcome if color == "auto" else color == "always"
 
     @cached_property
     def style(self) -> Style:
@@ -79,6 +80,19 @@ class Screen:
         """Prints one line."""
         self.stream.write(text + "\n")
 
+    def take(self, write: Callable[[], None]) -> bytes:
+        """Returns what `write` prints here, and prints none of it."""
+        import io
+
+        real, taken = self.stream, io.BytesIO()
+        self.width  # noqa: B018 - asked of the real stream, and kept
+        self.stream = io.TextIOWrapper(taken, real.encoding, "backslashreplace", newline="\n", write_through=True)
+        try:
+            write()
+            return taken.getvalue()
+        finally:
+            self.stream = real
+
     def data(self, data: bytes) -> None:
         """Prints bytes as they are."""
         self.stream.flush()
@@ -100,13 +114,14 @@ class Context:
         lend: Lender | None = None,
         last: bool = False,
         early: Early | None = None,
+        color: str = "auto",
     ) -> None:
         self.json = json
         self._lend = lend
         self._last = last
         self.environ = environ
-        self.out = Screen(sys.stdout, environ)
-        self.err = Screen(sys.stderr, environ)
+        self.out = Screen(sys.stdout, environ, color)
+        self.err = Screen(sys.stderr, environ, color)
         self._directory = directory
         self._store = store
         self._wait = wait

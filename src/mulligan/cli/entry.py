@@ -15,7 +15,7 @@ from mulligan.cli.command import Command, Result
 from mulligan.cli.context import Context, Lender
 from mulligan.cli.registry import READING
 from mulligan.cli.streams import abandon, steady_streams, tell
-from mulligan.cli.thin import HANDED_ON, NO_START
+from mulligan.cli.thin import HANDED_ON, NO_START, PAGED, is_wanted
 from mulligan.cli.usage import UsageError, load, parse, split_command, wants
 from mulligan.errors import MulliganError
 from mulligan.model.small import Mapping, Sequence
@@ -88,9 +88,9 @@ def _dispatch(words: list[str], around: Circumstances, *, as_json: bool) -> int:
         return _without_command(rest, as_json=as_json)
     command = load(name)
     if wants(rest, "-h", "--help"):
-        from mulligan.cli.parsers import build_parser
+        from mulligan.cli.parsers import help_text
 
-        return _say(build_parser(name, command, width=_reading_width()).format_help(), "help", as_json=as_json)
+        return _say(help_text(name, command, width=_reading_width()), "help", as_json=as_json)
     return _run(name, command, rest, around)
 
 
@@ -132,11 +132,14 @@ def _run(name: str, command: Command, words: list[str], around: Circumstances) -
         lend=around.lend,
         last=around.last,
         early=around.early,
+        color=args.color or "auto",
     )
     try:
         result = command.run(context, args)
         context.quiet()
-        code = _show(context, command, result, name)
+        # A watcher only writes for its client, which pages what comes back.
+        paged = around.lend is None and name in PAGED and is_wanted(name, words)
+        code = _show(context, command, result, name, paged=paged)
     finally:
         _remark(context)
         context.close()
@@ -158,11 +161,15 @@ def _keep_warm(context: Context, name: str) -> None:
         return  # the command itself is done; it is only not faster next time
 
 
-def _show(context: Context, command: Command, result: Result, name: str) -> int:
+def _show(context: Context, command: Command, result: Result, name: str, *, paged: bool = False) -> int:
     """Prints the result and returns the exit code: a result that cannot be printed is no success."""
     try:
         if context.json:
             sys.stdout.write(_as_json(result.json()))
+        elif paged:
+            from mulligan.cli.paging import page
+
+            page(context.out.take(lambda: command.render(context, result)), context.environ)
         else:
             command.render(context, result)
         sys.stdout.flush()

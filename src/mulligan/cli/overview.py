@@ -15,26 +15,15 @@ All commands: mulligan -h             One command: mulligan save -h
 """
 
 _FULL = """\
-usage: mulligan [-C DIR] [--store DIR] [--json] [--wait S] COMMAND …
-
-Checkpoints and rollback for coding agents: the whole workspace, at every step.
+usage: mulligan [OPTIONS] COMMAND …      one command: mulligan COMMAND -h
 
 {groups}
 options of every command, before or after its name:
-  -C DIR       the workspace (default: the nearest directory upward that has a
-               store, else the top of the git repository)
-  --store DIR  the store (default: $MULLIGAN_STORE, else one per workspace
-               under the XDG state directory)
-  --json       print exactly one JSON document on stdout
-  --wait S     seconds to wait while another process writes (default: 2)
-  --version    print the version
-  -h, --help   show this help, or that of a command
+  -C DIR  --store DIR    the project; its store
+  --json                 print one JSON document
+  --color auto|always|never  --no-pager  --wait SECONDS  --version
 
-a checkpoint is named by:
-  @            the position: the checkpoint last saved or restored to
-  latest       the newest one; latest~2 is two before it
-  NAME         the newest of that name
-  ID           its id, or the beginning of it
+a checkpoint: @ (the last one), latest, latest~2, NAME, ID, @prompt-2, @tool-17
 """
 
 
@@ -44,11 +33,10 @@ def short() -> str:
 
 
 def full() -> str:
-    """Returns every command and every global option."""
-    groups = [
-        f"{title}:\n" + "".join(f"  {name:<12} {COMMANDS[name]}\n" for name in names) for title, names in GROUPS.items()
-    ]
-    return _FULL.format(groups="\n".join(groups))
+    """Returns every command and every global option, on one screen."""
+    daily = "".join(f"  {name:<9} {COMMANDS[name]}\n" for name in GROUPS["Every day"])
+    rest = [f"{title}: {', '.join(names)}\n" for title, names in GROUPS.items() if title != "Every day"]
+    return _FULL.format(groups=daily + "\n" + "".join(rest))
 
 
 def version() -> str:

@@ -103,14 +103,11 @@ class Table:
 
     def _take_places(self, words: list[str], found: dict[str, Any]) -> dict[str, Any]:
         """Notes what stands in its place, and returns all."""
-        if any(place.nargs == "*" for place in self._places):
-            if len(self._places) > 1:
-                raise ValueError("for the parser")
-            only = self._places[0]
-            found[only.dest] = [only.read(word) for word in words] if words else only.default or []
-            return found
         coming, seen_optional = list(words), False
         for place in self._places:
+            if place.nargs == "*" and place is self._places[-1]:
+                found[place.dest] = [place.read(word) for word in coming] or place.default or []
+                return found
             if place.nargs not in {None, "?"} or (seen_optional and place.nargs is None):
                 raise ValueError("for the parser")
             seen_optional = place.nargs == "?"

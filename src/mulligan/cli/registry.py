@@ -39,10 +39,10 @@ COMMANDS: dict[str, str] = {
 }
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Every day": ("save", "log", "show", "diff", "restore", "cat", "undo", "redo"),
-    "The store": ("status", "watch", "compile", "rm", "gc", "forget", "check", "doctor", "stores", "adopt", "key"),
-    "With agents": ("mcp", "run", "history", "rollback", "repl", "checkpoint", "hook"),
-    "Getting started": ("demo", "install", "completion"),
+    "Every day": ("save", "log", "show", "diff", "restore", "cat", "undo", "redo", "status"),
+    "The store": ("watch", "compile", "rm", "gc", "forget", "check", "doctor", "stores", "adopt", "key"),
+    "With agents": ("install", "demo", "mcp", "run", "hook", "completion"),
+    "Other tools' words": ("history", "rollback", "repl", "checkpoint"),
 }
 
 # What the overview shows to somebody who typed nothing but `mulligan`.
@@ -50,6 +50,35 @@ FIRST_FIVE = ("save", "log", "diff", "restore", "undo")
 
 # Commands that change nothing.
 READING = frozenset({"log", "show", "diff", "cat", "status", "check", "history", "completion", "__complete"})
+
+# What people type who know another tool.
+OTHER_WORDS: dict[str, str] = {
+    "list": "log",
+    "ls": "log",
+    "checkpoints": "log",
+    "timeline": "log",
+    "grep": "log --story",
+    "search": "log --story",
+    "delete": "rm",
+    "remove": "rm",
+    "prune": "gc",
+    "clean": "gc",
+    "stop": "watch --stop",
+    "start": "watch --background",
+    "uninstall": "install AGENT --uninstall",
+    "config": "status  (your settings are in ~/.config/mulligan/config.toml)",
+    "revert": "restore REF -- PATH",
+    "rewind": "restore REF",
+    "reset": "restore REF",
+    "checkout": "restore REF",
+    "back": "undo",
+    "commit": "save",
+    "snapshot": "save",
+    "stash": "save",
+    "fsck": "check",
+    "repair": "doctor",
+    "init": "save",
+}
 
 # Commands for machines: not listed, not documented, free to change.
 HIDDEN: dict[str, str] = {"__complete": "complete"}

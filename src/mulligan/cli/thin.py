@@ -25,7 +25,9 @@ HANDED_ON = frozenset({"save", "log", "show", "diff", "restore", "cat", "undo", 
 _LOOKING = frozenset({"save", "diff", "restore", "undo", "redo", "status"})
 # What may be done once more by oneself when a watcher dies over it.
 REPEATABLE = HANDED_ON - {"undo", "redo", "hook"}
-_WITH_VALUE = ("-C", "--store", "--wait")
+_WITH_VALUE = ("-C", "--store", "--wait", "--color")
+#: Commands whose output may be longer than a screen.
+PAGED = frozenset({"log", "diff", "show"})
 _VARIABLES = ("HOME", "XDG_", "MULLIGAN_", "NO_COLOR", "TERM", "TMPDIR", "CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR",
               "CURSOR_PROJECT_DIR")  # fmt: skip
 LARGEST_REQUEST = 1 << 20
@@ -209,7 +211,7 @@ def _understand(words: list[str]) -> _Said:
         if words[at] in _WITH_VALUE:
             said[words[at]] = words[at + 1] if at + 1 < len(words) else ""
             at += 1
-        elif words[at] != "--json":
+        elif words[at] not in {"--json", "--no-pager"}:
             return _Said()
         at += 1
     if at >= len(words) or "-h" in words or "--help" in words or "--wait" in words:
@@ -343,11 +345,24 @@ def _order(link: socket, command: str, words: list[str], environ: dict[str, str]
     if answer[0] != DONE:
         _give_back(data)
         return None
-    return _print_answer(command, int(answer[1]), answer[2], answer[3])
+    return _print_answer(words, command, int(answer[1]), answer[2], answer[3])
 
 
-def _print_answer(command: str, code: int, out: bytes, err: bytes) -> int:
+def is_wanted(command: str, words: list[str]) -> bool:
+    """Returns whether the output of a command goes through a pager: a long one, on a terminal, as text."""
+    options = words[: words.index("--")] if "--" in words else words
+    if command not in PAGED or "--no-pager" in options or "--json" in options:
+        return False
+    return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _print_answer(words: list[str], command: str, code: int, out: bytes, err: bytes) -> int:
     """Prints what a watcher's command printed; returns the exit code."""
+    if command in PAGED and out and is_wanted(command, words):
+        from mulligan.cli.paging import page
+
+        page(out, os.environ)
+        out = b""
     unwritten = _write(1, out)
     _write(2, err)
     if unwritten is None:

@@ -12,7 +12,7 @@ import sys
 
 from mulligan.cli.command import Command
 from mulligan.cli.plainly import Table
-from mulligan.cli.registry import COMMANDS, module_of
+from mulligan.cli.registry import COMMANDS, OTHER_WORDS, module_of
 from mulligan.errors import UserError
 from mulligan.model.small import Sequence
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple, cast
@@ -20,8 +20,9 @@ from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple, cast
 if TYPE_CHECKING:
     import argparse
 
-WITH_VALUE = ("-C", "--store", "--wait")
-FLAGS = ("--json", "-h", "--help", "--version")
+WITH_VALUE = ("-C", "--store", "--wait", "--color")
+FLAGS = ("--json", "--no-pager", "-h", "--help", "--version")
+COLOURS = ("auto", "always", "never")
 
 
 class UsageError(UserError):
@@ -46,7 +47,7 @@ def split_command(argv: Sequence[str]) -> Request:
             return Request(word, [*argv[:at], *argv[at + 1 :]])
         if word in WITH_VALUE:
             at += 2
-        elif word in FLAGS or word.startswith(("-C", "--store=", "--wait=")):
+        elif word in FLAGS or word.startswith(("-C", "--store=", "--wait=", "--color=")):
             at += 1
         else:
             raise UsageError(
@@ -67,16 +68,20 @@ def load(command: str) -> Command:
     if module is None:
         import difflib
 
-        close = difflib.get_close_matches(command, COMMANDS, n=1)
+        close = [OTHER_WORDS[command]] if command in OTHER_WORDS else difflib.get_close_matches(command, COMMANDS, n=1)
         hint = f"Did you mean: mulligan {close[0]}" if close else "See all commands: mulligan -h"
         raise UsageError(f"{command!r} is not a command of mulligan.", hint=hint)
     __import__(module)  # `importlib` is half a millisecond
     return cast("Command", sys.modules[module])
 
 
-def add_global_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that every command understands."""
-    group = parser.add_argument_group("options of every command")
+#: The last line of each command's help.
+SHARED = "Options of every command: mulligan -h"
+
+
+def add_global_options(parser: argparse.ArgumentParser, *, listed: bool = True) -> None:
+    """Adds the options that every command understands; not `listed` ones are left out of the help."""
+    group: Any = parser.add_argument_group("options of every command") if listed else _Unlisted(parser)
     group.add_argument(
         "-C",
         dest="directory",
@@ -90,7 +95,22 @@ def add_global_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--wait", type=_seconds, metavar="S", help="seconds to wait while another process writes (default: 2)"
     )
+    group.add_argument("--color", choices=COLOURS, metavar="WHEN", help="auto (default), always or never")
+    group.add_argument("--no-pager", action="store_true", help="do not show long output in a pager")
     group.add_argument("-h", "--help", action="store_true", help="show this help")
+
+
+class _Unlisted:
+    """Adds arguments that the help of a command does not show."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._parser = parser
+
+    def add_argument(self, *names: str, **about: Any) -> None:
+        """Adds an argument."""
+        from argparse import SUPPRESS
+
+        self._parser.add_argument(*names, **{**about, "help": SUPPRESS})
 
 
 def _seconds(text: str) -> float:
@@ -112,7 +132,7 @@ def parse(name: str, command: Command, words: Sequence[str]) -> argparse.Namespa
     args = _plainly(command, own) or _thoroughly(name, command, own)
     if command.PATHS == "one" and len(paths) > 1:
         raise UsageError("Only one path can follow `--` here.", hint=f"See: mulligan {name} -h")
-    args.paths = paths
+    args.paths, args.dashes = paths, bool(command.PATHS) and "--" in words
     return args
 
 

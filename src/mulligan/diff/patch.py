@@ -156,7 +156,11 @@ def _pairs(
 
 def _stat(pair: _Pair, section: _Section) -> FileStat:
     old_path = to_text(pair.old.path) if pair.is_rename else None
-    return FileStat(to_text(pair.new.path), pair.status, section.additions, section.deletions, section.binary, old_path)
+    before, after = pair.old.entry, pair.new.entry
+    differ = before is not None and after is not None and before.mode != after.mode
+    mode = f"{before.mode:06o} => {after.mode:06o}" if differ and before is not None and after is not None else ""
+    counts = (section.additions, section.deletions, section.binary)
+    return FileStat(to_text(pair.new.path), pair.status, *counts, old_path, mode)
 
 
 def _section(pair: _Pair) -> _Section:

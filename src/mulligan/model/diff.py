@@ -18,7 +18,11 @@ ADDED, MODIFIED, DELETED, RENAMED = "added", "modified", "deleted", "renamed"
 
 @dataclass(frozen=True)
 class FileStat:
-    """How much one file changed, in lines; binary files and files that were not compared count 0 and 0."""
+    """
+    How much one file changed, in lines; binary files and files that were not compared count 0 and 0.
+
+    `mode` says how the kind or the executable bit changed (`100644 => 100755`), empty where it did not.
+    """
 
     path: str
     status: str
@@ -26,6 +30,7 @@ class FileStat:
     deletions: int = 0
     binary: bool = False
     old_path: str | None = None
+    mode: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -36,6 +41,7 @@ class FileStat:
             "deletions": self.deletions,
             "binary": self.binary,
             "old_path": self.old_path,
+            "mode": self.mode,
         }
 
 

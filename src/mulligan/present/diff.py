@@ -2,8 +2,8 @@
 A diff as a person reads it.
 
 For a file or a pipe, `render` returns the patch as it is, fit for `git apply`. For a terminal, everything that could
-act on it is made visible; with colour, each file has a head that says what happened, and the part of a line that
-changed is marked. `render_stat` is the short form.
+act on it is made visible and each file has a head that says what happened; with colour, the part of a line that changed
+is marked. `render_stat` is the short form.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from mulligan.model.typed import NamedTuple
 from mulligan.present.visible import columns, shortened, visible
 
 _BOLD, _DIM, _RED, _GREEN, _CYAN, _OFF = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[36m", "\x1b[0m"
+_PAINT = re.compile("\x1b\\[[0-9]+m")
 _MARK, _UNMARK = "\x1b[7m", "\x1b[27m"
 
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
@@ -33,12 +34,12 @@ def render(diff: Diff, *, colour: bool, width: int, terminal: bool | None = None
     """
     if not (colour if terminal is None else terminal):
         return diff.patch
-    if not colour:
-        return visible(diff.patch, keep="\n\t")
     painted: list[str] = []
     for section in _sections(diff.patch):
         painted += ["", *_painted_head(section.head, max(width, _NARROWEST)), *_painted_body(section.body)]
-    return "".join([f"{line}\n" for line in painted[1:]])
+    text = "".join([f"{line}\n" for line in painted[1:]])
+    # Whatever the files hold was made visible above: the only escapes left are ours.
+    return text if colour else _PAINT.sub("", text)
 
 
 class _Section(NamedTuple):
@@ -174,6 +175,8 @@ def _stat_name(stat: FileStat) -> str:
 def _counts(stat: FileStat, digits: int, bar: int, most: int, *, colour: bool) -> str:
     if stat.binary:
         return "Bin".rjust(digits)
+    if stat.mode and not stat.additions and not stat.deletions:
+        return f"{0:{digits}} mode {stat.mode}"
     plus, minus = _scaled(stat.additions, stat.deletions, bar, most)
     drawn = (_GREEN + "+" * plus + _OFF if plus else "") + (_RED + "-" * minus + _OFF if minus else "")
     return f"{stat.additions + stat.deletions:{digits}} {drawn if colour else '+' * plus + '-' * minus}"

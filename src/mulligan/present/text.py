@@ -57,6 +57,11 @@ def date(moment: datetime) -> str:
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def minute(moment: datetime) -> str:
+    """Returns a moment as local date and time, to the minute."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
 def some(items: Sequence[str], most: int = 3, *, of: int | None = None) -> str:
     """Returns the first few, and how many more there are (of `of`, where not all were handed over)."""
     shown, total = items[:most], len(items) if of is None else of

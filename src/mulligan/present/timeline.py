@@ -12,13 +12,16 @@ from mulligan.model.light import datetime
 from mulligan.model.small import Iterable, Sequence
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.outcome import git_lines
-from mulligan.present.text import PLAIN, Style, ago, columns, count, date, shorten, some
-from mulligan.present.visible import visible
+from mulligan.present.text import PLAIN, Style, ago, columns, count, date, minute, some
+from mulligan.present.visible import clipped, visible
+from mulligan.present.visible import columns as measure
 
 if TYPE_CHECKING:
     from mulligan.model.plan import Keep, RestorePlan
 
 MOST_PATHS = 20
+_NARROWEST = 8
+_WIDEST = 48
 _LOG_PAINT = ("cyan", "yellow", "dim", "dim", "bold", "")
 
 
@@ -29,27 +32,37 @@ def log_lines(
     now: datetime,
     style: Style = PLAIN,
     width: int | None = None,
+    absolute: bool = False,
+    graph: bool = False,
 ) -> list[str]:
-    """Returns one line per checkpoint, in the order given, the position marked `@`."""
+    """Returns one line per checkpoint, in the order given, the position marked `@`; `graph` draws the tree beside them."""
+    drawn = None
+    if graph:
+        from mulligan.present.graph import draw
+
+        drawn = list(draw(checkpoints, position))
     rows = [
         (
-            "@" if checkpoint.id == position else " ",
+            drawn[at].prefix if drawn else "@" if checkpoint.id == position else " ",
             checkpoint.short_id,
-            ago(checkpoint.created_at, now),
+            minute(checkpoint.created_at) if absolute else ago(checkpoint.created_at, now),
             checkpoint.kind,
-            shorten(title(checkpoint), 48),
+            title(checkpoint),
             changes(checkpoint),
         )
-        for checkpoint in checkpoints
+        for at, checkpoint in enumerate(checkpoints)
     ]
-    if width is not None:
-        taken = sum(max((len(row[at]) for row in rows), default=0) + 2 for at in range(5))
-        rows = [(*row[:5], shorten(row[5], max(width - taken, 12))) for row in rows]
+    taken = sum(max((measure(row[at]) for row in rows), default=0) + 2 for at in (0, 1, 2, 3, 5)) - 2
+    room = max(width - taken - 2, _NARROWEST) if width is not None else _WIDEST
+    rows = [(*row[:4], clipped(row[4], room), row[5]) for row in rows]
 
     def paint(_row: int, at: int, text: str) -> str:
         return style(_LOG_PAINT[at], text) if _LOG_PAINT[at] else text
 
-    return columns(rows, paint=paint)
+    lines = columns(rows, paint=paint)
+    if drawn is None:
+        return lines
+    return [line for each, row in zip(drawn, lines, strict=True) for line in (*each.joins, row)]
 
 
 def title(checkpoint: Checkpoint) -> str:
@@ -59,10 +72,10 @@ def title(checkpoint: Checkpoint) -> str:
 
 
 def changes(checkpoint: Checkpoint) -> str:
-    """Returns what a checkpoint changed, the first few paths of it, and whether it is partial."""
-    changed, total = checkpoint.first_changed(3)
-    text = some([visible(path) for path in changed], of=total) if changed else "no files changed"
-    return text if checkpoint.complete else f"partial; {text}"
+    """Returns how many files a checkpoint changed, and whether it is partial."""
+    _, total = checkpoint.first_changed(0)
+    text = count(total, "file") if total else "no files"
+    return text if checkpoint.complete else f"{text}, partial"
 
 
 def saved_lines(checkpoint: Checkpoint, style: Style = PLAIN) -> list[str]:

@@ -67,3 +67,14 @@ def shortened(text: str, width: int) -> str:
         at -= 1
         room -= _columns(text[at])
     return "..."[: max(width, 0)] + text[at:]
+
+
+def clipped(text: str, width: int) -> str:
+    """Returns text that fits into a width, an ellipsis where its end was cut off."""
+    if columns(text) <= width:
+        return text
+    at, room = 0, max(width - 1, 0)
+    while at < len(text) and room >= _columns(text[at]):
+        room -= _columns(text[at])
+        at += 1
+    return text[:at] + "…"[: max(width, 0)]

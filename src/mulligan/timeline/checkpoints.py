@@ -186,6 +186,15 @@ class Checkpoints:
                 return here
         return self.resolve(ref)
 
+    @staticmethod
+    def is_reserved(name: str) -> bool:
+        """Returns whether a name could never be found, because it means something else."""
+        if not name.startswith(("@", "latest")):
+            return False
+        from mulligan.timeline.deeds import is_reference
+
+        return name == "@" or re.match(_LATEST, name) is not None or is_reference(name)
+
     def _reserved(self, text: str) -> Entry | None:
         if text == "@":
             return self.by_id(self.position())

@@ -45,6 +45,11 @@ _KEPT = (
 )  # fmt: skip
 
 
+def is_reference(text: str) -> bool:
+    """Returns whether a text means a moment of an agent's session: `@prompt-2`, `@tool-17`, `@before:words`."""
+    return text.startswith(_BEFORE) or re.match(_REF, text) is not None
+
+
 class Place(NamedTuple):
     """
     Where a deed belongs: its prompt and tool numbers, and whose the changes are that are found with it.

@@ -12,7 +12,7 @@ import os
 from mulligan.diff.patch import MAX_FILE, TooLarge, make_diff
 from mulligan.diff.renames import find_renames
 from mulligan.model.diff import Diff
-from mulligan.model.objects import BLOB, MODE_LINK, Change, TreeEntry
+from mulligan.model.objects import BLOB, MODE_DIR, MODE_LINK, Change, TreeEntry
 from mulligan.model.paths import parent_of
 from mulligan.model.small import Iterable
 from mulligan.safefs.directory import Directory
@@ -32,6 +32,15 @@ def between(vault: Vault, a: Entry, b: Entry, paths: Iterable[bytes] | None = No
     read = _Blobs(vault.objects)
     chosen = _chosen(shown, find_renames(shown, read.blob, read.size), paths)
     return make_diff(a.id, b.id, *chosen, read.entry, read.entry)
+
+
+def contents(vault: Vault, entry: Entry) -> Diff:
+    """Returns everything that a checkpoint holds, as if it were added."""
+    found = [
+        Change(path, None, each) for path, each in Source(vault.objects).walk(entry.files_tree) if each.mode != MODE_DIR
+    ]
+    read = _Blobs(vault.objects)
+    return make_diff("", entry.id, found, [], read.entry, read.entry)
 
 
 def since(vault: Vault, a: Entry, scan: Scan, root: str, paths: Iterable[bytes] | None = None) -> Diff:

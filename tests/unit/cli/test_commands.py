@@ -100,7 +100,7 @@ def test_log_shows_the_newest_first_and_marks_the_position(saved):
     cli("save", "second", cwd=saved)
     lines = cli("log", cwd=saved).stdout.splitlines()
     assert [("second" in lines[0]), ("first" in lines[1])] == [True, True]
-    assert lines[0].startswith("@ ") and lines[1].startswith("  ") and "src/app.py" in lines[0]
+    assert lines[0].startswith("@ ") and lines[1].startswith("  ") and lines[0].endswith("1 file")
     assert [c["name"] for c in cli_json("log", "-n", "1", cwd=saved)["checkpoints"]] == ["second"]
     assert [c["name"] for c in cli_json("log", "--", "a.txt", cwd=saved)["checkpoints"]] == ["first"]
     assert [c["name"] for c in cli_json("log", "--kind", "step", cwd=saved)["checkpoints"]] == []
@@ -129,7 +129,7 @@ def test_show_tells_what_changed(saved):
     assert document["checkpoint"]["name"] == "second" and document["diff"]["modified"] == ["src/app.py"]
     first = cli_json("show", "first", cwd=saved)["diff"]
     assert first["added"] == ["a.txt", "src/app.py"]
-    assert "2 files captured: a.txt, src/app.py" in cli("show", "first", cwd=saved).stdout
+    assert "2 files saved: a.txt, src/app.py" in cli("show", "first", cwd=saved).stdout
 
 
 def test_diff_is_a_patch_that_git_applies(saved, tmp_path):
@@ -389,11 +389,11 @@ def test_a_workspace_configuration_that_asks_too_much_is_a_warning(proj):
     assert done.returncode == 0 and json.loads(done.stdout)["checkpoint"] and "retention.budget" in done.stderr
 
 
-def test_a_wrong_user_configuration_is_an_error_that_names_it(proj, private_home):
+def test_a_wrong_user_configuration_is_a_warning_that_names_it(proj, private_home):
     (private_home / "xdg-config/mulligan").mkdir(parents=True)
     (private_home / "xdg-config/mulligan/config.toml").write_text("[retention]\nbudgett = 1\n")
     done = cli("save", cwd=proj)
-    assert done.returncode == 1 and "config.toml" in done.stderr and "budgett" in done.stderr
+    assert done.returncode == 0 and "config.toml" in done.stderr and "budgett" in done.stderr
 
 
 # -- a person at a terminal ---------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mulligan.cli.parsers import build_parser
+from mulligan.cli.parsers import help_text
 from mulligan.cli.registry import COMMANDS, EXIT_CODES, FIRST_FIVE, GROUPS
 from mulligan.cli.usage import UsageError, load, parse, split_command, wants
 
@@ -42,8 +42,7 @@ def test_options_may_stand_between_positional_arguments():
 
 def test_paths_follow_two_dashes_only_where_there_are_paths():
     assert parse("save", load("save"), ["--", "-odd-name"]).name == "-odd-name"
-    with pytest.raises(UsageError, match="Only one path"):
-        parse("log", load("log"), ["--", "a", "b"])
+    assert parse("log", load("log"), ["--", "a", "b"]).paths == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def test_paths_follow_two_dashes_only_where_there_are_paths():
         ("show", ["a", "b"]),
         ("save", ["--kind", "safety"]),
         ("save", ["--kin", "step"]),
-        ("log", ["-n", "0"]),
+        ("log", ["-n", "-1"]),
         ("log", ["-n", "x"]),
         ("log", ["--wait", "-1"]),
         ("log", ["--wait", "nan"]),
@@ -81,13 +80,13 @@ def test_a_flag_after_two_dashes_is_no_flag():
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_teaches(name):
     command = load(name)
-    text = build_parser(name, command).format_help()
+    text = help_text(name, command)
     assert command.USAGE.split()[0] == name
     assert 2 <= len(command.EXAMPLES) <= 4 and all(
         "mulligan" in words and meaning for words, meaning in command.EXAMPLES
     )
     assert set(command.EXIT_CODES) <= set(EXIT_CODES) and command.EXIT_CODES[0] == 0
-    assert "examples:" in text and "exit codes:" in text and command.DESCRIPTION.split()[0] in text
+    assert "examples:" in text and text.count("\n") <= 24 and command.DESCRIPTION.split()[0] in text
     assert all(callable(getattr(command, part)) for part in ("add_arguments", "run", "render"))
 
 

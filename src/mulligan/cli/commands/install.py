@@ -37,8 +37,7 @@ PATHS = ""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
-    known = "; ".join(f"{name}: {summary}" for name, summary in _known().items())
-    parser.add_argument("agent", nargs="?", choices=list(_known()), metavar="AGENT", help=known)
+    parser.add_argument("agent", nargs="?", choices=list(_known()), metavar="AGENT", help=", ".join(_known()))
     parser.add_argument(
         "--scope",
         choices=SCOPES,

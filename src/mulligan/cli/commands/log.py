@@ -5,38 +5,40 @@ from __future__ import annotations
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
-from mulligan.model.checkpoint import KINDS
+from mulligan.model.checkpoint import KINDS, Checkpoint
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
+from mulligan.present.text import count
 from mulligan.present.timeline import log_lines
 
 if TYPE_CHECKING:
     import argparse
 
-USAGE = "log [-n N] [--kind K] [-- PATH] | log [-n N] --story"
+USAGE = "log [-n N] [--kind K] [--time] [--graph] [PATH…] | log [-n N] --story"
 DESCRIPTION = """\
-Show the timeline, newest first.
+Show the timeline, newest first. `@` marks the last checkpoint.
 
-The position, marked `@`, is the checkpoint last saved or restored to. A restore hides nothing: what came after it is
-still here, and can be restored too.
-
-With --story, what agents did: what you asked, which tools ran for it, what each of them changed. `@prompt-2` and `@tool-17` are
-references, as the numbers there say, in the newest session; of another session, `@ID/prompt-2`.
+Safety checkpoints, made before each undo and restore, are counted but not listed; `--kind safety` and `--json` list them.
+With --story: what you asked, which tools ran for it, what each changed. Use the numbers as refs: `@prompt-2`, `@tool-17`
+(newest session), or `@SESSION/prompt-2`.
 """
 EXAMPLES = (
-    ("mulligan log", "all of it"),
     ("mulligan log -n 10 --kind manual", "the last ten that you saved yourself"),
     ("mulligan log --story -n 3", "the last three prompts, and what was done for them"),
-    ("mulligan log -- src/app.py", "those that changed one file, or one directory"),
+    ("mulligan log src/app.py", "those that changed one file, directory or pattern"),
 )
 EXIT_CODES = (0, 1, 90)
-PATHS = "one"
+PATHS = "many"
+SAFETY = "safety"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
-    parser.add_argument("-n", dest="limit", type=_positive, metavar="N", help="only the newest N")
+    parser.add_argument("words", nargs="*", metavar="PATH", help="only checkpoints that changed these paths")
+    parser.add_argument("-n", dest="limit", type=_number, metavar="N", help="only the newest N")
     parser.add_argument("--kind", choices=KINDS, help="only this kind")
     parser.add_argument("--story", action="store_true", help="prompts and tools of agents, and what they changed")
+    parser.add_argument("--time", action="store_true", help="dates and times instead of ages")
+    parser.add_argument("--graph", action="store_true", help="draw the tree of checkpoints")
 
 
 class Story(NamedTuple):
@@ -45,28 +47,61 @@ class Story(NamedTuple):
     chapters: list[Any]
 
 
-def _positive(text: str) -> int:
+class Listed(NamedTuple):
+    """The checkpoints to show, how many safety checkpoints are not shown, and how they are shown."""
+
+    checkpoints: list[Checkpoint]
+    folded: int
+    absolute: bool
+    graph: bool
+
+
+def _number(text: str) -> int:
     number = int(text)
-    if number < 1:
+    if number < 0:
         raise ValueError(text)
     return number
 
 
-_positive.__name__ = "number above 0"
+_number.__name__ = "number"
 
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Reads the timeline."""
-    if args.story and (args.kind or args.paths):
+    typed = [*args.words, *args.paths]
+    if args.story and (args.kind or typed):
         raise UsageError(
             "--story tells all that agents did; it takes no --kind and no path.", hint="mulligan log --story"
         )
     if args.story:
         chapters = context.workspace.story(limit=args.limit)
         return Result(Story(chapters), lambda: {"story": [chapter.to_dict() for chapter in chapters]})
-    paths = context.paths(args.paths)
-    found = context.workspace.log(limit=args.limit, kind=args.kind, path=paths[0] if paths else None)
-    return Result(found, lambda: {"checkpoints": [checkpoint.to_dict() for checkpoint in found]})
+    found = _found(context, args, typed)
+    listed = found if context.json or args.kind or args.graph else _without_safety(context, found)
+    folded = len(found) - len(listed)
+    shown = Listed(listed[: args.limit], folded, args.time, args.graph)
+    return Result(shown, lambda: {"checkpoints": [checkpoint.to_dict() for checkpoint in shown.checkpoints]})
+
+
+def _found(context: Context, args: argparse.Namespace, typed: list[str]) -> list[Checkpoint]:
+    """Returns the checkpoints of that kind that changed one of the paths; more than the limit where some may be folded."""
+    workspace = context.workspace
+    paths = context.paths(typed)
+    if paths is None:
+        more = workspace.stats()["by_kind"].get(SAFETY, 0) if args.limit is not None and not args.kind else 0
+        return workspace.log(limit=None if args.limit is None else args.limit + more, kind=args.kind)
+    from mulligan.cli.pathspec import is_pattern, matcher
+
+    wanted = [matcher(path) for path in paths]
+    if len(paths) == 1 and not is_pattern(paths[0]):
+        return workspace.log(kind=args.kind, path=paths[0])
+    found = workspace.log(kind=args.kind)
+    return [each for each in found if any(matches(path) for path in each.files_changed for matches in wanted)]
+
+
+def _without_safety(context: Context, found: list[Checkpoint]) -> list[Checkpoint]:
+    position = context.workspace.position()
+    return [each for each in found if each.kind != SAFETY or each.id == position]
 
 
 def render(context: Context, result: Result) -> None:
@@ -74,18 +109,22 @@ def render(context: Context, result: Result) -> None:
     if isinstance(result.value, Story):
         _tell(context, result.value)
         return
-    if not result.value:
+    shown, out = result.value, context.out
+    if not shown.checkpoints:
         context.note("No checkpoint to show.")
-        return
-    context.out.lines(
+    out.lines(
         log_lines(
-            result.value,
+            shown.checkpoints,
             position=context.workspace.position(),
             now=context.now(),
-            style=context.out.style,
-            width=context.out.width,
+            style=out.style,
+            width=out.width,
+            absolute=shown.absolute,
+            graph=shown.graph,
         )
     )
+    if shown.folded and shown.checkpoints:
+        out.line(out.style("dim", f"{count(shown.folded, 'safety checkpoint')} not shown: mulligan log --kind safety"))
 
 
 def _tell(context: Context, story: Story) -> None:

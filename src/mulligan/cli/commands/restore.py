@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
+from mulligan.cli.pathspec import chosen
 from mulligan.cli.restoring import Done, circumstances, finished, in_same_project, render_restore
 from mulligan.cli.usage import UsageError
 from mulligan.errors import UserError
@@ -18,25 +19,18 @@ if TYPE_CHECKING:
 
     from mulligan.engine import Workspace
 
-USAGE = "restore REF | --before WORDS [-y] [--dry-run] [--git] [--state | --all] [-- PATH…]"
+USAGE = "restore REF | --before WORDS [-y] [--dry-run] [--git] [--state | --all] [PATH…]"
 DESCRIPTION = """\
-Bring the workspace, or some paths of it, back to a checkpoint.
+Restore the project, or some paths of it, to a checkpoint.
 
-First comes a plan: what would be created, changed, deleted, and kept with the reason. On a terminal you are asked;
-without one there is no question. What is there now is saved first, so `mulligan undo` takes the restore back.
-Files that were never captured (ignored, too large) are never touched.
-
-With --all, the conversation of the agent that made the checkpoint goes back too, where its client allows it: a new session that
-ends there; the old one stays. What to type to go on is printed.
-
-Git is not moved unless you say --git: then HEAD, its branch and what is staged go back to where they stood at the
-checkpoint. Commits made since stay reachable under refs/mulligan/, and `mulligan undo` takes git back as well.
+The plan is shown first, and on a terminal you are asked. The present state is saved first, so `mulligan undo` undoes the
+restore. Files that were never saved are not touched. With --all, the agent's conversation goes back too, and the command
+that resumes it is printed. Git stays where it is unless you say --git: then HEAD, its branch and the index go back as well.
 """
 EXAMPLES = (
     ('mulligan restore "login works"', "show the plan, ask, restore"),
-    ("mulligan restore @ -- src tests/test_app.py", "only these, as they were at the position"),
-    ("mulligan restore @prompt-2 --dry-run", "the plan, and nothing else, for going back to an agent's second prompt"),
-    ("mulligan restore 1f2e3d4c --git -y", "files, HEAD, branch and index together, without a question"),
+    ("mulligan restore @ src '*.md'", "only these, as they were at the last checkpoint"),
+    ("mulligan restore @prompt-2 --dry-run", "the plan for going back to an agent's second prompt, and nothing else"),
 )
 EXIT_CODES = (0, 1, 3, 10, 11, 83, 90, 91)
 PATHS = "many"
@@ -48,10 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "ref",
         metavar="REF",
         nargs="?",
-        help="@, latest, latest~2, @prompt-2, @tool-17, a name, an id or the beginning of one",
+        help="@, latest, latest~2, @prompt-2, @tool-17, a name or an id",
     )
+    parser.add_argument("words", nargs="*", metavar="PATH", help="only these files, directories or patterns")
     parser.add_argument(
-        "--before", metavar="WORDS", help="as it was before the newest prompt or tool call that mentions this"
+        "--before", metavar="WORDS", help="the state before the newest prompt or tool call that mentions this"
     )
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="print the plan and change nothing")
@@ -70,6 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Plans, asks, applies."""
+    if args.before is not None and args.ref is not None:
+        args.words.insert(0, args.ref)  # with --before, every other word is a path
+        args.ref = None
     if (args.ref is None) == (args.before is None):
         raise UsageError("Either REF or --before WORDS is needed.", hint='mulligan restore --before "the migration"')
     args.ref = args.ref or f"@before:{args.before}"
@@ -100,7 +98,9 @@ def _with_conversation(context: Context, args: argparse.Namespace, workspace: Wo
 
 def _restored(context: Context, args: argparse.Namespace) -> Result:
     workspace = context.workspace
-    paths = context.paths(args.paths)
+    paths = chosen(
+        context, [*args.words, *args.paths], [args.ref], lambda: _planned(workspace.plan(args.ref, what=args.what))
+    )
     asks = context.interactive and not args.yes
     if not asks and not args.dry_run:
         # Without a question the plan is made and applied in one scan.
@@ -116,6 +116,10 @@ def _restored(context: Context, args: argparse.Namespace) -> Result:
         if not context.ask(f"Restore {named(workspace.get(plan.target), context.now())}?"):
             raise UserError("Cancelled; nothing changed.")
     return finished(workspace, in_same_project(context, lambda: workspace.apply(plan)), paths)
+
+
+def _planned(plan: RestorePlan) -> list[str]:
+    return [*plan.creates, *plan.modifies, *plan.deletes]
 
 
 def render(context: Context, result: Result) -> None:

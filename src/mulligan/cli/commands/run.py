@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
     from mulligan.loop.pipeline import PipelineRunner
 
-USAGE = (
-    "run PIPELINE.yaml [--var K=V …] [--from-step STEP | --resume] [--dry-run] [--report FORMAT [--report-file FILE]]"
-)
+USAGE = "run PIPELINE.yaml [--var K=V …] [--from-step S] [OPTIONS]"
 DESCRIPTION = """\
 Run a pipeline: steps that agents carry out one after another.
 
@@ -36,7 +34,6 @@ EXAMPLES = (
     ("mulligan run build.yaml --dry-run", "show what would be run; nothing is"),
     ("mulligan run build.yaml --var ticket=42 --from-step test", "with a variable, from a later step on"),
     ("mulligan run build.yaml --resume", "go on where an interrupted run stopped"),
-    ("mulligan run build.yaml --agent 'build=claude -p {prompt}'", "the command line of an agent"),
     ("mulligan run build.yaml --report github --report-file report.md", "with a report for a code review"),
 )
 EXIT_CODES = (0, 1, 11, 90, 91, 130)
@@ -50,16 +47,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--var", action="append", default=[], metavar="K=V", help="a variable, instead of the file's own"
     )
     parser.add_argument("--from-step", metavar="STEP", help="begin with this step")
-    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run, with its answers so far")
+    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     parser.add_argument("--dry-run", action="store_true", help="show the plan and run nothing")
     parser.add_argument(
         "--agent", action="append", default=[], metavar="NAME=COMMAND", help="the command line of an agent"
     )
-    parser.add_argument("--agent-factory", metavar="PACKAGE.MODULE:FUNCTION", help="where all other agents come from")
+    parser.add_argument("--agent-factory", metavar="MODULE:FUNCTION", help="where all other agents come from")
     parser.add_argument("--no-commit", action="store_true", help="make no commits, only checkpoints of mulligan")
-    parser.add_argument("--report", choices=("json", "markdown", "github"), help="write a report of the run")
+    parser.add_argument(
+        "--report", choices=("json", "markdown", "github"), metavar="FORMAT", help="json, markdown or github"
+    )
     parser.add_argument("--report-file", metavar="FILE", help="where the report goes (default: standard output)")
-    parser.add_argument("--quiet", action="store_true", help="say nothing while the steps run")
+    parser.add_argument("--quiet", action="store_true", help="print nothing while it runs")
 
 
 def run(context: Context, args: argparse.Namespace) -> Result:

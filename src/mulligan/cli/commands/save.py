@@ -12,9 +12,9 @@ from mulligan.present.visible import visible
 if TYPE_CHECKING:
     import argparse
 
-USAGE = "save [NAME] [-m DESCRIPTION] [--kind K] [--if-changed] [--git] [--context K=V …]"
+USAGE = "save [NAME] [-m TEXT] [--kind K] [--if-changed] [--git] [--context K=V …]"
 DESCRIPTION = """\
-Save a checkpoint of the whole workspace.
+Save a checkpoint of the whole project.
 
 Every file is saved, whether git knows it or not, except ignored files and what the configuration excludes;
 `mulligan status` lists those. Secrets that git does not track are saved encrypted. When the command returns, the
@@ -34,14 +34,12 @@ KINDS = ("manual", "feature", "session", "automatic", "step")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="a name to find it by; the newest of a name wins")
-    parser.add_argument("-m", "--description", metavar="DESCRIPTION", default="", help="a longer note")
+    parser.add_argument("-m", "--description", metavar="TEXT", default="", help="a longer note")
     parser.add_argument(
-        "--kind", choices=KINDS, default="manual", help="how long it is kept (default: manual, until you delete it)"
+        "--kind", choices=KINDS, metavar="K", default="manual", help=f"{', '.join(KINDS)} (default: manual)"
     )
-    parser.add_argument(
-        "--if-changed", action="store_true", help="save only if something changed since the last checkpoint"
-    )
-    parser.add_argument("--git", action="store_true", help="record HEAD, branch and index too, for `restore --git`")
+    parser.add_argument("--if-changed", action="store_true", help="only if something changed")
+    parser.add_argument("--git", action="store_true", help="record HEAD, branch and index too")
     parser.add_argument(
         "--context",
         nargs="+",

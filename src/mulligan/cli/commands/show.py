@@ -16,12 +16,14 @@ from mulligan.present.visible import visible
 if TYPE_CHECKING:
     import argparse
 
+    from mulligan.engine import Workspace
+
 USAGE = "show REF [-p]"
 DESCRIPTION = """\
-Show one checkpoint: what it changed against its parent, and what it did not capture.
+Show one checkpoint: what it changed against its parent, and what it did not save.
 """
 EXAMPLES = (
-    ("mulligan show @", "the position"),
+    ("mulligan show @", "the last checkpoint"),
     ("mulligan show latest~1 -p", "the one before the newest, with its patch"),
     ('mulligan --json show "login works"', "for a program"),
 )
@@ -40,13 +42,15 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     """Reads the checkpoint and its difference to its parent."""
     workspace = context.saved
     checkpoint = workspace.get(args.ref)
-    diff = workspace.diff(checkpoint.parent, checkpoint) if checkpoint.parent else _first(checkpoint)
+    diff = workspace.diff(checkpoint.parent, checkpoint) if checkpoint.parent else _first(workspace, checkpoint, args)
     return Result((checkpoint, diff, args.patch), lambda: {"checkpoint": checkpoint.to_dict(), "diff": diff.to_dict()})
 
 
-def _first(checkpoint: Checkpoint) -> Diff:
-    # A first checkpoint has nothing to be compared with: the whole project as one patch would help nobody.
-    return Diff("", checkpoint.id, added=list(checkpoint.files_changed))
+def _first(workspace: Workspace, checkpoint: Checkpoint, args: argparse.Namespace) -> Diff:
+    """Returns what a first checkpoint holds; its patch, the whole project, only where it is asked for."""
+    return (
+        workspace.contents(checkpoint) if args.patch else Diff("", checkpoint.id, added=list(checkpoint.files_changed))
+    )
 
 
 def render(context: Context, result: Result) -> None:
@@ -55,16 +59,17 @@ def render(context: Context, result: Result) -> None:
     out = context.out
     out.lines(checkpoint_lines(checkpoint, now=context.now(), style=out.style))
     out.line()
-    if checkpoint.parent is None:
+    if checkpoint.parent is None and not patch:
         out.line(
-            f"{count(len(diff.added), 'file')} captured: {some([visible(path) for path in diff.added[:MOST]], MOST, of=len(diff.added))}"
+            f"{count(len(diff.added), 'file')} saved: {some([visible(path) for path in diff.added[:MOST]], MOST, of=len(diff.added))}"
         )
     elif patch:
-        text = render_diff(diff, colour=out.style.enabled, width=out.width or 80, terminal=out.is_terminal)
+        shown = out.is_terminal or out.style.enabled
+        text = render_diff(diff, colour=out.style.enabled, width=out.width or 80, terminal=shown)
         out.data(text.encode("utf-8", "surrogateescape"))
     else:
         out.stream.write(render_stat(diff, colour=out.style.enabled, width=out.width or 80))
     if checkpoint.not_captured:
         out.line()
-        out.line("not captured:")
+        out.line("not saved:")
         out.lines(not_captured_lines(checkpoint.not_captured, most=MOST))

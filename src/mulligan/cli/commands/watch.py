@@ -1,8 +1,9 @@
-"""`mulligan watch`: keep a workspace warm, so that commands cost what changed."""
+"""`mulligan watch`: a file watcher, so that commands need no rescan."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
 
 from mulligan.cli import serving
@@ -18,18 +19,15 @@ from mulligan.present.visible import visible
 
 USAGE = "watch [--background] [--idle MINUTES] | watch --stop | watch --status"
 DESCRIPTION = """\
-Keep this workspace warm: the kernel tells what changes in it, and other commands ask the watcher instead of looking at
-every file. Answers are the same with and without; only the time differs.
+Run a file watcher so that commands don't rescan the project. Results are the same with and without it.
 
-While nothing happens it joins the packs of many saves and frees the disk of what retention let go.
-
-It runs until it is stopped, until nobody has asked it for a while, or until the workspace or its store is not there any
-more. There is one per workspace and store. Only you can reach it.
+While idle it joins packs and frees expired data. It ends when it is stopped, after some idle time, or when the project or its
+store is gone. There is one per project, and only you can reach it.
 """
 EXAMPLES = (
     ("mulligan watch --background", "start one and go on"),
     ("mulligan watch", "stay here until Ctrl-C"),
-    ("mulligan watch --status", "whether there is one; mulligan status says whether it notices changes"),
+    ("mulligan watch --status", "whether one runs"),
     ("mulligan watch --stop", "end it"),
 )
 EXIT_CODES = (0, 1, 10)
@@ -40,11 +38,15 @@ _START = 30.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--background", action="store_true", help="start a process of its own, return when it is ready")
+    what.add_argument("--background", action="store_true", help="start it as a background process and return")
     what.add_argument("--stop", action="store_true", help="end the watcher of this workspace")
-    what.add_argument("--status", action="store_true", help="say whether there is one")
+    what.add_argument("--status", action="store_true", help="say whether one runs")
     parser.add_argument(
-        "--idle", type=_minutes, metavar="MINUTES", default=30.0, help="end when nobody asked for so long (default: 30)"
+        "--idle",
+        type=_minutes,
+        metavar="MINUTES",
+        default=30.0,
+        help="end after so long without a command (default: 30)",
     )
 
 
@@ -60,6 +62,8 @@ _minutes.__name__ = "number of minutes"
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Starts, stops or asks."""
+    if (args.stop or args.status) and not os.path.isdir(context.settings.store):
+        return _result("none", 0)  # where nothing was saved, none can run
     workspace = context.saved
     place = serving.place_of(workspace.settings, dict(context.environ))
     if not place.directory:

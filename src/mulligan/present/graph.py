@@ -1,0 +1,35 @@
+"""The tree of checkpoints, drawn beside their rows."""
+
+from __future__ import annotations
+
+from mulligan.model.checkpoint import Checkpoint
+from mulligan.model.small import Iterator, Sequence
+from mulligan.model.typed import NamedTuple
+
+
+class Drawn(NamedTuple):
+    """What stands before a row, and the lines above it where branches join."""
+
+    joins: list[str]
+    prefix: str
+
+
+def draw(checkpoints: Sequence[Checkpoint], position: str | None) -> Iterator[Drawn]:
+    """Yields the lanes of each checkpoint, newest first; the position is `@`."""
+    lanes: list[str] = []
+    for checkpoint in checkpoints:
+        mine = [at for at, expected in enumerate(lanes) if expected == checkpoint.id]
+        if not mine:
+            lanes.append(checkpoint.id)
+            mine = [len(lanes) - 1]
+        joins = []
+        for extra in reversed(mine[1:]):
+            joins.append(("| " * extra)[:-1] + "/")
+            del lanes[extra]
+        mark = "@" if checkpoint.id == position else "*"
+        prefix = " ".join(mark if at == mine[0] else "|" for at in range(len(lanes)))
+        yield Drawn(joins, prefix)
+        if checkpoint.parent is None:
+            del lanes[mine[0]]
+        else:
+            lanes[mine[0]] = checkpoint.parent
