@@ -26,41 +26,53 @@ class Stack:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
         self._moves = vault.moves.down()
-        self._entries = [vault.checkpoints.by_id(move.id) for move in self._moves]
-        self._turns = [
-            turns_in(entry) if entry is not None and not move.gone and not move.restored else set()
-            for move, entry in zip(self._moves, self._entries, strict=True)
-        ]
+        self._known: dict[int, set[Turn]] = {}
+
+    def _entry(self, at: int) -> Entry | None:
+        return self._vault.checkpoints.by_id(self._moves[at].id) if at < len(self._moves) else None
+
+    def _turns(self, at: int) -> set[Turn]:
+        """Returns the turns whose steps led to a state."""
+        if at not in self._known:
+            move, entry = self._moves[at], self._entry(at)
+            is_led = entry is not None and move.mark is None and not move.gone and not move.restored
+            self._known[at] = turns_in(entry) if entry is not None and is_led else set()
+        return self._known[at]
 
     def undone(self) -> set[Turn]:
         """Returns the turns that are undone and have done nothing since."""
         worked: set[Turn] = set()
         found: set[Turn] = set()
-        for move, turns in zip(self._moves, self._turns, strict=True):
-            if move.mark is not None and move.mark.turn is not None and move.mark.turn not in worked:
-                found.add(move.mark.turn)
-            elif move.mark is None:
-                worked |= turns
+        for at in range(self._last_mark() + 1):
+            mark = self._moves[at].mark
+            if mark is not None and mark.turn is not None and mark.turn not in worked:
+                found.add(mark.turn)
+            worked |= self._turns(at)
         return found
+
+    def _last_mark(self) -> int:
+        return max((at for at, move in enumerate(self._moves) if move.mark is not None), default=-1)
 
     def waiting(self, passed: set[Turn]) -> tuple[Turn | None, bool]:
         """Returns the newest turn that is not undone, but for some, and whether it is the next operation."""
+        if self._vault.database.is_empty("deed"):
+            return None, False  # no agent was ever at work here
         over, is_next = self.undone() | passed, True
-        for at, (move, turns) in enumerate(zip(self._moves, self._turns, strict=True)):
+        for at, move in enumerate(self._moves):
             is_next = is_next and not (move.partly and at == 0)
-            if move.mark is None and (left := turns - over):
+            if left := self._turns(at) - over:
                 return max(left, key=lambda turn: turn.prompt), is_next
             is_next = is_next and not self._is_operation(at)
         return None, False
 
     def _is_operation(self, at: int) -> bool:
         """Whether something else than a turn led to a state: a restore, or a save that somebody asked for."""
-        move, entry = self._moves[at], self._entries[at]
+        move, entry = self._moves[at], self._entry(at)
         if move.mark is not None or move.gone:
             return False
         if move.restored:
             return True
-        if entry is None or entry.checkpoint.kind == "safety" or self._turns[at]:
+        if entry is None or entry.checkpoint.kind == "safety" or self._turns(at):
             return False
         cause = entry.checkpoint.metadata.get(CAUSE)
         # What was found changed when a prompt or a tool began came by itself.
@@ -68,8 +80,10 @@ class Stack:
 
     def states(self, turn: Turn | None) -> list[Move]:
         """Returns the states down to the newest of a turn, all of them without one."""
-        end = next((at for at, turns in enumerate(self._turns) if turn in turns and self._moves[at].mark is None), None)
-        return self._moves if end is None else self._moves[: end + 1]
+        if turn is None:
+            return self._moves
+        end = next((at for at in range(len(self._moves)) if turn in self._turns(at)), len(self._moves))
+        return self._moves[: end + 1]
 
     @cached_property
     def _mixed(self) -> frozenset[int]:
@@ -84,7 +98,8 @@ class Stack:
     def _end(self, at: int, mark: Mark) -> int:
         """Returns the first state below a mark that holds nothing of what was taken back."""
         if mark.turn is not None:
-            return max((below + 1 for below, turns in enumerate(self._turns) if mark.turn in turns), default=at)
+            steps = [below for below in range(at + 1, len(self._moves)) if mark.turn in self._turns(below)]
+            return steps[-1] + 1 if steps else at
         return next((below for below, move in enumerate(self._moves) if mark.to and move.id == mark.to), at)
 
     def mixed(self) -> frozenset[int]:
@@ -119,6 +134,3 @@ class Stack:
         entry = self._vault.checkpoints.by_id(target)
         kind = "unsaved" if entry is not None and entry.checkpoint.kind == "safety" else "step"
         return Undone(kind, target, entry.checkpoint.created_at if entry is not None else None)
-
-    def _entry(self, at: int) -> Entry | None:
-        return self._entries[at] if at < len(self._entries) else None

@@ -20,7 +20,7 @@ from mulligan.model.deed import (
     names_path,
     turn_of,
 )
-from mulligan.model.small import Callable
+from mulligan.model.small import Callable, cached_property
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 from mulligan.timeline.commits import Entry
 
@@ -59,8 +59,14 @@ class TurnSteps:
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
-        self._entries = vault.checkpoints.newest()
-        self._by_id = {entry.id: entry for entry in self._entries}
+
+    @cached_property
+    def _entries(self) -> list[Entry]:
+        return self._vault.checkpoints.newest()
+
+    @cached_property
+    def _by_id(self) -> dict[str, Entry]:
+        return {entry.id: entry for entry in self._entries}
 
     def turns_of(self, session: str) -> list[Turn]:
         """Returns the turns of a session that have steps, newest first."""
