@@ -185,12 +185,15 @@ class Restorer(Workbench):
         git: Planned | None = None,
         patience: Patience | None = None,
         mark: str = "",
+        since: tuple[Entry, tuple[bytes, ...] | None] | None = None,
     ) -> RestoreReport:
         """
         Applies a plan: state staged, safety checkpoint, journalled changes, state made current.
 
-        `mark` says what an undo takes back without going to a state, or for a redo the state that such an undo left. Paths that cannot be written are left alone and listed; those that moved too, as far as there is `patience` for them.
-        Without any, raises PlanStale with nothing changed.
+        `mark` says what an undo takes back without going to a state, or for a redo the state that such an undo left. Paths
+        that cannot be written are left alone and listed; those that moved too, as far as there is `patience` for them.
+        Without any, raises PlanStale with nothing changed. `since` is the checkpoint before what is undone, if it is another
+        than the one to go to, and the paths that were asked for.
         """
         from mulligan.restore.reach import Reach
 
@@ -199,9 +202,27 @@ class Restorer(Workbench):
         with Directory.open(self.settings.workspace) as root:
             reach = Reach(self.vault, root, token, plan, verb, patience, look.scan.sealed)
             try:
-                return self._go(entry, reach.plan, look, writer, reach, verb=verb, depth=depth, git=git, mark=mark)
+                report = self._go(entry, reach.plan, look, writer, reach, verb=verb, depth=depth, git=git, mark=mark)
             finally:
                 reach.close()
+        chosen = tuple(map(os.fsencode, plan.paths)) if plan.paths is not None else None
+        start, paths = since or (entry, chosen)
+        return self._naming_lost(report, verb, start, paths, look) if plan.what != "state" else report
+
+    def _naming_lost(
+        self, report: RestoreReport, verb: str, start: Entry, paths: tuple[bytes, ...] | None, look: Look
+    ) -> RestoreReport:
+        """Adds to a report what was there at a checkpoint, is gone and was never saved."""
+        from mulligan.model.values import replace
+        from mulligan.restore.unsaved import forget_named, lost_since, to_reinstall
+
+        workspace, database = self.settings.workspace, self.vault.database
+        reinstall = to_reinstall(workspace, start, [*report.created, *report.modified])
+        if verb == "redo":
+            forget_named(database)
+            return replace(report, reinstall=reinstall)
+        lost = lost_since(database, workspace, start, paths, has_git=look.git is not None)
+        return replace(report, lost=lost, reinstall=reinstall)
 
     def _go(
         self,

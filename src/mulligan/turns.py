@@ -164,7 +164,10 @@ class Undoing:
             here = self._vault.checkpoints.resolve("@")
             git = self._bench.git.plan(what.target) if asked.git and what.target is not None else None
             mark = what.mark.text
-            return self._bench.go(here, plan, look, writer, verb="undo", git=git, patience=patience, mark=mark)
+            since = (what.target or here, asked.paths)
+            return self._bench.go(
+                here, plan, look, writer, verb="undo", git=git, patience=patience, mark=mark, since=since
+            )
 
     def _planned(self, what: TakeBack, asked: Asked, look: Look) -> tuple[RestorePlan, Wanted] | None:
         """Returns the plan, and what is wanted; None when nothing would change and nothing is listed."""

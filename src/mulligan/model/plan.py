@@ -173,7 +173,8 @@ class RestoreReport:
     What a restore did.
 
     `undone` names the operation that an undo took back, or a redo brought forward. `branch` is the git branch that the
-    checkpoint was made on, empty when that is the current one.
+    checkpoint was made on, empty when that is the current one. `lost` is what disappeared in the steps that were undone and
+    was never saved; `reinstall` are commands that make unsaved dependencies fit the restored files.
     """
 
     target: str
@@ -187,11 +188,13 @@ class RestoreReport:
     git: GitMove | None = None
     undone: Undone | None = None
     branch: str = ""
+    lost: list[Keep] = field(default_factory=list)
+    reinstall: list[str] = field(default_factory=list)
 
     @property
     def complete(self) -> bool:
-        """Whether every path that should have been restored was."""
-        return not any(keep.failed for keep in self.kept)
+        """Whether every path that should have been restored was, and nothing is lost."""
+        return not self.lost and not any(keep.failed for keep in self.kept)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -207,4 +210,6 @@ class RestoreReport:
             "git": self.git.to_dict() if self.git else None,
             "undone": self.undone.to_dict() if self.undone else None,
             "branch": self.branch,
+            "lost": [keep.to_dict() for keep in self.lost],
+            "reinstall": self.reinstall,
         }

@@ -71,12 +71,15 @@ def left_lines(report: RestoreReport, style: Style = PLAIN) -> list[str]:
     """Returns one sentence for each reason why a path was left alone, was not restored or is lost."""
     failed = [keep for keep in report.kept if keep.failed]
     protected = [keep for keep in report.kept if not keep.failed]
-    lost: Sequence[Keep] = getattr(report, "lost", ())
+    lost = report.lost
     lines = [style("yellow", line) for line in _sentences(failed, _TROUBLE, "Not restored")]
     lines += [f"  To change that: {visible(hint)}" for hint in dict.fromkeys(keep.hint for keep in failed if keep.hint)]
     if lost:
         named = [f"{visible(keep.path)} ({visible(keep.reason)})" for keep in lost]
         lines.append(style("yellow", f"Not brought back, because it was never saved: {some(named, MOST_NAMED)}."))
+    if report.reinstall:
+        commands = " and ".join(style("bold", visible(command)) for command in report.reinstall)
+        lines.append(f"Installed dependencies were not restored with their lock file. To make them fit: {commands}")
     return lines + [style("dim", line) for line in _sentences(protected, _RULES, "Left alone")]
 
 
