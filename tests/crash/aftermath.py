@@ -28,11 +28,18 @@ from scenes import State, state_of
 from tree import Entry, entry_at, put
 from users_repository import commits, seen
 
-#: Never captured: a secret, and what is no file.
+#: Never captured here: a secret, which the configuration says to skip, and what is no file.
 SECRET, PIPE = ".env", "pipe"
 #: Paths that stay where they are when a checkpoint without them is restored: hidden, or forgotten.
 STAYING = frozenset({SECRET, PIPE, *HIDDEN, "sub", "d", "d/secret", "d/e", "d/e/f"})
 _THOROUGH_EVERY = 5
+
+
+def skip_secrets() -> None:
+    """Says in the user's configuration that secrets are not saved: a restore must not touch them, then."""
+    place = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "mulligan")
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "config.toml").write_text('[capture]\nsecrets = "skip"\n')
 
 
 class Ground(Stage):
@@ -40,6 +47,7 @@ class Ground(Stage):
 
     def __init__(self, base: Path, name: str, operation: Operation, *, user: int | None = None) -> None:
         self.name, self._user = name, None
+        skip_secrets()
         super().__init__(base, operation)
         self.project, self.store = self.place.project, self.place.store
         self.reset().close()
