@@ -268,7 +268,7 @@ class Aftermath:
     def _goes_on_working(self, held: dict[str, State], *, new: bool) -> Iterator[str]:
         """What was done can be taken back, and an old checkpoint restored, exactly."""
         ground = self.ground
-        undone = ground.name.startswith("undo")
+        undone = ground.name.startswith(("undo", "session-undo"))
         with ground.open() as ws:
             # A save ends what can be redone.
             if new and ground.old != ground.new and not ground.operation.heals and not (undone and self._saved):
