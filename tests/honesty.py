@@ -105,6 +105,8 @@ BAD = (
     Bad("ignores-doubts", "what was not copied from a pack proves as much as what was", "adoption", 60, _ONE),
     Bad("believes-filters", "nobody asks what stands between file and object", "adoption", 60, _ONE),
     Bad("forgets-filters", "a filter that no attribute names any more never was in force", "adoption", 400, _ONE),
+    Bad("claims-everything", "an undo takes back what others did in the same step", "days", 12, _ONE),
+    Bad("always-complete", "an undo that left something undone ends with exit code 0", "days", 12, _ONE),
     Bad("cleans", "a restore removes what lies beside, as git clean does", "bystanders", 200, _ONE),
     Bad("touches", "a restore gives other files a fresh time", "bystanders", 200, _ONE),
     Bad("forgets-the-wall", "a disk without room is not noticed", "full-disks", 40, (*_TMPFS, "save-streamed")),

@@ -136,6 +136,8 @@ PROOFS = (
           "hostile/traversal.py", 80, 0, (), "hostile/test_traversal_corpus.py"),
     Proof("bystanders", "random restores change nothing but what the plan names, and undo is exact",
           _BYSTANDERS, 60, 5000, (), "bystanders/test_bystanders.py"),
+    Proof("days", "agents, a person and kills at random in one project: every undo is right, complete and says so",
+          "badday/days.py", 2, 200, (), "badday/test_days.py"),
     Proof("bystanders-user", "the same by an ordinary user, where some files belong to others",
           _BYSTANDERS, 60, 2000, ("--as-user",)),
     Proof("mcp-messages", "malformed messages to the MCP server: it lives, says nothing but messages, and nothing outside changes",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +47,21 @@ class Agent:
         """The person sends a prompt."""
         return self.event("UserPromptSubmit", prompt=prompt, prompt_id=f"p{next(_CALLS)}")
 
-    def bash(self, command: str, work: Callable[[], object] | None = None) -> None:
-        """Runs a shell command (or `work` in its place), between the two events of the tool."""
+    def before_bash(self, command: str) -> dict[str, Any]:
+        """Announces a shell command; `after_bash` ends what this returns."""
         call = {"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": f"call{next(_CALLS)}"}
         self.event("PreToolUse", **call)
-        if work is not None:
-            work()
-        else:
-            subprocess.run(["/bin/sh", "-c", command], cwd=self.cwd, capture_output=True, timeout=60, check=False)
+        return call
+
+    def after_bash(self, call: dict[str, Any]) -> None:
+        """Says that a shell command ended."""
         self.event("PostToolUse", **call, tool_response={"stdout": ""})
+
+    def bash(self, command: str) -> None:
+        """Runs a shell command between the two events of the tool."""
+        call = self.before_bash(command)
+        subprocess.run(["/bin/sh", "-c", command], cwd=self.cwd, capture_output=True, timeout=60, check=False)
+        self.after_bash(call)
 
     def write(self, path: str, text: str) -> None:
         """Writes a file with the edit tool, which names its path."""
