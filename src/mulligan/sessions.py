@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mulligan.model.holding import Holding
     from mulligan.model.plan import RestorePlan, RestoreReport
     from mulligan.timeline.notices import Notice
+    from mulligan.timeline.rewinds import Rewind
     from mulligan.timeline.saving import Draft
     from mulligan.timeline.sources import Look
     from mulligan.timeline.story import Chapter
@@ -60,7 +61,16 @@ class WithSessions(Opened):
             staged = self._bench.git.staged() if deed.begins_turn else None
             draft = self._bench.draft("", about, "step", metadata=place.cause(deed), git=staged)
 
+            rewinds: list[Rewind] = []
+
             def finish(begun: Draft, look: Look) -> Draft:
+                if deed.begins_turn:
+                    from mulligan.timeline.rewinds import find_rewind
+
+                    if (rewind := find_rewind(vault, deed, look)) is not None:
+                        rewinds.append(rewind)
+                        text = f"rewound to before prompt {rewind.prompt}"
+                        begun = begun._replace(description=text, metadata=rewind.noted(begun.metadata))
                 if deed.is_over and look.scan.tree_of(_CLAUDE) is not None:
                     from mulligan.timeline.grants import granted
 
@@ -72,6 +82,9 @@ class WithSessions(Opened):
 
             def remember() -> None:
                 deeds.add(deed, place, draft.id, saved=True, now_ns=draft.created_ns)
+                for rewind in rewinds:
+                    # The states in between hold what was rewound: an undo must not bring it back.
+                    vault.moves.mark_top(*rewind.marks())
 
             if self._bench.root.is_gone():
                 with vault.database.transaction():
@@ -154,6 +167,7 @@ class WithSessions(Opened):
 
     def story(self, *, limit: int | None = None, session: str | None = None) -> list[Chapter]:
         """Returns what agents did, prompt by prompt, newest first: what was asked, which tools ran, what each changed."""
+        from mulligan.timeline.rewinds import rewind_of
         from mulligan.timeline.story import tell
 
         with self._reading() as vault:
@@ -165,8 +179,12 @@ class WithSessions(Opened):
                 entry = vault.checkpoints.by_id(checkpoint)
                 return entry.checkpoint.files_changed if entry is not None else ()
 
+            def rewound(checkpoint: str) -> int:
+                entry = vault.checkpoints.by_id(checkpoint)
+                return rewind_of(entry.checkpoint) if entry is not None else 0
+
             names = vault.deeds.short_names()
-            return [each._replace(short=names[each.session]) for each in tell(found, changed)[:limit]]
+            return [each._replace(short=names[each.session]) for each in tell(found, changed, rewound)[:limit]]
 
     def news_for(self, session: str) -> list[Notice]:
         """Returns what was undone, restored or redone under a session since its last prompt; ask before recording the next."""

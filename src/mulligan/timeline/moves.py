@@ -122,6 +122,15 @@ class Moves:
         if top is not None:
             self._set_top(top._replace(partly=True))
 
+    def mark_top(self, first: Mark, *more: Mark) -> None:
+        """Says what was taken back on the way to the newest state, without an undo of ours."""
+        top = self.top()
+        if top is not None:
+            marked = top._replace(mark=first)
+            self._set_top(marked)
+            self._db.known()[TOP] = marked
+            self.push(*(top._replace(mark=mark) for mark in more))
+
     def _set_top(self, move: Move) -> None:
         self._db.run("UPDATE move SET what=? WHERE seq=(SELECT max(seq) FROM move)", move.column)
         self._db.reseal("move", "seq=(SELECT max(seq) FROM move)")

@@ -11,6 +11,7 @@ from mulligan.model.small import Callable, Iterable
 from mulligan.model.typed import Any, NamedTuple
 
 Changed = Callable[[str], tuple[str, ...]]
+Rewound = Callable[[str], int]
 #: Changes that no tool of this turn made, by when they were found.
 OUTSIDE, BETWEEN, BACKGROUND = "changed outside the agent", "changed between turns", "in the background"
 #: What became of a tool call. One without an end was denied if its turn ended, interrupted if another began, else it runs.
@@ -60,18 +61,21 @@ class Chapter(NamedTuple):
         return {**self._asdict(), "happened": [each.to_dict() for each in self.happened]}
 
 
-def tell(deeds: Iterable[Recorded], changed: Changed) -> list[Chapter]:
-    """Returns the chapters, newest first, of deeds that come newest first."""
+def tell(deeds: Iterable[Recorded], changed: Changed, rewound: Rewound = lambda _: 0) -> list[Chapter]:
+    """Returns the chapters, newest first, of deeds that come newest first; `rewound` is as in `timeline.rewinds`."""
     turns: dict[tuple[str, int], list[Recorded]] = {}
     newest: dict[str, int] = {}
     for each in deeds:
         newest.setdefault(each.deed.session, each.prompt)
         if each.prompt or each.number:
             turns.setdefault((each.deed.session, each.prompt), []).append(each)
-    return [_chapter(turn[::-1], changed, later=newest[session] > prompt) for (session, prompt), turn in turns.items()]
+    return [
+        _chapter(turn[::-1], changed, rewound, later=newest[session] > prompt)
+        for (session, prompt), turn in turns.items()
+    ]
 
 
-def _chapter(turn: list[Recorded], changed: Changed, *, later: bool) -> Chapter:
+def _chapter(turn: list[Recorded], changed: Changed, rewound: Rewound, *, later: bool) -> Chapter:
     first, last = turn[0], turn[-1]
     ended = last.deed.kind not in GOING_ON
     open_ended = DENIED if any(each.deed.kind == STOP for each in turn) else INTERRUPTED if later or ended else RUNNING
@@ -99,6 +103,8 @@ def _chapter(turn: list[Recorded], changed: Changed, *, later: bool) -> Chapter:
             )
         elif paths:
             name = BETWEEN if deed.kind == PROMPT else BACKGROUND
+            if deed.kind == PROMPT and (prompt := rewound(each.checkpoint)):
+                name = f"rewound to before prompt {prompt}"
             happened.append(Happening(0, name, "", at, paths, each.checkpoint))
     told = tuple(calls[each] if isinstance(each, int) else each for each in happened)
     begun = first.created_at.isoformat()
