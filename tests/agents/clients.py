@@ -97,7 +97,8 @@ class Project(NamedTuple):
     def environment(self, **env: str) -> dict[str, str]:
         """The environment of an agent: little, and able to import the package."""
         plain = plain_environment()
-        kept = ("PATH", "HOME", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "LC_ALL", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
+        kept = ("PATH", "HOME", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "LC_ALL")
+        kept += ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
         return {name: plain[name] for name in (*kept, "CODEX_HOME") if name in plain} | env
 
 

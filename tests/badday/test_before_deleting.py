@@ -13,6 +13,7 @@ SAID = {
         "rm deletes files. Saved and undoable: src/ (3 files). Not saved, cannot be undone: node_modules"
     ),
     "cd src && rm -f a.py 2>/dev/null": "rm deletes files. Saved and undoable: src/a.py. Undo: mulligan undo",
+    "rm -f .env": "rm deletes files. Saved and undoable: .env. Undo: mulligan undo",
     "truncate -s 0 README": "truncate cuts files off. Saved and undoable: README. Undo: mulligan undo",
     "python -c \"import shutil; shutil.rmtree('src')\"": (
         "The program removes or moves files. Saved and undoable: src/ (3 files). Undo: mulligan undo"
@@ -44,10 +45,10 @@ def agent(project, private_home):
     folder.mkdir()
     (folder / "config.toml").write_text('[hooks]\ndestructive = "save"\n')
     (private_home / "Documents").mkdir()
-    for path in ("src/a.py", "src/b.py", "src/c.py", "node_modules/x/index.js", "README", "app.db"):
+    for path in ("src/a.py", "src/b.py", "src/c.py", "node_modules/x/index.js", "README", "app.db", ".env"):
         (project / path).parent.mkdir(parents=True, exist_ok=True)
         (project / path).write_text(path)
-    (project / ".gitignore").write_text("node_modules/\n")
+    (project / ".gitignore").write_text("node_modules/\n.env\n")
     tools.git("init", "-q", cwd=project)
     tools.git("add", "-A", cwd=project)
     tools.git("commit", "-qm", "first", cwd=project)
@@ -73,7 +74,7 @@ def test_the_hook_never_promises_an_undo_of_what_mulligan_does_not_hold(agent):
 def test_where_the_files_cannot_be_told_the_whole_project_is_judged(agent):
     for command in ("rm -rf $TARGET", "ls | xargs rm -f", "rm -rf .", "find . -name '*.py' -delete"):
         said = before(agent, command)
-        assert "Saved and undoable: this project (6 files)." in said and "node_modules" in said and ".git" in said
+        assert "Saved and undoable: this project (7 files)." in said and "node_modules" in said and ".git" in said
 
 
 def test_a_command_that_destroys_nothing_is_not_commented(agent):

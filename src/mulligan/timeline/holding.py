@@ -54,10 +54,11 @@ def _holding(root: str, entry: Entry | None, look: Look, path: bytes, rows: list
 
 
 def _files(entry: Entry | None, look: Look, path: bytes) -> int:
-    """Returns how many files and links an entry holds at or below a path."""
-    found = look.source.lookup(entry.files_tree, path) if entry is not None else None
-    if found is None:
+    """Returns how many files and links an entry holds at or below a path, sealed ones included."""
+    if entry is None:
         return 0
-    if found.mode != MODE_DIR:
-        return 1
-    return sum(each.mode != MODE_DIR for _, each in look.source.walk(found.oid))
+    found = look.source.lookup(entry.files_tree, path)
+    sealed = sum(covers(path, each) for each in entry.sealed)
+    if found is None or found.mode != MODE_DIR:
+        return sealed + (found is not None)
+    return sealed + sum(each.mode != MODE_DIR for _, each in look.source.walk(found.oid))
