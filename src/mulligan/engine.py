@@ -334,10 +334,14 @@ class Workspace(WithSessions):
 
     def adopt(self, old: str | os.PathLike[str]) -> dict[str, Any]:
         """Takes over the history of a project that moved here from `old` (its former directory, or its store)."""
-        with self._mutex:
-            self._bench.close()
-            from mulligan.timeline import stores as all_stores
+        from mulligan.timeline import stores as all_stores
 
+        with self._mutex:
+            if self._bench.vault.exists():
+                # Finishes an interrupted restore first; a store that an interrupted adoption left here is not ours yet.
+                with suppress(UserError), self._writing("adopt"):
+                    pass
+            self._bench.close()
             moved = all_stores.adopt(self.settings, os.fspath(old))
             with self._writing("adopt"), self._bench.vault.database.transaction():
                 self._bench.vault.record_workspace()

@@ -163,6 +163,12 @@ class Opened:
         with self._writing("settle", needed=True):
             self._bench.root.recognise()
 
+    def moved_from(self) -> str:
+        """Returns where this directory stood before, if a history of it is still kept for there; see `adopt`."""
+        from mulligan.timeline.origin import moved_from
+
+        return moved_from(self.settings)
+
     # -- telling --------------------------------------------------------------------------------
 
     def on(self, event: str, handler: Handler) -> None:

@@ -131,7 +131,7 @@ class Ground(Stage):
 
     def _is_adopted(self) -> bool:
         """Whether a history that was to be adopted is: any command works, and there is nothing left to adopt."""
-        if self.name != "adopt":
+        if not self.name.startswith("adopt") or (self.place.home / "elsewhere").exists():
             return False
         try:
             with self.place.open() as ws:

@@ -197,6 +197,23 @@ def _adoptable(place: Place) -> None:
     former.rmdir()
 
 
+def _replaced(place: Place) -> None:
+    """Another directory with the same files stands where the history was made."""
+    _unsaved(place)
+    place.project.rename(place.home / "first")
+    shutil.copytree(place.home / "first", place.project, symlinks=True)
+    shutil.rmtree(place.home / "first")
+    if "user.mulligan.workspace" in os.listxattr(place.project):
+        os.removexattr(place.project, "user.mulligan.workspace")
+
+
+def _adoptable_and_saved(place: Place) -> None:
+    """The history stayed in the old place, and something was saved in the new one."""
+    _adoptable(place)
+    with place.open() as ws:
+        ws.save("since")
+
+
 def _rename_in_timeline(store: Path, workspace: str) -> None:
     import sqlite3
 
@@ -347,6 +364,10 @@ OPERATIONS: dict[str, Operation] = {
     "trim": Operation(_tagged, lambda ws, _: ws.trim(1, match={"m": 1}), again=False),
     "restore-all": Operation(_with_state, lambda ws, _: ws.restore("new", what="all")),
     "adopt": Operation(_adoptable, lambda ws, place: ws.adopt(_found(place)), heals=True, again=False),
+    "recognise": Operation(_replaced, lambda ws, _: ws.recognise()),
+    "adopt-joining": Operation(
+        _adoptable_and_saved, lambda ws, place: ws.adopt(_found(place)), heals=True, again=False
+    ),
     "recovery-early": Operation(_cut_short("staging"), lambda ws, _: ws.save("now"), begins=OLD),
     "recovery-late": Operation(_cut_short("applying"), lambda ws, _: ws.save("now"), again=False, begins=OLD),
 }

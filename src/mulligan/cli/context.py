@@ -229,7 +229,11 @@ class Context:
         """The workspace, if anything was ever saved in it; raises NothingSaved otherwise."""
         workspace = self.workspace
         if workspace.position() is None and not workspace.log(limit=1):
-            raise NothingSaved(f"Nothing was saved in {self.settings.workspace} yet.", hint='mulligan save "first"')
+            old = workspace.moved_from()
+            hint = f"The project was at {old} before; take over its history: mulligan adopt {old}" if old else ""
+            raise NothingSaved(
+                f"Nothing was saved in {self.settings.workspace} yet.", hint=hint or 'mulligan save "first"'
+            )
         return workspace
 
     def path(self, typed: str) -> str:

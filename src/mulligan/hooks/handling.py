@@ -42,6 +42,8 @@ def handle(agent: str, event: Event, open_workspace: Callable[[str], Workspace])
         told = deed
         heard = _news(workspace, deed) if deed.kind == PROMPT and agent in HEARING else ""
         workspace.record(deed, state=lambda since: _conversation(told, since) if told.transcript else {})
+        if deed.kind == SESSION and (old := workspace.moved_from()):
+            return Reply(f"mulligan: this project was at {old} before. To take over its history: mulligan adopt {old}")
         return Reply(context=heard) if heard else _warned(agent, event, deed, workspace)
     except Unprotectable as error:
         # Said once, at the start: this directory will never be protected, and no tool call can change that.

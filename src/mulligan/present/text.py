@@ -100,3 +100,8 @@ def bar(share: float, width: int = 20, *, ascii_only: bool = False) -> str:
     """Returns a bar for a share between 0 and 1: one block of twenty is five percent; in ASCII where blocks cannot be shown."""
     filled, (full, empty) = min(width, round(share * width)), "#." if ascii_only else "█░"
     return full * filled + empty * (width - filled)
+
+
+def moved_words(old: str) -> str:
+    """Returns what to say to a person whose project was moved, and its history was not."""
+    return f"This project was at {old} before. To take over its history: mulligan adopt {old}"

@@ -21,6 +21,7 @@ from mulligan.safefs.removal import is_removed, remove_whole, sweep_removed
 from mulligan.safefs.trouble import typed
 from mulligan.safefs.usage import disk_usage
 from mulligan.timeline.database import NAME, Database
+from mulligan.timeline.moved import join, settled
 from mulligan.timeline.protectable import is_within
 
 _DAY = 86_400
@@ -183,7 +184,7 @@ def _stamp(path: str) -> float:
 
 
 def adopt(settings: Settings, old: str) -> dict[str, Any]:
-    """Renames the store of a project that moved to where this workspace looks for it."""
+    """Renames the store of a project that moved to where this workspace looks for it, joined with what is there."""
     try:
         return _adopt(settings, old)
     except OSError as error:
@@ -194,25 +195,24 @@ def _adopt(settings: Settings, old: str) -> dict[str, Any]:
     source = _store_of(settings, old)
     if source is None:
         raise UserError(f"There is no history for {old}. Nothing was changed.", hint="See every store: mulligan stores")
-    if source["path"] != settings.store and os.path.lexists(os.path.join(settings.store, NAME)):
-        raise UserError(
-            f"{settings.workspace} already has a history of its own. Nothing was changed.", hint="mulligan log"
-        )
     if source["exists"] and source["workspace"] != settings.workspace:
         raise UserError(
             f"{source['workspace']} still exists and this is its history. Nothing was changed.",
             hint="Move the project first.",
         )
+    since = 0
+    if source["path"] != settings.store and os.path.lexists(os.path.join(settings.store, NAME)):
+        since = _contents(settings.store)[1]
+        join(source["path"], settings)
     if source["path"] != settings.store:
         _move(source["path"], settings)
     with Directory.open(settings.store) as directory:
         database = Database(settings.store, create=False, directory=directory)
     try:
-        with database.transaction():
-            database.set_meta("workspace", settings.workspace)
+        settled(database, {"workspace": settings.workspace})
     finally:
         database.close()
-    return {"from": source["workspace"], "checkpoints": source["checkpoints"]}
+    return {"from": source["workspace"], "checkpoints": source["checkpoints"] + since, "joined": since}
 
 
 def _store_of(settings: Settings, old: str) -> dict[str, Any] | None:

@@ -18,7 +18,8 @@ DESCRIPTION = """\
 Take over the history of a project that was moved or renamed: DIR is where it used to be.
 
 Run it in the new place. Checkpoints are found by the path of their workspace, so a moved project starts without history
-until it adopts its own.
+until it adopts its own. What was saved in the new place since is joined with it: every id stays valid, and the position is
+the new place's. An interrupted adoption is finished by the same command.
 """
 EXAMPLES = (
     ("mulligan adopt ../old-name", "after `mv old-name new-name && cd new-name`"),

@@ -7,7 +7,7 @@ from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
 from mulligan.model.checkpoint import KINDS, Checkpoint
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
-from mulligan.present.text import count
+from mulligan.present.text import count, moved_words
 from mulligan.present.timeline import log_lines
 
 if TYPE_CHECKING:
@@ -112,6 +112,8 @@ def render(context: Context, result: Result) -> None:
     shown, out = result.value, context.out
     if not shown.checkpoints:
         context.note("No checkpoint to show.")
+        if old := context.workspace.moved_from():
+            context.note(moved_words(old))
     out.lines(
         log_lines(
             shown.checkpoints,

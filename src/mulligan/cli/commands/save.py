@@ -88,9 +88,12 @@ def render(context: Context, result: Result) -> None:
                 f"{visible(entry.path)} is a git worktree now: it has a history of its own, and is not saved here."
             )
     if saved.parent is None:
+        from mulligan.present.text import moved_words
         from mulligan.timeline.stores import size_warning
 
         context.note(f"First checkpoint of {context.settings.workspace}")
+        if old := context.workspace.moved_from():
+            context.note(moved_words(old))
         if large := size_warning(saved.first_changed(0)[1]):
             context.note(f"warning: {large}")
         unsaved = unsaved_line(saved.not_captured)

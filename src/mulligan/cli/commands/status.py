@@ -11,7 +11,7 @@ from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
 from mulligan.model.light import datetime
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.present.standing import change_words, history_words, protected_words, watcher_words
-from mulligan.present.text import ago, columns, count
+from mulligan.present.text import ago, columns, count, moved_words
 from mulligan.present.timeline import not_captured_lines
 from mulligan.present.visible import visible
 
@@ -39,7 +39,7 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 def run(context: Context, _args: argparse.Namespace) -> Result:
     """Scans the project and reads the timeline."""
     status = context.workspace.status()
-    status["warnings"] += _narrow(context)
+    status["warnings"] += [*_narrow(context), *_moved(context)]
     return Result(status, lambda: status)
 
 
@@ -89,6 +89,11 @@ def _narrow(context: Context) -> list[str]:
         f"Commands and agents in {os.path.relpath(root, top)} go on with this history as long as it exists ({store})."
     )
     return [said]
+
+
+def _moved(context: Context) -> list[str]:
+    old = context.workspace.moved_from()
+    return [moved_words(old)] if old else []
 
 
 def _agent(heard: dict[str, Any], context: Context) -> str:

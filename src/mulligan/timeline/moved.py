@@ -1,0 +1,166 @@
+"""
+The history of a project that moved, joined with what was saved in the new place since.
+
+The store of the new place is joined into the old one, behind what that holds: ids stay valid, both timelines are there, and the
+position is the new place's. Everything is durable in the old store before the new one is removed, and the old store is
+renamed last; an interrupted adoption is run again and finds one of these states.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mulligan.errors import UserError
+from mulligan.model.light import json
+from mulligan.model.policy import Settings
+from mulligan.model.small import closing
+from mulligan.model.typed import Any
+from mulligan.safefs.directory import Directory, read_all
+from mulligan.safefs.durable import sync, write_durably
+from mulligan.safefs.lock import exclusive
+from mulligan.safefs.removal import remove_whole
+from mulligan.store import repository
+from mulligan.store.objects import ObjectStore
+from mulligan.timeline.checkpoints import POSITION, Checkpoints
+from mulligan.timeline.commits import Entry, read_list, read_state
+from mulligan.timeline.database import Database
+from mulligan.timeline.identity import Identity, identity_of
+from mulligan.timeline.saving import pack_changes
+from mulligan.timeline.sources import Source
+
+_PACKS = b"objects/pack"
+_JOINING, _NOTE, _SINCE, _EPOCH = "joining", "note:", "workspace_since", "epoch"
+_LEAST_COMMON = 0.5
+
+
+def join(source: str, settings: Settings) -> None:
+    """Joins the store of a workspace into the one of the place that it came from, and removes it."""
+    home, name = os.path.split(settings.store)
+    with (
+        Directory.open(source) as old,
+        exclusive(old, wait=settings.wait, purpose="adopt"),
+        Directory.open(home) as parent,
+        parent.child(os.fsencode(name)) as new,
+        exclusive(new, wait=settings.wait, purpose="adopt"),
+    ):
+        with (
+            closing(Database(source, create=False, directory=old)) as into,
+            closing(Database(settings.store, create=False, directory=new)) as since,
+        ):
+            _Joining((old, into), (new, since), settings).run()
+        remove_whole(parent, os.fsencode(name))
+
+
+class _Joining:
+    """One join of two stores, both held."""
+
+    def __init__(self, old: tuple[Directory, Database], new: tuple[Directory, Database], settings: Settings) -> None:
+        self._old, self._into = old
+        self._new, self._since = new
+        self._settings = settings
+
+    def run(self) -> None:
+        """Copies packs, then writes all rows in one transaction."""
+        self._refuse_strangers()
+        self._copy_packs()
+        with closing(ObjectStore(self._old)) as objects, closing(ObjectStore(self._new)) as theirs:
+            checkpoints = _checkpoints(self._into, objects)
+            entries = _checkpoints(self._since, theirs).oldest()
+            with self._into.transaction():
+                self._begin()
+                self._add(checkpoints, entries, Source(objects))
+                self._steps()
+                self._notes()
+
+    def _refuse_strangers(self) -> None:
+        """Raises UserError where the two have nothing in common: not the directory, and hardly a name at its top."""
+        recorded = Identity.from_meta(self._into.meta)
+        if recorded.inode and not recorded.is_another(identity_of(self._settings.workspace), last_ns=0):
+            return
+        theirs, ours = self._top_names(self._new, self._since), self._top_names(self._old, self._into)
+        if theirs and ours and len(theirs & ours) < _LEAST_COMMON * min(len(theirs), len(ours)):
+            raise UserError(
+                f"{self._settings.workspace} already has a history of its own, and its files have little in common with "
+                f"those of {self._into.meta('workspace')}. Nothing was changed.",
+                hint="mulligan log",
+            )
+
+    @staticmethod
+    def _top_names(directory: Directory, database: Database) -> set[bytes]:
+        with closing(ObjectStore(directory)) as objects:
+            entry = _checkpoints(database, objects).current()
+            return {each.name for each in objects.read_tree(entry.files_tree)} if entry is not None else set()
+
+    def _copy_packs(self) -> None:
+        """Gives the old store the packs of the new one, durably; a pack is never changed, so a second name will do."""
+        with self._new.descend(_PACKS) as there, self._old.descend(_PACKS) as here:
+            # The index comes last: a pack without one is not looked at.
+            for name in sorted(there.names(), key=lambda each: each.endswith(b".idx")):
+                if not name.startswith(b"pack-") or here.exists(name):
+                    continue
+                try:
+                    there.link(name, name, to=here)
+                except OSError:
+                    with there.reading(name) as fd:
+                        write_durably(here, name, [read_all(fd)], temporary=b"tmp-" + name, what="a pack")
+            sync(here.fd, "the packs of a store")
+
+    def _begin(self) -> None:
+        """Removes what an interrupted join of the same store wrote; notes where this one begins."""
+        said = self._into.meta(_JOINING)
+        known = json.loads(said) if said else {}
+        mine = repository.store_id(self._new) or ""
+        if known.get("store") != mine:
+            rows = {table: self._into.row(f"SELECT max(seq) FROM {table}") for table in ("move", "deed")}
+            known = {"store": mine, **{table: int((row[0] if row else 0) or 0) for table, row in rows.items()}}
+            known["position"] = self._into.meta(POSITION)
+            self._into.set_meta(_JOINING, json.dumps(known))
+        for table in ("move", "deed"):
+            self._into.run(f"DELETE FROM {table} WHERE seq>?", known[table])
+        self._before = str(known["position"])
+
+    def _add(self, checkpoints: Checkpoints, entries: list[Entry], source: Source) -> None:
+        parent = checkpoints.by_id(self._before)
+        for entry in entries:
+            if checkpoints.by_id(entry.id) is not None:
+                continue
+            cp = entry.checkpoint
+            if cp.parent is None and parent is not None:
+                # The first in the new place came after the last in the old one.
+                cp = cp.replace(parent=parent.id, packed_changes=pack_changes(source, parent, entry))
+            checkpoints.add(entry._replace(checkpoint=cp, seq=0))
+            checkpoints.owe_ref(entry)
+        here = self._since.meta(POSITION)
+        if here:
+            checkpoints.set_position(here)
+
+    def _steps(self) -> None:
+        """Puts the steps of undo and the deeds behind those of the old place; what can be redone is the new place's."""
+        for row in self._since.sealed("move", "ORDER BY seq"):
+            self._into.insert("move", None, row["id"], row["what"])
+        self._into.empty("redo")
+        for row in self._since.sealed("redo", "ORDER BY seq"):
+            self._into.insert("redo", None, row["id"], row["what"])
+        for row in self._since.sealed("deed", "ORDER BY seq"):
+            self._into.insert("deed", None, *tuple(row)[1:-1])
+        self._into.known().clear()
+
+    def _notes(self) -> None:
+        for row in self._since.sealed("meta"):
+            if row["key"].startswith(_NOTE) or row["key"] == _SINCE:
+                self._into.set_meta(row["key"], row["value"])
+        epoch = self._into.meta(_EPOCH, "0")
+        self._into.set_meta(_EPOCH, str(int(epoch) + 1 if epoch.isdecimal() else 1))
+
+
+def _checkpoints(database: Database, objects: ObjectStore) -> Checkpoints:
+    return Checkpoints(database, lambda commit: read_state(objects, commit), lambda commit: read_list(objects, commit))
+
+
+def settled(database: Database, values: dict[str, Any]) -> None:
+    """Notes whose history a store holds now; nothing is left to join."""
+    with database.transaction():
+        for key, value in values.items():
+            database.set_meta(key, value)
+        if database.meta(_JOINING):
+            database.set_meta(_JOINING, "")
