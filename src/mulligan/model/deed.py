@@ -118,9 +118,16 @@ def maker_of(checkpoint: Checkpoint, path: str | None = None) -> str:
     claimed = cause.get("claimed")  # as earlier releases wrote it
     if path is not None and isinstance(claimed, dict) and path in claimed:
         return str(claimed[path])
-    said = [each for each in cause.get("beside", ()) if isinstance(each, dict)] if path is not None else []
+    said = commands_beside(cause) if path is not None else []
     namers = {str(each["session"]) for each in said if path is not None and names_path(each.get("names", ()), path)}
     return namers.pop() if len(namers) == 1 else str(cause.get("by") or "")
+
+
+def commands_beside(cause: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns the commands of other agents that ran when a checkpoint was made; none of what earlier releases wrote."""
+    said = cause.get("beside")
+    rows = [each for each in said if isinstance(each, dict)] if isinstance(said, list) else []
+    return [each for each in rows if isinstance(each.get("session"), str) and isinstance(each.get("prompt"), int)]
 
 
 def names_path(names: Iterable[str], path: str) -> bool:

@@ -48,6 +48,7 @@ HELD = "held"
 COUNTED = "counted"
 #: And, for an agent's step, the state that it changed: its parent may be deleted, and then another takes the parent's place.
 STATE_BEFORE = "mulligan:before"
+_ROW = 3  # path, reason, detail
 
 
 class Writer(Protocol):
@@ -115,17 +116,26 @@ class Entry(NamedTuple):
         if not isinstance(kept, dict):
             return None
         sealed: Sealed = {}
-        if "secrets" in kept:
-            from mulligan.model.sealed import from_plain
+        try:
+            if "secrets" in kept:
+                from mulligan.model.sealed import from_plain
 
-            sealed = from_plain(kept["secrets"]).files
-        return State(bytes.fromhex(kept["files"]), bytes.fromhex(kept["modes"]), Defaults(*kept["defaults"]), sealed)
+                sealed = from_plain(kept["secrets"]).files
+            files, modes = bytes.fromhex(kept["files"]), bytes.fromhex(kept["modes"])
+            return State(files, modes, Defaults(*map(int, kept["defaults"])), sealed)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StoreDamaged(
+                f"What checkpoint {self.checkpoint.short_id} started from cannot be read ({error}).",
+                hint="mulligan check",
+            ) from None
 
     @property
     def unseen_before(self) -> tuple[NotCaptured, ...]:
         """What the state before did not save and this one does, where it may."""
         kept = self.checkpoint.metadata.get(STATE_BEFORE)
-        return tuple(NotCaptured(*row) for row in kept.get("unseen", ())) if isinstance(kept, dict) else ()
+        rows = kept.get("unseen") if isinstance(kept, dict) else None
+        rows = rows if isinstance(rows, list) else []
+        return tuple(NotCaptured(*map(str, row)) for row in rows if isinstance(row, list) and len(row) == _ROW)
 
     def with_before(self, state: State, unseen: Iterable[NotCaptured] = ()) -> Entry:
         """Returns the same entry that keeps the state which it changed."""

@@ -10,9 +10,11 @@ empties.
 
 from __future__ import annotations
 
+from mulligan.model.bounded import read_json
 from mulligan.model.light import json
 from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.timeline.database import TOP, Database
+from mulligan.timeline.sqlerrors import broken_row
 
 if TYPE_CHECKING:
     import sqlite3
@@ -35,8 +37,11 @@ class Mark(NamedTuple):
         """Returns the mark that a row or a journal holds."""
         from mulligan.model.deed import Turn
 
-        turn, to = json.loads(text)
-        return cls(Turn(*turn) if turn else None, to)
+        try:
+            turn, to = read_json(text)
+            return cls(Turn(str(turn[0]), int(turn[1])) if turn else None, str(to))
+        except (ValueError, TypeError, LookupError):
+            raise broken_row("move") from None  # sealed, and still no mark
 
     @property
     def text(self) -> str:

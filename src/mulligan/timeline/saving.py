@@ -30,7 +30,7 @@ from mulligan.model.small import Callable, Iterable
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 from mulligan.scan.result import Scan, cover_of
 from mulligan.store.refs import staged_ref
-from mulligan.timeline.commits import Entry, write_commit
+from mulligan.timeline.commits import STATE_BEFORE, Entry, write_commit
 from mulligan.timeline.moves import Move
 from mulligan.timeline.retention import expired
 from mulligan.timeline.sources import Source, permission_changes, state_of
@@ -176,8 +176,13 @@ def draft_entry(draft: Draft, scan: Scan, git: GitState | None, base: Entry | No
 
 def with_state_before(entry: Entry, base: Entry | None) -> Entry:
     """Returns an agent's step that keeps the state it changed; other checkpoints as they are."""
-    if CAUSE not in entry.checkpoint.metadata or base is None:
-        return entry
+    if entry.checkpoint.kind != "step" or CAUSE not in entry.checkpoint.metadata or base is None:
+        said = entry.checkpoint.metadata
+        if STATE_BEFORE not in said:
+            return entry
+        # A caller's own value under this name would have the commit hold objects that nobody wrote.
+        plain = {name: value for name, value in said.items() if name != STATE_BEFORE}
+        return entry._replace(checkpoint=entry.checkpoint.replace(metadata=plain))
     unseen: list[NotCaptured] = []
     if base.checkpoint.packed_not_captured != entry.checkpoint.packed_not_captured:
         hidden = {row.path for row in entry.checkpoint.not_captured}

@@ -74,7 +74,7 @@ class Stack:
             return True
         if entry is None or entry.checkpoint.kind == "safety" or self._turns(at):
             return False
-        cause = entry.checkpoint.metadata.get(CAUSE)
+        cause = entry.checkpoint.metadata.get(CAUSE) if entry.checkpoint.kind == "step" else None
         # What was found changed when a prompt or a tool began came by itself.
         return not isinstance(cause, dict) or bool(cause.get("by"))
 

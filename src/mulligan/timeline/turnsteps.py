@@ -17,6 +17,7 @@ from mulligan.model.deed import (
     STOP,
     Recorded,
     Turn,
+    commands_beside,
     names_path,
     turn_of,
 )
@@ -109,8 +110,8 @@ class TurnSteps:
         cause = entry.checkpoint.metadata[CAUSE]
         own = turn_of(entry.checkpoint) if cause.get("by") else None
         claims = [Claim(own, tuple(cause.get("names", ())), bool(cause.get("exact")))] if cause.get("by") else []
-        for said in cause.get("beside", ()):
-            if isinstance(said, dict) and self._was_running(said, entry):
+        for said in commands_beside(cause):
+            if self._was_running(said, entry):
                 beside = Turn(said["session"], said["prompt"])
                 claims.append(Claim(beside, tuple(said.get("names", ())), bool(said.get("exact"))))
         # As earlier releases wrote it: the paths that other sessions' tools named.
@@ -207,8 +208,7 @@ def turns_in(entry: Entry) -> set[Turn]:
     if not isinstance(cause, dict):
         return set()
     own = turn_of(entry.checkpoint) if cause.get("by") else None
-    said = [each for each in cause.get("beside", ()) if isinstance(each, dict)]
-    found = {Turn(each["session"], each["prompt"]) for each in said if each.get("prompt")}
+    found = {Turn(each["session"], each["prompt"]) for each in commands_beside(cause) if each["prompt"]}
     return found | {own} if own is not None else found
 
 
