@@ -17,7 +17,7 @@ from pathlib import Path
 
 from mulligan.cli.command import Command
 from mulligan.cli.parsers import Parser, build_parser
-from mulligan.cli.registry import COMMANDS, GROUPS
+from mulligan.cli.registry import COMMANDS, GROUPS, WITHIN
 from mulligan.cli.usage import add_global_options, load
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "cli.md"
@@ -73,18 +73,21 @@ def page() -> str:
     ]
     for group, names in GROUPS.items():
         parts.append(f"## {group}\n")
-        parts += [_section(name) for name in names]
+        for name in names:
+            parts.append(_section(name))
+            inner = {word: target for word, target in WITHIN.get(name, {}).items() if target not in COMMANDS}
+            parts += [_section(target, f"{name} {word}") for word, target in inner.items()]
     return "\n".join(parts)
 
 
-def _section(name: str) -> str:
+def _section(name: str, title: str = "") -> str:
     command = load(name)
     parser = build_parser(name, command)
     shared = {"-C", "--store", "--json", "--wait", "--color", "--no-pager", "-h"}
     own = [row for row in _options(parser) if not shared & set(row[0].replace("`", "").replace(",", "").split())]
     return "\n".join(
         [
-            f"### {name}\n",
+            f"### {title or name}\n",
             f"    mulligan {command.USAGE}\n",
             command.DESCRIPTION,
             *([_table(own)] if own else []),

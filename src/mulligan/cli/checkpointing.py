@@ -1,5 +1,5 @@
 """
-What `mulligan checkpoint` does, action by action.
+What `mulligan praisonai` does, action by action.
 
 The words are PraisonAI's; the checkpoints are the workspace's own. A reference that means nothing changes nothing.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
-from mulligan.dialects.praisonai.history import History, NotSaved, view
+from mulligan.dialects.praisonai.history import OURS, History, NotSaved
 from mulligan.dialects.praisonai.types import CheckpointConfig
 from mulligan.errors import MulliganError, NothingSaved, UserError
 from mulligan.model.typed import TYPE_CHECKING
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mulligan.model.checkpoint import Checkpoint as Saved
 
 _WIDTH = 50
-_LOOK = "See them: mulligan checkpoint list"
+_LOOK = "See them: mulligan praisonai list"
 
 
 def act(context: Context, args: argparse.Namespace) -> Result:
@@ -34,13 +34,13 @@ def act(context: Context, args: argparse.Namespace) -> Result:
 
 def _save(context: Context, history: History, args: argparse.Namespace) -> Result:
     if not args.words:
-        raise UsageError("A message is missing.", hint='mulligan checkpoint save "before refactor"')
+        raise UsageError("A message is missing.", hint='mulligan praisonai save "before refactor"')
     try:
         saved = history.save(args.words[0], allow_empty=args.allow_empty, step=args.step).checkpoint
     except NotSaved as error:
         raise UserError(
             f"Failed to save checkpoint: {error.message}",
-            hint="To make one all the same: mulligan checkpoint save MESSAGE --allow-empty",
+            hint="To make one all the same: mulligan praisonai save MESSAGE --allow-empty",
         ) from None
     history.prune(free=False)
     lines = [f"✓ Checkpoint saved: {saved.short_id}", f"Message: {visible(saved.message)}"]
@@ -50,19 +50,22 @@ def _save(context: Context, history: History, args: argparse.Namespace) -> Resul
 
 def _list(_: Context, history: History, args: argparse.Namespace) -> Result:
     if args.limit < 1:
-        raise UsageError("The limit is a number above 0.", hint="mulligan checkpoint list -n 20")
-    found = [view(saved) for saved in history.listed()[: args.limit]]
-    lines = _table(found) if found else ["No checkpoints found"]
-    return Result(lines, lambda: {"checkpoints": [each.to_dict() for each in found]})
+        raise UsageError("The limit is a number above 0.", hint="mulligan praisonai list -n 20")
+    found = history.with_others()[: args.limit]
+    mixed = any(maker != OURS["dialect"] for maker, _ in found)
+    lines = _table(found, mixed=mixed) if found else ["No checkpoints found"]
+    return Result(lines, lambda: {"checkpoints": [{**each.to_dict(), "from": maker} for maker, each in found]})
 
 
-def _table(found: list[Checkpoint]) -> list[str]:
-    rows = [("ID", "Message", "Timestamp")]
-    for each in found:
+def _table(found: list[tuple[str, Checkpoint]], *, mixed: bool) -> list[str]:
+    """Returns the lines of a list; who made each where other tools saved here too."""
+    rows = [("ID", "Message", "Timestamp", "From")]
+    for maker, each in found:
         message = visible(each.message)
         short = message[:_WIDTH] + "..." if len(message) > _WIDTH else message
-        rows.append((each.short_id, short, each.timestamp.astimezone().strftime("%Y-%m-%d %H:%M:%S")))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        rows.append((each.short_id, short, each.timestamp.astimezone().strftime("%Y-%m-%d %H:%M:%S"), maker))
+    rows = rows if mixed else [(*row[:3], "") for row in rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
@@ -83,7 +86,7 @@ def _restore(_: Context, history: History, args: argparse.Namespace) -> Result:
 def _rewind(_: Context, history: History, args: argparse.Namespace) -> Result:
     text = args.words[0] if args.words else "1"
     if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise UsageError(f"{text!r} is not a number above 0.", hint="mulligan checkpoint rewind 2")
+        raise UsageError(f"{text!r} is not a number above 0.", hint="mulligan praisonai rewind 2")
     try:
         target = history.rewind_target(int(text))
     except UserError as error:
@@ -125,14 +128,14 @@ def _diff_lines(found: CheckpointDiff) -> list[str]:
 
 def _delete(context: Context, history: History, args: argparse.Namespace) -> Result:
     if args.words and args.all:
-        raise UsageError("Either an id or --all, not both.", hint="mulligan checkpoint delete ID")
+        raise UsageError("Either an id or --all, not both.", hint="mulligan praisonai delete ID")
     chosen = [_resolve(history, args.words[0])] if args.words else history.all()
     what = f"checkpoint {chosen[0].short_id}" if args.words else "all checkpoints"
     if not args.yes:
         if not context.interactive:
             raise UserError(
                 f"Nobody is there to confirm that {what} should be deleted. Nothing was deleted.",
-                hint=f"mulligan checkpoint delete {args.words[0] if args.words else '--all'} -y",
+                hint=f"mulligan praisonai delete {args.words[0] if args.words else '--all'} -y",
             )
         if not context.ask(f"Delete {what}?"):
             return Result(["Cancelled"], lambda: {"deleted": []})

@@ -27,11 +27,10 @@ COMMANDS: dict[str, str] = {
     "adopt": "Take over the history of a project that was moved",
     "key": "Show, export or import the key that seals secrets",
     "run": "Run a pipeline of agents, each step one undo away",
-    "history": "List the checkpoints that are commits on your branch",
-    "rollback": "Go back to a checkpoint that is a commit, files and branch together",
+    "architect": "List and go back to checkpoints that are commits, in architect's words",
     "mcp": "Serve an agent over the Model Context Protocol",
     "repl": "Manage checkpoints by the slash commands of an agent's chat",
-    "checkpoint": "Save, list, restore and rewind in PraisonAI's words",
+    "praisonai": "Save, list, restore and rewind in PraisonAI's words",
     "demo": "Watch a rollback in a throw-away project",
     "install": "Install the hooks of an agent",
     "hook": "Called by agents' hooks; you never need to run it",
@@ -41,8 +40,8 @@ COMMANDS: dict[str, str] = {
 GROUPS: dict[str, tuple[str, ...]] = {
     "Every day": ("save", "log", "show", "diff", "restore", "cat", "undo", "redo", "status"),
     "The store": ("watch", "compile", "rm", "gc", "forget", "check", "doctor", "stores", "adopt", "key"),
-    "With agents": ("install", "demo", "mcp", "run", "hook", "completion"),
-    "Other tools' words": ("history", "rollback", "repl", "checkpoint"),
+    "With agents": ("install", "demo", "mcp", "run", "repl", "hook", "completion"),
+    "Other tools' words": ("architect", "praisonai"),
 }
 
 # What the overview shows to somebody who typed nothing but `mulligan`.
@@ -80,8 +79,19 @@ OTHER_WORDS: dict[str, str] = {
     "init": "save",
 }
 
-# Commands for machines: not listed, not documented, free to change.
-HIDDEN: dict[str, str] = {"__complete": "complete"}
+# Not listed: a command for machines, which is free to change, and earlier names of the dialects' commands.
+HIDDEN: dict[str, str] = {
+    "__complete": "complete",
+    "history": "history",
+    "rollback": "rollback",
+    "checkpoint": "praisonai",
+}
+
+# The commands of other systems, below their own names: `architect history`. The others are arguments of the command.
+WITHIN: dict[str, dict[str, str]] = {
+    "architect": {"history": "history", "rollback": "rollback", "pipeline": "run", "run": "run"},
+    "praisonai": {"checkpoint": "praisonai"},
+}
 
 EXIT_CODES: dict[int, str] = {
     0: "done",

@@ -12,7 +12,7 @@ import sys
 
 from mulligan.cli.command import Command
 from mulligan.cli.plainly import Table
-from mulligan.cli.registry import COMMANDS, OTHER_WORDS, module_of
+from mulligan.cli.registry import COMMANDS, OTHER_WORDS, WITHIN, module_of
 from mulligan.errors import UserError
 from mulligan.model.small import Sequence
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple, cast
@@ -44,7 +44,7 @@ def split_command(argv: Sequence[str]) -> Request:
     while at < len(argv):
         word = argv[at]
         if not word.startswith("-") or word == "-":
-            return Request(word, [*argv[:at], *argv[at + 1 :]])
+            return _within(Request(word, [*argv[:at], *argv[at + 1 :]]), at)
         if word in WITH_VALUE:
             at += 2
         elif word in FLAGS or word.startswith(("-C", "--store=", "--wait=", "--color=")):
@@ -54,6 +54,15 @@ def split_command(argv: Sequence[str]) -> Request:
                 f"{word} is not an option of mulligan itself.", hint="Options of a command follow its name: mulligan -h"
             )
     return Request(None, list(argv))
+
+
+def _within(request: Request, at: int) -> Request:
+    """Returns the command of another system that follows its name, as in `architect history`."""
+    inner = WITHIN.get(request.command or "", {})
+    following = request.words[at] if at < len(request.words) else ""
+    if following not in inner:
+        return request
+    return Request(inner[following], [*request.words[:at], *request.words[at + 1 :]])
 
 
 def wants(words: Sequence[str], *flags: str) -> bool:

@@ -135,6 +135,11 @@ class CommitCheckpoints:
         # Git knows seconds; the engine knows which of two within one second came later.
         return sorted([*found, *alone], key=lambda each: exact.get(each.commit, each.when), reverse=True)
 
+    def others(self) -> list[Checkpoint]:
+        """Returns the checkpoints of the timeline that are no commits, newest first; safety copies are left out."""
+        listed = {record.id for record in self._records()}
+        return [each for each in self.workspace.log() if each.kind != "safety" and each.id not in listed]
+
     def _records(self) -> list[Checkpoint]:
         return [r for r in self.workspace.log(match=DIALECT) if r.metadata.get("listed") and "commit" in r.metadata]
 
@@ -178,7 +183,9 @@ class CommitCheckpoints:
             found = {r.commit for r in self._records() if not r.metadata["commit"] and r.commit.startswith(text)}
             name = found.pop() if len(found) == 1 else None
         if name is None:
-            raise UnknownCheckpoint(f"{text!r} is no commit here. Nothing was changed.", hint="mulligan history")
+            raise UnknownCheckpoint(
+                f"{text!r} is no commit here. Nothing was changed.", hint="mulligan architect history"
+            )
         return name
 
     def _record(self, name: str) -> Checkpoint | None:

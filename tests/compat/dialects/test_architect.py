@@ -648,7 +648,7 @@ def test_cli_history(manager, repo):
     three(manager)
     lines = cli("history", cwd=repo).stdout.splitlines()
     assert lines[0] == "Checkpoints (3):"
-    assert lines[-1] == "Use 'mulligan rollback --to-step N' to restore."
+    assert lines[-1] == "Use 'mulligan architect rollback --to-step N' to restore."
     hashes = [each.short_hash() for each in manager.list_checkpoints()]
     table = [line.split() for line in lines if line.strip() and line.split()[0] in "321"]
     assert [(row[0], row[1], " ".join(row[4:])) for row in table] == [

@@ -216,10 +216,10 @@ def test_resume_says_what_is_in_its_way(repo: Path) -> None:
 
 def test_history_names_the_option_that_works(repo: Path) -> None:
     cli("run", pipeline(repo, "steps:\n  - {name: implement, prompt: echo 1 > a.txt, checkpoint: true}\n"), cwd=repo)
-    assert "rollback --to-name NAME'" in cli("history", cwd=repo).stdout.splitlines()[-1]
+    assert "Use 'mulligan architect rollback --to-name NAME'" in cli("architect", "history", cwd=repo).stdout
     (repo / "a.txt").write_text("2\n")
     CheckpointManager(str(repo)).create(2)
-    assert "rollback --to-step N | --to-name NAME'" in cli("history", cwd=repo).stdout.splitlines()[-1]
+    assert "rollback --to-step N | --to-name NAME'" in cli("architect", "history", cwd=repo).stdout
 
 
 def test_the_sample_of_the_migration_page_works_in_a_clean_repository(repo: Path) -> None:

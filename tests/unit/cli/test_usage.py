@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mulligan.cli.parsers import help_text
-from mulligan.cli.registry import COMMANDS, EXIT_CODES, FIRST_FIVE, GROUPS
+from mulligan.cli.registry import COMMANDS, EXIT_CODES, FIRST_FIVE, GROUPS, HIDDEN
 from mulligan.cli.usage import UsageError, load, parse, split_command, wants
 
 
@@ -102,7 +102,7 @@ def test_every_module_is_a_command_and_short():
     import mulligan.cli.commands as package
 
     files = [file for file in Path(package.__path__[0]).glob("*.py") if file.stem != "__init__"]
-    assert {file.stem for file in files} == {*COMMANDS, "complete"}
+    assert {file.stem for file in files} == {*COMMANDS, *HIDDEN.values()}
     assert [file.name for file in files if len(file.read_text().splitlines()) > 150] == []
 
 

@@ -1,4 +1,4 @@
-"""`mulligan history`: the checkpoints that are commits on your branch."""
+"""`mulligan architect history`: the checkpoints that are commits on your branch."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.loop.commits import CommitCheckpoints, Listed
+from mulligan.loop.makers import maker, words_for
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.text import columns
 from mulligan.present.visible import visible
@@ -14,20 +15,23 @@ from mulligan.present.visible import visible
 if TYPE_CHECKING:
     import argparse
 
-USAGE = "history"
+    from mulligan.model.checkpoint import Checkpoint
+
+USAGE = "architect history"
 DESCRIPTION = """\
 List the checkpoints that are commits on your branch, newest first: those of an agent's steps and of pipelines.
 
 These are the commits `architect:checkpoint:…` that `git log --grep` shows, and those that a rollback left behind, which it
-does not. The checkpoints of mulligan itself are in `mulligan log`. In a directory without a repository mulligan keeps the
-same list by itself.
+does not. Checkpoints that are no commits are listed below them; `mulligan restore` goes back to those. In a directory without
+a repository mulligan keeps the same list by itself.
 """
 EXAMPLES = (
-    ("mulligan history", "all of them"),
-    ("mulligan --json history", "for a program"),
+    ("mulligan architect history", "all of them"),
+    ("mulligan --json architect history", "for a program"),
 )
 EXIT_CODES = (0, 1, 90)
 PATHS = ""
+_OTHERS = 10
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:
@@ -35,23 +39,43 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: Context, _args: argparse.Namespace) -> Result:
-    """Lists the commits."""
-    found = CommitCheckpoints(context.workspace).listed()
-    return Result(found, lambda: {"checkpoints": [_plain(each) for each in found]})
+    """Lists the commits, and what else is in the timeline."""
+    commits = CommitCheckpoints(context.workspace)
+    found, others = commits.listed(), commits.others()
+
+    def document() -> dict[str, object]:
+        return {"checkpoints": [_plain(each) for each in found], "others": [each.to_dict() for each in others]}
+
+    return Result((found, others), document)
 
 
 def render(context: Context, result: Result) -> None:
     """Prints them as a table."""
-    found: list[Listed] = result.value
-    if not found:
-        context.out.line("No checkpoints recorded.")
-        return
-    context.out.line(f"Checkpoints ({len(found)}):")
+    found, others = result.value
+    if found:
+        context.out.line(f"Checkpoints ({len(found)}):")
+        context.out.line()
+        rows = [(_step(each), each.commit[:7], _date(each.when), visible(each.label.message) or "-") for each in found]
+        context.out.lines(columns([("Step", "Hash", "Date", "Message"), *rows]))
+        context.out.line()
+        context.out.line(f"Use 'mulligan architect rollback {_option(found)}' to restore.")
+    else:
+        context.out.line("No checkpoints recorded as commits." if others else "No checkpoints recorded.")
+    if others:
+        _render_others(context, others)
+
+
+def _render_others(context: Context, others: list[Checkpoint]) -> None:
     context.out.line()
-    rows = [(_step(each), each.commit[:7], _date(each.when), visible(each.label.message) or "-") for each in found]
-    context.out.lines(columns([("Step", "Hash", "Date", "Message"), *rows]))
+    context.out.line(f"Other checkpoints, which are no commits ({len(others)}):")
     context.out.line()
-    context.out.line(f"Use 'mulligan rollback {_option(found)}' to restore.")
+    rows = [
+        (each.short_id, _date(each.created_at.timestamp()), maker(each), visible(words_for(each)))
+        for each in others[:_OTHERS]
+    ]
+    context.out.lines(columns([("ID", "Date", "From", "What"), *rows]))
+    context.out.line()
+    context.out.line("Use 'mulligan restore ID' to restore one; all of them: mulligan log")
 
 
 def _option(found: list[Listed]) -> str:

@@ -1,4 +1,4 @@
-"""`mulligan rollback`: back to a checkpoint that is a commit, files and branch together."""
+"""`mulligan architect rollback`: back to a checkpoint that is a commit, files and branch together."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from mulligan.present.visible import visible
 if TYPE_CHECKING:
     import argparse
 
-USAGE = "rollback [--to-step N] [--to-commit REV] [--to-name NAME]"
+USAGE = "architect rollback [--to-step N] [--to-commit REV] [--to-name NAME]"
 DESCRIPTION = """\
 Go back to a checkpoint that is a commit: the files, the branch and what is staged, in one step.
 
 Everything is saved first, uncommitted and untracked work too, and one `mulligan undo` brings it all back. Commits made since
-stay: `mulligan history` lists them, and you can go forward to them in the same way.
+stay: `mulligan architect history` lists them, and you can go forward to them in the same way.
 
 Where the workspace is only a part of a repository, its files go back and the branch stays, since it belongs to others too.
 """
 EXAMPLES = (
-    ("mulligan rollback --to-step 3", "the newest checkpoint of step 3"),
-    ("mulligan rollback --to-name implement", "the newest one of a pipeline's step"),
-    ("mulligan rollback --to-commit 1f2e3d4", "any commit"),
+    ("mulligan architect rollback --to-step 3", "the newest checkpoint of step 3"),
+    ("mulligan architect rollback --to-name implement", "the newest one of a pipeline's step"),
+    ("mulligan architect rollback --to-commit 1f2e3d4", "any commit"),
 )
 EXIT_CODES = (0, 1, 2, 3, 11, 90, 91)
 PATHS = ""
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Goes back."""
     if args.to_commit is None and args.to_step is None and args.to_name is None:
-        raise UsageError("Specify --to-step or --to-commit.", hint="mulligan history")
+        raise UsageError("Specify --to-step or --to-commit.", hint="mulligan architect history")
     commits = CommitCheckpoints(context.workspace)
     try:
         target, words = _target(commits, args)
@@ -62,7 +62,9 @@ def _target(commits: CommitCheckpoints, args: argparse.Namespace) -> tuple[str, 
     found = commits.find(step=args.to_step, name=args.to_name if args.to_step is None else None)
     if found is None:
         what = words if args.to_step is not None else repr(words)
-        raise UnknownCheckpoint(f"There is no checkpoint of {what}. Nothing was changed.", hint="mulligan history")
+        raise UnknownCheckpoint(
+            f"There is no checkpoint of {what}. Nothing was changed.", hint="mulligan architect history"
+        )
     return found.commit, words
 
 

@@ -34,7 +34,7 @@ EXAMPLES = (
     ("mulligan run build.yaml --dry-run", "show what would be run; nothing is"),
     ("mulligan run build.yaml --var ticket=42 --from-step test", "with a variable, from a later step on"),
     ("mulligan run build.yaml --resume", "go on where an interrupted run stopped"),
-    ("mulligan run build.yaml --report github --report-file report.md", "with a report for a code review"),
+    ("mulligan run build.yaml --agent 'build=claude -p {prompt}'", "the command line of an agent"),
 )
 EXIT_CODES = (0, 1, 11, 90, 91, 130)
 PATHS = ""

@@ -24,6 +24,7 @@ from mulligan.dialects.praisonai.types import (
 )
 from mulligan.engine import Workspace
 from mulligan.errors import AmbiguousCheckpoint, MulliganError, UnknownCheckpoint, UserError
+from mulligan.loop.makers import maker
 from mulligan.model.checkpoint import Checkpoint as Saved
 from mulligan.model.diff import RENAMED, Diff
 from mulligan.model.plan import RestoreReport
@@ -219,6 +220,12 @@ class History:
         found, limit = self.all(), self.config.max_checkpoints
         saves = [each for each in found if not each.metadata.get("initial")]
         return saves[:limit] if 0 < limit < len(saves) else found
+
+    def with_others(self) -> list[tuple[str, Checkpoint]]:
+        """Returns what is listed and what other tools saved in the same workspace, newest first, each with its maker."""
+        listed = {each.id for each in self.listed()}
+        everything = [each for each in self.workspace.log() if each.kind != "safety"]
+        return [(maker(each), view(each)) for each in everything if each.id in listed or not each.has(OURS)]
 
     def line(self) -> list[Saved]:
         """Returns ours from the position backward: the newest, the one it was saved from, and so on."""

@@ -1,4 +1,4 @@
-"""`mulligan checkpoint`: PraisonAI's command line, word for word, over the same checkpoints."""
+"""`mulligan praisonai`: PraisonAI's command line, word for word, over the same checkpoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mulligan.model.typed import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
 
-USAGE = "checkpoint (save MESSAGE | list | restore ID | rewind [N] | diff [FROM] [TO] | delete [ID]) [OPTIONS]"
+USAGE = "praisonai (save MESSAGE | list | restore ID | rewind [N] | diff [FROM] [TO] | delete [ID]) [OPTIONS]"
 DESCRIPTION = """\
 Checkpoints in PraisonAI's words, for scripts and habits that come from there.
 
@@ -18,17 +18,17 @@ They are ordinary checkpoints: `mulligan log` shows them and `mulligan undo` tak
 the beginning of one, or `last`. A rewind counts from where the workspace is now and never goes to an empty beginning.
 
     save MESSAGE      save; exit 1 if nothing changed, unless --allow-empty
-    list              newest first, 20 of them or as many as -n says
+    list              newest first, 20 of them or as many as -n says, other tools' too
     restore ID        bring the workspace back, or to a step with --step N
     rewind [N]        N checkpoints back (default: 1)
     diff [FROM] [TO]  what differs; from the last checkpoint to the workspace if nothing is said
     delete [ID]       one checkpoint, or all of these with --all; asks first, and needs -y where nobody can be asked
 """
 EXAMPLES = (
-    ('mulligan checkpoint save "before refactor"', "a checkpoint"),
-    ("mulligan checkpoint restore last", "back to the newest"),
-    ("mulligan checkpoint rewind 2 -w project", "two back, in another directory"),
-    ("mulligan checkpoint delete --all -y", "all of them, without a question"),
+    ('mulligan praisonai save "before refactor"', "a checkpoint"),
+    ("mulligan praisonai restore last", "back to the newest"),
+    ("mulligan praisonai rewind 2 -w project", "two back, in another directory"),
+    ("mulligan praisonai delete --all -y", "all of them, without a question"),
 )
 EXIT_CODES = (0, 1, 3, 10, 11, 90, 91)
 PATHS = ""
@@ -51,8 +51,8 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     """Checks the number of words, then does what the action says."""
     if len(args.words) > MOST_WORDS[args.action]:
         raise UsageError(
-            f"`checkpoint {args.action}` takes fewer words than that.",
-            hint='A message of several words needs quotes: mulligan checkpoint save "before refactor"',
+            f"`praisonai {args.action}` takes fewer words than that.",
+            hint='A message of several words needs quotes: mulligan praisonai save "before refactor"',
         )
     if args.workspace:
         context.use(args.workspace)
