@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mulligan.model.cause import CAUSE
 from mulligan.model.checkpoint import Checkpoint
-from mulligan.model.deed import CAUSE
 
 
 def maker(checkpoint: Checkpoint) -> str:

@@ -17,16 +17,22 @@ if TYPE_CHECKING:
     from mulligan.dialects.slash import SlashCommands
     from mulligan.environments.local import LocalEnvironment
 
-USAGE = "repl"
+USAGE = "repl [--agent COMMAND]"
 DESCRIPTION = """\
-Manage checkpoints by slash commands, one per line.
+Work in a chat: slash commands for checkpoints, and any other text as a prompt for your agent.
 
-/checkpoint [save|create [NAME] | list | restore NAME | undo], /undo [N], /help, /quit.
+/checkpoint [save|create [NAME] | list | restore NAME | undo], /undo [N], /redo, /help, /quit.
+They work on the whole timeline: what hooks, commands and other tools saved is listed and undone too.
+
+With --agent, each other line is a prompt. {prompt} in COMMAND stands for it, and no shell sees it. Each prompt is a turn in
+the story: /undo takes back what it did.
+
 On a terminal there is line editing and a history; from a pipe, each line is read, answered and forgotten.
 A command that fails says so and the next one is read; the end of input ends the session.
 """
 EXAMPLES = (
     ("mulligan repl", "then type /help"),
+    ("mulligan repl --agent 'claude -p {prompt}'", "a chat in which every prompt can be undone"),
     ("echo '/checkpoint save before-lunch' | mulligan repl", "one command from a script"),
 )
 EXIT_CODES = (0, 1, 130)
@@ -34,12 +40,16 @@ PATHS = ""
 PROMPT = "> "
 
 
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Adds the command's own arguments: none."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments."""
+    parser.add_argument(
+        "--agent", metavar="COMMAND", help="the agent's command line; {prompt} stands for what you type"
+    )
 
 
-def run(context: Context, _args: argparse.Namespace) -> Result:
+def run(context: Context, args: argparse.Namespace) -> Result:
     """Reads lines until the end and answers each."""
+    from mulligan.cli.chat import ChatAgent
     from mulligan.dialects.chimera import CheckpointManager
     from mulligan.dialects.slash import SlashCommands
     from mulligan.environments.ghost import GhostCommitManager
@@ -51,8 +61,10 @@ def run(context: Context, _args: argparse.Namespace) -> Result:
     env = LocalEnvironment(settings.workspace, store=settings.store)
     _refused_here(env)
     ghost = GhostCommitManager(settings.workspace, store=settings.store)
+    workspace = context.workspace
+    agent = ChatAgent(context, workspace, args.agent).answer if args.agent else None
     try:
-        answered = _converse(context, SlashCommands(CheckpointManager(env), ghost))
+        answered = _converse(context, SlashCommands(CheckpointManager(env), ghost, workspace, agent))
     finally:
         env.cleanup()
         ghost.workspace.close()
@@ -114,7 +126,7 @@ def _typed(context: Context) -> Iterator[str]:
 
 
 def _complete(text: str, state: int) -> str | None:
-    words = ("/checkpoint", "/undo", "/help", "/quit", "save", "create", "list", "restore", "undo")
+    words = ("/checkpoint", "/undo", "/redo", "/help", "/quit", "save", "create", "list", "restore", "undo")
     matching = [word for word in words if word.startswith(text)]
     return matching[state] + " " if state < len(matching) else None
 
