@@ -69,7 +69,7 @@ def test_a_restore_that_had_only_staged_is_taken_back(scene):
     ws = crash(scene, "symlink", 2)
     assert ws.pending()["phase"] == "staging"
     ws.save("after")
-    assert "taken back" in ws.last_recovery
+    assert "rolled back" in ws.last_recovery
     assert state_of(scene.project) == OLD
     ws.close()
 
@@ -155,7 +155,7 @@ def test_a_restore_that_cannot_be_finished_is_taken_back(scene, point):
     with ws._writing("anything"):
         pass
     wrong = {path for path, node in state_of(scene.project).items() if OLD.get(path) != node}
-    assert "taken back" in ws.last_recovery
+    assert "rolled back" in ws.last_recovery
     assert all(f"Kept: {path} (damaged in the store)" in ws.last_recovery for path in wrong)
     assert ws.pending() is None and left_lying(scene.project) == []
     ws.close()

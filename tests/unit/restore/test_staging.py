@@ -97,7 +97,7 @@ def test_what_cannot_be_cleared_now_is_cleared_by_the_next_command(scene):
         ws.restore("new")
     assert ws.pending()["phase"] == "staging"
     ws.save("after")
-    assert "taken back" in ws.last_recovery
+    assert "rolled back" in ws.last_recovery
     assert state_of(scene.project) == OLD
     ws.close()
 
