@@ -7,7 +7,7 @@ The scene is a throw-away project in which an agent's hooks are called as the re
 shows is what the commands printed; only the machine's own paths never appear in it.
 """
 
-# ruff: noqa: INP001 - a script, not a package
+# ruff: noqa: INP001, S603 - a script, not a package; it starts this very program and its own commands
 from __future__ import annotations
 
 import json
@@ -44,7 +44,9 @@ class Scene:
         argv = [sys.executable, "-m", "mulligan", "--color", "always", *words] if words[0] != "hook" else [
             sys.executable, "-m", "mulligan", *words
         ]  # fmt: skip
-        done = subprocess.run(argv, cwd=self.project, env=self.env, input=stdin, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            argv, cwd=self.project, env=self.env, input=stdin, capture_output=True, text=True, check=True
+        )
         return done.stdout
 
     def event(self, name: str, **payload: object) -> None:
@@ -72,7 +74,7 @@ def record() -> list[str]:
         scene.turn("add a cart", "printf 'def cart(): ...\\n' > src/cart.py")
         scene.turn("now clean up", "rm src/login.py src/shop.py", "echo done > junk.txt")
         lines: list[str] = []
-        for words in (["log", "--story"], ["undo"]):
+        for words in (["log", "--story"], ["undo"], ["log", "--story", "-n", "1"]):
             lines += [f"\x1b[32m$\x1b[0m \x1b[1mmulligan {' '.join(words)}\x1b[0m"]
             lines += [*scene.mulligan(*words).rstrip("\n").split("\n"), ""]
     return lines[:-1]

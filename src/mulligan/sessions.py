@@ -168,7 +168,8 @@ class WithSessions(Opened):
     def story(self, *, limit: int | None = None, session: str | None = None) -> list[Chapter]:
         """Returns what agents did, prompt by prompt, newest first: what was asked, which tools ran, what each changed."""
         from mulligan.timeline.rewinds import rewind_of
-        from mulligan.timeline.story import tell
+        from mulligan.timeline.stack import Stack
+        from mulligan.timeline.story import marked, tell
 
         with self._reading() as vault:
             if vault is None:
@@ -177,14 +178,17 @@ class WithSessions(Opened):
 
             def changed(checkpoint: str) -> tuple[str, ...]:
                 entry = vault.checkpoints.by_id(checkpoint)
-                return entry.checkpoint.files_changed if entry is not None else ()
+                # A first checkpoint holds everything, and says nothing of who changed what.
+                return entry.checkpoint.files_changed if entry is not None and entry.checkpoint.parent else ()
 
             def rewound(checkpoint: str) -> int:
                 entry = vault.checkpoints.by_id(checkpoint)
                 return rewind_of(entry.checkpoint) if entry is not None else 0
 
-            names = vault.deeds.short_names()
-            return [each._replace(short=names[each.session]) for each in tell(found, changed, rewound)[:limit]]
+            names, here = vault.deeds.short_names(), vault.checkpoints.current()
+            told = [each._replace(short=names[each.session]) for each in tell(found, changed, rewound)]
+            position, landed = (here.id, here.checkpoint.kind == "safety") if here is not None else ("", False)
+            return marked(told, Stack(vault).undone(), position, landed=landed)[:limit]
 
     def news_for(self, session: str) -> list[Notice]:
         """Returns what was undone, restored or redone under a session since its last prompt; ask before recording the next."""

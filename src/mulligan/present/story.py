@@ -14,27 +14,35 @@ def story_lines(chapters: Sequence[Any], *, now: datetime, style: Style = PLAIN,
     lines: list[str] = []
     for chapter in chapters:
         when = ago(datetime.fromisoformat(chapter.at), now)
-        asked = shorten(visible(chapter.text) or "-", (width or 100) - 12)
+        asked = shorten(visible(chapter.text) or "-", (width or 100) - 28)
         lines += [
             *([""] if lines else []),
-            f"{style('bold', f'prompt {chapter.prompt}')}  {asked}",
+            f"{style('bold', f'prompt {chapter.prompt}')}  {asked}{_mark(chapter, style)}",
             style(
                 "dim",
                 f"  {visible(chapter.agent)} {visible(chapter.short or chapter.session[:8])}, {when}{_state(chapter)}",
             ),
         ]
         for each in chapter.happened:
-            lines += _happening(each, style, width or 100)
+            lines += _happening(each, style, width or 100, here=chapter.here)
         if chapter.certain and not any(each.changed for each in chapter.happened):
             lines.append(style("dim", "  no files changed"))
     return lines
+
+
+def _mark(chapter: Any, style: Style) -> str:
+    """Returns whether the turn is undone, or the project is as it left it."""
+    if chapter.undone:
+        return style("yellow", "  undone")
+    inside = any(each.checkpoint == chapter.here for each in chapter.happened)
+    return style("cyan", "  @ you are here") if chapter.here and not inside else ""
 
 
 def _state(chapter: Any) -> str:
     return "" if chapter.ended else ", interrupted" if chapter.interrupted else ", not ended"
 
 
-def _happening(each: Any, style: Style, width: int) -> list[str]:
+def _happening(each: Any, style: Style, width: int, *, here: str) -> list[str]:
     number = f"tool {each.number}" if each.number else ""
     what = f"{visible(each.name)}: {visible(each.text)}" if each.text else visible(each.name)
     mark = "" if each.outcome == "done" else f"  {each.outcome}"
@@ -43,4 +51,5 @@ def _happening(each: Any, style: Style, width: int) -> list[str]:
     if not each.changed:
         return [line]
     paths = some([visible(path) for path in each.changed[:4]], of=len(each.changed))
-    return [line, f"           {style('yellow', each.checkpoint[:8])}  {shorten(paths, width - 22)}"]
+    at = f"         {style('cyan', '@')} " if here and each.checkpoint == here else " " * 11
+    return [line, f"{at}{style('yellow', each.checkpoint[:8])}  {shorten(paths, width - 22)}"]

@@ -6,7 +6,7 @@ Pure: from deeds, and from what each checkpoint changed. Chapters come newest fi
 
 from __future__ import annotations
 
-from mulligan.model.deed import BEFORE, ENDED, FAILED, GOING_ON, PROMPT, STOP, Recorded
+from mulligan.model.deed import BEFORE, ENDED, FAILED, GOING_ON, PROMPT, STOP, Recorded, Turn
 from mulligan.model.small import Callable, Iterable
 from mulligan.model.typed import Any, NamedTuple
 
@@ -42,7 +42,8 @@ class Chapter(NamedTuple):
     What one session did for one prompt.
 
     `ended` says that the turn came to its end, `interrupted` that another one began before. `certain` says that every tool call
-    ended, so that what they changed is known.
+    ended, so that what they changed is known. `undone` says that an undo took it back. `here` is the last checkpoint where that
+    is in this chapter, or holds the project as the chapter left it.
     """
 
     agent: str
@@ -55,10 +56,27 @@ class Chapter(NamedTuple):
     short: str = ""
     interrupted: bool = False
     certain: bool = True
+    undone: bool = False
+    here: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
         return {**self._asdict(), "happened": [each.to_dict() for each in self.happened]}
+
+
+def marked(chapters: list[Chapter], undone: set[Turn], position: str, *, landed: bool) -> list[Chapter]:
+    """
+    Returns chapters that say which of them are undone, and where the project is now.
+
+    `landed` says that the position is what an undo left: the project then is where the newest chapter that stands left it.
+    """
+    known = [each._replace(undone=Turn(each.session, each.prompt) in undone) for each in chapters]
+    for at, chapter in enumerate(known):
+        inside = any(each.checkpoint == position for each in chapter.happened)
+        if position and not chapter.undone and (inside or landed):
+            known[at] = chapter._replace(here=position)
+            break
+    return known
 
 
 def tell(deeds: Iterable[Recorded], changed: Changed, rewound: Rewound = lambda _: 0) -> list[Chapter]:
