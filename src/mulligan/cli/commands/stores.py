@@ -12,7 +12,7 @@ from mulligan.present.visible import visible
 if TYPE_CHECKING:
     import argparse
 
-USAGE = "stores [--purge [--older-than DAYS] [-y]]"
+USAGE = "stores [-v] [--purge [--older-than DAYS] [-y]]"
 DESCRIPTION = """\
 List every store on this machine and its size.
 
@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--older-than", type=_days, default=DAYS, metavar="DAYS", help=f"unused for so many days (default: {DAYS})"
     )
+    parser.add_argument("-v", "--verbose", action="store_true", help="also print where each store is")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
 
 
@@ -61,13 +62,13 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         purged = stores.purge(context.settings, args.older_than)
     found = {"stores": stores.stores(context.settings)}
     document = {**found, "purged": purged} if args.purge else found
-    return Result(document, lambda: document)
+    return Result({**document, "verbose": args.verbose}, lambda: document)
 
 
 def _presence(store: dict[str, Any]) -> str:
     if store["exists"]:
         return ""
-    return "  (gone)" if store["gone"] else "  (not to be seen now)"
+    return "  (gone)" if store["gone"] else "  (not found now)"
 
 
 def render(context: Context, result: Result) -> None:
@@ -75,15 +76,16 @@ def render(context: Context, result: Result) -> None:
     out = context.out
     for gone in result.value.get("purged", ()):
         out.line(f"removed {visible(gone['path'])}  {format_size(gone['bytes'])}")
-    stores = sorted(result.value["stores"], key=lambda store: -store["bytes"])
+    stores = sorted(result.value["stores"], key=lambda store: (not store["exists"], -store["bytes"]))
     rows = [
         (
             format_size(store["bytes"]),
             count(store["checkpoints"], "checkpoint"),
             visible(store["workspace"] or "(unknown workspace)") + _presence(store),
-            visible(store["path"]),
         )
         for store in stores
     ]
-    out.lines(columns(rows, right=frozenset({0, 1})))
+    where = [visible(store["path"]) for store in stores] if result.value["verbose"] else []
+    for at, line in enumerate(columns(rows, right=frozenset({0, 1}))):
+        out.lines([line, *(f"    {path}" for path in where[at : at + 1])])
     out.line(f"{count(len(stores), 'store')}, {format_size(sum(store['bytes'] for store in stores))}")
