@@ -141,7 +141,8 @@ def _run(name: str, command: Command, words: list[str], around: Circumstances) -
         paged = around.lend is None and name in PAGED and is_wanted(name, words)
         code = _show(context, command, result, name, paged=paged)
     finally:
-        _remark(context)
+        if name != "hook":  # an agent reads what its hook says; `status` tells a person
+            _remark(context)
         context.close()
     if around.lend is None and name in HANDED_ON:
         _keep_warm(context, name)

@@ -144,11 +144,12 @@ def test_a_directory_that_is_never_protected_is_said_once(private_home):
     assert hook("claude-code", event(private_home), private_home).stdout == ""
 
 
-def test_a_mistake_in_the_user_s_configuration_is_told(project, private_home):
+def test_a_mistake_in_the_user_s_configuration_stops_no_hook_and_status_tells_it(project, private_home):
     folder = private_home / "xdg-config" / "mulligan"
     folder.mkdir()
     (folder / "config.toml").write_text('[hooks]\ndestructive = "perhaps"\n')
-    assert 'must be "off", "save" or "ask"' in told(hook("claude-code", event(project), project))
+    assert hook("claude-code", event(project), project).stdout == ""
+    assert 'must be "off", "save" or "ask"' in cli("status", cwd=project).stderr
 
 
 DESTRUCTIVE = ["rm -rf build", "cd x && git reset --hard HEAD~3", "git clean -fdx", "git push --force origin main"]

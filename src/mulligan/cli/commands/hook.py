@@ -8,6 +8,7 @@ import sys
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
+from mulligan.cli.hook_place import workspace_of
 from mulligan.errors import MulliganError
 from mulligan.hooks.clients import CLIENTS, understand
 from mulligan.hooks.events import NOTHING, Event, Reply
@@ -21,11 +22,9 @@ from mulligan.places import standing
 if TYPE_CHECKING:
     import argparse
 
-    from mulligan.engine import Workspace
-
 USAGE = "hook AGENT [EVENT]"
 DESCRIPTION = """\
-What agents call at each of their events; `mulligan install AGENT` writes it where the agent looks. Not for typing.
+Called by agents' hooks; you never need to run it. `mulligan install AGENT` writes it where the agent looks.
 
 Reads the event on stdin, saves what changed, with its cause, and answers in the agent's own form. It always exits with 0, so that
 no trouble of mulligan's stops an agent: a failure is said in the agent's channel and shown by `mulligan status`.
@@ -107,7 +106,7 @@ def _in_time(context: Context, agent: str, event: Event) -> Reply:
     if event.deed is None:
         return Reply()
     _arm(PATIENCE.get(event.deed.kind, USUALLY))
-    reply = handle(agent, event, lambda directory: _open(context, directory, event.cwd))
+    reply = handle(agent, event, lambda directory: workspace_of(context, directory, event.cwd, wait=WAIT))
     if event.deed.kind == SESSION:
         _look_for_hooks(context, agent)
     return reply
@@ -125,28 +124,6 @@ def _arm(seconds: float) -> None:
     for each in (signal.SIGALRM, signal.SIGTERM):
         signal.signal(each, _out_of_time)
     signal.setitimer(signal.ITIMER_REAL, seconds)
-
-
-def _open(context: Context, directory: str, cwd: str) -> Workspace:
-    from mulligan import settings
-
-    if context.is_told_where:
-        return context.open(context.settings._replace(wait=WAIT))  # whoever wired it up knows better than the agent
-    here = os.path.realpath(directory) if directory else standing(context.environ)
-    root = settings.find_workspace(here, context.environ)
-    if cwd and _is_within(os.path.realpath(cwd), root):
-        inner = settings.find_workspace(cwd, context.environ)
-        if inner != root:
-            from mulligan.scan.git.worktrees import is_worktree
-
-            # An agent that moved into a worktree works there, whatever project its session began in.
-            root = inner if is_worktree(inner) else root
-    found = settings.resolve(root, wait=WAIT, environ=context.environ)
-    return context.open(found)
-
-
-def _is_within(path: str, directory: str) -> bool:
-    return path != directory and path.startswith(directory.rstrip("/") + "/")
 
 
 def _out_of_time(number: int, _frame: object) -> None:

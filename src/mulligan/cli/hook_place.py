@@ -1,0 +1,35 @@
+"""Which workspace an agent's event is about."""
+
+from __future__ import annotations
+
+import os
+
+from mulligan.cli.context import Context
+from mulligan.model.typed import TYPE_CHECKING
+from mulligan.places import standing
+
+if TYPE_CHECKING:
+    from mulligan.engine import Workspace
+
+
+def workspace_of(context: Context, directory: str, cwd: str, *, wait: float) -> Workspace:
+    """Returns the workspace of an event: of the client's project, or of the worktree that the agent moved into."""
+    from mulligan import settings
+
+    if context.is_told_where:
+        return context.open(context.settings._replace(wait=wait))  # `-C` or `--store` in the hook's own line wins
+    here = os.path.realpath(directory) if directory else standing(context.environ)
+    root = settings.find_workspace(here, context.environ)
+    if cwd and _is_within(os.path.realpath(cwd), root):
+        inner = settings.find_workspace(cwd, context.environ)
+        if inner != root:
+            from mulligan.scan.git.worktrees import is_worktree
+
+            # An agent that moved into a worktree works there, whatever project its session began in.
+            root = inner if is_worktree(inner) else root
+    found = settings.resolve(root, wait=wait, environ=context.environ)
+    return context.open(found)
+
+
+def _is_within(path: str, directory: str) -> bool:
+    return path != directory and path.startswith(directory.rstrip("/") + "/")
