@@ -41,7 +41,8 @@ def too_large(project: Path, home: Path) -> None:
 
 
 def secret(project: Path, home: Path) -> None:
-    """It holds a private key now, which is not captured by its content."""
+    """It holds a private key now, and secrets are skipped."""
+    put(home, "xdg-config/mulligan/config.toml", '[capture]\nsecrets = "skip"\n')
     put(project, "x", b"-----BEGIN RSA PRIVATE KEY-----\n" + PRECIOUS + b"\n-----END RSA PRIVATE KEY-----\n")
 
 
