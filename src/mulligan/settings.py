@@ -21,6 +21,7 @@ from mulligan.places import find_workspace as nearest_workspace
 from mulligan.places import places as where_things_are
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.userfile import read_user_file
+from mulligan.scoping import Scoping, read_scoping, scoping_file
 
 DEFAULT_WAIT = 2.0
 CONFIG_LIMIT = 64 * 1024
@@ -128,12 +129,13 @@ def resolve(
     warnings: list[str] = []
     user = _user_values(where.user_config, warnings)
     project = _workspace_values(found.workspace, warnings)
+    scoping = read_scoping(scoping_file(found.workspace, where))
     return Settings(
         workspace=found.workspace,
         store=found.store,
         stores=where.stores,
         home=where.home,
-        capture=_capture(user, project, _global_excludes(where)),
+        capture=_capture(user, project, _global_excludes(where), scoping),
         retention=Retention(**_section(user, "retention")),
         loop=LoopPolicy(**{**_section(user, "checkpoints"), **_section(project, "checkpoints")}),
         hooks=HookPolicy(**_section(user, "hooks")),
@@ -152,11 +154,11 @@ def _section(values: Values, name: str) -> Values:
     return {key.partition(".")[2]: value for key, value in values.items() if key.startswith(name + ".")}
 
 
-def _capture(user: Values, project: Values, global_excludes: bytes) -> CapturePolicy:
+def _capture(user: Values, project: Values, global_excludes: bytes, scoping: Scoping) -> CapturePolicy:
     largest = user.get("capture.max_file_size", CapturePolicy().max_file_size)
     return CapturePolicy(
-        include=user.get("capture.include", ()),
-        exclude=user.get("capture.exclude", ()) + project.get("capture.exclude", ()),
+        include=user.get("capture.include", ()) + scoping.include,
+        exclude=user.get("capture.exclude", ()) + project.get("capture.exclude", ()) + scoping.exclude,
         max_file_size=min(largest, project.get("capture.max_file_size", largest)),
         global_excludes=global_excludes,
         take_from_git=user.get("capture.take_from_git", CapturePolicy().take_from_git),

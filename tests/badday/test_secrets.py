@@ -261,3 +261,23 @@ def test_a_key_is_exported_and_brought_back(secretive, private_home, tmp_path):
     typed(secretive, "restore", "one", "-y")
     assert (secretive / ".env").read_text() == SECRETS[".env"]
     assert key.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_ignored_file_that_is_included_comes_back_and_include_never_unseals(secretive, private_home):
+    write(secretive, {".gitignore": ".env\nbuild/\n*.db\n", "local.db": "rows\n"})
+    assert json.loads(typed(secretive, "--json", "include", "local.db", "build/.env")) == {
+        "include": ["local.db", "build/.env"],
+        "exclude": [],
+    }
+    typed(secretive, "exclude", "notes.txt")
+    typed(secretive, "save", "one")
+    assert sealed(secretive, "one") == [".env", "build/.env", "config/secrets.yml"]
+    write(secretive, {"notes.txt": "mine\n"})
+    rm(secretive, "local.db", "build/.env")
+    typed(secretive, "restore", "one", "-y")
+    assert (secretive / "local.db").read_text() == "rows\n"
+    assert (secretive / "build/.env").read_text() == "IN_BUILD=1\n"
+    assert (secretive / "notes.txt").read_text() == "mine\n" and b"IN_BUILD" not in everywhere(private_home)
+    typed(secretive, "include", "--remove", "local.db")
+    typed(secretive, "include", "--remove", "local.db", expect=1)
+    assert "build/.env" in typed(secretive, "include")

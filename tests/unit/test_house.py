@@ -42,7 +42,8 @@ ALLOWED = {
     "store": _DISK,
     "diff": _DISK,
     "places": {"model"},
-    "settings": _DISK | {"places"},
+    "scoping": _DISK | {"places"},
+    "settings": _DISK | {"places", "scoping"},
     "present": _WORDS | {"diff"},
     "timeline": _DISK | {"scan", "store", "diff"},
     "restore": _HISTORY | {"usergit"},
@@ -69,7 +70,7 @@ ALLOWED = {
     "plugin": {"dialects", "errors"},
     "__init__": _ALL,
     "__main__": {"cli"},
-    "cli": _ALL | {"places", "loop", "hooks", "install", "dialects", "environments", "mcp"},
+    "cli": _ALL | {"places", "scoping", "loop", "hooks", "install", "dialects", "environments", "mcp"},
 }
 # Doors: they print, exit and read the environment. Everything else is the core.
 DOORS = {"cli", "__main__", "plugin"}

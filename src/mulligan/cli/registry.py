@@ -25,6 +25,8 @@ COMMANDS: dict[str, str] = {
     "doctor": "Repair the store and finish what was interrupted",
     "stores": "List every store on this machine and its size",
     "adopt": "Take over the history of a project that was moved",
+    "include": "Save paths of this workspace although they are ignored",
+    "exclude": "Leave paths of this workspace out of later checkpoints",
     "key": "Show, export or import the key that seals secrets",
     "run": "Run a pipeline of agents, each step one undo away",
     "architect": "List and go back to checkpoints that are commits, in architect's words",
@@ -39,7 +41,10 @@ COMMANDS: dict[str, str] = {
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Every day": ("save", "log", "show", "diff", "restore", "cat", "undo", "redo", "status"),
-    "The store": ("watch", "compile", "rm", "gc", "forget", "check", "doctor", "stores", "adopt", "key"),
+    "The store": (
+        *("watch", "compile", "rm", "gc", "forget", "check", "doctor", "stores", "adopt"),
+        *("include", "exclude", "key"),
+    ),
     "With agents": ("install", "demo", "mcp", "run", "repl", "hook", "completion"),
     "Other tools' words": ("architect", "praisonai"),
 }

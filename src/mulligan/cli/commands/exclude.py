@@ -1,0 +1,40 @@
+"""`mulligan exclude`: leave paths out of every later checkpoint."""
+
+from __future__ import annotations
+
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.cli.scopes import add_scope_arguments, change_scope, render_scope
+from mulligan.model.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+USAGE = "exclude [PATTERN...] [--remove]"
+DESCRIPTION = """\
+Leave paths of this workspace out of every later checkpoint.
+
+Patterns are in gitignore syntax. They are kept in your own configuration, for this workspace alone, and count from the
+next save on. A restore leaves excluded paths alone. Without a pattern, the lists are shown.
+"""
+EXAMPLES = (
+    ("mulligan exclude data/", "a directory and all below it"),
+    ("mulligan exclude --remove data/", "save it again"),
+)
+EXIT_CODES = (0, 1)
+PATHS = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments."""
+    add_scope_arguments(parser)
+
+
+def run(context: Context, args: argparse.Namespace) -> Result:
+    """Changes or lists the patterns."""
+    return change_scope(context, args, "exclude")
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints the patterns."""
+    render_scope(context, result)
