@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +58,13 @@ class Agent:
         """Says that a shell command ended."""
         self.event("PostToolUse", **call, tool_response={"stdout": ""})
 
-    def bash(self, command: str) -> None:
-        """Runs a shell command between the two events of the tool."""
+    def bash(self, command: str, work: Callable[[], object] | None = None) -> None:
+        """Runs a shell command (or `work` in its place) between the two events of the tool."""
         call = self.before_bash(command)
-        subprocess.run(["/bin/sh", "-c", command], cwd=self.cwd, capture_output=True, timeout=60, check=False)
+        if work is not None:
+            work()
+        else:
+            subprocess.run(["/bin/sh", "-c", command], cwd=self.cwd, capture_output=True, timeout=60, check=False)
         self.after_bash(call)
 
     def write(self, path: str, text: str) -> None:
