@@ -25,6 +25,7 @@ def settings_for(project: Path, policy: CapturePolicy | None = None, **more: obj
     """Settings of a workspace whose store lies beside it."""
     beside = project.parent
     places = (str(project), str(beside / "store"), str(beside / "stores"), str(beside / "home"))
+    more.setdefault("keys", str(beside / "keys"))
     return Settings(*places, capture=policy or CapturePolicy(), **more)  # type: ignore[arg-type]
 
 
