@@ -72,7 +72,7 @@ def test_a_mode_alone_is_two_lines_and_reads_nothing() -> None:
     old, new = memory.tree({b"a": b"x"}), memory.tree({b"a": (MODE_EXEC, b"x")})
     result = render_patch(compare_trees(memory.read_tree, old, new), [], memory.read_entry, memory.read_entry)
     assert result.patch == "diff --git a/a b/a\nold mode 100644\nnew mode 100755\n"
-    assert result.stat == (FileStat("a", "modified"),)
+    assert result.stat == (FileStat("a", "modified", mode="100644 => 100755"),)
     assert memory.blobs_read == []
 
 
@@ -86,7 +86,7 @@ def test_a_rename_names_both_paths() -> None:
 
 def test_a_file_that_became_a_link_leaves_and_comes() -> None:
     result = rendered({b"a": b"text\n"}, {b"a": (MODE_LINK, b"text")})
-    assert result.stat == (FileStat("a", "modified", 1, 1),)
+    assert result.stat == (FileStat("a", "modified", 1, 1, mode="100644 => 120000"),)
     assert result.patch.count("diff --git") == 2
     assert result.patch.index("deleted file mode 100644") < result.patch.index("new file mode 120000")
 
