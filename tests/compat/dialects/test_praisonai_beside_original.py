@@ -49,6 +49,7 @@ DIFFERENCES = {
     "list_after_pruning": 3,
     "the_documents_own_example": ["1", ["a"], 3, "Before refactoring"],
     "files_changed": 2,
+    "ignored_and_excluded_files_stay": [".gitignore", "__pycache__/p.pyc", "a", "ignored", "node_modules/m"],
 }  # fmt: skip
 
 

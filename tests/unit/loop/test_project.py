@@ -65,13 +65,18 @@ def test_a_read_only_project_is_refused_in_our_words(checkpoints, project):
 
 
 def test_other_tools_automatic_checkpoints_are_neither_counted_nor_removed(checkpoints, project, store):
+    """Each side keeps the five that its own limit allows."""
     workspace = checkpoints.workspace
     for n in range(8):
         (project / "a").write_text(str(n))
         workspace.save(f"other {n}", kind="automatic")
     made = [checkpoints.create(str(n), "", CheckpointType.AUTOMATIC) for n in range(6)]
     assert [each.id for each in checkpoints.all()] == [each.id for each in made[:0:-1]]
-    assert len([cp for cp in workspace.log() if cp.name.startswith("other")]) == 8
+    assert len([cp for cp in workspace.log() if cp.name.startswith("other")]) == 5
+    for n in range(8, 12):
+        (project / "a").write_text(str(n))
+        workspace.save(f"other {n}", kind="automatic")
+    assert [each.id for each in checkpoints.all()] == [each.id for each in made[:0:-1]]
 
 
 def test_what_an_undo_needs_outlives_its_type(checkpoints, project):
