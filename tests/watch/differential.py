@@ -53,7 +53,9 @@ class Differential:
         self.name = f"seed {seed}"
         self.tree = Tree(folder / "project", self.rng)
         self.tree.ways += self.tree.more_ways
-        self.settings = settings_for(self.tree.root, CapturePolicy(max_file_size=LIMIT, secrets="skip"), compiled=compiled)
+        self.settings = settings_for(
+            self.tree.root, CapturePolicy(max_file_size=LIMIT, secrets="skip"), compiled=compiled
+        )
         self.ws = mulligan.Workspace(self.settings)
         self.other = mulligan.Workspace(self.settings)
         self.ws.save("first")

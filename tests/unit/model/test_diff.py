@@ -80,6 +80,7 @@ def test_the_json_form_has_the_names_of_the_contract() -> None:
         "deletions": 2,
         "binary": False,
         "old_path": None,
+        "mode": "",
     }
 
 

@@ -268,7 +268,7 @@ def test_links_and_odd_permissions_are_as_ever(repo, tmp_path):
 
 
 def test_a_tracked_secret_is_saved_like_any_other_file(repo, tmp_path):
-    """By its name or by how it begins: git holds it already; one that git does not track is not in the store."""
+    """By its name or by how it begins: git holds it already; one that git does not track is sealed."""
     secrets = {
         ".env": b"PASSWORD=hunter2 # " + b"x" * 300, "id_rsa": KEY, "notes.txt": KEY, "settings.json": TOKEN,
         "src/tiny.py": b'KEY = "' + TOKEN.strip() + b'"\n',
@@ -282,7 +282,7 @@ def test_a_tracked_secret_is_saved_like_any_other_file(repo, tmp_path):
     settle(tmp_path)
     taken, read = adopted.both_ways(repo, tmp_path)
     assert adopted.said(taken) == adopted.said(read)
-    assert {row.path for row in taken.checkpoint.not_captured} == set(untracked)
+    assert set(taken.checkpoint.sealed) == set(untracked)
     assert set(map(blob, secrets.values())) <= objects_of(taken.store).keys()
     assert objects_of(taken.store).keys().isdisjoint(map(blob, untracked.values()))
 

@@ -140,9 +140,10 @@ def test_a_process_that_restores_again_asks_the_timeline_little(tmp_path):
             said.clear()
             ws.restore(then.id)
             ws._bench.vault.database._connection.set_trace_callback(said.append)
-    # Checkpoint, owed ref and journal; then both moves, the position, and the end of the journal. Nothing is read.
+    # Checkpoint, owed ref and journal; then both moves, the position, and the end of the journal. The one question is whether
+    # an agent must be told of it at its next prompt.
     first, second = ["BEGIN", *["INSERT"] * 3, "COMMIT"], ["BEGIN", *["INSERT"] * 3, "DELETE", "COMMIT"]
-    assert [text.split()[0] for text in said] == ["PRAGMA", *first, *second]
+    assert [text.split()[0] for text in said] == ["PRAGMA", *first, *second, "SELECT"]
 
 
 def test_the_newest_move_is_known_until_somebody_changes_one(both):
