@@ -68,7 +68,7 @@ class Restorer(Workbench):
         if paths is None:
             drawn = spare_settings(drawn, look, entry, self.vault)
         move = git.move if git is not None else None
-        branch = saving.made_on_other_branch(entry, look.git)
+        branch = saving.made_on_other_branch(entry, look.git) if git is None else ""
         return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps, move, drawn.absent, branch=branch)
 
     def already(self, path: bytes, node: Node) -> bool:

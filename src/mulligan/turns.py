@@ -192,7 +192,7 @@ class Undoing:
         paths = tuple(map(to_text, asked.paths)) if asked.paths is not None else tuple(
             to_text(action.path) for action in drawn.actions
         )  # fmt: skip
-        branch = saving.made_on_other_branch(what.newest, look.git) if what.newest is not None else ""
+        branch = saving.made_on_other_branch(what.newest, look.git) if what.newest is not None and git is None else ""
         plan = RestorePlan(
             self._vault.checkpoints.position(), "files", paths, drawn.actions, drawn.keeps, git.move if git else None,
             drawn.absent, what.undone, branch,

@@ -565,10 +565,10 @@ def test_the_command_line_moves_git_when_told_to(tmp_path: Path, store: Path) ->
     planned = cli("--store", store, "restore", "then", "--git", "--dry-run", cwd=repo)
     assert "git to main at" in planned.stdout and seen(repo) == later
     done = cli("--store", store, "restore", "then", "--git", cwd=repo)
-    assert "git moved too: main at" in done.stdout, done.stdout + done.stderr
+    assert "Git moved too: main at" in done.stdout and "another one" not in done.stdout, done.stdout + done.stderr
     assert seen(repo) == _same_refs(then, repo)
     undone = cli("--store", store, "undo", cwd=repo)
-    assert "git moved too: agent at" in undone.stdout and "mulligan redo" in undone.stdout
+    assert "Git moved too: agent at" in undone.stdout and "mulligan redo" in undone.stdout
     assert seen(repo) == later
     refused = cli("--store", store, "restore", "then", "--git", "--", "file", cwd=repo)
     assert refused.returncode == 1 and seen(repo) == later

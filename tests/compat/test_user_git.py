@@ -289,8 +289,8 @@ COMMANDS = [
     ("status",),
     ("check",),
     ("doctor",),
-    ("rm", "two"),
-    ("forget", "dir/other"),
+    ("rm", "two", "-y"),
+    ("forget", "dir/other", "-y"),
     ("gc",),
     ("stores",),
 ]
