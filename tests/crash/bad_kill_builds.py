@@ -79,7 +79,7 @@ def journal_late() -> Iterator[None]:
 def clean_before_validate() -> Iterator[None]:
     """Everything that is to change is removed, and only then is it seen whether the store can give the new files."""
 
-    def prepare(stager: Any, doer: Any, _git: Any, _beside: Any, progress: Any, _room: Any) -> Any:
+    def prepare(stager: Any, doer: Any, _look: Any, _git: Any, _beside: Any, progress: Any, _room: Any) -> Any:
         for number, action in (*doer._layout.removes, *doer._layout.places):
             if action.before is not None and not action.before.is_dir:
                 parent, name, _stage, _temporary = doer._places_of(number, action)

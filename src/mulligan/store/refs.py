@@ -40,6 +40,11 @@ def staged_ref(name: str, oid: bytes) -> NewFile:
     return b"ref-" + _check(name), (oid.hex().encode() + b"\n",), "a ref"
 
 
+def drop_staged_ref(tmp: Directory, name: str) -> None:
+    """Removes the staged ref of a checkpoint that did not become part of the timeline."""
+    tmp.unlink(b"ref-" + _check(name), missing_ok=True)
+
+
 def place_ref(directory: Directory, tmp: Directory, name: str) -> None:
     """Puts a ref that is staged in tmp/ in place, whole or not at all, and not yet durably; FileNotFoundError when it is not there."""
     raw = _check(name)

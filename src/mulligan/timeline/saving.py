@@ -26,10 +26,10 @@ from mulligan.model.checkpoint import (
 )
 from mulligan.model.objects import EMPTY_TREE, Change, TreeEntry
 from mulligan.model.paths import covers, to_text
-from mulligan.model.small import Callable, Iterable
+from mulligan.model.small import Callable, Iterable, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 from mulligan.scan.result import Scan, cover_of
-from mulligan.store.refs import staged_ref
+from mulligan.store.refs import drop_staged_ref, staged_ref
 from mulligan.timeline.commits import STATE_BEFORE, Entry, write_commit
 from mulligan.timeline.moves import Move
 from mulligan.timeline.retention import expired
@@ -222,24 +222,30 @@ def record(
     checkpoints, database = vault.checkpoints, vault.database
     gone: list[Entry] = []
     forget = vault.may_forget_refs()
-    with database.transaction():
-        if forget:
-            checkpoints.forget_refs()
-        checkpoints.add(entry)
-        checkpoints.owe_ref(entry)
-        if as_position:
-            checkpoints.set_position(entry.id)
-            vault.moves.push(Move(entry.id), fresh=True)
-        if also is not None:
-            also()
-        vault.record_workspace(entry.checkpoint)
-        ages = checkpoints.ages(entry.checkpoint.kind) if _may_expire(vault, entry) else []
-        keep = {entry.id, entry.checkpoint.parent or ""} | (pinned() | vault.needed() if ages else set())
-        for aged in expired(ages, entry.checkpoint.kind, vault.settings.retention, now_ns=now_ns, pinned=keep):
-            old = checkpoints.by_id(aged.id)
-            if old is not None:
-                remove(vault, old)
-                gone.append(old)
+    try:
+        with database.transaction():
+            if forget:
+                checkpoints.forget_refs()
+            checkpoints.add(entry)
+            checkpoints.owe_ref(entry)
+            if as_position:
+                checkpoints.set_position(entry.id)
+                vault.moves.push(Move(entry.id), fresh=True)
+            if also is not None:
+                also()
+            vault.record_workspace(entry.checkpoint)
+            ages = checkpoints.ages(entry.checkpoint.kind) if _may_expire(vault, entry) else []
+            keep = {entry.id, entry.checkpoint.parent or ""} | (pinned() | vault.needed() if ages else set())
+            for aged in expired(ages, entry.checkpoint.kind, vault.settings.retention, now_ns=now_ns, pinned=keep):
+                old = checkpoints.by_id(aged.id)
+                if old is not None:
+                    remove(vault, old)
+                    gone.append(old)
+    except BaseException:
+        # Nothing refers to the staged ref now. The next sweep of tmp/ removes it where this cannot.
+        with suppress(OSError):
+            drop_staged_ref(vault.objects.tmp_directory(), entry.id)
+        raise
     if as_position:
         checkpoints.note_current(entry)
     vault.settle_saved(entry.id, [old.id for old in gone])
