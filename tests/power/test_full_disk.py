@@ -111,12 +111,12 @@ def test_a_command_that_needs_room_says_how_much_and_how_much_there_is(saved: An
     for left, needed in ((100_000, 256 << 10), (500_000, 700_000)):
         held, _ = fill(disk, left)
         try:
-            with pytest.raises(mulligan.NoRoom, match=r"needs .* \((\d+) bytes\) and the disk has") as caught:
+            with pytest.raises(mulligan.NoRoom, match=r"needs \d+ KiB and the disk has") as caught:
                 saved.save("two")
         finally:
             for handle in held:
                 os.close(handle)
-        told = int(str(caught.value).partition(" (")[2].partition(" bytes)")[0])
+        told = int(str(caught.value).partition("needs ")[2].partition(" KiB")[0]) << 10
         assert needed <= told < 2 * needed
         assert [cp.name for cp in saved.log()] == ["one"]
     saved.save("two")

@@ -41,10 +41,8 @@ COMMANDS: dict[str, str] = {
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Every day": ("save", "log", "show", "diff", "restore", "cat", "undo", "redo", "status"),
-    "The store": (
-        *("watch", "compile", "rm", "gc", "forget", "check", "doctor", "stores", "adopt"),
-        *("include", "exclude", "key"),
-    ),
+    "What is saved": ("include", "exclude", "forget", "key"),
+    "The store": ("watch", "compile", "rm", "gc", "check", "doctor", "stores", "adopt"),
     "With agents": ("install", "demo", "mcp", "run", "repl", "hook", "completion"),
     "Other tools' words": ("architect", "praisonai"),
 }
