@@ -60,7 +60,7 @@ class Restorer(Workbench):
         shown = tuple(to_text(path) for path in paths) if paths is not None else None
         if look is None:
             return RestorePlan(entry.id, what, shown)
-        since = partial(self.vault.checkpoints.hidden_since, entry.seq)
+        since = partial(self.vault.checkpoints.hidden_after, entry)
         target = Target(*entry.trees[:3], entry.checkpoint.not_captured, since, *secrets_of(self.vault, entry))
         certain = (*self.settings.capture.certain, *entry.by_name, *entry.absent)
         rules = self.settings.capture._replace(certain=certain) if certain else self.settings.capture
@@ -324,7 +324,8 @@ class Restorer(Workbench):
         same = here is not None and saving.same_state(here, look.scan) and (git is None or self.git.records(here, git))
         # What that one did not look at may be about to change: its undo must concern it.
         same = same and here is not None and {*look.by_name} <= {*here.by_name} and {*plan.absent} <= {*here.absent}
-        same = same and here is not None and not saving.could_not_see(here, plan.actions)
+        if same and here is not None:
+            same = not saving.could_not_see(here, plan.actions, self.vault.checkpoints.hidden_after)
         if git is not None or _moves_scope(plan):
             # What is hidden now may be seen by the undo, which must not take it for something made since.
             same = same and here is not None and saving.lists_hidden(here, look.scan)

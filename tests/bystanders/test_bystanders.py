@@ -228,3 +228,51 @@ def test_undo_leaves_what_came_into_a_hidden_directory_that_the_restore_made(ws,
     assert (project / "out/.env").read_text() == "SECRET=1"
     assert (project / "out/mine").read_text() == "mine"
     assert {*report.deleted} <= {"out/x"}
+
+
+def test_a_file_does_not_come_back_where_a_directory_stays_that_a_later_checkpoint_did_not_save(ws, project):
+    """The plan says so before anything changes: not even the time of the directory above is another one afterwards."""
+    put(project, "d/x", "file")
+    put(project, "a", "1")
+    ws.save("one")
+    (project / "d/x").unlink()
+    put(project, "d/x/f", "not saved")
+    put(project, ".gitignore", "d/x/\n")
+    ws.save("two")
+    (project / ".gitignore").unlink()
+    put(project, "a", "2")
+    before = (project / "d").stat().st_mtime_ns
+    assert [action.path for action in ws.plan("one").actions] == [b"a"]
+    report = ws.restore("one")
+    assert report.modified == ["a"]
+    assert [(keep.path, keep.reason) for keep in report.kept if keep.failed] == [("d/x", "not empty")]
+    assert (project / "d/x/f").read_text() == "not saved"
+    assert (project / "d").stat().st_mtime_ns == before
+
+
+def test_undo_removes_what_the_restore_made_where_a_rule_had_hidden_everything_once(ws, project):
+    """The rule was gone again when the restore began, so nothing stood there."""
+    put(project, "c/other", "1")
+    put(project, "c/f", "1")
+    ws.save("one")
+    (project / "c/f").unlink()
+    ws.save("two")
+    put(project, ".gitignore", "c/\n")
+    ws.save("three")
+    ws.restore("two")
+    before = contents(project)
+    assert ws.restore("one").created == ["c/f"]
+    assert ws.undo().deleted == ["c/f"]
+    assert contents(project) == before
+
+
+def test_what_came_after_a_checkpoint_goes_whatever_a_rule_hid_before_it(ws, project):
+    """Only checkpoints after the target say that a file may be older than it looks."""
+    put(project, ".gitignore", "out/\n")
+    put(project, "out/old", "1")
+    ws.save()
+    put(project, ".gitignore", "")
+    saved = ws.save()
+    put(project, "out/new", "2")
+    report = ws.restore(saved)
+    assert (report.deleted, report.kept) == (["out/new"], [])

@@ -156,12 +156,14 @@ class Executor:
             (layout.rmdirs, self._rmdir),
             (layout.mkdirs, self._mkdir),
             (layout.places, self._place),
+            ([row for row in layout.chmods if row[0] in stage.inodes], self._place),
         ):
             if steps:
                 self._each(self._taken(steps), step)
         if self._locked:
             self._lock_again()
-        for number, action in self._taken([*layout.chmods, *reversed(layout.mkdirs)]):
+        in_place = [row for row in layout.chmods if row[0] not in stage.inodes]
+        for number, action in self._taken([*in_place, *reversed(layout.mkdirs)]):
             self._guarded(number, action, self._chmod if action.before is not None else self._set_directory_bits)
         for path, note in stage.notes.items():
             outcome.kept.append(Keep(to_text(path), "attributes", note))
@@ -404,10 +406,7 @@ class Executor:
             status = parent.stat(_name(action))
             parent.chmod(_name(action), action.after.perm | status.st_mode & 0o6000, inode=status.st_ino)
 
-    def _chmod(self, number: int, action: Action) -> None:
-        if number in self._stage.inodes:
-            self._place(number, action)
-            return
+    def _chmod(self, _: int, action: Action) -> None:
         parent, name = self._handles.get(parent_of(action.path)), _name(action)
         if action.after is None:
             return

@@ -90,6 +90,7 @@ class _Draft:
         self.target = target
         self.actions: list[Action] = []
         self.keeps: dict[bytes, Keep] = {}
+        self._stays: set[bytes] = set()
         self.absent: list[str] = []
         self._now = Permissions(source, scan.modes, scan.defaults)
         self._then = Permissions(source, target.modes_tree, target.defaults)
@@ -168,6 +169,7 @@ class _Draft:
             row = self._later_rows[later]
             detail = f"it was {row.reason} when a checkpoint was made, so it is not deleted"
             self.keeps[later] = Keep(to_text(later), NOT_SAVED_THEN, detail)
+            self._stays.add(path)  # the path itself: `later` may be the very directory that it keeps from going
         return later is not None
 
     @cached_property
@@ -260,7 +262,7 @@ class _Draft:
 
     def settle_directories(self) -> None:
         """Keeps each directory that something stays in, and what should have stood in its place."""
-        staying = {above for path in (*self.scan.missed, *self.keeps) for above in ancestors(path)}
+        staying = {above for path in (*self.scan.missed, *self.keeps, *self._stays) for above in ancestors(path)}
         kept = {
             a.path
             for a in self.actions

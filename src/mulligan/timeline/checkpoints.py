@@ -308,6 +308,12 @@ class Checkpoints:
         rows = {NotCaptured(*map(str, row)) for packed in lists for row in unpack_list(packed)}
         return tuple(row for row in rows if row.reason != MOVING and row.path != ".")
 
+    def hidden_after(self, entry: Entry) -> tuple[NotCaptured, ...]:
+        """Returns what the checkpoints after another did not save; see `hidden_since`."""
+        # The value that `note_current` keeps was made before SQLite gave it a number.
+        row = None if entry.seq else self._db.row("SELECT seq FROM checkpoint WHERE id=?", entry.id)
+        return self.hidden_since(int(row[0]) if row is not None else entry.seq)
+
     def roots(self) -> dict[str, bytes]:
         """Returns the commit of each checkpoint, the oldest first."""
         rows = self._db.rows("SELECT id, commit_id FROM checkpoint ORDER BY seq")

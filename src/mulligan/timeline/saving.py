@@ -128,11 +128,20 @@ def _entry(path: bytes, found: tuple[int, bytes] | None) -> TreeEntry | None:
     return None if found is None else TreeEntry(path.rpartition(b"/")[2], *found)
 
 
-def could_not_see(entry: Entry, actions: Iterable[Action]) -> bool:
-    """Whether something is to be made where a checkpoint could not see what stood: its undo would not know that it went."""
-    cover, absent = cover_of(entry.checkpoint.not_captured), {*entry.absent}
-    made = [action.path for action in actions if action.before is None]
-    return any(cover.over(path) is not None and to_text(path) not in absent for path in made)
+def could_not_see(
+    entry: Entry, actions: Iterable[Action], hidden_after: Callable[[Entry], Iterable[NotCaptured]]
+) -> bool:
+    """
+    Whether something is to be made where a checkpoint, or one after it, could not see what stood.
+
+    An undo to that checkpoint would not know that nothing was there, and would keep what was made.
+    """
+    absent = {*entry.absent}
+    made = [action.path for action in actions if action.before is None and to_text(action.path) not in absent]
+    if not made:
+        return False
+    covers_some = (cover_of(rows) for rows in (entry.checkpoint.not_captured, hidden_after(entry)))
+    return any(cover.over(path) is not None for cover in covers_some for path in made)
 
 
 def lists_hidden(entry: Entry, scan: Scan) -> bool:

@@ -158,3 +158,17 @@ def test_a_directory_of_another_user_is_named_before_anything_changes(scene, pro
     assert "sudo chown" in refusal.value.hint
     assert state_of(project) == before
     assert scene.pending() is None
+
+
+def test_bits_of_a_linked_file_come_back_in_a_read_only_directory_and_no_temporary_stays(project, scene, tmp_path):
+    """Such a file is put in place anew, so its directory is closed again only after that."""
+    os.link(project / "locked/a", tmp_path / "elsewhere")
+    before = state_of(project)
+    (project / "locked/a").chmod(0o600)
+    report = scene.restore("locked")
+    assert (report.modified, report.kept) == (["locked/a"], [])
+    assert state_of(project) == before
+    report = scene.undo()
+    assert (report.modified, report.kept) == (["locked/a"], [])
+    assert left_lying(project) == []
+    assert (project / "locked/a").stat().st_mode & 0o777 == 0o600
