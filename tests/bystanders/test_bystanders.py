@@ -276,3 +276,18 @@ def test_what_came_after_a_checkpoint_goes_whatever_a_rule_hid_before_it(ws, pro
     put(project, "out/new", "2")
     report = ws.restore(saved)
     assert (report.deleted, report.kept) == (["out/new"], [])
+
+
+def test_a_tracked_file_in_an_ignored_directory_is_removed_by_a_restore_because_it_was_saved(ws, project):
+    """The later checkpoint lists the directory as ignored, and holds the tracked file all the same."""
+    git("init", "-q", cwd=project)
+    put(project, "out/other", "1")
+    ws.save("one")
+    put(project, "out/x", "2")
+    git("add", "out/x", cwd=project)
+    put(project, ".gitignore", "out/\n")
+    ws.save("two")
+    report = ws.restore("one")
+    assert sorted(report.deleted) == [".gitignore", "out/x"]
+    assert (project / "out/other").read_text() == "1"
+    assert ws.undo().created == [".gitignore", "out/x"]

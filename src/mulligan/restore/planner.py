@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from mulligan.errors import UnknownPath
+from mulligan.errors import StoreDamaged, UnknownPath
 from mulligan.model.checkpoint import INCOMPLETE, WORKTREE, NotCaptured
 from mulligan.model.objects import MODE_DIR, MODE_LINK, MODE_SEALED, TreeEntry
 from mulligan.model.paths import ancestors, covers, parent_of, to_text
@@ -25,6 +25,7 @@ from mulligan.timeline.sources import Permissions, Source
 
 if TYPE_CHECKING:
     from mulligan.model.sealed import Sealed
+    from mulligan.timeline.checkpoints import Unsaved
 
 #: Why a path stays that a restore would delete otherwise.
 NOT_SAVED_THEN = "not saved then"
@@ -40,13 +41,13 @@ def _unknown(_: bytes, __: Any) -> bool:
     return False
 
 
-def nothing_hidden() -> tuple[NotCaptured, ...]:
+def nothing_hidden() -> Unsaved:
     """Returns no paths."""
-    return ()
+    return []
 
 
 #: Returns the paths that checkpoints since the target did not save.
-Hidden = Callable[[], tuple[NotCaptured, ...]]
+Hidden = Callable[[], "Unsaved"]
 
 
 class Target(NamedTuple):
@@ -164,21 +165,26 @@ class _Draft:
             row = self._then_rows[hidden]
             self.keeps[path] = Keep(to_text(path), row.reason, "it was not captured then, so it is not deleted now")
             return True
-        later = self._later.over(path)
-        if later is not None:
-            row = self._later_rows[later]
-            detail = f"it was {row.reason} when a checkpoint was made, so it is not deleted"
-            self.keeps[later] = Keep(to_text(later), NOT_SAVED_THEN, detail)
-            self._stays.add(path)  # the path itself: `later` may be the very directory that it keeps from going
-        return later is not None
+        for cover, rows, trees in self._later:
+            later = cover.over(path)
+            # In a directory that a rule hides, what git tracks and what is named is saved all the same.
+            if later is not None and not all(self._is_saved(tree, path) for tree in trees):
+                detail = f"it was {rows[later].reason} when a checkpoint was made, so it is not deleted"
+                self.keeps[later] = Keep(to_text(later), NOT_SAVED_THEN, detail)
+                self._stays.add(path)  # the path itself: `later` may be the very directory that it keeps from going
+                return True
+        return False
+
+    def _is_saved(self, tree: bytes, path: bytes) -> bool:
+        try:
+            return self.source.lookup(tree, path) is not None
+        except StoreDamaged:
+            return False  # nothing is known of that checkpoint, so the path stays
 
     @cached_property
-    def _later_rows(self) -> dict[bytes, NotCaptured]:
-        return {_parsed(row.path): row for row in self.target.since()}
-
-    @cached_property
-    def _later(self) -> Cover:
-        return Cover(self._later_rows)
+    def _later(self) -> list[tuple[Cover, dict[bytes, NotCaptured], set[bytes]]]:
+        lists = [({_parsed(row.path): row for row in rows}, trees) for rows, trees in self.target.since()]
+        return [(Cover(rows), rows, trees) for rows, trees in lists]
 
     def _create(self, action: Action, *, clear: bool) -> None:
         """Plans something new, unless something that is not captured stands there."""

@@ -37,6 +37,9 @@ _TEXT = ("id", "kind", "parent", "commit_id", "defaults", "git", "context", "sta
 ReadState = Callable[[bytes], dict[str, Any]]
 ReadList = Callable[[bytes], bytes]
 
+#: Lists of what was not saved, each with the files that were saved by the checkpoints that have it.
+Unsaved = list[tuple[tuple[NotCaptured, ...], set[bytes]]]
+
 
 class Checkpoints:
     """The rows of the timeline as values."""
@@ -300,15 +303,21 @@ class Checkpoints:
                 found.append(self._entry(row))
         return found
 
-    def hidden_since(self, seq: int) -> tuple[NotCaptured, ...]:
+    def hidden_since(self, seq: int) -> Unsaved:
         """Returns what the checkpoints after a number did not save, without files that only would not hold still."""
-        found = self._db.rows("SELECT not_captured, commit_id FROM checkpoint WHERE seq > ?", seq)
-        lists = {each for each, _ in found if each != _IN_COMMIT}
-        lists |= {self._read_list(bytes.fromhex(commit)) for each, commit in found if each == _IN_COMMIT}
-        rows = {NotCaptured(*map(str, row)) for packed in lists for row in unpack_list(packed)}
-        return tuple(row for row in rows if row.reason != MOVING and row.path != ".")
+        trees: dict[bytes, set[bytes]] = {}
+        for packed, commit, tree in self._db.rows(
+            "SELECT not_captured, commit_id, files_tree FROM checkpoint WHERE seq > ?", seq
+        ):
+            listed = self._read_list(bytes.fromhex(commit)) if packed == _IN_COMMIT else packed
+            trees.setdefault(listed, set()).add(tree)
+        found = []
+        for listed, having in trees.items():
+            rows = [NotCaptured(*map(str, row)) for row in unpack_list(listed)]
+            found.append((tuple(row for row in rows if row.reason != MOVING and row.path != "."), having))
+        return found
 
-    def hidden_after(self, entry: Entry) -> tuple[NotCaptured, ...]:
+    def hidden_after(self, entry: Entry) -> Unsaved:
         """Returns what the checkpoints after another did not save; see `hidden_since`."""
         # The value that `note_current` keeps was made before SQLite gave it a number.
         row = None if entry.seq else self._db.row("SELECT seq FROM checkpoint WHERE id=?", entry.id)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mulligan.model.gitposition import GitRecord
     from mulligan.model.plan import Action
     from mulligan.model.sealed import Sealed
+    from mulligan.timeline.checkpoints import Unsaved
 
 
 #: Said of a directory that the checkpoint before still held.
@@ -128,9 +129,7 @@ def _entry(path: bytes, found: tuple[int, bytes] | None) -> TreeEntry | None:
     return None if found is None else TreeEntry(path.rpartition(b"/")[2], *found)
 
 
-def could_not_see(
-    entry: Entry, actions: Iterable[Action], hidden_after: Callable[[Entry], Iterable[NotCaptured]]
-) -> bool:
+def could_not_see(entry: Entry, actions: Iterable[Action], hidden_after: Callable[[Entry], Unsaved]) -> bool:
     """
     Whether something is to be made where a checkpoint, or one after it, could not see what stood.
 
@@ -140,7 +139,8 @@ def could_not_see(
     made = [action.path for action in actions if action.before is None and to_text(action.path) not in absent]
     if not made:
         return False
-    covers_some = (cover_of(rows) for rows in (entry.checkpoint.not_captured, hidden_after(entry)))
+    lists = (entry.checkpoint.not_captured, *(rows for rows, _ in hidden_after(entry)))
+    covers_some = map(cover_of, lists)
     return any(cover.over(path) is not None for cover in covers_some for path in made)
 
 
