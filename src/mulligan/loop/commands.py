@@ -84,8 +84,7 @@ def run(
     try:
         with _signals_held():
             guard = _start_guard()
-            process = _start(words, cwd)
-            _tell(guard, f"{process.pid}\n")
+            process = _start(words, cwd, guard)
         timed_out = _listen(process, tails, timeout, on_output)
     finally:
         # Also through an exception: nothing that the command left behind may outlive the step.
@@ -129,7 +128,8 @@ def _signals_held() -> Iterator[None]:
             signal.raise_signal(heard)
 
 
-def _start(words: Sequence[str], cwd: str) -> subprocess.Popen[bytes]:
+def _start(words: Sequence[str], cwd: str, guard: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+    """Starts a command that gives its group to the guard before its first instruction, so that no kill comes between."""
     try:
         return subprocess.Popen(  # noqa: S603 - running the command of an agent is the point, and no shell sees its words
             list(words),
@@ -138,6 +138,7 @@ def _start(words: Sequence[str], cwd: str) -> subprocess.Popen[bytes]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            preexec_fn=lambda: _tell(guard, f"{os.getpid()}\n"),  # noqa: PLW1509 - one write, which needs no lock
             bufsize=0,
         )
     except (OSError, ValueError) as error:
@@ -149,7 +150,6 @@ def _start_guard() -> subprocess.Popen[bytes]:
     Starts a process that ends a group when this one dies, however it dies.
 
     It reads the number of the group, then waits for a second line. The end of its input means that this process is gone.
-    RACE: a kill between the start of the command and the line with its number leaves the command running.
     """
     return subprocess.Popen(  # noqa: S603 - fixed words
         ["/bin/sh", "-c", _GUARD],
