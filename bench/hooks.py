@@ -150,7 +150,7 @@ KINDS = {"without hooks": (False, False), "with hooks": (True, False), "with hoo
 
 def sessions(bench: Bench, claude: str, calls: int, rounds: int) -> None:
     """Runs sessions of each kind in turn, and prints how long a call took in each."""
-    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "agents")]
+    sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "proofs" / "agents")]
     from clients import Project, trust_claude
 
     trust_claude(Project(bench.project, bench.home))

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-# Helpers beside this file are imported by plain name from every folder, whatever import mode pytest runs in.
-sys.path.insert(0, str(Path(__file__).parent))
+# Helpers in `support` are imported by plain name from every folder, whatever import mode pytest runs in.
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 import tools
 

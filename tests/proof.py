@@ -27,10 +27,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parent / "support"))
+
 from tally import CANNOT, HANDED_IN
 from tools import plain_environment
 
 TESTS = Path(__file__).parent
+FOLDER = TESTS / "proofs"
 
 
 class Proof(NamedTuple):
@@ -38,7 +41,7 @@ class Proof(NamedTuple):
     One sweep: a script that takes `--size N` and `--seed N`, ends with 0, 1 or 77, and hands in its tallies.
 
     `tally.py` is the frame that does all of that. A size of 0 means everything there is; None, that there is no such size.
-    `tested` is the file of tests that runs the small size; without one, `tests/test_proof.py` does.
+    `tested` is the file of tests that runs the small size; without one, `tests/proofs/test_proof.py` does.
     """
 
     name: str
@@ -129,7 +132,7 @@ PROOFS = (
     Proof("whole-seconds", "the same, and edits within a second, where times are whole seconds (ext4 with inodes of 128 bytes)",
           "filesystems/models.py", 6, 1000, ("--disk", "seconds"), "filesystems/test_models.py"),
     Proof("adoption", "the first checkpoint of a git repository is the same with what git knows and without, damaged packs or not",
-          "property/adoption.py", 20, 5000, (), "property/test_adopting.py"),
+          "adoption/adoption.py", 20, 5000, (), "adoption/test_adopting.py"),
     Proof("power-adopting", "the power is cut inside a first checkpoint that begins with what git knows (ext4)",
           _POWER, 6, 1000, ("--mode", "inside", "--subject", "mulligan-adopting"), _POWER_TESTS),
     Proof("traversal", "a store whose trees lie: nothing is written outside or into .git, each entry is refused by its name",
@@ -137,7 +140,7 @@ PROOFS = (
     Proof("bystanders", "random restores change nothing but what the plan names, and undo is exact",
           _BYSTANDERS, 60, 5000, (), "bystanders/test_bystanders.py"),
     Proof("days", "agents, a person and kills at random in one project: every undo is right, complete and says so",
-          "badday/days.py", 2, 200, (), "badday/test_days.py"),
+          "days/days.py", 2, 200, (), "days/test_days.py"),
     Proof("bystanders-user", "the same by an ordinary user, where some files belong to others",
           _BYSTANDERS, 60, 2000, ("--as-user",)),
     Proof("mcp-messages", "malformed messages to the MCP server: it lives, says nothing but messages, and nothing outside changes",
@@ -181,7 +184,7 @@ def run(proof: Proof, rounds: int, seed: int, more: Iterable[str] = ()) -> Resul
     began, last = time.monotonic(), ""
     with tempfile.TemporaryDirectory(prefix="proof-") as folder:
         tallies = Path(folder, "tallies")
-        command = [sys.executable, TESTS / proof.script, "--size", str(rounds), "--seed", str(seed)]
+        command = [sys.executable, FOLDER / proof.script, "--size", str(rounds), "--seed", str(seed)]
         with subprocess.Popen(
             [*command, *proof.options, *more],
             env=plain_environment(**{HANDED_IN: os.fspath(tallies)}),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from play import Agent, typed
 
 import tools
+from play import Agent, typed
 
 SAID = {
     "rm -rf src": "rm deletes files. Saved and undoable: src/ (3 files). Undo: mulligan undo",

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import tools
-from badday.play import typed
+from play import typed
 
 _ORDINARY = 65534
 _WRITES = "import sys\nwhile True:\n    with open(sys.argv[1], 'a') as log: log.write('x')\n"

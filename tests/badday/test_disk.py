@@ -7,9 +7,8 @@ import random
 import subprocess
 from pathlib import Path
 
-from play import typed
-
 import tools
+from play import typed
 
 
 def du(path: Path) -> int:

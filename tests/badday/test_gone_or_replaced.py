@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import tools
-from badday.play import Agent, tree, typed
+from play import Agent, tree, typed
 
 
 def in_shell(script: str, cwd: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import tools
-from badday.play import Agent, typed
+from play import Agent, typed
 
 
 def test_an_ignored_file_that_the_agent_deleted_is_named_once(project):

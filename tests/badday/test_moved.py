@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tools
-from badday.play import Agent, tree, typed
+from play import Agent, tree, typed
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import json
 import subprocess
 
 import pytest
-from play import Agent, typed
 
 import tools
+from play import Agent, typed
 
 
 @pytest.mark.parametrize("sent", ["no JSON", "[" * 100_000, '{"session_id": ', "\x00\x01"])

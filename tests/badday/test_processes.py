@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
-from play import typed
 
 import mulligan
 import tools
+from play import typed
 
 APART = ["unshare", "--pid", "--fork", "--mount-proc"]
 GUARD = """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from badday.play import Agent, tree, typed
+from play import Agent, tree, typed
 from tools import git
 
 KEY = "-----BEGIN RSA PRIVATE" + " KEY-----\nMIIEow\n-----END RSA PRIVATE" + " KEY-----\n"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from play import Agent, typed
 
 import tools
+from play import Agent, typed
 
 
 @pytest.fixture

@@ -8,9 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from play import typed
-
 import tools
+from play import typed
 
 
 def begin(project: Path) -> None:

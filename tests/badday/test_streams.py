@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from play import typed
 
 import tools
+from play import typed
 
 COMMANDS = (["save"], ["log"], ["status"], ["diff"], ["undo"], ["-h"], ["save", "-h"], ["stores"], ["doctor"], ["nope"])
 STREAMS = ("1", "2", "12")

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import tools
-from badday.play import Agent, tree, typed
+from play import Agent, tree, typed
 
 
 def repository(project: Path) -> dict[str, str]:

@@ -6,9 +6,9 @@ import json
 import subprocess
 
 import pytest
-from play import Agent, typed
 
 import tools
+from play import Agent, typed
 
 OTHER = "2cd24cd5-bbbb-4bbb-8ccc-000000000002"
 

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from play import Agent, tree, typed
 
 

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from play import typed
 
 import tools
+from play import typed
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bad_watchers import using
 
 import mulligan
+from bad_watchers import using
 from checker import judge
 from mulligan.engine import Workspace
 from mulligan.safefs import inotify, seam

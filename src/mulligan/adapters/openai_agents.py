@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agents import RunHooks
+
 from mulligan.adapters.recorder import Recorder, in_words
 from mulligan.model.deed import AFTER, BEFORE, PROMPT, STOP
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 # Linux writes edits to the disk after half a minute, later when it is busy. What was younger than this at the last
-# checkpoint is read again after the machine was started: a power cut leaves new times on old bytes (tests/power).
+# checkpoint is read again after the machine was started: a power cut leaves new times on old bytes (tests/proofs/power).
 _UNWRITTEN = 3_600_000_000_000
 _NONE: Mapping[bytes, bytes] = MappingProxyType({})
 

@@ -107,7 +107,7 @@ def test_an_agent_with_hooks_tells_the_same_turn_and_one_undo_is_enough(begun: P
     hooked = tmp_path / "hooked.py"
     hooked.write_text(
         f"import sys; sys.path.insert(0, {str(Path(tools.__file__).parent)!r})\n"
-        "from pathlib import Path\nfrom badday.play import Agent\n"
+        "from pathlib import Path\nfrom play import Agent\n"
         f"agent = Agent(Path({str(begun)!r}))\n"
         "agent.begin(sys.argv[1])\nagent.write('a.txt', 'hooked\\n')\nagent.stop()\n"
     )

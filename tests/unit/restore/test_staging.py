@@ -24,7 +24,7 @@ from scenes import OLD, Scene, left_lying, state_of
 from tools import PACKAGE, plain_environment
 from tree import put
 
-TESTS = Path(__file__).parent.parent.parent
+SUPPORT = Path(__file__).parents[2] / "support"
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_few_descriptors_are_enough_for_many_directories(project, store):
     # In a process of its own: how many descriptors are open in this one depends on the tests before.
     done = subprocess.run(
         [sys.executable, "-c", MANY_DIRECTORIES, project, store],
-        env=plain_environment(PYTHONPATH=f"{PACKAGE}{os.pathsep}{TESTS}"), capture_output=True, text=True, check=False,
+        env=plain_environment(PYTHONPATH=f"{PACKAGE}{os.pathsep}{SUPPORT}"), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert 0 < int(done.stdout) < 50

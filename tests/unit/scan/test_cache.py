@@ -123,7 +123,7 @@ def trusts(project, place, *, boot: str) -> bool:
 
 
 def test_after_a_start_of_the_machine_recent_edits_are_read_again(project, place):
-    """A power cut leaves new times and sizes on old bytes; found by tests/power."""
+    """A power cut leaves new times and sizes on old bytes; found by tests/proofs/power."""
     (project / "file").write_text("bytes")
     remembered(project, place, boot="one", now_ns=later)
     assert trusts(project, place, boot="one")

@@ -1,0 +1,8 @@
+"""Lets the tests of proofs import `proof` and `honesty` by their plain names."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]

@@ -1,0 +1,128 @@
+"""
+The world outside the engine, for tests: the command line in a process of its own, plain git, strace, capabilities.
+
+Nothing here imports the package: what these helpers say about it comes from the outside.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+PACKAGE = Path(__file__).parents[2] / "src"
+
+
+def sweep(small: int) -> int:
+    """The number of rounds: `small`, times the factor in MULLIGAN_SWEEP when a longer run is wanted."""
+    return max(1, int(small * float(os.environ.get("MULLIGAN_SWEEP", "1"))))
+
+
+def plain_environment(**more: str) -> dict[str, str]:
+    """The environment of a child process: this one's, able to import the package, writing no byte code."""
+    env = dict(os.environ)
+    env["PYTHONPATH"] = str(PACKAGE) + (os.pathsep + env["PYTHONPATH"] if env.get("PYTHONPATH") else "")
+    env["PYTHONDONTWRITEBYTECODE"] = "1"
+    env.update(more)
+    return env
+
+
+def mulligan_argv(*args: str | os.PathLike[str]) -> list[str]:
+    """The command line of `mulligan`, as a list to start."""
+    return [sys.executable, "-m", "mulligan", *(os.fspath(arg) for arg in args)]
+
+
+def cli(
+    *args: str | os.PathLike[str], cwd: Path, prefix: Sequence[str] = (), **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs `mulligan` in a process of its own, without a terminal."""
+    return subprocess.run(
+        [*prefix, *mulligan_argv(*args)],
+        cwd=cwd,
+        env=plain_environment(**env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="surrogateescape",
+        timeout=120,
+        check=False,
+    )
+
+
+def cli_json(*args: str | os.PathLike[str], cwd: Path, expect: int = 0, **env: str) -> Any:
+    """Runs `mulligan --json`, insists on the exit code, and returns the one document it printed."""
+    done = cli("--json", *args, cwd=cwd, **env)
+    assert done.returncode == expect, f"exit {done.returncode}: {done.stdout}{done.stderr}"
+    return json.loads(done.stdout)
+
+
+def git_environment(**more: str) -> dict[str, str]:
+    """An environment in which git reads no configuration but the repository's own."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    env |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_OPTIONAL_LOCKS": "0"}
+    env |= {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in IDENTITY.items()}
+    return env | more
+
+
+IDENTITY = {"NAME": "Tester", "EMAIL": "tester@example.org"}
+
+
+def git(
+    *args: str | bytes | os.PathLike[str], cwd: Path | None = None, stdin: bytes = b"", check: bool = True, **env: str
+) -> bytes:
+    """Runs plain git and returns what it printed."""
+    done = subprocess.run(
+        ["git", *args], cwd=cwd, env=git_environment(**env), input=stdin, capture_output=True, timeout=120, check=False
+    )
+    if check and done.returncode:
+        raise AssertionError(f"git {args}: exit {done.returncode}: {done.stderr.decode(errors='replace')}")
+    return done.stdout
+
+
+def strace_works() -> bool:
+    """Whether strace is here and may trace (containers often forbid it)."""
+    if not shutil.which("strace"):
+        return False
+    return subprocess.run(["strace", "-f", "-o", os.devnull, "true"], capture_output=True, check=False).returncode == 0
+
+
+def loop_mounts_work() -> bool:
+    """Whether this process may loop-mount an ext4 image."""
+    if os.geteuid() != 0 or not shutil.which("mkfs.ext4"):
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        image, point = Path(folder, "image"), Path(folder, "point")
+        point.mkdir()
+        with image.open("wb") as file:
+            file.truncate(4 << 20)
+        if subprocess.run(["mkfs.ext4", "-q", "-F", image], capture_output=True, check=False).returncode:
+            return False
+        if subprocess.run(["mount", "-o", "loop", image, point], capture_output=True, check=False).returncode:
+            return False
+        subprocess.run(["umount", point], capture_output=True, check=True)
+    return True
+
+
+@functools.cache
+def capabilities() -> dict[str, str]:
+    """What this machine can do to the engine, as words for the report header."""
+    found = (
+        subprocess.run(["git", "--version"], capture_output=True, text=True, check=False)
+        if shutil.which("git")
+        else None
+    )
+    return {
+        "root": "yes" if os.geteuid() == 0 else "no",
+        "git": found.stdout.split()[2] if found and found.returncode == 0 else "no",
+        "strace": "yes" if strace_works() else "no",
+        "loop mounts": "yes" if loop_mounts_work() else "no",
+        "mkfs.xfs": "yes" if shutil.which("mkfs.xfs") else "no",
+        "mkfs.btrfs": "yes" if shutil.which("mkfs.btrfs") else "no",
+    }
