@@ -16,8 +16,7 @@ import pytest
 
 from mulligan.engine import Workspace
 from mulligan.errors import PlanStale
-from mulligan.restore import many, procedure, staging
-from mulligan.scan import intake
+from mulligan.restore import procedure, staging
 from mulligan.scan.patching import Patching
 from mulligan.settings import resolve
 from mulligan.timeline.sources import Source
@@ -45,14 +44,11 @@ def more_than_contents(rng: random.Random, project: Path) -> None:
         file.chmod(rng.choice([0o644, 0o755, 0o600]))
 
 
-@pytest.fixture(params=["python", "compiled"])
-def space(request, project, store, monkeypatch) -> Iterator[Any]:
-    """A watched workspace, by Python alone and with the compiled part, which sees to as few files as these."""
-    compiled = request.getfixturevalue("library") if request.param == "compiled" else ""
-    monkeypatch.setattr(many, "_WORTH", 1)
+@pytest.fixture
+def space(project, store, monkeypatch) -> Iterator[Any]:
+    """A watched workspace whose restores sync as those of many files do."""
     monkeypatch.setattr(staging, "_SYNC_EACH", 0)
-    monkeypatch.setattr(intake, "_HELP_FILES", 1)
-    with Workspace(resolve(project, store=store)._replace(compiled=compiled)) as ws, ws.watch():
+    with Workspace(resolve(project, store=store)) as ws, ws.watch():
         yield ws
 
 
@@ -120,7 +116,7 @@ def test_whatever_happened_it_is_what_the_trees_say(project, space, compared, se
     assert not space.check().problems
 
 
-def test_the_trees_are_made_after_the_journal_and_before_anything_changes(project, space, compared, monkeypatch):
+def test_the_trees_are_made_before_anything_changes(project, space, compared, monkeypatch):
     write(project, "saved")
     there = space.save("there")
     write(project, "held")
@@ -133,9 +129,7 @@ def test_the_trees_are_made_after_the_journal_and_before_anything_changes(projec
         )
     write(project, "edited")
     space.restore("held")
-    assert order[: 1 + bool(space._bench.settings.compiled)] == (
-        ["open_journal", "_seal_all"] if space._bench.settings.compiled else ["_seal_all"]
-    )
+    assert order[0] == "_seal_all"
     assert order[-1] == "set_phase" and order.count("_seal_all") == 1
     space.restore(there.id)
 

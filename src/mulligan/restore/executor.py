@@ -19,14 +19,12 @@ from mulligan.model.small import Callable, Collection, Sequence
 from mulligan.model.typed import Protocol
 from mulligan.restore.layout import Layout, temporary_name
 from mulligan.restore.leaving import BUSY
-from mulligan.restore.many import Many, most_at_once
 from mulligan.restore.outcome import Outcome, reason_of
 from mulligan.restore.place import Handles, is_absence, is_shared, reads_back, stands, sync_names
 from mulligan.restore.staging import Stage
 from mulligan.restore.unlocking import Locked, lock_again
 from mulligan.safefs.directory import NO_FLAGS, Directory
 from mulligan.safefs.flushing import sync_beside
-from mulligan.safefs.placing import MOVED, THROWN, UNTOUCHED
 from mulligan.safefs.trouble import EXHAUSTED, FULL
 from mulligan.scan.record import Stat
 
@@ -64,7 +62,6 @@ class Executor:
         seen: Seen,
         locked: Locked = (),
         discard: Discard | None = None,
-        many: Many | None = None,
         meanwhile: Callable[[], object] | None = None,
     ) -> None:
         self._root = root
@@ -74,7 +71,6 @@ class Executor:
         self._seen = seen
         self._locked = locked
         self._discard = discard
-        self._many = many
         self._meanwhile = meanwhile
         self._stage = Stage({}, {}, {})
         self._outcome = Outcome()
@@ -84,17 +80,11 @@ class Executor:
 
     # -- before ---------------------------------------------------------------------------------
 
-    def expect(self) -> None:
-        """Recalls what is remembered of every path, so that the last look has less to do."""
-        if self._many is not None:
-            self._many.expect(self._layout.steps, self._memory_of)
-
     def surprises(self) -> list[bytes]:
         """Returns the paths that are not as the plan expects."""
         found = []
         cleared = {action.path for _, action in (*self._layout.removes, *self._layout.rmdirs)}
-        steps = self._layout.steps
-        for _, action in steps if self._many is None else self._many.unsettled(steps, self._handles):
+        for _, action in self._layout.steps:
             if action.before is None and action.path in cleared:
                 continue  # what stands there now goes first, by another action of the same plan
             if not self._is_as_expected(action):
@@ -158,8 +148,8 @@ class Executor:
             (layout.places, self._place),
             ([row for row in layout.chmods if row[0] in stage.inodes], self._place),
         ):
-            if steps:
-                self._each(self._taken(steps), step)
+            for number, action in self._taken(steps):
+                self._guarded(number, action, step)
         if self._locked:
             self._lock_again()
         in_place = [row for row in layout.chmods if row[0] not in stage.inodes]
@@ -179,47 +169,6 @@ class Executor:
             if number in self._left and number in self._stage.inodes and self._settle(number, action):
                 self._keep(action.path, "left behind", f"its bytes are in {self._temporary_path(number, action)}")
 
-    def _each(self, steps: Sequence[tuple[int, Action]], step: Callable[[int, Action], None]) -> None:
-        """Takes some steps in their order, and those that are plain many at a time."""
-        if self._many is None:
-            for number, action in steps:
-                self._guarded(number, action, step)
-            return
-        plain: list[tuple[int, Action]] = []
-        most = most_at_once(self._handles)
-        for number, action in steps:
-            is_plain = self._is_plain(number, action)
-            if is_plain:
-                plain.append((number, action))
-            if not is_plain or len(plain) == most:
-                self._together(plain, step)
-                plain.clear()
-            if not is_plain:
-                self._guarded(number, action, step)
-        self._together(plain, step)
-
-    def _is_plain(self, number: int, action: Action) -> bool:
-        if self._many is None or not self._many.holds(number):
-            return False
-        return action.after is None or number in self._stage.inodes
-
-    def _together(self, plain: Sequence[tuple[int, Action]], step: Callable[[int, Action], None]) -> None:
-        """Takes plain steps; goes on by itself with each that did not come to its end, from where it stands."""
-        if self._many is None or not plain:
-            return
-        for _, action in plain:
-            self._touched.add(self._layout.stage_of(action.path))
-            self._touched.add(parent_of(action.path))
-        rest = {UNTOUCHED: step, MOVED: self._judge, THROWN: self._read_back}
-        run, start = self._many.run(plain, self._handles, self._stage.inodes), 0
-        while start < len(plain):
-            at, reached = run.go_on(start)
-            for _, action in plain[start:at]:
-                self._done(action)
-            if at < len(plain):
-                self._guarded(*plain[at], rest[reached])
-            start = at + 1
-
     def _guarded(self, number: int, action: Action, step: Callable[[int, Action], None]) -> None:
         """Takes one step; what fails is listed, and its temporary is not left lying about."""
         try:
@@ -228,7 +177,7 @@ class Executor:
             if error.errno in FULL | EXHAUSTED:
                 raise  # nothing is wrong with the path: the restore is ended another way, and whole
             reason, detail = reason_of(error)
-            if step in (self._remove, self._place, self._judge) or number in self._stage.inodes:
+            if step in (self._remove, self._place) or number in self._stage.inodes:
                 if self._settle(number, action):
                     detail = f"its bytes are in {self._temporary_path(number, action)}"
                 elif self._is_done(action):
@@ -302,12 +251,12 @@ class Executor:
         # By its bytes: its times may have been put back after a write in place, and the rename changed its ctime.
         return reads_back(stage, temporary, action.before)
 
-    def _read_back(self, number: int, action: Action, parent: Directory | None = None) -> None:
+    def _read_back(self, number: int, action: Action, parent: Directory) -> None:
         """Ends a step whose displaced file is gone."""
         if action.after is None:
             self._done(action)
         else:
-            self._verify(number, action, parent or self._handles.get(parent_of(action.path)))
+            self._verify(number, action, parent)
 
     def _throw_away(self, action: Action, stage: Directory, temporary: bytes) -> None:
         """Removes a displaced file that is what the plan expected."""

@@ -16,7 +16,7 @@ from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB, object_id
 from mulligan.model.paths import covers, join, parent_of
 from mulligan.model.plan import Action, Node
-from mulligan.model.small import Callable, Collection, Iterable, OrderedDict, Sequence, cached_property, suppress
+from mulligan.model.small import Collection, Iterable, OrderedDict, cached_property, suppress
 from mulligan.safefs import seam
 from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, fair_share_of_files
 from mulligan.safefs.durable import sync, sync_filesystem
@@ -25,8 +25,6 @@ from mulligan.scan.record import Stat
 _OPEN_FEWEST, _OPEN_MOST = 16, 1024
 _WAY = 8
 _SYNC_EACH = 16
-# Opens directories below an open one; -1 for one that cannot be had.
-OpenMany = Callable[[int, Sequence[bytes]], Sequence[int]]
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
@@ -55,21 +53,6 @@ class Handles:
         if len(self._open) > _OPEN_FEWEST and len(self._open) > self.most:
             self._open.popitem(last=False)[1].close()
         return found
-
-    def fill(self, paths: Iterable[bytes], open_many: OpenMany) -> None:
-        """Opens directories, many at once, no more than may be open; what cannot be had so is for `get` to complain about."""
-        missing = []
-        for path in paths:
-            if path in self._open:
-                self._open.move_to_end(path)
-            else:
-                missing.append(path)
-        missing = missing[: self.most]
-        for path, fd in zip(missing, open_many(self._root.fd, missing) if missing else (), strict=True):
-            if fd >= 0:
-                self._open[path] = Directory(fd)
-        while len(self._open) > self.most:
-            self._open.popitem(last=False)[1].close()
 
     def _above(self, path: bytes) -> Directory:
         """Returns an open directory, reached name by name from the nearest one above it that is open."""

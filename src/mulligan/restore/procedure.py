@@ -70,28 +70,27 @@ def carry_out(
     meanwhile: Meanwhile = lambda: None,
 ) -> Outcome:
     """Applies the journal's actions, the safety checkpoint saved with it; raises with nothing changed, and that one removed."""
-    root, layout, many = reach.root, reach.layout, reach.many
+    root, layout = reach.root, reach.layout
     # Two sets of open directories: the last look before acting goes by name again, and notices one that was moved away.
     staged, handles = reach.handles, Handles(root)
     git = _git_part(vault, journal)
     try:
-        stager = Stager(root, staged, reach.store, journal.token, layout, many=many)
+        stager = Stager(root, staged, reach.store, journal.token, layout)
         executor = Executor(
             root, handles, journal.token, layout,
-            seen=seen, locked=journal.locked, discard=vault.throw_away, many=many,
+            seen=seen, locked=journal.locked, discard=vault.throw_away,
             meanwhile=lambda: [act() for act in (staged.close, handles.close, meanwhile)],
         )  # fmt: skip
         room = _Room(vault, root, journal, layout)
         look = partial(_look_again, executor, journal, reach.patience)
-        stage = stager.stage_nameless() if many is None and git is None and not journal.locked else None
+        stage = stager.stage_nameless() if git is None and not journal.locked else None
         if stage is not None:
             _open_staged(vault, journal, save_first, stager, look, room)
-        else:  # files that are staged in the background are staged while the checkpoint is saved: the journal comes first
-            beside = save_first if many is not None and git is None else None
-            _open(vault, journal, save_first if beside is None else None)
+        else:
+            _open(vault, journal, save_first)
             with _abandoning(vault, staged, journal, stager, git, room):
                 unlock(staged, journal.locked)
-                stage = _prepare(stager, executor, look, git, beside, progress, room)
+                stage = _prepare(stager, look, git, progress, room)
                 set_phase(vault.database, APPLYING)
         try:
             room.let_names()
@@ -185,23 +184,14 @@ def _open(
 
 
 def _prepare(
-    stager: Stager,
-    executor: Executor,
-    look: Callable[[], None],
-    git: GitPart | None,
-    beside: SaveFirst | None,
-    progress: Progress | None,
-    room: _Room,
+    stager: Stager, look: Callable[[], None], git: GitPart | None, progress: Progress | None, room: _Room
 ) -> Stage:
     """
-    Stages everything, with a checkpoint saved `beside`, and makes all ready to be changed.
+    Stages everything and makes all ready to be changed.
 
     That is: git's locks are taken if git is to move, every path is looked at once more, and the room is held.
     """
     stager.begin()
-    if beside is not None:
-        beside(None)
-    executor.expect()
 
     def make_ready() -> None:
         if git is not None:

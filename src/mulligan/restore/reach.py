@@ -15,7 +15,6 @@ from mulligan.model.plan import Action, Keep, RestorePlan
 from mulligan.model.typed import TYPE_CHECKING
 from mulligan.restore.layout import Layout
 from mulligan.restore.leaving import busy, remaining
-from mulligan.restore.many import Many, many_of
 from mulligan.restore.patience import Patience
 from mulligan.restore.place import Handles, find_shared, is_absence
 from mulligan.restore.staging import BlobSource
@@ -55,7 +54,7 @@ class Reach:
         self._sealed = sealed  # secrets whose contents the scan knows
         self.store: BlobSource = vault.objects
         try:
-            self.layout, self.many = self._lay(plan)
+            self.layout = self._lay(plan)
             self._settle(verb)
         except BaseException:
             self.close()
@@ -65,14 +64,11 @@ class Reach:
         """Closes the directories."""
         self.handles.close()
 
-    def _lay(self, plan: RestorePlan) -> tuple[Layout, Many | None]:
+    def _lay(self, plan: RestorePlan) -> Layout:
         actions, self.store = unsealed(self._vault, plan.actions, self._sealed)
         layout = Layout(actions)
         layout.shared = find_shared(self.handles, layout.chmods)
-        many = many_of(self._vault.settings.compiled, self.token, layout, self._vault)
-        if many is not None:
-            many.reach(self.handles, sorted(touched_directories(layout)))
-        return layout, many
+        return layout
 
     def _settle(self, verb: str) -> None:
         """Finds out which directories may be written to, and leaves alone what lies in the others."""
@@ -120,7 +116,7 @@ class Reach:
         if not self.plan.actions and self.plan.git is None and self.plan.what == "files":
             raise _nothing_left(refused, gone)
         writable = self.layout.writable
-        self.layout, self.many = self._lay(self.plan)
+        self.layout = self._lay(self.plan)
         self.layout.writable = writable
         touched = touched_directories(self.layout)
         self.locked = tuple(row for row in self.locked if row[0] in touched)

@@ -17,7 +17,6 @@ from mulligan.model.plan import Action
 from mulligan.model.small import Callable, Collection, Iterable, Iterator, Sequence, partial, suppress
 from mulligan.model.typed import NamedTuple, Protocol
 from mulligan.restore.layout import Layout, temporary_name
-from mulligan.restore.many import Many
 from mulligan.restore.place import Handles, is_absence, sync_names
 from mulligan.safefs import seam
 from mulligan.safefs.attributes import attribute_names, copy_attribute, copy_owner, owner_of, plain_owner
@@ -54,9 +53,6 @@ class BlobSource(Protocol):
     def stream(self, oid: bytes) -> Iterator[bytes]:
         """Yields a blob piece by piece, verified at the end."""
 
-    def place_of(self, oid: bytes) -> tuple[bytes, int, int, int] | None:
-        """Returns the name of a pack that holds an object, the pack, open, the object's place, and the end of what counts there."""
-
     def is_private(self, oid: bytes) -> bool:
         """Returns whether no one but its owner may ever read a copy."""
 
@@ -72,17 +68,7 @@ class Stage(NamedTuple):
 class Stager:
     """Writes the temporaries of a plan."""
 
-    def __init__(
-        self,
-        root: Directory,
-        handles: Handles,
-        store: BlobSource,
-        token: str,
-        layout: Layout,
-        *,
-        many: Many | None = None,
-    ) -> None:
-        self._many = many
+    def __init__(self, root: Directory, handles: Handles, store: BlobSource, token: str, layout: Layout) -> None:
         self._root = root
         self._handles = handles
         self._store = store
@@ -96,11 +82,7 @@ class Stager:
         self._nameless: list[tuple[bytes, int, int]] = []
 
     def begin(self) -> None:
-        """
-        Begins to stage every file; raises with the workspace unchanged.
-
-        Where the compiled part is there, it goes on beside what the caller does until `finish`.
-        """
+        """Reads what every file needs, as much of it as may be held; raises with the workspace unchanged."""
         try:
             self._read(self._layout.staged)
         except OSError as error:
@@ -179,14 +161,11 @@ class Stager:
         stage = Stage({}, self._notes, {})
         each = len(places) <= _SYNC_EACH
         try:
-            if self._many is not None:
-                stage.inodes.update(self._many.staged())
             with self._flusher:
-                left = [step for step in places if step[0] not in stage.inodes]
-                for start in range(0, len(left), _SHOWN):
+                for start in range(0, len(places), _SHOWN):
                     if progress is not None:
-                        progress(len(places) - len(left) + start, len(places))
-                    self._some(left[start : start + _SHOWN], stage, durable=each, skip_damaged=skip_damaged)
+                        progress(start, len(places))
+                    self._some(places[start : start + _SHOWN], stage, durable=each, skip_damaged=skip_damaged)
                     if not (start + _SHOWN) % _BATCH:
                         self._flusher.nudge()
             self._held.clear()
@@ -213,8 +192,6 @@ class Stager:
     def halt(self) -> bool:
         """Waits for what goes on beside, lets go of what has no name; returns whether the disk confirmed what it was asked to."""
         self._forget_nameless()
-        if self._many is not None:
-            self._many.staged()
         try:
             with self._flusher:
                 pass
@@ -247,32 +224,20 @@ class Stager:
         """Reads what is to be staged, as much of it as may be held, and counts the room that it needs."""
         disk, need = os.fstatvfs(self._root.fd), 0
         have = free_of(disk)
-        ahead = self._many if len(places) > _SYNC_EACH else None
         for start in range(0, len(places), _SHOWN):
             some = places[start : start + _SHOWN]
-            need += self._hold(some, ahead, disk.f_frsize, skip_damaged=skip_damaged)
+            need += self._hold(some, disk.f_frsize, skip_damaged=skip_damaged)
             if have is not None and need > have:
                 raise NoRoom(
                     f"The restore needs {need} bytes or more and the disk has {have}. Nothing was changed.",
                     hint="Free space, or restore some paths only: mulligan restore REF -- PATH",
                 )
-            if ahead is not None:
-                ahead.begin(some, self._handles, self._held_open)
-                if start and not start % _BATCH:
-                    self._flusher.nudge()
-        if ahead is not None:
-            self._flusher.nudge()
 
-    def _held_open(self, oid: bytes) -> bytes | None:
-        """Returns a content that is at hand and may have its permission bits from the first byte on."""
-        return None if self._store.is_private(oid) else self._held.get(oid)
-
-    def _hold(self, places: Places, ahead: Many | None, block: int, *, skip_damaged: bool) -> int:
-        """Reads some objects, once for their files and for the room they need, which is returned; not what is read ahead."""
-        located = ahead.locate(places, self._store.place_of) if ahead is not None else {}
-        need = block * len(located) + sum(located.values())
-        for number, action in places:
-            if action.after is None or number in located:
+    def _hold(self, places: Places, block: int, *, skip_damaged: bool) -> int:
+        """Reads some objects, once for their files and for the room they need, which is returned."""
+        need = 0
+        for _, action in places:
+            if action.after is None:
                 continue
             oid = action.after.oid
             try:

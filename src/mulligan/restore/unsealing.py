@@ -55,10 +55,6 @@ class OpenedStore:
         else:
             yield found
 
-    def place_of(self, oid: bytes) -> tuple[bytes, int, int, int] | None:
-        """Returns where a pack holds an object; nowhere for a secret."""
-        return None if self.is_private(oid) else self._store.place_of(oid)
-
     def _content(self, oid: bytes) -> bytes | None:
         if oid in self._closed:
             raise StoreDamaged(self._closed[oid], hint="mulligan key import FILE")

@@ -4,8 +4,7 @@ The optional compiled part: where it may lie, when it is believed, how it is cal
 It looks at many directories in two threads (`glance.c`; `scan/glance.py` asks it), also straight from the log of what is
 remembered (`recalling.c`; `safefs/recalling.py` asks it), reads, hashes and deflates files
 (`reading.c`, with `sha1.c` and `deflate.c`; `safefs/bulk.py` asks it), takes over what git knows of a repository at its first
-checkpoint (`adopting.c`, `adopted.c`, `hinting.c`, `copying.c`; `safefs/adoption.py` asks it), and gets the plain files of a
-restore out of their packs and puts them in place (`placing.c`, with `inflate.c`; `safefs/placing.py` asks it). It is code that
+checkpoint (`adopting.c`, `adopted.c`, `hinting.c`, `copying.c`; `safefs/adoption.py` asks it). It is code that
 runs as the user, so it is loaded only from a directory and a file
 that are the user's own and that nobody else may write to, under a name that holds the hash of the source that this version
 came with; it is opened once, and what was looked at is what is loaded. Beside it lie our own modules in one file
@@ -33,9 +32,7 @@ SOURCES = (
     b"glance.c",
     b"sha1.c",
     b"deflate.c",
-    b"inflate.c",
     b"reading.c",
-    b"placing.c",
     b"recalling.c",
     b"adopting.c",
     b"adopted.c",
@@ -223,18 +220,6 @@ class Library:
         calls.mulligan_ahead_wait.argtypes, calls.mulligan_ahead_wait.restype = (pointer, number), None
         calls.mulligan_ahead_packed.argtypes, calls.mulligan_ahead_packed.restype = (pointer,), flags
         calls.mulligan_ahead_end.argtypes, calls.mulligan_ahead_end.restype = (pointer,), None
-        calls.mulligan_stage.argtypes = (pointer, number, *(pointer,) * 5, ctypes.c_char_p, pointer)
-        calls.mulligan_stage.restype = pointer
-        calls.mulligan_stage_wait.argtypes, calls.mulligan_stage_wait.restype = (pointer,), None
-        calls.mulligan_stage_end.argtypes, calls.mulligan_stage_end.restype = (pointer,), None
-        calls.mulligan_sizes.argtypes, calls.mulligan_sizes.restype = (number, ctypes.c_char_p, pointer), None
-        calls.mulligan_open.argtypes, calls.mulligan_open.restype = (ctypes.c_int, number, pointer, pointer), None
-        calls.mulligan_unchanged.argtypes = (number, pointer, pointer, ctypes.c_char_p, pointer)
-        calls.mulligan_unchanged.restype = None
-        calls.mulligan_place.argtypes = (
-            number, number, *(pointer,) * 4, ctypes.c_char_p, pointer, ctypes.c_int, pointer, pointer,
-        )  # fmt: skip
-        calls.mulligan_place.restype = number
 
     def look(self, root: int, paths: Sequence[bytes], records: Sequence[bytes]) -> Looking:
         """Begins to look at directories beneath an open one; each has a record of what should be there."""

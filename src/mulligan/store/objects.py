@@ -136,21 +136,6 @@ class ObjectStore:
             raise damaged(oid, f"it is a {kind.decode()}, not a blob")
         return found
 
-    def place_of(self, oid: bytes) -> tuple[bytes, int, int, int] | None:
-        """
-        Returns the name of a pack that holds an object, the pack, open, the object's place, and the end of what counts there.
-
-        Nothing is read: whoever reads it there compares its id, and where that fails asks `read`, which knows other copies.
-        """
-        if (first := self._first(oid)) is None:
-            return None
-        pack, position = first
-        try:
-            self.opened(pack)
-            return (pack.name, pack.fd, *pack.reach(pack.index.offset(position)))
-        except (Damaged, FileNotFoundError):
-            return None
-
     def read_tree(self, oid: bytes) -> list[TreeEntry]:
         """Returns the entries of a tree; the list is shared, so look and do not change."""
         entries = self._trees.get(oid)

@@ -146,10 +146,6 @@ class Pack:
         """Returns how many bytes a record takes."""
         return self.index.end_of(offset, self.size) - self._inside(offset)
 
-    def reach(self, offset: int) -> tuple[int, int]:
-        """Returns where a record begins, and where the last of them ends."""
-        return self._inside(offset), self.size - TRAILER_SIZE
-
     def _inside(self, offset: int) -> int:
         if not 12 <= offset < self.size - TRAILER_SIZE:
             raise Damaged("its place lies outside the pack")

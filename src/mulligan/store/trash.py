@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from itertools import count
 
-from mulligan.model.small import Sequence, suppress
+from mulligan.model.small import suppress
 from mulligan.safefs.directory import Directory
 
 # Space that is not free although its owner thinks so: as little as makes a difference.
@@ -45,26 +45,6 @@ class Trash:
                 self._bytes += size
                 return
         directory.unlink(name)
-
-    def names_for(self, store: Directory, sizes: Sequence[int]) -> tuple[int, list[bytes]]:
-        """
-        Returns an open directory to which somebody else may move displaced files of these sizes, and a name for each.
-
-        -1 where they are to be removed instead.
-        """
-        crowded = len(self.names) + len(sizes) > _MOST_FILES or self._bytes + sum(sizes) > _MOST_BYTES
-        if self._refused or crowded or any(size > _LARGEST for size in sizes):
-            return -1, []
-        try:
-            if self._tmp is None:
-                self._tmp = store.child(b"tmp")
-        except OSError:
-            return -1, []
-        fresh = [b"gone-%d-%d" % (os.getpid(), next(_serial)) for _ in sizes]
-        # All of them, before the first is used: a name that was never taken is removed as easily as one that was.
-        self.names.update(fresh)
-        self._bytes += sum(sizes)
-        return self._tmp.fd, fresh
 
     def empty(self) -> None:
         """Removes what was taken."""

@@ -15,7 +15,7 @@ from mulligan.errors import StoreDamaged, Unprotectable, UserError
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.paths import to_text
 from mulligan.model.policy import Settings
-from mulligan.model.small import Iterator, Sequence, cached_property, contextmanager, suppress
+from mulligan.model.small import Iterator, cached_property, contextmanager, suppress
 from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.durable import make_private
@@ -321,10 +321,6 @@ class Vault:
     def throw_away(self, directory: Directory, name: bytes, size: int) -> None:
         """Removes from a directory of the workspace what a checkpoint holds; the disk may be freed later."""
         self._trash.take(self.directory, directory, name, size)
-
-    def names_for(self, sizes: Sequence[int]) -> tuple[int, list[bytes]]:
-        """Returns where others may move what they displace, and a name for each file of these sizes; -1: it is to be removed."""
-        return self._trash.names_for(self.directory, sizes)
 
     @contextmanager
     def writing(self, purpose: str, *, create: bool = False, looked: bool = False) -> Iterator[None]:

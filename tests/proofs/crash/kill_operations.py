@@ -15,8 +15,8 @@ from places import Place
 
 from mulligan.model.deed import Deed
 from mulligan.model.policy import Retention
-from mulligan.restore import many, staging
-from mulligan.scan import intake, walk
+from mulligan.restore import staging
+from mulligan.scan import walk
 from mulligan.state.transcript import Transcript
 from mulligan.store import reclaim
 from mulligan.timeline import budget, tidying
@@ -318,8 +318,8 @@ def _locked(place: Place) -> None:
 
 
 def _restore_at_once(ws: Any, _: Place) -> None:
-    """With the compiled part, where it is built: also for as few files as these."""
-    with lowered(many, _WORTH=1), lowered(staging, _SYNC_EACH=0):
+    """Synced at once, as for many files."""
+    with lowered(staging, _SYNC_EACH=0):
         ws.restore("new")
 
 
@@ -352,7 +352,7 @@ def _edited(place: Place) -> None:
 
 def _back_and_there(ws: Any, _: Place) -> None:
     """Watched: the second and third way are known before any tree is made, and the trees are made while files are staged."""
-    with lowered(many, _WORTH=1), lowered(staging, _SYNC_EACH=0), lowered(intake, _HELP_FILES=1), ws.watch():
+    with lowered(staging, _SYNC_EACH=0), ws.watch():
         ws.restore(ws.restore("new").undo)
         ws.restore("new")
 

@@ -6,7 +6,7 @@ Kills every operation at every system call that changes something, and asks the 
 `--size` is the number of kills of each operation, spread so that rare calls come first; 0, the default, is every one: k = 1,
 2, … until the operation comes through. With `--depth 2` the next command is killed as well, and with 3 the one after that.
 `gate` forks this process and kills at the k-th call of any kind; `strace` runs the real command line, and kills at the k-th
-call of each kind. With `--compiled` the operations run with the compiled part, whose calls are met like any others.
+call of each kind.
 `--build` tries a known-bad build, which must be caught; `--first` ends at the first finding; `--at` kills
 at one call alone, to look at a finding again.
 After each kill: every workspace file is old or new at that instant; bystanders are untouched; every acknowledged checkpoint
@@ -39,7 +39,6 @@ from git_scenes import Scene, broken_git, scene_with_git
 from kill_operations import KILLED, LARGE, NOBODY, ORDINARY
 
 from gate import NO_GATE, Passage, Point, gate_works, passed
-from mulligan.cli.commands.compile import build
 from tally import cannot, hand_in
 from tools import strace_works
 
@@ -185,10 +184,6 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="kill-sweep-", dir=options.base or memory) as base:
         os.chmod(base, 0o755)  # an ordinary user may work in it
         os.environ["HOME"] = os.environ["XDG_STATE_HOME"] = os.environ["XDG_CONFIG_HOME"] = base
-        if options.compiled:
-            # Not beside the configuration, which the ordinary user of some operations reads; what root built is not his.
-            os.environ["XDG_STATE_HOME"] = os.path.join(base, "state")
-            build(os.path.join(base, "state", "mulligan", "compiled"), "cc")
         for name in options.operation or known:
             folder = Path(base, name)
             folder.mkdir()
@@ -227,7 +222,6 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--depth", type=int, choices=(1, 2, 3, 4), default=1)
     parser.add_argument("--how", choices=("gate", "strace"), default="gate")
     parser.add_argument("--build", choices=BUILDS, default="good")
-    parser.add_argument("--compiled", action="store_true", help="build the compiled part first, for all operations")
     parser.add_argument("--first", action="store_true", help="end at the first finding")
     parser.add_argument(
         "--base", default=None, help="the directory to work below (default: in memory, if there is such)"

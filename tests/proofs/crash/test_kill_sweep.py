@@ -7,7 +7,6 @@ caught when somebody does.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -52,13 +51,6 @@ def test_a_kill_at_any_call_costs_nothing_that_was_acknowledged(group: int) -> N
 @needs_gate
 def test_a_restore_of_a_thousand_files_is_finished_or_taken_back() -> None:
     expect_clean("--operation", "restore-1000", "--size", str(sweep(2)))
-
-
-@needs_gate
-@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
-def test_the_compiled_part_may_be_killed_anywhere_too() -> None:
-    expect_clean("--operation", "restore-at-once", "--compiled", "--size", str(sweep(8)))
-    expect_clean("--operation", "restore-1000", "--compiled", "--size", str(sweep(1)))
 
 
 @needs_gate

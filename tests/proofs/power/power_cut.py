@@ -48,9 +48,6 @@ from verdict import Verdict
 from workload import Places
 
 import mulligan
-from mulligan.cli.commands.compile import build
-from mulligan.places import places
-from mulligan.restore import many, staging
 from tally import Tally, cannot, parser, workplace
 
 MODES = ("acknowledged", "inside", "later", "nested")
@@ -357,13 +354,6 @@ def conclude(disk: Disk, rng: random.Random, tally: Tally) -> None:
     tally.did(max(1, len(disk.cut_at)), disks=1, bad_disks=int(bool(found)), **kinds, **counts)
 
 
-def use_compiled() -> None:
-    """Builds the compiled part where it is looked for, and has restores use it for few files too."""
-    build(os.path.join(places(os.environ).state, "mulligan", "compiled"), "cc")
-    many._WORTH = 1
-    staging._SYNC_EACH = 0
-
-
 def main() -> int:
     """Runs the cuts."""
     options = parser(__doc__, 100)
@@ -372,7 +362,6 @@ def main() -> int:
     options.add_argument("--build", choices=BUILDS, default="good")
     options.add_argument("--subject", choices=SUBJECTS, default="mulligan")
     options.add_argument("--apart", type=float, default=0.3, help="how often workspace and store are on two disks")
-    options.add_argument("--compiled", action="store_true", help="with the compiled part")
     options.add_argument("--longest", type=float, default=40.0, help="seconds until the cut, at the most (later)")
     options.add_argument("--abreast", type=int, default=64, help="how many disks wait at a time (later)")
     given = options.parse_args()
@@ -385,8 +374,6 @@ def main() -> int:
     tally = Tally(f"power cuts, {who}, {given.disk}, {given.mode}", given.size, enough=given.enough)
     subject.load()
     with workplace(given.base) as base:
-        if given.compiled:
-            use_compiled()
         bench, rng = Bench(base, given.disk, subject), random.Random(given.seed)
         if given.subject == "mulligan-adopting":
             bench.usual["first"] = 0.1  # nobody learns it from cuts that come too early

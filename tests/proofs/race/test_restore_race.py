@@ -19,7 +19,6 @@ import pytest
 
 import mulligan
 from checker import batch_objects, judge
-from mulligan.settings import resolve
 from tools import plain_environment, sweep
 from tree import put, snapshot
 
@@ -50,15 +49,12 @@ WRITER = """
 PATHS = [f"d{number % 2}/f{number}" for number in range(8)] + ["top", "d1/new1", "d1/new2"]
 
 
-@pytest.fixture(params=["python", "compiled"])
+@pytest.fixture(params=["few", "many"])
 def ws(request, project: Path, store: Path, monkeypatch) -> Any:
-    """A workspace whose restores are done file by file, and one that does as many at once as it can."""
-    if request.param == "python":
-        return mulligan.open(project, store=store)
-    monkeypatch.setattr("mulligan.restore.many._WORTH", 1)
-    monkeypatch.setattr("mulligan.restore.staging._SYNC_EACH", 0)
-    library = request.getfixturevalue("library")
-    return mulligan.Workspace(resolve(project, store=store)._replace(compiled=library))
+    """A workspace whose restores sync each file, and one that syncs all of them at once, as for many."""
+    if request.param == "many":
+        monkeypatch.setattr("mulligan.restore.staging._SYNC_EACH", 0)
+    return mulligan.open(project, store=store)
 
 
 @pytest.fixture

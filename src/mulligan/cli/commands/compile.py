@@ -20,8 +20,8 @@ DESCRIPTION = """\
 Build the optional compiled part, with the C compiler of this machine.
 
 It looks at many files at once, in two threads, and reads, hashes and compresses those that changed, so that a save takes
-less time in a large project or after many changes; it takes over what git knows at the first checkpoint of a repository;
-and it puts the files of a restore in place, many at a time. Beside it, our own modules are put into one file, so that
+less time in a large project or after many changes; and it takes over what git knows at the first checkpoint of a
+repository. Beside it, our own modules are put into one file, so that
 commands start sooner. What is saved and restored is the same with and without it. It lies below your state directory, for
 you alone, and is built for this version and this Python: after an upgrade, build it again.
 """
