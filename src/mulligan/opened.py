@@ -216,6 +216,10 @@ class Opened:
         """Returns the safety checkpoints that the last operation removed for the budget before they were a week old."""
         return [entry.checkpoint for entry in self._bench.evicted]
 
+    def new_key(self) -> str:
+        """Returns the file of the key for secrets if this process made one since it was last asked, else nothing."""
+        return self._bench.vault.new_key()
+
     def _tell_saved(self, entry: Entry, gone: list[Entry]) -> None:
         self._events.emit("saved", entry.checkpoint)
         if not entry.checkpoint.complete:

@@ -90,6 +90,21 @@ def secretive(project: Path, private_home: Path) -> Path:
     return project
 
 
+def test_a_new_key_is_told_once_with_its_place_and_the_line_for_a_copy(secretive, private_home, tmp_path):
+    said = typed(secretive, "save", "one")
+    (line,) = [line for line in said.splitlines() if "new key" in line]
+    (file,) = [path for path in private_home.rglob("mulligan/keys/*") if path.name != "default"]
+    assert line == f"A new key for your secrets was made: {file}. Keep a copy: mulligan key export FILE"
+    typed(secretive, "key", "export", str(tmp_path / "copy.key"))
+    assert "new key" not in typed(secretive, "save", "two") + typed(secretive, "status")
+
+
+def test_a_key_that_a_hook_makes_is_told_to_the_person(secretive, private_home):
+    agent = Agent(secretive)
+    assert "A new key for your secrets was made: " in agent.begin("hello")["systemMessage"]
+    assert "systemMessage" not in agent.begin("once more")
+
+
 def sealed(project: Path, ref: str) -> list[str]:
     """The secrets that a checkpoint holds sealed."""
     found: list[str] = json.loads(typed(project, "--json", "show", ref))["checkpoint"]["sealed"]

@@ -45,6 +45,28 @@ def test_install_names_what_is_not_saved(project: Path) -> None:
     assert "Not saved: " in said and "node_modules" in said
 
 
+def test_a_local_database_that_git_ignores_is_suggested_with_the_line_to_type(project: Path) -> None:
+    (project / ".gitignore").write_text("*.sqlite3\n*.log\n*.db\n")
+    for name in ("db.sqlite3", "server.log", "Thumbs.db", "app.py"):
+        (project / name).write_text("1\n")
+    for said in (typed(project, "install", "claude-code", "-y"), typed(project, "save", "first")):
+        assert "Not saved: db.sqlite3, " in said
+        (line,) = [line for line in said.splitlines() if "mulligan include" in line]
+        assert line == "To save db.sqlite3 although git ignores it: mulligan include /db.sqlite3"
+    typed(project, *line.partition(": mulligan ")[2].split())
+    typed(project, "save", "with it")
+    (project / "db.sqlite3").unlink()
+    typed(project, "restore", "with it", "-y")
+    assert (project / "db.sqlite3").read_text() == "1\n"
+
+
+def test_nothing_is_suggested_where_nothing_likely_is_ignored(project: Path) -> None:
+    (project / ".gitignore").write_text("*.log\n")
+    (project / "server.log").write_text("1\n")
+    (project / "db.sqlite3").write_text("saved\n")
+    assert "mulligan include" not in typed(project, "install", "claude-code", "-y") + typed(project, "save", "first")
+
+
 def test_a_restore_that_runs_is_not_called_interrupted(project: Path) -> None:
     for number in range(3000):
         (project / f"f{number}").write_text("1\n")

@@ -312,6 +312,10 @@ class Context:
             said.append(f"Workspace: {self.settings.workspace} (you are in {self.standpoint})")
         if not self._directory and stands_in_deleted() and os.path.isdir(self.base):
             said.append('Your shell still stands in the deleted directory. Type: cd "$PWD"')
+        if key := self._opened.new_key():
+            from mulligan.present.text import new_key_words
+
+            said.append(new_key_words(key))
         said += [f"warning: {warning}" for warning in self.settings.warnings]
         evicted = [checkpoint.short_id for checkpoint in self._opened.evicted()]
         if evicted:

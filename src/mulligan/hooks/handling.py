@@ -42,9 +42,8 @@ def handle(agent: str, event: Event, open_workspace: Callable[[str], Workspace])
         told = deed
         heard = _news(workspace, deed) if deed.kind == PROMPT and agent in HEARING else ""
         workspace.record(deed, state=lambda since: _conversation(told, since) if told.transcript else {})
-        if deed.kind == SESSION and (old := workspace.moved_from()):
-            return Reply(f"mulligan: this project was at {old} before. To take over its history: mulligan adopt {old}")
-        return Reply(context=heard) if heard else _warned(agent, event, deed, workspace)
+        reply = Reply(context=heard) if heard else _told(agent, event, deed, workspace)
+        return _with_new_key(reply, workspace)
     except Unprotectable as error:
         # Said once, at the start: this directory will never be protected, and no tool call can change that.
         return Reply(f"mulligan does not protect this directory: {error.message}" if deed.kind == SESSION else "")
@@ -78,8 +77,10 @@ def failed(agent: str, deed: Deed, settings: Settings | None, why: str) -> Reply
     return Reply(f"mulligan could not save this step: {why} {remembered}")
 
 
-def _warned(agent: str, event: Event, deed: Deed, workspace: Workspace) -> Reply:
-    """Returns what to say before a destructive command."""
+def _told(agent: str, event: Event, deed: Deed, workspace: Workspace) -> Reply:
+    """Returns what to say at the start of a session in a project that was moved, and before a destructive command."""
+    if deed.kind == SESSION and (old := workspace.moved_from()):
+        return Reply(f"mulligan: this project was at {old} before. To take over its history: mulligan adopt {old}")
     policy = workspace.settings.hooks.destructive
     if deed.kind != BEFORE or policy == OFF:
         return Reply()
@@ -87,6 +88,15 @@ def _warned(agent: str, event: Event, deed: Deed, workspace: Workspace) -> Reply
 
     text = warning(event, workspace)
     return Reply(ask=text) if policy == ASK and agent not in CANNOT_ASK else Reply(text)
+
+
+def _with_new_key(reply: Reply, workspace: Workspace) -> Reply:
+    """Adds to a reply, for the person, that a key for secrets was made."""
+    if not (key := workspace.new_key()):
+        return reply
+    from mulligan.present.text import new_key_words
+
+    return reply._replace(message=f"{reply.message} mulligan: {new_key_words(key)}".strip())
 
 
 def _news(workspace: Workspace, deed: Deed) -> str:

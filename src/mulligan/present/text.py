@@ -102,6 +102,11 @@ def bar(share: float, width: int = 20, *, ascii_only: bool = False) -> str:
     return full * filled + empty * (width - filled)
 
 
+def new_key_words(file: str) -> str:
+    """Returns what to say to a person for whose secrets a key was made."""
+    return f"A new key for your secrets was made: {file}. Keep a copy: mulligan key export FILE"
+
+
 def moved_words(old: str) -> str:
     """Returns what to say to a person whose project was moved, and its history was not."""
     return f"This project was at {old} before. To take over its history: mulligan adopt {old}"

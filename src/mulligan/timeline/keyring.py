@@ -75,7 +75,7 @@ class Keyring:
 
     def __init__(self, path: str, workspace: str = "") -> None:
         self.path = path
-        self.made = ""  # the key that was made since this was opened
+        self._made = ""  # the key that was made, until it was told
         self._workspace = workspace
         self._known: dict[str, Key | None] = {}
 
@@ -139,11 +139,16 @@ class Keyring:
         if found is None:
             raise KeyMissing(f"The key could not be kept in {self.path}.")
         if found.id == key.id:
-            self.made = key.id
+            self._made = key.id
         else:
             with Directory.open(self.path) as directory:
                 directory.unlink(key.id.encode(), missing_ok=True)
         return found
+
+    def new_file(self) -> str:
+        """Returns the file of the key that `make` made since this was last asked, empty where none was."""
+        name, self._made = self._made, ""
+        return os.path.join(self.path, name) if name else ""
 
     def add(self, key: Key) -> bool:
         """Takes a key in, durably; returns whether it was not here. The first one seals from now on."""

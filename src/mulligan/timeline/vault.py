@@ -89,6 +89,11 @@ class Vault:
 
         return Keyring(self.settings.keys, self.settings.workspace)
 
+    def new_key(self) -> str:
+        """Returns the file of the key that was made since this was last asked, empty where none was."""
+        keys: Keyring | None = self.__dict__.get("keys")  # loaded only where there is a secret
+        return keys.new_file() if keys is not None else ""
+
     @property
     def objects(self) -> ObjectStore:
         """The store's objects."""

@@ -71,7 +71,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         "steps": [step.to_dict() for step in done.steps],
         "copies": done.copies,
         "then": AGENTS[args.agent].then if args.agent in AGENTS and not args.uninstall else "",
-        "not_saved": will_not_be_saved(context) if names_unsaved else "",
+        "not_saved": will_not_be_saved(context) if names_unsaved else [],
     }
     return Result(document, lambda: document)
 
@@ -141,7 +141,6 @@ def render(context: Context, result: Result) -> None:
         out.line(f"{'uninstalled' if found['uninstall'] else 'installed'}: {count(len(changed), 'file')}")
     if found["then"] and not found["dry_run"]:
         out.line(found["then"])
-    if found["not_saved"]:
-        out.line(found["not_saved"])
+    out.lines(found["not_saved"])
     if any(step.action == KEEP for step in steps):
         out.line(f"kept, because somebody changed it; remove it yourself if you do not need it (and {NOTE})")

@@ -77,7 +77,7 @@ def render(context: Context, result: Result) -> None:
     if saved is None:
         context.out.line("No changes; nothing saved.")
         return
-    from mulligan.cli.unsaved import unsaved_line
+    from mulligan.cli.unsaved import unsaved_lines
     from mulligan.present.timeline import saved_lines
     from mulligan.timeline.saving import TURNED_WORKTREE
 
@@ -96,6 +96,5 @@ def render(context: Context, result: Result) -> None:
             context.note(moved_words(old))
         if large := size_warning(saved.first_changed(0)[1]):
             context.note(f"warning: {large}")
-        unsaved = unsaved_line(saved.not_captured)
-        if unsaved:
-            context.note(unsaved)
+        for line in unsaved_lines(saved.not_captured):
+            context.note(line)
