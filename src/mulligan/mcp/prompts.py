@@ -43,8 +43,8 @@ _ALL = (
         "undo-last-change",
         "Undo the last change",
         "Take back what was changed last, after showing what that is",
-        "Take back the last change in this project with mulligan. First call `diff` to see what changed since the last "
-        "checkpoint and tell me in a few lines what would go; wait for my answer; then call `undo` and tell me what came back. "
+        "Take back the last change in this project with mulligan. First call `undo` with `preview` "
+        "and tell me in a few lines what would be undone; wait for my answer; then call `undo` and tell me what came back. "
         "If I want more, `undo` goes one further each time, and `redo` brings it forward again.",
     ),
     Prompt(
@@ -53,7 +53,7 @@ _ALL = (
         "Find the checkpoint that is meant and bring the whole project back to it",
         "Bring this project back to the state that I describe as: {state}\n\n"
         "Call `list` of mulligan (and `show` where names do not say enough) to find that checkpoint, then `plan_restore`. " + _ASK
-        + " Then call `apply_restore` with the plan's id. If it says that the plan is stale, plan again and show me the new one.",
+        + " Then call `apply_restore` with the plan's id. Tell me which paths it left alone, and why.",
         (Argument("state", "The state to go back to, in your words: a name, a time, what worked then"),),
     ),
     Prompt(

@@ -102,10 +102,12 @@ def _plan_restore(desk: Desk, given: dict[str, Any]) -> views.View:
 
 
 def _apply_restore(desk: Desk, given: dict[str, Any]) -> views.View:
-    return views.reported(desk.workspace.apply(desk.plans.take(given["plan_id"])))
+    return views.reported(desk.workspace.apply(desk.plans.take(given["plan_id"]), strict=False))
 
 
-def _undo(desk: Desk, _given: dict[str, Any]) -> views.View:
+def _undo(desk: Desk, given: dict[str, Any]) -> views.View:
+    if given["preview"]:
+        return views.to_undo(desk.workspace.undo(dry_run=True))
     return views.reported(desk.workspace.undo())
 
 
@@ -217,8 +219,8 @@ _ALL = (
     Tool(
         "apply_restore",
         "Apply a planned restore",
-        "Carry out exactly the plan that plan_restore returned, by its `plan_id`. If the workspace changed since, it is refused "
-        "and nothing is changed: plan again. What the workspace holds now is saved first, so `undo` takes the restore back. "
+        "Carry out the plan that plan_restore returned, by its `plan_id`. No path is written differently from the plan; a path "
+        "that changed since is left alone and listed in `kept`, and `complete` is false. What the workspace holds now is saved first, so `undo` takes the restore back. "
         "Files that were never captured (ignored) and git's own state are not touched.",
         described({"plan_id": text("The id that plan_restore returned.", most=64)}, ("plan_id",)),
         _apply_restore,
@@ -228,10 +230,11 @@ _ALL = (
     Tool(
         "undo",
         "Undo one operation",
-        "Take one operation back: the last restore; else everything that changed since the last checkpoint; else the step that "
-        "led to it. Where hooks record an agent, that is its whole last turn. Call it again to go one further. What is taken back is saved first: `redo` brings it forward again. To "
-        "see what would go, call diff first.",
-        described({}),
+        "Undo one operation: the last restore; else the last turn of an agent whose hooks are installed, keeping later changes; "
+        "else everything that changed since the last checkpoint; else the step that led to it. Call it again to go one "
+        "further. What is there now is saved first: `redo` brings it back. With `preview` nothing is changed, and the result "
+        "says what would be undone. Paths in `kept` were left alone, those in `lost` were never saved; tell the user of both." + _AS_DATA,
+        described({"preview": switch("Only say what would be undone; change nothing.", default=False)}),
         _undo,
         destroys=True,
     ),

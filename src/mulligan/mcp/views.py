@@ -11,7 +11,7 @@ from typing import Any
 from mulligan.mcp import bounds
 from mulligan.model.checkpoint import Checkpoint, NotCaptured
 from mulligan.model.diff import Diff
-from mulligan.model.plan import Keep, RestorePlan, RestoreReport
+from mulligan.model.plan import Keep, RestorePlan, RestoreReport, Undone
 
 View = dict[str, Any]
 
@@ -80,14 +80,39 @@ def _pair(pair: tuple[str, str]) -> View:
 
 def planned(plan: RestorePlan, plan_id: str, target: Checkpoint) -> View:
     """Returns what a restore would do."""
-
-    def listed(paths: list[str]) -> View:
-        return bounds.some(paths, bounds.path, bounds.PATHS)
-
     return {
         "plan_id": plan_id,
         "target": {"id": target.id, "name": bounds.line(target.name), "created_at": target.created_at.isoformat()},
         "nothing_to_do": plan.is_noop,
+        **_to_change(plan),
+    }
+
+
+def to_undo(plan: RestorePlan) -> View:
+    """Returns what an undo would do."""
+    return {"preview": True, "undoes": _operation(plan.undone), **_to_change(plan)}
+
+
+def _operation(undone: Undone | None) -> View | None:
+    """Returns which operation an undo or a redo is about."""
+    if undone is None:
+        return None
+    return {
+        "kind": undone.kind,
+        "checkpoint": undone.checkpoint or None,
+        "at": undone.at.isoformat() if undone.at is not None else None,
+        "prompt": undone.prompt or None,
+        "text": bounds.line(undone.text),
+        "agent": bounds.line(undone.agent),
+        "running": undone.running,
+    }
+
+
+def _to_change(plan: RestorePlan) -> View:
+    def listed(paths: list[str]) -> View:
+        return bounds.some(paths, bounds.path, bounds.PATHS)
+
+    return {
         "creates": listed(plan.creates),
         "modifies": listed(plan.modifies),
         "deletes": listed(plan.deletes),
@@ -107,6 +132,8 @@ def reported(report: RestoreReport) -> View:
         "modified": listed(report.modified),
         "deleted": listed(report.deleted),
         "kept": bounds.some(report.kept, left_out, bounds.ENTRIES),
+        "lost": bounds.some(report.lost, left_out, bounds.ENTRIES),
+        "undone": _operation(report.undone),
         "complete": report.complete,
         "saved_before": report.undo,
     }

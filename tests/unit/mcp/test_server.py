@@ -96,16 +96,31 @@ def test_only_some_paths_can_be_restored(wire, project):
     assert texts(project) == {"src/a.py": "1", "b.py": "2"}
 
 
-def test_a_plan_is_refused_when_the_workspace_moved_and_nothing_changes(wire, project):
+def test_paths_that_moved_after_the_plan_are_left_alone_and_listed(wire, project):
+    for name in ("a.txt", "b.txt"):
+        put(project, name, "good")
+    wire.call("save", name="good")
+    for name in ("a.txt", "b.txt"):
+        put(project, name, "bad")
+    plan = wire.call("plan_restore", ref="good")
+    put(project, "a.txt", "a person typed this")
+    put(project, "new.txt", "made since")
+    report = wire.call("apply_restore", plan_id=plan["plan_id"])
+    assert texts(project) == {"a.txt": "a person typed this", "b.txt": "good", "new.txt": "made since"}
+    assert report["modified"]["items"] == ["b.txt"]
+    assert [row["path"] for row in report["kept"]["items"]] == ["a.txt", "new.txt"]
+    assert report["complete"] is False
+
+
+def test_an_undo_can_be_previewed(wire, project):
     put(project, "a.txt", "good")
     wire.call("save", name="good")
     put(project, "a.txt", "bad")
-    plan = wire.call("plan_restore", ref="good")
-    put(project, "a.txt", "a person typed this")
-    refused = wire.call("apply_restore", plan_id=plan["plan_id"])["error"]
-    assert refused["type"] == "PlanStale"
-    assert "plan_restore" in refused["hint"]
-    assert (project / "a.txt").read_text() == "a person typed this"
+    preview = wire.call("undo", preview=True)
+    assert (preview["undoes"]["kind"], preview["modifies"]["items"]) == ("unsaved", ["a.txt"])
+    assert texts(project) == {"a.txt": "bad"}
+    assert wire.call("undo")["undone"]["kind"] == "unsaved"
+    assert texts(project) == {"a.txt": "good"}
 
 
 def test_a_plan_is_applied_once(wire, project):
