@@ -6,16 +6,17 @@ Small on purpose: each verb opens the store (`opened`), asks the layer that owns
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import MulliganError, UnknownPath, UserError
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import KINDS, Checkpoint, NotCaptured, as_json_object, sealed_rows
-from mulligan.model.light import json
 from mulligan.model.objects import BLOB, MODE_DIR
 from mulligan.model.paths import parse_path, to_text
-from mulligan.model.small import Callable, Iterator, Mapping, contextmanager, suppress
-from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.opened import without_staged
 from mulligan.safefs.lock import Pin
 from mulligan.sessions import Paths, WithSessions, parse_paths

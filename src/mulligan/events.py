@@ -6,9 +6,10 @@ A handler is called after the fact, with the store free again; one that raises i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from mulligan.errors import UserError
-from mulligan.model.small import Callable
-from mulligan.model.typed import Any
 
 EVENTS = ("saved", "restored", "deleted", "pruned", "partial", "error")
 Handler = Callable[[Any], object]

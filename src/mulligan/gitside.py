@@ -7,11 +7,12 @@ Nothing of what reads or moves a repository is loaded before somebody asks for i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 from mulligan.errors import GitNotMoved, UserError
 from mulligan.model.checkpoint import GitState
 from mulligan.model.objects import BLOB
-from mulligan.model.small import Callable
-from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.scan.result import Defaults, Scan
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.sources import Permissions, Source

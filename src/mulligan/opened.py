@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import gc
 import time
-from _thread import RLock
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Self
 
 from mulligan.errors import MulliganError, NothingSaved
 from mulligan.events import Events, Handler
 from mulligan.model.checkpoint import within_bounds
 from mulligan.model.policy import Settings
-from mulligan.model.small import Callable, Iterator, contextmanager
-from mulligan.model.typed import TYPE_CHECKING, Any, Self
 from mulligan.restorer import Restorer
 from mulligan.state.providers import Provider
 from mulligan.timeline.commits import Entry

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import NamedTuple
 
-from mulligan.model.digests import sha256
 from mulligan.model.refused import why_refused
-from mulligan.model.small import Callable, Mapping
-from mulligan.model.typed import NamedTuple
 
 _MOVED = {".claude": "CLAUDE_CONFIG_DIR", ".codex": "CODEX_HOME", ".config": "XDG_CONFIG_HOME"}
 

@@ -7,11 +7,13 @@ The caller (`engine`) holds the store's lock for everything here that writes, an
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import PlanStale, UserError
 from mulligan.model.paths import parent_of, to_text
-from mulligan.model.small import Callable, Collection, partial, suppress
-from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.scan.scope import IGNORE_FILE
 from mulligan.timeline import saving
@@ -213,7 +215,8 @@ class Restorer(Workbench):
         self, report: RestoreReport, verb: str, start: Entry, paths: tuple[bytes, ...] | None, look: Look
     ) -> RestoreReport:
         """Adds to a report what was there at a checkpoint, is gone and was never saved."""
-        from mulligan.model.values import replace
+        from dataclasses import replace
+
         from mulligan.restore.unsaved import forget_named, lost_since, to_reinstall
 
         workspace, database = self.settings.workspace, self.vault.database

@@ -6,11 +6,11 @@ A workspace's own file cannot do this: an agent may have written it.
 
 from __future__ import annotations
 
+import json
 import os
+from typing import NamedTuple
 
 from mulligan.errors import ConfigError
-from mulligan.model.light import json
-from mulligan.model.typed import NamedTuple
 from mulligan.places import Places, store_for
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import make_private, write_durably

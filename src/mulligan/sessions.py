@@ -7,15 +7,16 @@ the same transaction.
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from mulligan.errors import MulliganError, NothingToRedo, NothingToUndo, UserError
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, as_json_object
-from mulligan.model.light import json
 from mulligan.model.paths import parse_path
-from mulligan.model.small import Iterable, suppress
-from mulligan.model.typed import TYPE_CHECKING, Any, cast, overload
 from mulligan.opened import Opened
 
 if TYPE_CHECKING:

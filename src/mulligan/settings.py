@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from mulligan.model.policy import CapturePolicy, HookPolicy, LoopPolicy, Retention, RootPolicy, Settings, WatchPolicy
-from mulligan.model.small import Callable, Iterator
-from mulligan.model.typed import Any, NamedTuple
 from mulligan.places import Environ, Places, repository_top, spot
 from mulligan.places import find_workspace as nearest_workspace
 from mulligan.places import places as where_things_are

@@ -8,14 +8,15 @@ operations go to a state of the stack in `timeline.moves`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from mulligan.errors import NothingToUndo, UnknownPath
 from mulligan.model.deed import Turn
 from mulligan.model.objects import BLOB, object_id
 from mulligan.model.paths import covers, parent_of, to_text
 from mulligan.model.plan import RestorePlan, RestoreReport, Undone
-from mulligan.model.small import Callable, Sequence
-from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
-from mulligan.model.values import replace
 from mulligan.restorer import Restorer
 from mulligan.safefs.directory import Directory
 from mulligan.timeline import saving

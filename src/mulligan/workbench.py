@@ -7,10 +7,12 @@ others about it afterwards.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
 from mulligan.gitside import GitSide
 from mulligan.model.policy import Settings
-from mulligan.model.small import Callable, Mapping, partial
-from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.lock import is_pinned
 from mulligan.safefs.room import naming_need
@@ -71,11 +73,11 @@ class Workbench:
 
     def watch(self) -> None:
         """Watches from the next look on, or from the first checkpoint."""
-        self._watched = self.vault.lasting = True
+        self._watched = True
 
     def unwatch(self) -> None:
         """Ends the watching."""
-        self._watched = self.vault.lasting = False
+        self._watched = False
         self.observer.unwatch()
 
     def watcher_state(self) -> dict[str, Any] | None:

@@ -6,13 +6,14 @@ The words are PraisonAI's; the checkpoints are the workspace's own. A reference 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
 from mulligan.dialects.praisonai.history import OURS, History, NotSaved
 from mulligan.dialects.praisonai.types import CheckpointConfig
 from mulligan.errors import MulliganError, NothingSaved, UserError
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:

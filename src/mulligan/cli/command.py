@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mulligan.model.small import Callable
-from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import argparse

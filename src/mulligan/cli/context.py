@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TextIO
 
 from mulligan.errors import MulliganError, NothingSaved, UnsafePath, UserError
-from mulligan.model.light import UTC, datetime
-from mulligan.model.small import Callable, Mapping, Sequence, cached_property
-from mulligan.model.typed import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from mulligan.engine import Workspace

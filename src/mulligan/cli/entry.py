@@ -10,6 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.cli.command import Command, Result
 from mulligan.cli.context import Context, Lender
@@ -18,8 +20,6 @@ from mulligan.cli.streams import abandon, steady_streams, tell
 from mulligan.cli.thin import HANDED_ON, NO_START, PAGED, is_wanted
 from mulligan.cli.usage import UsageError, load, parse, split_command, wants
 from mulligan.errors import MulliganError
-from mulligan.model.small import Mapping, Sequence
-from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from mulligan.scan.early import Early
@@ -204,7 +204,7 @@ def _remark(context: Context) -> None:
 
 
 def _as_json(document: Any) -> str:
-    from mulligan.model.light import json
+    import json
 
     text: str = json.dumps(document, indent=2 if sys.stdout.isatty() else None)
     return text + "\n"

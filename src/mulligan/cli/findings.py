@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mulligan.model.small import Iterable
-from mulligan.model.typed import Any
+from collections.abc import Iterable
+from typing import Any
+
 from mulligan.present.text import Style, some
 from mulligan.present.visible import visible
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from mulligan.cli.context import Context
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.places import standing
 
 if TYPE_CHECKING:

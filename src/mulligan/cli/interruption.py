@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
-
-from mulligan.model.small import Iterator, contextmanager
 
 
 @contextmanager

@@ -9,8 +9,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-
-from mulligan.model.small import Mapping
+from collections.abc import Mapping
 
 _DEFAULT = "less -FRX"
 _NOT_FOUND = (126, 127)

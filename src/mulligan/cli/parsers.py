@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from typing import NoReturn
 
 from mulligan.cli.command import Command
 from mulligan.cli.usage import SHARED, UsageError, add_global_options
-from mulligan.model.typed import NoReturn
 
 #: The lines of a terminal that nobody made larger.
 SCREEN = 24

@@ -7,11 +7,11 @@ As in a pathspec of git, `*` matches slashes too, and a pattern or path means ev
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Sequence
 
 from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
 from mulligan.errors import UnknownCheckpoint, UnknownPath
-from mulligan.model.small import Callable, Iterable, Sequence
 
 _SPECIAL = "*?["
 

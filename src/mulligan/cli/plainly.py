@@ -8,8 +8,8 @@ them to a parser; whatever is not plain goes to the parser, which alone knows ev
 
 from __future__ import annotations
 
-from mulligan.model.small import SimpleNamespace
-from mulligan.model.typed import Any
+from types import SimpleNamespace
+from typing import Any
 
 _ABSENT = {"store_true": False, "store_false": True}
 

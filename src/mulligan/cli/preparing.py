@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+from typing import TYPE_CHECKING
 
 from mulligan.cli.context import Context
 from mulligan.cli.steps import Watcher
 from mulligan.cli.usage import UsageError
 from mulligan.errors import UserError
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.text import count
 from mulligan.present.visible import visible
 

@@ -12,10 +12,10 @@ import platform
 import sys
 import time
 import traceback
+from collections.abc import Mapping, Sequence
 
 from mulligan.cli.overview import version
 from mulligan.cli.registry import COMMANDS
-from mulligan.model.small import Mapping, Sequence
 from mulligan.safefs.userfile import write_private_file
 from mulligan.settings import places
 

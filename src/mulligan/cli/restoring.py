@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UnknownCheckpoint, WorkspaceReplaced
 from mulligan.model.checkpoint import INCOMPLETE, Checkpoint, NotCaptured
 from mulligan.model.plan import RestorePlan, RestoreReport
-from mulligan.model.small import Callable, Sequence
-from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.present.outcome import about, left_lines, named, outcome_lines
 from mulligan.present.timeline import not_captured_lines
 from mulligan.present.visible import visible

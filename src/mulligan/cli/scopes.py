@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:

@@ -17,12 +17,13 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.cli import thin
 from mulligan.cli.context import Declined
 from mulligan.errors import MulliganError, UserError
-from mulligan.model.small import Callable, Iterator, contextmanager, suppress
-from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from mulligan.engine import Workspace

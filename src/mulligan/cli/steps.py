@@ -8,9 +8,9 @@ shown below them and wiped again. What agents write is made harmless before it i
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from mulligan.model.small import Mapping, Sequence
-from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.present.text import Style, shorten
 from mulligan.present.visible import visible
 

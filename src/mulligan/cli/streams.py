@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-
-from mulligan.model.typed import TextIO
+from typing import TextIO
 
 
 def steady_streams() -> None:

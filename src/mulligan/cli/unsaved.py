@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mulligan.cli.context import Context
 from mulligan.errors import MulliganError
 from mulligan.model.checkpoint import IGNORED, INCOMPLETE, NotCaptured
 from mulligan.model.policy import as_pattern
-from mulligan.model.small import Sequence
 from mulligan.present.timeline import unsaved_words
 from mulligan.present.visible import visible
 

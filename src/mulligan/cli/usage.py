@@ -9,13 +9,13 @@ A mistake is a UsageError (exit 2), never a SystemExit from the depths.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from mulligan.cli.command import Command
 from mulligan.cli.plainly import Table
 from mulligan.cli.registry import COMMANDS, OTHER_WORDS, WITHIN, module_of
 from mulligan.errors import UserError
-from mulligan.model.small import Sequence
-from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
     import argparse

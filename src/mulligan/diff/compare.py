@@ -7,11 +7,12 @@ Python can recurse.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+
 from mulligan.diff.extent import Extent
 from mulligan.errors import MulliganError
 from mulligan.model.objects import EMPTY_TREE, MODE_DIR, Change, TreeEntry
 from mulligan.model.paths import join
-from mulligan.model.small import Callable, Iterable, Iterator
 
 ReadTree = Callable[[bytes], list[TreeEntry]]
 # One name in two trees that differ there.

@@ -7,9 +7,10 @@ can be counted without being walked: each tree once. Whoever walks asks only aft
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mulligan.errors import StoreDamaged
 from mulligan.model.objects import EMPTY_TREE, MODE_DIR, TreeEntry
-from mulligan.model.small import Callable
 
 ReadTree = Callable[[bytes], list[TreeEntry]]
 

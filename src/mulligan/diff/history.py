@@ -8,11 +8,11 @@ is remembered is bounded: past the limit later versions are left out, which cost
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from mulligan.diff.compare import ReadTree, walk_changes
 from mulligan.model.objects import EMPTY_BLOB, EMPTY_TREE, MODE_DIR, Change, TreeEntry
-from mulligan.model.small import Sequence
 
 MAX_VERSIONS = 1_000_000
 _MAX_HELD = 4096

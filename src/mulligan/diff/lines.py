@@ -12,9 +12,8 @@ Why no library does this: docs/decisions/0005-own-line-matcher.md.
 from __future__ import annotations
 
 from bisect import bisect_left
-
-from mulligan.model.small import Iterable, Iterator, Sequence
-from mulligan.model.typed import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 BUDGET = 4_000_000
 MAX_EDITS = 256

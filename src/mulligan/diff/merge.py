@@ -7,8 +7,9 @@ bytes that are no text are never merged.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mulligan.diff.lines import Block, changed_blocks
-from mulligan.model.small import Sequence
 
 LARGEST = 8 << 20
 

@@ -9,6 +9,9 @@ a missing hunk for an empty file.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
 from mulligan.diff.compare import UNREADABLE
 from mulligan.diff.lines import Block, changed_blocks
 from mulligan.diff.quote import file_line, quoted
@@ -16,8 +19,6 @@ from mulligan.diff.similarity import fingerprint, is_binary, score
 from mulligan.model.diff import ADDED, DELETED, MODIFIED, RENAMED, Diff, FileStat, Rendered
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_LINK, MODE_SEALED, Change, TreeEntry, object_id
 from mulligan.model.paths import to_text
-from mulligan.model.small import Callable, Iterable, Iterator, Sequence
-from mulligan.model.typed import NamedTuple
 
 Read = Callable[[bytes, TreeEntry], bytes]
 

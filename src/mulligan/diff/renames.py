@@ -8,12 +8,12 @@ true.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from mulligan.diff.compare import UNREADABLE
 from mulligan.diff.similarity import Fingerprint, fingerprint, is_binary, score
 from mulligan.model.objects import EMPTY_BLOB, MODE_DIR, MODE_LINK, MODE_SEALED, Change, TreeEntry
-from mulligan.model.small import Callable, Iterable, Sequence
-from mulligan.model.typed import NamedTuple
 
 SIMILAR = 50  # per cent, git's default for -M
 SIMILAR_SAME_NAME = 75  # a unique equal file name is taken without looking further only when this similar, as in git

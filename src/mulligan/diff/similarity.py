@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-
-from mulligan.model.typed import NamedTuple
+from typing import NamedTuple
 
 _PIECE = re.compile(rb"[^\n]{0,64}\n?")
 _SNIFFED = 8000  # where git looks for a NUL

@@ -11,14 +11,14 @@ compression before every request to its model; Codex names the files of a patch 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from mulligan.hooks.events import NOTHING, Event
 from mulligan.hooks.naming import EDITING, words_of
 from mulligan.hooks.summary import summary
 from mulligan.model.deed import AFTER, BEFORE, COMPACT, END, FAILED, PROMPT, SESSION, STOP, SUBAGENT, Deed
-from mulligan.model.light import re
-from mulligan.model.small import Iterator, Mapping
-from mulligan.model.typed import Any, NamedTuple
 
 Payload = Mapping[str, Any]
 

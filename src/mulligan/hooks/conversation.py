@@ -10,15 +10,16 @@ its id, allow that; for the others it is said what to type.
 
 from __future__ import annotations
 
+import json
 import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from mulligan.errors import UserError
 from mulligan.hooks.clients import CLIENTS
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.deed import Deed
-from mulligan.model.light import json, re
-from mulligan.model.small import Callable, Iterator, Mapping
-from mulligan.model.typed import Any, NamedTuple
 from mulligan.safefs.userfile import read_user_part, write_private_file
 from mulligan.scan.redaction import LEFT_OUT, redact
 from mulligan.scan.secrets import secret_name

@@ -6,8 +6,9 @@ One event of an agent, translated to the words that all of them share, and the a
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from mulligan.model.deed import Deed
-from mulligan.model.typed import Any, NamedTuple
 
 
 class Event(NamedTuple):

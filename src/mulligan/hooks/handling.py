@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import MulliganError, Unprotectable
 from mulligan.hooks.events import Event, Reply
 from mulligan.hooks.replies import CANNOT_ASK, HEARING
 from mulligan.model.checkpoint import moment
 from mulligan.model.deed import BEFORE, PROMPT, SESSION, Deed
-from mulligan.model.small import Callable, suppress
-from mulligan.model.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mulligan.engine import Workspace

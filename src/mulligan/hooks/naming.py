@@ -7,10 +7,9 @@ Two agents whose commands run at the same time are told apart by it. The words a
 from __future__ import annotations
 
 import os
-
-from mulligan.model.light import re
-from mulligan.model.small import Iterator, Mapping
-from mulligan.model.typed import Any
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 #: Tools of the clients that change the files they name and no others.
 EDITING = frozenset(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mulligan.model.small import Sequence
+from collections.abc import Sequence
+
 from mulligan.present.text import shorten, some
 from mulligan.present.visible import visible
 from mulligan.timeline.notices import NAMED, Notice

@@ -7,9 +7,10 @@ ever used. Silence is an answer too, except for Cursor, which wants an object ev
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from mulligan.hooks.events import Event, Reply
-from mulligan.model.light import json
-from mulligan.model.typed import Any
 
 #: Codex refuses `ask`, and aider and git have nobody to ask: there the person is told instead.
 CANNOT_ASK = frozenset({"codex", "aider", "git"})

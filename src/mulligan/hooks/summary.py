@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mulligan.model.small import Mapping
-from mulligan.model.typed import Any
+from collections.abc import Mapping
+from typing import Any
 
 LONGEST = 200
 _TELLING = (

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from mulligan.hooks.events import Event
 from mulligan.hooks.reach import OWN_HISTORY, TRACKED, UNTRACKED, Reach, reached
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, SPECIAL, NotCaptured
 from mulligan.model.holding import Holding
-from mulligan.model.small import Iterable, Iterator
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.text import count, some
 from mulligan.present.visible import visible
 

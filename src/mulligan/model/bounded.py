@@ -7,11 +7,11 @@ brackets become as many lists. What is written passes the same bounds, so that i
 
 from __future__ import annotations
 
+import json
+import re
 import zlib
 from itertools import islice
-
-from mulligan.model.light import json, re
-from mulligan.model.typed import Any
+from typing import Any
 
 # Python's size of an empty list, an empty dictionary, and a place in one with a small value.
 _LIST, _DICT, _PLACE = 64, 232, 40

@@ -7,16 +7,18 @@ a timeline of a thousand checkpoints is read without unpacking a hundred thousan
 
 from __future__ import annotations
 
+import json
 import os
 import zlib
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from functools import cached_property
 from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.errors import StoreDamaged, UnsafePath
 from mulligan.model.bounded import beginning, read_json, unpack
-from mulligan.model.light import UTC, datetime, json
 from mulligan.model.paths import to_text
-from mulligan.model.small import Callable, Iterable, Mapping, cached_property
-from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from mulligan.model.sealed import Secrets

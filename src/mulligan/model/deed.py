@@ -6,11 +6,12 @@ Every client has its own names for its events; these are the ones that all of th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
+
 from mulligan.model.cause import CAUSE
 from mulligan.model.checkpoint import Checkpoint, moment
-from mulligan.model.light import datetime
-from mulligan.model.small import Iterable
-from mulligan.model.typed import Any, NamedTuple
 
 SESSION, PROMPT, BEFORE, AFTER, FAILED, STOP, END = "session", "prompt", "before", "after", "failed", "stop", "end"
 SUBAGENT, COMPACT = "subagent", "compact"

@@ -7,11 +7,10 @@ somebody first looks, once, also when several threads look at the same moment; a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
-
-from mulligan.model.small import Callable
-from mulligan.model.typed import Any, NamedTuple
+from typing import Any, NamedTuple
 
 ADDED, MODIFIED, DELETED, RENAMED = "added", "modified", "deleted", "renamed"
 

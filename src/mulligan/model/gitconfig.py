@@ -8,7 +8,7 @@ A line that git would refuse is skipped: a broken configuration must not stop a 
 
 from __future__ import annotations
 
-from mulligan.model.small import Iterator
+from collections.abc import Iterator
 
 _ESCAPES = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
 

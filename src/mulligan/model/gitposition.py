@@ -7,8 +7,8 @@ fingerprint that a mere refresh of the index does not change), and the branches 
 
 from __future__ import annotations
 
-from mulligan.model.small import Mapping
-from mulligan.model.typed import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 
 class GitPosition(NamedTuple):

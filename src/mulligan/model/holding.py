@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from mulligan.model.checkpoint import NotCaptured
-from mulligan.model.typed import NamedTuple
 
 
 class Holding(NamedTuple):

@@ -7,11 +7,12 @@ store cannot smuggle `..` or `.git` past this module. An object id here is alway
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from hashlib import sha1
+from typing import NamedTuple
+
 from mulligan.errors import StoreDamaged, UnsafePath
-from mulligan.model.digests import sha1
 from mulligan.model.paths import check_name
-from mulligan.model.small import Iterable
-from mulligan.model.typed import NamedTuple
 
 BLOB, TREE, COMMIT = b"blob", b"tree", b"commit"
 _LONGEST = 255
@@ -44,7 +45,7 @@ class Change(NamedTuple):
 
 def object_id(kind: bytes, data: bytes) -> bytes:
     """Returns the id git gives these bytes."""
-    return sha1(b"%b %d\0%b" % (kind, len(data), data), of=len(data)).digest()
+    return sha1(b"%b %d\0%b" % (kind, len(data), data), usedforsecurity=False).digest()
 
 
 EMPTY_TREE = object_id(TREE, b"")

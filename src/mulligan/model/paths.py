@@ -9,9 +9,9 @@ parts is a spelling of `.git`. `parse_path` is the only way from outside text to
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from mulligan.errors import UnsafePath
-from mulligan.model.small import Iterable
 
 # Code points that HFS+ ignores when it compares names, as UTF-8: `.g\u200cit` is `.git` there (CVE-2014-9390).
 _HFS_IGNORED = tuple(

@@ -7,12 +7,13 @@ the journal stores exactly this, `--dry-run` prints exactly this.
 
 from __future__ import annotations
 
-from mulligan.model.light import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from mulligan.model.objects import MODE_DIR, MODE_LINK, MODE_SEALED
 from mulligan.model.paths import ancestors, to_text
-from mulligan.model.small import Sequence
-from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
-from mulligan.model.values import dataclass, field
 
 if TYPE_CHECKING:
     from mulligan.model.gitposition import GitMove

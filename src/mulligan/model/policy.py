@@ -6,9 +6,9 @@ Resolved once by `mulligan.settings` from configuration, environment and options
 
 from __future__ import annotations
 
-from mulligan.model.light import re
-from mulligan.model.small import Iterable
-from mulligan.model.typed import NamedTuple
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
 
 MIB = 1 << 20
 GIB = 1 << 30

@@ -7,10 +7,12 @@ to a reader who lacks the key.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from mulligan.model.objects import MODE_SEALED, Change, TreeEntry
 from mulligan.model.paths import parse_path, to_text
-from mulligan.model.small import Iterable, Mapping, MappingProxyType
-from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from mulligan.model.plan import Node

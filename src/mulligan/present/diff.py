@@ -9,10 +9,10 @@ is marked. `render_stat` is the short form.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from mulligan.model.diff import Diff, FileStat
-from mulligan.model.small import Iterator, Sequence
-from mulligan.model.typed import NamedTuple
 from mulligan.present.visible import columns, shortened, visible
 
 _BOLD, _DIM, _RED, _GREEN, _CYAN, _OFF = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[36m", "\x1b[0m"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
 from mulligan.model.checkpoint import Checkpoint
-from mulligan.model.small import Iterator, Sequence
-from mulligan.model.typed import NamedTuple
 
 
 class Drawn(NamedTuple):

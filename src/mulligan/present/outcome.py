@@ -6,10 +6,11 @@ Nothing here prints. Paths and names come from a workspace that anyone may have 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, TOO_LARGE
-from mulligan.model.light import datetime
-from mulligan.model.small import Sequence
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.text import PLAIN, Style, ago, count, shorten, some
 from mulligan.present.visible import visible
 

@@ -8,9 +8,8 @@ anything else is printed. The caller decides whether anybody is watching at all.
 from __future__ import annotations
 
 import time
-
-from mulligan.model.small import Callable
-from mulligan.model.typed import Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 DELAY = 0.4
 INTERVAL = 0.1

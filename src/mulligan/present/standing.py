@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mulligan.model.sizes import format_size
-from mulligan.model.typed import Any
 from mulligan.present.text import Style, bar, count
 
 _SHOWN = 0.05  # of the budget: less than one block of the bar

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mulligan.model.light import datetime
-from mulligan.model.small import Sequence
-from mulligan.model.typed import Any
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
 from mulligan.present.text import PLAIN, Style, ago, shorten, some
 from mulligan.present.visible import visible
 

@@ -6,8 +6,8 @@ Pure functions: the present moment, the width and whether colour is wanted are p
 
 from __future__ import annotations
 
-from mulligan.model.light import datetime
-from mulligan.model.small import Callable, Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
 Paint = Callable[[int, int, str], str]
 

@@ -7,10 +7,11 @@ before it is shown. Nothing here prints.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
 from mulligan.model.checkpoint import INCOMPLETE, SECRET, TOO_LARGE, Checkpoint, NotCaptured
-from mulligan.model.light import datetime
-from mulligan.model.small import Iterable, Sequence
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.outcome import git_lines
 from mulligan.present.text import PLAIN, Style, ago, columns, count, date, minute, some
 from mulligan.present.visible import clipped, visible

@@ -8,7 +8,7 @@ written out as an escape.
 
 from __future__ import annotations
 
-from mulligan.model.light import re
+import re
 
 # Controls (C0, DEL, C1), lone surrogates, line and paragraph separators, direction marks, invisible spaces and tags.
 # The joiners U+200C and U+200D stay: scripts and emoji need them, and they act on nothing but their neighbours.

@@ -12,11 +12,11 @@ RACE: a program that holds the old file open may still write to it after it was 
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
 
 from mulligan.model.paths import join, parent_of, to_text
 from mulligan.model.plan import Action, Keep
-from mulligan.model.small import Callable, Collection, Sequence
-from mulligan.model.typed import Protocol
 from mulligan.restore.layout import Layout, temporary_name
 from mulligan.restore.leaving import BUSY
 from mulligan.restore.outcome import Outcome, reason_of

@@ -11,13 +11,14 @@ files has changed yet, the files are taken back instead.
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from mulligan.errors import Busy, GitNotMoved
 from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
 from mulligan.model.objects import BLOB
 from mulligan.model.plan import Keep
 from mulligan.model.policy import Settings
-from mulligan.model.small import Iterator, contextmanager
 from mulligan.scan.git.files import notice, noticing
 from mulligan.scan.git.repository import Repository
 from mulligan.scan.git.staged import staged_paths

@@ -7,10 +7,11 @@ nearest directory above its path that exists before and after the restore.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mulligan.model.objects import MODE_DIR, MODE_LINK
 from mulligan.model.paths import parent_of
 from mulligan.model.plan import Action, for_themselves
-from mulligan.model.small import Sequence
 
 
 def temporary_name(token: str, number: int) -> bytes:

@@ -7,10 +7,11 @@ together: none of them is restored without the others.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
 from mulligan.model.paths import ancestors, to_text
 from mulligan.model.plan import Action, Keep, RestorePlan
-from mulligan.model.small import Iterable, Mapping, Sequence
-from mulligan.model.values import replace
 from mulligan.scan.scope import database_family
 
 BUSY = "busy"

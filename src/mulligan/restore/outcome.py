@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 
 from mulligan.model.plan import Keep
-from mulligan.model.small import Sequence
 from mulligan.restore.leaving import BUSY
 from mulligan.restore.place import is_absence
 

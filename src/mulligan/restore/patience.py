@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mulligan.model.small import Collection
+from collections.abc import Collection
 
 _AGAIN = 2
 

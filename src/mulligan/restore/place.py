@@ -10,13 +10,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections import OrderedDict
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from functools import cached_property
+from hashlib import sha1
 from stat import S_IFREG
 
-from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB, object_id
 from mulligan.model.paths import covers, join, parent_of
 from mulligan.model.plan import Action, Node
-from mulligan.model.small import Collection, Iterable, OrderedDict, cached_property, suppress
 from mulligan.safefs import seam
 from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, fair_share_of_files
 from mulligan.safefs.durable import sync, sync_filesystem
@@ -148,7 +151,7 @@ def reads_back(directory: Directory, name: bytes, node: Node | None, inode: int 
 
 
 def _hashed(fd: int, size: int) -> bytes:
-    digest = sha1(b"blob %d\0" % size, of=size)
+    digest = sha1(b"blob %d\0" % size, usedforsecurity=False)
     left = size + 1  # one byte more, so that growth is noticed
     while left > 0 and (chunk := seam.calls.read(fd, min(CHUNK, left))):
         digest.update(chunk)

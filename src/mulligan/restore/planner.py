@@ -9,6 +9,10 @@ kept too: it may have been there. A directory goes only when nothing uncaptured 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.errors import StoreDamaged, UnknownPath
 from mulligan.model.checkpoint import INCOMPLETE, WORKTREE, NotCaptured
@@ -16,8 +20,6 @@ from mulligan.model.objects import MODE_DIR, MODE_LINK, MODE_SEALED, TreeEntry
 from mulligan.model.paths import ancestors, covers, parent_of, to_text
 from mulligan.model.plan import Action, Keep, Node
 from mulligan.model.policy import CapturePolicy
-from mulligan.model.small import Callable, Iterable, Mapping, MappingProxyType, cached_property
-from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 from mulligan.scan.result import Cover, Defaults, Scan, cover_of
 from mulligan.scan.scope import database_family
 from mulligan.timeline.saving import with_secrets

@@ -9,13 +9,15 @@ position. Whatever is cut short is ended by `end_interrupted`.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from mulligan.errors import DurabilityLost, NoRoom, PlanStale
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Keep, is_sealed
-from mulligan.model.small import Callable, Iterator, contextmanager, partial
-from mulligan.model.typed import TYPE_CHECKING, expect_many
-from mulligan.model.values import replace
 from mulligan.restore.executor import Executor, Seen
 from mulligan.restore.layout import Layout
 from mulligan.restore.leaving import BUSY, busy, left_out
@@ -138,8 +140,6 @@ def _open_staged(
     vault: Vault, journal: Journal, save_first: SaveFirst | None, stager: Stager, look: Callable[[], None], room: _Room
 ) -> None:
     """Makes the journal of a restore durable whose files are staged and have no names yet: one that is to be applied at once."""
-    if vault.lasting:
-        expect_many()  # else the first five restores make the constructors of their values, one by one
 
     def ready() -> None:
         stager.confirm()

@@ -7,12 +7,12 @@ The rest is left alone and listed. Where nothing can be done at all, that is an 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from mulligan.errors import PlanStale, UserError
 from mulligan.model.objects import MODE_DIR
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action, Keep, RestorePlan
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.restore.layout import Layout
 from mulligan.restore.leaving import busy, remaining
 from mulligan.restore.patience import Patience

@@ -10,12 +10,13 @@ meanwhile is left alone and listed.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import NamedTuple
 
 from mulligan.errors import DurabilityLost, MulliganError
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action, Keep
-from mulligan.model.small import Callable, Collection, suppress
-from mulligan.model.typed import NamedTuple
 from mulligan.restore.executor import Executor
 from mulligan.restore.layout import Layout
 from mulligan.restore.outcome import Outcome

@@ -8,12 +8,13 @@ target and the workspace have in common up to now.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mulligan.model.agentfiles import is_agent_settings
 from mulligan.model.deed import Recorded, maker_of
 from mulligan.model.objects import TreeEntry
 from mulligan.model.paths import ancestors, to_text
 from mulligan.model.plan import Action, Keep, Node
-from mulligan.model.small import Sequence
 from mulligan.restore.planner import Drawn
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.lineage import trail

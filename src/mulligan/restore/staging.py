@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple, Protocol
 
 from mulligan.errors import DurabilityLost, NoRoom, PlanStale, StoreDamaged, UserError
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action
-from mulligan.model.small import Callable, Collection, Iterable, Iterator, Sequence, partial, suppress
-from mulligan.model.typed import NamedTuple, Protocol
 from mulligan.restore.layout import Layout, temporary_name
 from mulligan.restore.place import Handles, is_absence, sync_names
 from mulligan.safefs import seam

@@ -8,6 +8,10 @@ there before. Texts that were edited since are merged by lines. What cannot be m
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
 from mulligan.diff.compare import compare_trees
 from mulligan.diff.merge import merge
 from mulligan.model.objects import (
@@ -24,8 +28,6 @@ from mulligan.model.objects import (
 from mulligan.model.paths import ancestors, join, parent_of, to_text
 from mulligan.model.plan import Action, Keep, Node
 from mulligan.model.sealed import SealedFile
-from mulligan.model.small import Callable, Iterator, Mapping, MappingProxyType, Sequence
-from mulligan.model.typed import NamedTuple
 from mulligan.restore.planner import Drawn, Hidden, Target, allowed_bits, draw, nothing_hidden
 from mulligan.scan.result import Cover, Scan
 from mulligan.timeline.saving import with_secrets

@@ -6,14 +6,14 @@ A checkpoint lists what it did not save. What it lists, and is not there any mor
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Sequence
 
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, MOVING, SECRET, TOO_LARGE, UNREADABLE
-from mulligan.model.light import json
 from mulligan.model.paths import covers
 from mulligan.model.plan import Keep
-from mulligan.model.small import Sequence
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.database import Database
 

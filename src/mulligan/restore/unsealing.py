@@ -7,11 +7,13 @@ and nowhere else; what cannot be opened reads like a damaged object.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
 from mulligan.errors import MulliganError, StoreDamaged
 from mulligan.model.objects import BLOB, MODE_EXEC, MODE_FILE, MODE_SEALED, object_id
 from mulligan.model.plan import Action, Node, is_sealed
-from mulligan.model.small import Iterator, Mapping, MappingProxyType, Sequence
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.restore.staging import BlobSource
 from mulligan.timeline.vault import Vault
 

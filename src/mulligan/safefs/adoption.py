@@ -10,8 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-
-from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

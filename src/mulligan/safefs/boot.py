@@ -10,7 +10,8 @@ again.
 
 from __future__ import annotations
 
-from mulligan.model.small import cache
+from functools import cache
+
 from mulligan.safefs.directory import Directory
 
 _FOLDER, _NAME, _LIMIT = "/proc/sys/kernel/random", b"boot_id", 64

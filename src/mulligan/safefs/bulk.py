@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import os
 import struct
-
-from mulligan.model.small import Iterable, Sequence
-from mulligan.model.typed import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

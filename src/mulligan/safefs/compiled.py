@@ -14,9 +14,9 @@ came with; it is opened once, and what was looked at is what is loaded. Beside i
 from __future__ import annotations
 
 import os
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
 
-from mulligan.model.digests import blake2b
-from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs import seam, together
 from mulligan.safefs.directory import Directory
 

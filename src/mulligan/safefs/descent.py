@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mulligan.model.small import Iterable, Iterator
+from collections.abc import Iterable, Iterator
+
 from mulligan.safefs import seam
 from mulligan.safefs.directory import DIRECTORY_FLAGS
 

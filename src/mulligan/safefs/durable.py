@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
+from contextlib import suppress
 
 from mulligan.errors import DurabilityLost
-from mulligan.model.small import Iterable, suppress
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all
 

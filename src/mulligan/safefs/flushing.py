@@ -8,9 +8,10 @@ disk may say yes to what it has dropped, so whoever waits for the thread is told
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from mulligan.errors import DurabilityLost
-from mulligan.model.small import Callable
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import sync_filesystem
 

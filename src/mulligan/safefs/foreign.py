@@ -7,7 +7,7 @@ is not found under its name, `ctypes` itself has the same.
 
 from __future__ import annotations
 
-from mulligan.model.typed import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ctypes import CDLL, c_char, c_char_p, c_int64, c_uint32, c_uint64, c_void_p

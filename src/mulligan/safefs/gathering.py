@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import marshal
 import os
+from typing import Any
 
-from mulligan.model.typed import Any
 from mulligan.safefs import compiled, together
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import write_durably

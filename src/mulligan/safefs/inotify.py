@@ -15,9 +15,11 @@ import re
 import select
 import struct
 import termios
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from typing import Any, NamedTuple
 
-from mulligan.model.small import Iterator, cache, suppress
-from mulligan.model.typed import Any, NamedTuple
 from mulligan.safefs.directory import Directory
 
 MODIFY, ATTRIB, CLOSE_WRITE, OPEN = 0x2, 0x4, 0x8, 0x20

@@ -13,9 +13,10 @@ import fcntl
 import os
 import struct
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from mulligan.errors import Busy
-from mulligan.model.small import Iterator, contextmanager, suppress
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
 

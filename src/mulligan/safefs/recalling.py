@@ -7,7 +7,8 @@ nothing is decided.
 
 from __future__ import annotations
 
-from mulligan.model.typed import Any, NamedTuple
+from typing import Any, NamedTuple
+
 from mulligan.safefs import foreign
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import errno
 import os
-
-from mulligan.model.small import Iterator, cached_property, contextmanager
-from mulligan.model.typed import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
 
 RENAME_NOREPLACE = 1
 RENAME_EXCHANGE = 2

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
-from mulligan.model.small import Callable, Iterator, suppress
 from mulligan.safefs import seam
 from mulligan.safefs.directory import read_all, write_all
 

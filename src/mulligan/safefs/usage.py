@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 
-from mulligan.model.small import suppress
 from mulligan.safefs.directory import Directory
 
 _SECTOR = 512

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 
-from mulligan.model.small import suppress
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, NotRegular, read_all, write_all
 

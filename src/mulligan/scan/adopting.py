@@ -19,10 +19,10 @@ in the plain until the file changes.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from mulligan.model.paths import join, parent_of
-from mulligan.model.small import Callable, Iterable, Iterator
-from mulligan.model.typed import NamedTuple
 from mulligan.safefs.boot import booted_at
 from mulligan.safefs.descent import descending
 from mulligan.safefs.directory import Directory

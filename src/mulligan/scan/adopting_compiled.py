@@ -11,12 +11,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 from itertools import groupby
 from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from mulligan.model.checkpoint import pack_paths
 from mulligan.model.objects import MODE_EXEC, MODE_FILE, TREE
 from mulligan.model.paths import join, parent_of
 from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES
-from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.adoption import (
     ATTRIBUTES,
     IGNORES,

@@ -12,10 +12,10 @@ from __future__ import annotations
 import os
 import struct
 import zlib
+from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
-from mulligan.model.small import Iterable, Iterator
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, append_at, read_all, write_all
 from mulligan.scan.record import Head, Record, decode, doubted, head_in, tree_in

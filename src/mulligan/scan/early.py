@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 import time
+from typing import TYPE_CHECKING
 
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.directory import Directory
 
 if TYPE_CHECKING:

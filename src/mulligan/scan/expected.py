@@ -12,10 +12,10 @@ import stat
 import struct
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 from mulligan.model.objects import MODE_EXEC, MODE_FILE
-from mulligan.model.small import Callable
-from mulligan.model.typed import Any
 from mulligan.safefs.directory import Directory
 from mulligan.scan.git.cache_tree import CacheTree
 from mulligan.scan.git.index import Index

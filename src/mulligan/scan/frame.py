@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
+from typing import NamedTuple
 
 from mulligan.model.checkpoint import SECRET
-from mulligan.model.typed import NamedTuple
 from mulligan.safefs.directory import Directory
 from mulligan.scan.ignore import Rules
 from mulligan.scan.record import STAT, Head, Missed, Packed, Record

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from mulligan.model.paths import join
-from mulligan.model.small import Iterator
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.descent import descending
 from mulligan.safefs.stillness import SECOND, pass_coarse_tick, stamping_clock, tick_began
 from mulligan.safefs.twin import MOST_TASKS, Twin, can_twin

@@ -7,7 +7,7 @@ name would have to be, begin or end with says it for many rules together. May sa
 
 from __future__ import annotations
 
-from mulligan.model.small import Callable, Iterable
+from collections.abc import Callable, Iterable
 
 # So many beginnings of paths are worth to be compared with every directory.
 _MOST_PREFIXES = 256

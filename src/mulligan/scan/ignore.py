@@ -13,10 +13,10 @@ rules beyond them, those that hide as well as those that take back; `unread` nam
 
 from __future__ import annotations
 
-from mulligan.model.digests import blake2b
-from mulligan.model.light import re
-from mulligan.model.small import Iterable, Iterator
-from mulligan.model.typed import TYPE_CHECKING, NamedTuple
+import re
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from mulligan.scan.hints import Hints

@@ -7,9 +7,10 @@ there; a look that nobody kept (a diff, a failed save) takes no mark away. Sets 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
 from mulligan.model.paths import join, parent_of
-from mulligan.model.small import Collection, Mapping
-from mulligan.model.typed import NamedTuple
 from mulligan.scan.cache import Cache
 from mulligan.scan.record import Missed, Record, Stat
 from mulligan.scan.result import Scan

@@ -9,11 +9,11 @@ stat fields that the walk sees; whatever it left alone is read by `scan.reading`
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from mulligan.model.checkpoint import SECRET
 from mulligan.model.paths import join
-from mulligan.model.small import Callable, Collection, Iterator, Mapping, Sequence
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.directory import Directory
 from mulligan.scan.glance import load
 from mulligan.scan.reading import Sink, Unreadable, capture

@@ -6,16 +6,17 @@ Owns the stat cache of one open workspace. The git repository is read as data; n
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import UserError
 from mulligan.model.checkpoint import GitState
-from mulligan.model.light import json
 from mulligan.model.objects import MODE_DIR
 from mulligan.model.paths import ancestors, to_text
 from mulligan.model.policy import CapturePolicy, Settings
-from mulligan.model.small import Callable, Iterable, Iterator, Mapping, MappingProxyType
-from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.boot import boot_id
 from mulligan.safefs.directory import Directory, empty_directory
 from mulligan.scan.cache import Cache

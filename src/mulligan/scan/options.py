@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mulligan.model.small import Callable
-from mulligan.model.typed import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
 from mulligan.scan.glance import Glancing, Looked
 from mulligan.scan.intake import Progress
 from mulligan.scan.reading import Sink

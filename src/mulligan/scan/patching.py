@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from typing import NamedTuple
 
 from mulligan.errors import PlanStale
 from mulligan.model.checkpoint import SECRET
 from mulligan.model.objects import MODE_DIR, MODE_TEXT, TREE
 from mulligan.model.paths import join, parent_of
-from mulligan.model.small import Callable, Collection, Container, Iterable, Mapping
-from mulligan.model.typed import NamedTuple
 from mulligan.safefs.descent import descending
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache

@@ -14,12 +14,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from hashlib import sha1
+from typing import Any, Protocol
 
 from mulligan.model.checkpoint import MOVING, SECRET, UNREADABLE
-from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB, object_id
-from mulligan.model.small import Callable, Container, Iterable, Iterator, Sequence
-from mulligan.model.typed import Any, Protocol
 from mulligan.safefs import seam
 from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, read_all
 from mulligan.safefs.stillness import SECOND, let_writes_end, pass_coarse_tick, pass_time, stamping_clock, tick_began
@@ -91,7 +91,7 @@ class HashOnly:
 
     def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
         """Returns the id alone."""
-        digest, seen = sha1(b"blob %d\0" % size, of=size), 0
+        digest, seen = sha1(b"blob %d\0" % size, usedforsecurity=False), 0
         for chunk in chunks:
             digest.update(chunk)
             seen += len(chunk)

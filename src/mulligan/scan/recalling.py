@@ -7,8 +7,9 @@ loaded when somebody asks: it is begun before anything else.
 
 from __future__ import annotations
 
-from mulligan.model.small import Iterator, cached_property
-from mulligan.model.typed import TYPE_CHECKING
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mulligan.safefs.recalling import Recall

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from mulligan.model.objects import MODE_EXEC, MODE_FILE, MODE_LINK
-from mulligan.model.small import Collection, Iterable
-from mulligan.model.typed import NamedTuple
 
 STAT = struct.Struct("<Q4q")
 HEAD = struct.Struct("<Q2q16s20s20sHBIIIII")

@@ -9,12 +9,12 @@ any tree is made: those are made when somebody asks for them, so that a restore 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.model.checkpoint import INCOMPLETE, MOVING, NotCaptured, pack_paths
 from mulligan.model.objects import MODE_DIR, TREE, TreeEntry, encode_tree, object_id
 from mulligan.model.paths import ancestors, join, parent_of, to_text
-from mulligan.model.small import Callable, Container, Iterable, Iterator, Mapping
-from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.scan.cache import Cache
 from mulligan.scan.record import STAT, Missed, Record, Stat, decode, differing, git_mode, names_of, tree_in
 

@@ -8,12 +8,14 @@ index tracks. An ignore file itself is always captured: it decides over others, 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Collection
+from functools import cached_property
+from hashlib import blake2b
+
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, WORKTREE
-from mulligan.model.digests import blake2b
-from mulligan.model.light import re
 from mulligan.model.paths import ancestors, is_dot_git
 from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES, CapturePolicy
-from mulligan.model.small import Callable, Collection, cached_property
 from mulligan.scan.ignore import Patterns, Rules
 from mulligan.scan.secrets import TELLING, secret_name
 

@@ -16,7 +16,7 @@ Decided on purpose:
 
 from __future__ import annotations
 
-from mulligan.model.light import re
+import re
 
 _ENVIRONMENT = "named like an environment file"
 _CREDENTIALS = "named like a credentials file"

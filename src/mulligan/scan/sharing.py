@@ -7,9 +7,9 @@ Plain bytes and numbers, because only those travel cheaply; records travel in th
 from __future__ import annotations
 
 import marshal
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from mulligan.model.small import Callable
-from mulligan.model.typed import Any, NamedTuple
 from mulligan.scan.frame import Subtree
 from mulligan.scan.record import Missed, Record, Stat, decode
 from mulligan.scan.result import Scan

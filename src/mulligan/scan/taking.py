@@ -8,10 +8,10 @@ into the store. The verdicts are of files, not of objects: what one file may be 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from mulligan.model.paths import join
-from mulligan.model.small import Callable, Iterator
-from mulligan.model.typed import Any, NamedTuple
 from mulligan.safefs import seam
 from mulligan.safefs.descent import descending
 from mulligan.safefs.directory import READ_FLAGS, Directory

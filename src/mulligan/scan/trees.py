@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import stat
 import struct
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from mulligan.model.objects import (
     BLOB,
@@ -21,8 +23,6 @@ from mulligan.model.objects import (
     encode_tree,
     object_id,
 )
-from mulligan.model.small import Iterable, Mapping, Sequence
-from mulligan.model.typed import NamedTuple
 from mulligan.scan.record import Head, Record, git_mode
 from mulligan.scan.result import Defaults, Edit
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable, Iterator
 
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, MOVING, OTHER_FILESYSTEM, SECRET, SPECIAL, UNREADABLE, WORKTREE
 from mulligan.model.paths import join
-from mulligan.model.small import Callable, Iterator
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.stillness import stamping_clock
 from mulligan.safefs.twin import MOST_TASKS, Twin, can_twin

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from mulligan.model.paths import ancestors, join, parent_of
-from mulligan.model.small import Callable, Container, Iterable, Iterator, Mapping
-from mulligan.model.typed import expect_many
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.frame import Frame
@@ -73,7 +72,6 @@ class WarmScanner(Scanner):
             self._everything or touched is None or image is None or image.cache is not self._cache or image.key != key
         )
         if self._full or touched is None or image is None:
-            expect_many()
             self._warm.image, self._image = None, Image(self._cache, key)
             self._watcher.begin()
             self._alone_until = (1 << 60, 1 << 60) if self._everything else self._alone_until

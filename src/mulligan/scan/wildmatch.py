@@ -9,10 +9,9 @@ found its place. Bytes in, no locale, no case folding. Not here: lines, comments
 
 from __future__ import annotations
 
+import re
 from itertools import product
-
-from mulligan.model.light import re
-from mulligan.model.typed import NamedTuple
+from typing import NamedTuple
 
 # One place of a component is the bytes it admits, of which one is taken; STAR stands for any run of bytes.
 Component = tuple[bytes, ...]

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from mulligan.errors import UserError
-from mulligan.model.small import Callable, Mapping
 from mulligan.state.providers import Provider
 from mulligan.state.transcript import Transcript
 

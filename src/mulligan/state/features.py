@@ -8,8 +8,7 @@ list under `features`. Nothing in such a file can make reading fail: what cannot
 from __future__ import annotations
 
 import json
-
-from mulligan.model.typed import Any, NamedTuple
+from typing import Any, NamedTuple
 
 FEATURE_LIST_FILE = "feature_list.json"
 _DONE = frozenset({"completed", "complete", "done", "passed", "passing"})

@@ -7,8 +7,8 @@ that a value that cannot be taken is refused before anything changed.
 
 from __future__ import annotations
 
-from mulligan.model.small import Callable
-from mulligan.model.typed import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 
 class Provider(Protocol):

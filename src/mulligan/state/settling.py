@@ -8,7 +8,8 @@ back both. Once the files have moved on, the state of then is not theirs any mor
 
 from __future__ import annotations
 
-from mulligan.model.small import Callable
+from collections.abc import Callable
+
 from mulligan.state.providers import Providers
 from mulligan.timeline.journal import state_given, state_owed
 from mulligan.timeline.moves import Move

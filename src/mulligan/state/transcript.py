@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from mulligan.errors import UserError
-from mulligan.model.small import Callable, Mapping
-from mulligan.model.typed import Any
 from mulligan.safefs.directory import Directory, append_at, random_name
 from mulligan.safefs.durable import sync, write_durably
 

@@ -11,9 +11,10 @@ A pack that holds a live object which cannot be read is left as it is, for the d
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
-from mulligan.model.small import Callable, Iterable, Iterator, Sequence, partial
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import sync
 from mulligan.safefs.usage import on_disk, whole_blocks

@@ -9,10 +9,10 @@ changed and none came or went, each is compared with the one it stands for: that
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from itertools import accumulate
 
-from mulligan.model.light import re
 from mulligan.store.packfile import DELTA_LIMIT, Damaged
 
 _COPY_MOST = 0x10000

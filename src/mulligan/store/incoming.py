@@ -7,10 +7,10 @@ Promise: what `keep` returns survives a power cut once it is placed, and nothing
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
 
-from mulligan.model.small import Sequence, suppress
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import sync

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections import OrderedDict
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import suppress
+from hashlib import sha1
+from typing import TYPE_CHECKING
 
 from mulligan.errors import StoreDamaged
-from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB, TREE, TreeEntry, parse_tree
-from mulligan.model.small import Callable, Container, Iterable, Iterator, OrderedDict, suppress
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.stillness import SECOND
 from mulligan.store.pack_index import ROW_SIZE
@@ -472,7 +474,7 @@ def _verified(pack: Pack, offset: int, oid: bytes, beginning: bytes | None = Non
 
 
 def _hashed(pack: Pack, offset: int, header: RecordHeader, oid: bytes) -> Iterator[bytes]:
-    digest = sha1(b"%b %d\0" % (KIND_OF_TYPE[header.type], header.size), of=header.size)
+    digest = sha1(b"%b %d\0" % (KIND_OF_TYPE[header.type], header.size), usedforsecurity=False)
     for chunk in pack.stream_at(offset, header):
         digest.update(chunk)
         yield chunk

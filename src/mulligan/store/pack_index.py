@@ -10,11 +10,11 @@ from __future__ import annotations
 import struct
 import sys
 from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from hashlib import sha1
 from itertools import count, pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
-from mulligan.model.digests import sha1
-from mulligan.model.small import Iterable, Sequence
-from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.store.packfile import HEADER_SIZE, TRAILER_SIZE, Damaged
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def encode_index(rows: Iterable[tuple[bytes, int, int]], pack_checksum: bytes) -
     if large:
         tables.append(_big_endian("Q", large))
     body = b"".join([*tables, pack_checksum])
-    return body + sha1(body, of=len(body)).digest()
+    return body + sha1(body, usedforsecurity=False).digest()
 
 
 def _fanout(oids: Sequence[bytes]) -> list[bytes]:
@@ -207,7 +207,7 @@ class PackIndex:
     def strict_findings(self, pack_size: int) -> list[str]:
         """Returns what is wrong with this index beyond its shape, in words."""
         findings = []
-        if sha1(self._data[:-20], of=len(self._data)).digest() != self._data[-20:]:
+        if sha1(self._data[:-20], usedforsecurity=False).digest() != self._data[-20:]:
             findings.append("its checksum is wrong")
         names = self.oids()
         if any(a >= b for a, b in pairwise(names)):

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import OrderedDict
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from mulligan.model.objects import BLOB
-from mulligan.model.small import Generator, Iterator, OrderedDict, contextmanager
-from mulligan.model.typed import Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.store.pack_index import HEAD_SIZE, PackIndex

@@ -8,8 +8,8 @@ chunk for whole objects and by one object for deltas.
 from __future__ import annotations
 
 import hashlib
+from typing import NamedTuple
 
-from mulligan.model.typed import NamedTuple
 from mulligan.store.pack_index import IndexRow, PackIndex, encode_index
 from mulligan.store.pack_reader import Pack
 from mulligan.store.packfile import (

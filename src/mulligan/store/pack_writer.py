@@ -10,12 +10,13 @@ A writer belongs to one thread, and to the process that holds the store's lock.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
+from hashlib import sha1
 from itertools import count
+from typing import TYPE_CHECKING, Any
 
-from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB
-from mulligan.model.small import Callable, Container, Iterable, Iterator, Sequence, nullcontext, suppress
-from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import NewFile, sync, write_all_synced
@@ -113,12 +114,11 @@ class PlacedPacks:
         rows: Iterable[tuple[bytes, int, int]],
         chunks: Iterable[bytes],
         *,
-        size: int = _CHUNK,
         beside: Iterable[NewFile] = (),
     ) -> bytes:
-        """Writes a pack of about that size, its index and what is to be `beside` them to tmp/, durably; returns the pack's name to be."""
+        """Writes a pack, its index and what is to be `beside` them to tmp/, durably; returns the pack's name to be."""
         stem = _temporary_stem()
-        digest = sha1(of=size)
+        digest = sha1(usedforsecurity=False)
         written, index = 0, b""
 
         def hashed() -> Iterator[bytes]:
@@ -218,13 +218,13 @@ class _Streamed:
     def __init__(self, fd: int, size: int) -> None:
         self._fd = fd
         self._size = size
-        self._pack = sha1()
+        self._pack = sha1(usedforsecurity=False)
         self.crc = 0
         self.written = 0
         self.checksum = b""
 
     def run(self, chunks: Iterable[bytes]) -> bytes:
-        digest = sha1(b"blob %d\0" % self._size)
+        digest = sha1(b"blob %d\0" % self._size, usedforsecurity=False)
         deflater: Any = engine().compressobj(LEVEL)
         self._write(SIGNATURE + (1).to_bytes(4, "big"))
         self.crc = 0
@@ -293,9 +293,9 @@ class PackWriter:
     def add(self, kind: bytes, data: bytes, inside: bytes = b"") -> bytes:
         """Adds an object, unless it is there already, and returns its id; `inside` as `add_hashed` has it."""
         if len(data) < 65536:
-            oid = sha1(b"%b %d\0%b" % (kind, len(data), data), of=len(data)).digest()
+            oid = sha1(b"%b %d\0%b" % (kind, len(data), data), usedforsecurity=False).digest()
         else:
-            digest = sha1(b"%b %d\0" % (kind, len(data)), of=len(data))
+            digest = sha1(b"%b %d\0" % (kind, len(data)), usedforsecurity=False)
             digest.update(data)
             oid = digest.digest()
         self.add_hashed(oid, kind, data, inside)
@@ -445,7 +445,7 @@ class PackWriter:
     def _flush(self, beside: Iterable[NewFile] = ()) -> None:
         if self._buffer.rows:
             buffer = self._buffer
-            self._placed.write(buffer.rows, buffer.chunks(), size=buffer.size, beside=beside)
+            self._placed.write(buffer.rows, buffer.chunks(), beside=beside)
             self._flushed.update(self._offsets)
             self._reset()
 

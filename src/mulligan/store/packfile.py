@@ -8,11 +8,11 @@ possible for the bytes that stand there, and inflation stops one byte after it.
 from __future__ import annotations
 
 import zlib
+from hashlib import sha1
+from typing import Any, NamedTuple
 
 from mulligan.errors import StoreDamaged
-from mulligan.model.digests import sha1
 from mulligan.model.objects import BLOB, COMMIT, TREE
-from mulligan.model.typed import Any, NamedTuple
 
 SIGNATURE = b"PACK\0\0\0\2"
 HEADER_SIZE = 12
@@ -201,6 +201,6 @@ def check_size(size: int, available: int, limit: int = WHOLE_LIMIT) -> None:
 
 def hash_of(kind: bytes, data: bytes) -> bytes:
     """Returns the id of an object without copying its bytes."""
-    digest = sha1(b"%s %d\0" % (kind, len(data)), of=len(data))
+    digest = sha1(b"%s %d\0" % (kind, len(data)), usedforsecurity=False)
     digest.update(data)
     return digest.digest()

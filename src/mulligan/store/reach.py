@@ -8,9 +8,10 @@ Nothing here recurses, so a tree of any depth is walked.
 
 from __future__ import annotations
 
-from mulligan.model.light import re
+import re
+from collections.abc import Iterable, Iterator
+
 from mulligan.model.objects import COMMIT, TREE, parse_commit
-from mulligan.model.small import Iterable, Iterator
 from mulligan.store.objects import ObjectStore
 from mulligan.store.packfile import damaged
 

@@ -11,7 +11,8 @@ LIMIT: a pack with an object that takes more than 8 MiB is left to `collect`, an
 
 from __future__ import annotations
 
-from mulligan.model.small import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+
 from mulligan.safefs.directory import Directory
 from mulligan.store.collect import live_bytes, remove_packs, sources_of
 from mulligan.store.objects import ObjectStore
@@ -64,7 +65,7 @@ class Batch:
         placed = PlacedPacks(directory)
         try:
             for rows, data in self._packs:
-                placed.write(rows, [data], size=len(data))
+                placed.write(rows, [data])
             return placed.place()
         except BaseException:
             placed.discard()

@@ -11,8 +11,9 @@ LIMIT: right after a power cut plain git may not see the newest checkpoints; the
 
 from __future__ import annotations
 
-from mulligan.model.light import re
-from mulligan.model.small import Iterable
+import re
+from collections.abc import Iterable
+
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.durable import NewFile, sync, write_durably
 

@@ -7,8 +7,9 @@ nobody looks for objects, and not removed: somebody may know how to get more out
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mulligan.model.objects import BLOB
-from mulligan.model.small import Iterable
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import sync
 from mulligan.store.objects import ObjectStore

@@ -9,9 +9,10 @@ new pack is given another base or stored whole.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
 from mulligan.model.objects import TREE
-from mulligan.model.small import Callable, Iterable, Iterator, Sequence
-from mulligan.model.typed import NamedTuple
 from mulligan.store.delta import encode_delta
 from mulligan.store.objects import ObjectStore, check_copy
 from mulligan.store.pack_index import IndexRow

@@ -6,7 +6,9 @@ Only for a process that holds the writer's lock: anybody else's temporary would 
 
 from __future__ import annotations
 
-from mulligan.model.small import Container, suppress
+from collections.abc import Container
+from contextlib import suppress
+
 from mulligan.safefs.directory import Directory
 
 

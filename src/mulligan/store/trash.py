@@ -9,9 +9,9 @@ removed when the store is closed, and whatever a dead process left goes with the
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from itertools import count
 
-from mulligan.model.small import suppress
 from mulligan.safefs.directory import Directory
 
 # Space that is not free although its owner thinks so: as little as makes a difference.

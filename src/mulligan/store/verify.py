@@ -8,9 +8,10 @@ What is wrong is returned, never raised, and with it the ids of the objects that
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
 
-from mulligan.model.small import Callable, Iterator, contextmanager
-from mulligan.model.typed import NamedTuple
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import write_durably
 from mulligan.store.objects import ObjectStore

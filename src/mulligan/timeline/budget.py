@@ -9,9 +9,11 @@ Between two prunings, what retention let go is freed by whoever watches the work
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
 from mulligan.errors import NoRoom
 from mulligan.model.objects import COMMIT, parse_commit
-from mulligan.model.small import Callable, Iterable, suppress
 from mulligan.safefs.usage import disk_usage
 from mulligan.scan import cache
 from mulligan.store.refs import pack_refs

@@ -7,12 +7,16 @@ given to its own parent, so nothing else disappears.
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
 from mulligan.errors import AmbiguousCheckpoint, NothingSaved, StoreDamaged, UnknownCheckpoint
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import MOVING, Checkpoint, GitState, NotCaptured, moment, unpack_list
-from mulligan.model.light import json, re
-from mulligan.model.small import Callable, partial, suppress
-from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.timeline.commits import COUNTED, HELD, Entry
 from mulligan.timeline.database import COUNTS, CURRENT, Database, is_whole
 from mulligan.timeline.moves import Moves

@@ -7,9 +7,10 @@ cost what they do not have in common.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 from mulligan.errors import MulliganError
 from mulligan.model.objects import COMMIT, EMPTY_TREE, MODE_DIR, parse_commit
-from mulligan.model.small import Collection, Iterable
 from mulligan.store.objects import ObjectStore
 
 

@@ -9,10 +9,13 @@ the repository alone, and for a person with plain git to find their work.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
 from mulligan.errors import StoreDamaged
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, GitState, NotCaptured, moment, pack_list
-from mulligan.model.light import json
 from mulligan.model.objects import (
     BLOB,
     COMMIT,
@@ -26,8 +29,6 @@ from mulligan.model.objects import (
     parse_commit,
 )
 from mulligan.model.paths import ancestors, is_dot_git, parent_of, to_text
-from mulligan.model.small import Callable, Iterable, Mapping
-from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple, Protocol
 from mulligan.scan.result import Defaults
 from mulligan.timeline.sources import Reader, State
 

@@ -8,8 +8,9 @@ refs.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from mulligan.errors import MulliganError, StoreDamaged
-from mulligan.model.typed import Any, NamedTuple
 from mulligan.store import refs
 from mulligan.timeline.commits import Entry, read_commit
 from mulligan.timeline.journal import STAGING, read_journal

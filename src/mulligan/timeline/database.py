@@ -2,22 +2,23 @@
 The timeline's database.
 
 Promise: what a transaction acknowledged survives a power cut (WAL, `synchronous=FULL`); the file is 0600 from its first
-instant. SQLite's files are SQLite's: nothing else in the process opens or closes them, or POSIX would drop its locks; but for
-the log, on which there are none (`longlog`).
+instant. SQLite's files are SQLite's: nothing else in the process opens or closes them, or POSIX would drop its locks.
 """
 
 from __future__ import annotations
 
 import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from mulligan.errors import StoreDamaged, StoreError
-from mulligan.model.small import Iterator, Sequence, contextmanager, suppress
-from mulligan.model.typed import Any
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
 from mulligan.timeline.schema import STATEMENTS, TABLES
 from mulligan.timeline.seals import COLUMNS, seal, sealing
-from mulligan.timeline.sqlerrors import TROUBLE, Whole, broken_row, disk_full, in_our_words, sqlite3, translated
+from mulligan.timeline.sqlerrors import TROUBLE, Whole, broken_row, disk_full, in_our_words, translated
 
 NAME = "timeline.db"
 FORMAT = 1
@@ -71,7 +72,7 @@ class Database:
         self.inode = directory.stat(NAME.encode()).st_ino
         self._path = f"{store_path}/{NAME}"
         self.read_only = look or (not create and not os.access(store_path, os.W_OK | os.X_OK, effective_ids=True))
-        self._cramped = self._long = False
+        self._cramped = False
         with translated():
             try:
                 self._open()
@@ -431,19 +432,10 @@ class Database:
             self._roll_back()
         return False
 
-    def lengthen_log(self, directory: Directory) -> None:
-        """Makes the log as long as it gets, once, for a process that stays."""
-        if not self._long:
-            from mulligan.timeline.longlog import lengthen
-
-            self._long = True
-            lengthen(self._connection, directory)
-
     def compact(self) -> None:
         """Gives freed pages back to the disk, the log's too."""
         self.run("VACUUM")
         self.run("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._long = False
         self._forget()
 
 

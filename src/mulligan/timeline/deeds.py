@@ -8,7 +8,10 @@ What is remembered is bounded; the checkpoints themselves carry their cause, and
 
 from __future__ import annotations
 
+import json
+import re
 from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.errors import UnknownCheckpoint
 from mulligan.model.cause import CAUSE
@@ -25,8 +28,6 @@ from mulligan.model.deed import (
     Recorded,
     Turn,
 )
-from mulligan.model.light import json, re
-from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.timeline.database import Database
 from mulligan.timeline.seals import as_column, from_column
 

@@ -8,13 +8,13 @@ changes, also when only some paths are asked for, and belong to a path by either
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from mulligan.diff.patch import MAX_FILE, TooLarge, make_diff
 from mulligan.diff.renames import find_renames
 from mulligan.model.diff import Diff
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_LINK, Change, TreeEntry
 from mulligan.model.paths import parent_of
-from mulligan.model.small import Iterable
 from mulligan.safefs.directory import Directory
 from mulligan.scan.result import Cover, Scan, cover_of
 from mulligan.store.objects import ObjectStore

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 from mulligan.model.policy import Settings
-from mulligan.model.typed import Any
 from mulligan.safefs.userfile import append_private_line, read_user_file, remove_user_file
 
 LIMIT = 64 * 1024

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 
 from mulligan.diff.history import version_chains
 from mulligan.model.objects import COMMIT, parse_commit
-from mulligan.model.small import closing
 from mulligan.safefs.usage import on_disk, whole_blocks
 from mulligan.scan import cache
 from mulligan.store.collect import foretell

@@ -7,15 +7,15 @@ later restore leaves the file on disk alone. Then the old objects are dropped an
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from mulligan.diff.extent import Extent
 from mulligan.errors import StoreDamaged, UnknownPath
 from mulligan.model.checkpoint import EXCLUDED, Checkpoint, NotCaptured, pack_list
 from mulligan.model.objects import BLOB, MODE_DIR, TREE, TreeEntry, encode_tree
 from mulligan.model.paths import covers, join, to_text
-from mulligan.model.small import Callable, Iterator
-from mulligan.model.typed import Any
 from mulligan.scan import cache
 from mulligan.scan.trees import NONE
 from mulligan.timeline.budget import prune

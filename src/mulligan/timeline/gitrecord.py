@@ -7,9 +7,10 @@ read only when a restore asks for it; a checkpoint without one was saved without
 
 from __future__ import annotations
 
+import json
+
 from mulligan.errors import StoreDamaged
 from mulligan.model.gitposition import GitPosition, GitRecord
-from mulligan.model.light import json
 from mulligan.model.objects import BLOB, COMMIT, MODE_FILE, TREE, TreeEntry, encode_tree, parse_commit
 from mulligan.timeline.commits import NO_TREE, Writer
 from mulligan.timeline.sources import Reader

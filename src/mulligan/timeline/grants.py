@@ -8,12 +8,15 @@ but rules that allow or forbid this very call.
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
 from mulligan.model.agentfiles import AGENT_SETTINGS
 from mulligan.model.deed import ENDED, Deed
-from mulligan.model.light import json, re
 from mulligan.model.objects import BLOB
-from mulligan.model.small import Iterator, suppress
-from mulligan.model.typed import Any
 from mulligan.safefs.workfile import read_work_file
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.sources import Look

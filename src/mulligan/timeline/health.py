@@ -7,12 +7,13 @@ timeline, the timeline from the repository. It never deletes data that can be re
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from mulligan.errors import Busy, MulliganError, StoreDamaged, StoreError
 from mulligan.model.objects import object_id
-from mulligan.model.small import Callable, closing, suppress
-from mulligan.model.typed import Any
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.lock import exclusive
 from mulligan.safefs.trouble import FULL, typed

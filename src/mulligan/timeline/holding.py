@@ -8,12 +8,12 @@ checkpoint has the same bytes.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from mulligan.model.checkpoint import EXCLUDED, MOVING, NotCaptured
 from mulligan.model.holding import Holding
 from mulligan.model.objects import MODE_DIR
 from mulligan.model.paths import covers, is_dot_git, to_text
-from mulligan.model.small import Sequence
 from mulligan.timeline import saving
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.sources import Look

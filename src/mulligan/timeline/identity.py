@@ -9,9 +9,9 @@ from its successor: ext4 hands out the inode of a deleted directory at once, but
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import NamedTuple
 
-from mulligan.model.small import Callable
-from mulligan.model.typed import NamedTuple
 from mulligan.safefs.attributes import born_ns, read_mark, write_mark
 from mulligan.safefs.directory import Directory, random_name
 

@@ -7,14 +7,15 @@ phase. While a journal stands, the next writing command finishes the restore or 
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
 from mulligan.errors import StoreDamaged, UserError
 from mulligan.model.bounded import unpack
 from mulligan.model.checkpoint import pack_text
-from mulligan.model.light import json
 from mulligan.model.paths import parse_path, to_text
 from mulligan.model.plan import Action, Node
-from mulligan.model.typed import TYPE_CHECKING, Any
-from mulligan.model.values import dataclass
 from mulligan.store.packfile import deflate
 from mulligan.timeline.database import Database
 from mulligan.timeline.seals import seal

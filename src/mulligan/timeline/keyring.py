@@ -9,11 +9,11 @@ is missing is never replaced in silence.
 from __future__ import annotations
 
 import os
+import re
+from hashlib import blake2b, sha256
+from typing import Any, NamedTuple
 
 from mulligan.errors import KeyMissing
-from mulligan.model.digests import blake2b, sha256
-from mulligan.model.light import re
-from mulligan.model.typed import Any, NamedTuple
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.durable import make_private, sync, write_synced
 from mulligan.safefs.userfile import read_user_file

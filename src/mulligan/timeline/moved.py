@@ -8,13 +8,13 @@ renamed last; an interrupted adoption is run again and finds one of these states
 
 from __future__ import annotations
 
+import json
 import os
+from contextlib import closing
+from typing import Any
 
 from mulligan.errors import UserError
-from mulligan.model.light import json
 from mulligan.model.policy import Settings
-from mulligan.model.small import closing
-from mulligan.model.typed import Any
 from mulligan.safefs.directory import Directory, read_all
 from mulligan.safefs.durable import sync, write_durably
 from mulligan.safefs.lock import exclusive

@@ -10,9 +10,10 @@ empties.
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
 from mulligan.model.bounded import read_json
-from mulligan.model.light import json
-from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.timeline.database import TOP, Database
 from mulligan.timeline.sqlerrors import broken_row
 

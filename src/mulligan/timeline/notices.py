@@ -7,10 +7,11 @@ told once, because its next prompt is newer than the notice.
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
 from mulligan.model.bounded import read_json
 from mulligan.model.deed import PROMPT
-from mulligan.model.light import json
-from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.timeline.seals import as_column
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 
 from mulligan.errors import MulliganError
 from mulligan.model.policy import Settings
-from mulligan.model.small import closing
 from mulligan.safefs.directory import Directory, is_missing
 from mulligan.timeline.database import Database
 from mulligan.timeline.identity import Identity, identity_of

@@ -7,9 +7,10 @@ only an explicit delete removes them.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
 from mulligan.model.policy import Retention
-from mulligan.model.small import Collection, Sequence
-from mulligan.model.typed import NamedTuple
 from mulligan.timeline.commits import Entry
 
 # For the disk budget, what goes first.

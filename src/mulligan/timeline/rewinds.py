@@ -8,10 +8,11 @@ agent's edits by hand leaves the same picture, and means the same.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from mulligan.model.cause import CAUSE
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.deed import PROMPT, Deed, Recorded, Turn
-from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.timeline import saving
 from mulligan.timeline.moves import Mark
 

@@ -7,12 +7,13 @@ which parent a checkpoint has since its own was deleted. What cannot be read is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from itertools import count
+from typing import Any, NamedTuple
 
 from mulligan.errors import MulliganError, StoreDamaged
 from mulligan.model.checkpoint import pack_list
-from mulligan.model.small import Sequence, closing, suppress
-from mulligan.model.typed import Any, NamedTuple
 from mulligan.safefs.directory import Directory
 from mulligan.store import refs
 from mulligan.store.objects import ObjectStore

@@ -9,6 +9,9 @@ checkpoint or a whole one. The ref's name may go with the power: the timeline is
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.model.cause import CAUSE
 from mulligan.model.checkpoint import (
@@ -26,8 +29,6 @@ from mulligan.model.checkpoint import (
 )
 from mulligan.model.objects import EMPTY_TREE, Change, TreeEntry
 from mulligan.model.paths import covers, to_text
-from mulligan.model.small import Callable, Iterable, suppress
-from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 from mulligan.scan.result import Scan, cover_of
 from mulligan.store.refs import drop_staged_ref, staged_ref
 from mulligan.timeline.commits import STATE_BEFORE, Entry, write_commit

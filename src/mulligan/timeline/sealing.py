@@ -9,14 +9,14 @@ secret is never saved in the plain instead.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import DurabilityLost, FileSealed, KeyMissing, MulliganError, StoreDamaged
 from mulligan.model.checkpoint import SECRET, SPECIAL, TOO_LARGE, UNREADABLE
 from mulligan.model.objects import BLOB
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.sealed import Sealed, SealedFile, Secrets
-from mulligan.model.small import Callable, Iterable
-from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.stillness import stamping_clock
 from mulligan.scan.reading import HashOnly, Unreadable, capture

@@ -8,8 +8,8 @@ write to the store: whoever can change a row can seal it again.
 
 from __future__ import annotations
 
-from mulligan.model.digests import blake2b
-from mulligan.model.typed import Any
+from hashlib import blake2b
+from typing import Any
 
 #: The columns of each table that its seal covers: all of them.
 COLUMNS = {

@@ -6,6 +6,10 @@ Permission bits are resolved here too: a checkpoint writes down only those that 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
 from mulligan.errors import UserError
 from mulligan.model.objects import (
     BLOB,
@@ -20,8 +24,6 @@ from mulligan.model.objects import (
     parse_tree,
 )
 from mulligan.model.paths import join
-from mulligan.model.small import Iterable, Iterator, MappingProxyType
-from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple, Protocol
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.trees import NONE, parse_odd
 

@@ -2,45 +2,12 @@
 
 from __future__ import annotations
 
-import _thread
-import sys
+import sqlite3
+from collections.abc import Callable
 
 from mulligan.errors import Busy, DurabilityLost, MulliganError, NoRoom, StoreDamaged, StoreError
-from mulligan.model.small import Callable, SimpleNamespace, lru_cache
-from mulligan.model.typed import TYPE_CHECKING, Any
 
-
-def _quickly_loaded() -> Any:
-    """
-    Returns SQLite's compiled part, loaded with nothing but the one thing that it wants of `functools`; None where it cannot.
-
-    The module of that name, with what it loads, is 2 ms of a command's start. Only where it is not there yet and no other
-    thread could meet what stands in its place meanwhile.
-    """
-    if "functools" in sys.modules or _thread._count():  # noqa: SLF001 - `threading` itself would have to be loaded
-        return None
-    stand_in: Any = SimpleNamespace(lru_cache=lru_cache)
-    sys.modules["functools"] = stand_in
-    try:
-        return __import__("_sqlite3")
-    except (ImportError, AttributeError):
-        return None  # a Python whose SQLite wants something else, or has none
-    finally:
-        if sys.modules.get("functools") is stand_in:
-            del sys.modules["functools"]
-
-
-if TYPE_CHECKING:
-    import sqlite3
-else:
-    sqlite3 = _quickly_loaded()
-    if sqlite3 is None:
-        try:
-            import _sqlite3 as sqlite3  # all that is used here; the rest is about dates, and loads what knows them
-        except ImportError:
-            import sqlite3
-
-__all__ = ["TROUBLE", "Whole", "broken_row", "disk_full", "in_our_words", "sqlite3", "translated"]
+__all__ = ["TROUBLE", "Whole", "broken_row", "disk_full", "in_our_words", "translated"]
 
 #: What a statement may raise: SQLite's own, and what Python stumbles over where a damaged table is quoted.
 TROUBLE = (sqlite3.Error, UnicodeDecodeError)

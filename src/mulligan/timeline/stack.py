@@ -7,11 +7,12 @@ them; those states hold the turn's work, so no undo goes to them as a whole.
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import TYPE_CHECKING
+
 from mulligan.model.cause import CAUSE
 from mulligan.model.deed import Turn
 from mulligan.model.plan import Undone
-from mulligan.model.small import cached_property
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.moves import Mark, Move
 from mulligan.timeline.turnsteps import turns_in

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
+from typing import Any
 
 from mulligan.errors import MulliganError, UserError
 from mulligan.model.policy import Settings
-from mulligan.model.small import suppress
-from mulligan.model.typed import Any
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import make_private, sync
 from mulligan.safefs.lock import exclusive

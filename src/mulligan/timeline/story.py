@@ -6,9 +6,10 @@ Pure: from deeds, and from what each checkpoint changed. Chapters come newest fi
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
 from mulligan.model.deed import BEFORE, ENDED, FAILED, GOING_ON, PROMPT, STOP, Recorded, Turn
-from mulligan.model.small import Callable, Iterable
-from mulligan.model.typed import Any, NamedTuple
 
 Changed = Callable[[str], tuple[str, ...]]
 Rewound = Callable[[str], int]

@@ -9,9 +9,12 @@ is followed then, and what only a checkpoint reached that went since is kept unt
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
 from mulligan.errors import StoreDamaged
-from mulligan.model.small import Callable, Iterator, partial, suppress
-from mulligan.model.typed import TYPE_CHECKING, NamedTuple
 from mulligan.store.objects import MANY_PACKS
 from mulligan.store.reach import reach, reaching
 from mulligan.store.repository import PERMANENT

@@ -7,6 +7,10 @@ that names it, or to the only one that can have changed it. Everything else is n
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from mulligan.model.cause import CAUSE
 from mulligan.model.deed import (
     BEFORE,
@@ -21,8 +25,6 @@ from mulligan.model.deed import (
     names_path,
     turn_of,
 )
-from mulligan.model.small import Callable, cached_property
-from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 from mulligan.timeline.commits import Entry
 
 if TYPE_CHECKING:

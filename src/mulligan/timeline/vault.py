@@ -10,13 +10,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import StoreDamaged, Unprotectable, UserError
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.paths import to_text
 from mulligan.model.policy import Settings
-from mulligan.model.small import Iterator, cached_property, contextmanager, suppress
-from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.durable import make_private
 from mulligan.safefs.lock import exclusive
@@ -67,7 +69,6 @@ class Vault:
         self._held = False
         self._process = os.getpid()
         self._trash = Trash()
-        self.lasting = False  # whether this process stays, and saves again and again
         self._until_sweep = 0
         self._here: Identity | None = None  # the workspace's directory, as the holder of the store found it
         self._own_mark = random_name(8)  # what this process leaves in the lock, as long as nobody else comes between
@@ -427,8 +428,6 @@ class Vault:
         except FileNotFoundError:
             self._write_owed()
         refs.remove_refs(self.directory, gone, durably=False)
-        if self.lasting:
-            self.database.lengthen_log(self.directory)
 
     def may_forget_refs(self) -> bool:
         """Returns whether the timeline need not owe its refs any more; where it owes many, they are made durable for it."""

@@ -7,13 +7,14 @@ Row by row, from both ends of each table, and only what its seal vouches for; wi
 from __future__ import annotations
 
 import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from itertools import count, islice
+from typing import Any
 
-from mulligan.model.small import Iterator, Sequence, closing, suppress
-from mulligan.model.typed import Any
 from mulligan.timeline.database import LONGEST, STEPS, STEPS_PER_PAGE, connect, exactly
 from mulligan.timeline.seals import COLUMNS, seal
-from mulligan.timeline.sqlerrors import sqlite3
 
 _MOST_ROWS = 4_000_000
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 from mulligan.errors import GitFailed, GitMissing
-from mulligan.model.small import Iterable, Mapping, Sequence, cached_property
-from mulligan.model.typed import NamedTuple
 from mulligan.scan.git.repository import Repository
 from mulligan.settings import Tools, tools
 from mulligan.usergit.harmless import SWITCHED_OFF, Setting, filters, overrides, parse_settings

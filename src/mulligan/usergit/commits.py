@@ -13,11 +13,12 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
 
 from mulligan.errors import GitFailed
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, NotCaptured
-from mulligan.model.small import Callable, Iterator, Sequence, suppress
-from mulligan.model.typed import NamedTuple
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.lock import alone
 from mulligan.scan.git.files import status

@@ -8,14 +8,14 @@ scan, except that nothing in a commit is ignored: it is tracked. What is out of 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from mulligan.errors import UnsafePath, UserError
 from mulligan.model.checkpoint import SPECIAL, TOO_LARGE, UNREADABLE
 from mulligan.model.objects import BLOB, EMPTY_TREE, MODE_DIR, MODE_EXEC, MODE_LINK
 from mulligan.model.paths import check_name, join, to_text
 from mulligan.model.policy import CapturePolicy
-from mulligan.model.small import Callable
-from mulligan.model.typed import NamedTuple, Protocol
 from mulligan.scan.cache import Cache
 from mulligan.scan.git.objects import GITLINK, Entry, Objects
 from mulligan.scan.git.repository import Repository

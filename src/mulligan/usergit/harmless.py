@@ -8,8 +8,8 @@ wins over every file. Values only; nothing is run and nothing is read here.
 
 from __future__ import annotations
 
-from mulligan.model.small import Iterable, Iterator
-from mulligan.model.typed import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 # A program that certainly fails: where git has no way to unset a setting, it fails closed instead of obeying.
 _REFUSE = "false"

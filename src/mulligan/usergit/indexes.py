@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from mulligan.model.paths import ancestors
-from mulligan.model.small import Callable, Iterable, Iterator, Sequence
-from mulligan.model.typed import NamedTuple
 from mulligan.scan.git.index import split_rows
 from mulligan.scan.git.index_format import (
     EXTENDED,

@@ -8,10 +8,10 @@ field. Nothing is changed here.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from mulligan.errors import GitFailed
-from mulligan.model.small import Iterable
-from mulligan.model.typed import NamedTuple
 from mulligan.usergit.commands import Git
 from mulligan.usergit.commits import MAKING, head_of
 from mulligan.usergit.messages import PREFIX, Label, read_message

@@ -14,11 +14,11 @@ import errno
 import os
 import stat
 import time
+from contextlib import suppress
+from typing import NamedTuple
 
 from mulligan.errors import Busy, GitNotMoved
 from mulligan.model.paths import to_text
-from mulligan.model.small import suppress
-from mulligan.model.typed import NamedTuple
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import sync, write_synced
 from mulligan.scan.git.files import status

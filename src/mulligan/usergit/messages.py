@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-
-from mulligan.model.typed import NamedTuple
+from typing import NamedTuple
 
 PREFIX = "architect:checkpoint"
 _SUBJECT = re.compile(rf"{re.escape(PREFIX)}(?::(?P<label>.*?))?(?: -- (?P<message>.*))?", re.DOTALL)

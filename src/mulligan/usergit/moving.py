@@ -13,14 +13,15 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain, count
+from typing import NamedTuple
 
 from mulligan.errors import Busy, DurabilityLost, GitNotMoved, MulliganError, NoRoom, PlanStale, StoreDamaged
 from mulligan.model.gitposition import GitMove
 from mulligan.model.paths import to_text
 from mulligan.model.plan import Keep
-from mulligan.model.small import Callable, Iterator, partial
-from mulligan.model.typed import NamedTuple
 from mulligan.safefs.durable import sync, write_synced
 from mulligan.scan.git.files import read_file
 from mulligan.scan.git.refs import REF_LIMIT, packed_names, read_packed, read_ref

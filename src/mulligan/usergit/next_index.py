@@ -9,11 +9,11 @@ repository has lost is noticed here, before anything changes.
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import NamedTuple
 
 from mulligan.errors import GitNotMoved
 from mulligan.model.gitposition import GitRecord
 from mulligan.model.paths import ancestors, to_text
-from mulligan.model.typed import NamedTuple
 from mulligan.scan.git.cache_tree import CacheTree, parse_cache_tree
 from mulligan.scan.git.objects import Objects
 from mulligan.usergit import indexes

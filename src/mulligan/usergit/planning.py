@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+from typing import NamedTuple
 
 from mulligan.errors import GitNotMoved
 from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
 from mulligan.model.paths import to_text
-from mulligan.model.typed import NamedTuple
 from mulligan.scan.git.files import status
 from mulligan.scan.git.objects import Objects
 from mulligan.scan.git.refs import is_ref_name, packed_names

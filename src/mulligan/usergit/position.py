@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 
 from mulligan.model.gitconfig import parse_git_config
 from mulligan.model.gitposition import GitPosition, GitRecord
 from mulligan.model.paths import to_text
-from mulligan.model.small import Iterable
 from mulligan.safefs.directory import Directory
 from mulligan.scan.git.files import notice, read_file, status
 from mulligan.scan.git.index import INDEX_LIMIT

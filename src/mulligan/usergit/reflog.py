@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 
 from mulligan.model.gitconfig import parse_git_config
 from mulligan.model.objects import AUTHOR
-from mulligan.model.small import suppress
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, append
 from mulligan.safefs.durable import sync

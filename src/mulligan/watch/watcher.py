@@ -15,9 +15,9 @@ from __future__ import annotations
 import errno
 import os
 import time
+from typing import NamedTuple
 
 from mulligan.model.paths import join, parent_of
-from mulligan.model.typed import NamedTuple
 from mulligan.safefs import inotify, seam
 from mulligan.safefs.directory import READ_FLAGS, Directory
 from mulligan.safefs.inotify import Inotify, Mounts, files_told, notices, unwatchable

@@ -11,13 +11,13 @@ import os
 import struct
 import time
 import zlib
+from hashlib import sha1
 from pathlib import Path
 
 import pytest
 
 import adopted
 from adopted import Sides
-from mulligan.model.digests import sha1
 from mulligan.scan import adopting
 from mulligan.scan.git import records
 from mulligan.store.pack_index import encode_index

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
+from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
 from mulligan.errors import UnknownCheckpoint, UserError
 from mulligan.model.checkpoint import Checkpoint
-from mulligan.model.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse

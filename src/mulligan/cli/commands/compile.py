@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.safefs import compiled
 from mulligan.safefs.gathering import gather
 from mulligan.settings import places

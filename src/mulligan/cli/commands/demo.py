@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.model.small import Iterator
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.diff import render_stat
 from mulligan.present.outcome import outcome_lines
 from mulligan.present.text import Style, count

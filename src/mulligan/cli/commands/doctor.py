@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.findings import problem_lines
 from mulligan.cli.hook_files import home_of
 from mulligan.install.checkup import Wired, check
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.text import count
 from mulligan.present.visible import visible
 from mulligan.timeline.failures import forget

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
 from mulligan.model.sizes import format_size
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.text import count, some
 from mulligan.present.visible import visible
 

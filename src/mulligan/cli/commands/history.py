@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.loop.commits import CommitCheckpoints, Listed
 from mulligan.loop.makers import maker, words_for
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.text import columns
 from mulligan.present.visible import visible
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
@@ -15,8 +17,6 @@ from mulligan.hooks.events import NOTHING, Event, Reply
 from mulligan.hooks.handling import OutOfTime, failed, handle
 from mulligan.hooks.replies import rendered
 from mulligan.model.deed import SESSION, Deed
-from mulligan.model.small import suppress
-from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.places import standing
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def render(context: Context, result: Result) -> None:
 
 def _payload(words: list[str]) -> dict[str, Any]:
     """Returns what came on stdin; for a caller that can send nothing, what the words say."""
-    from mulligan.model.light import json
+    import json
 
     if len(words) > 1:
         return {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
 from mulligan.model.checkpoint import KINDS, Checkpoint
-from mulligan.model.typed import TYPE_CHECKING, Any, NamedTuple
 from mulligan.present.text import count, moved_words
 from mulligan.present.timeline import log_lines
 

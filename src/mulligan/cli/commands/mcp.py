@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import MulliganError, UserError
-from mulligan.model.typed import TYPE_CHECKING, BinaryIO, cast
 
 if TYPE_CHECKING:
     import argparse

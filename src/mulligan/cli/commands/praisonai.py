@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.usage import UsageError
-from mulligan.model.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.pathspec import chosen
@@ -9,7 +11,6 @@ from mulligan.cli.restoring import Done, circumstances, finished, in_same_projec
 from mulligan.cli.usage import UsageError
 from mulligan.errors import UserError
 from mulligan.model.plan import RestorePlan, RestoreReport
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.outcome import named
 from mulligan.present.timeline import plan_lines
 from mulligan.present.visible import visible

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.text import count
 from mulligan.present.timeline import log_lines
 

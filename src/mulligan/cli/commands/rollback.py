@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.restoring import finished, render_restore
 from mulligan.cli.usage import UsageError
 from mulligan.errors import MulliganError, UnknownCheckpoint
 from mulligan.loop.commits import CommitCheckpoints
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:

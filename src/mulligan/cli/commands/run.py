@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import redirect_stdout
+from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
@@ -12,7 +13,6 @@ from mulligan.cli.preparing import check_beginning, check_programs, choose_agent
 from mulligan.cli.steps import Watcher, step_lines
 from mulligan.cli.usage import UsageError
 from mulligan.errors import UserError
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:

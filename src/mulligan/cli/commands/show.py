@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.diff import Diff
-from mulligan.model.typed import TYPE_CHECKING
 from mulligan.present.diff import render as render_diff
 from mulligan.present.diff import render_stat
 from mulligan.present.text import count, some

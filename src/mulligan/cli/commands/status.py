@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UnknownCheckpoint
 from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
-from mulligan.model.light import datetime
-from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.present.standing import change_words, history_words, protected_words, watcher_words
 from mulligan.present.text import ago, columns, count, moved_words
 from mulligan.present.timeline import not_captured_lines

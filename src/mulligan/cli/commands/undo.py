@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.restoring import circumstances, finished, in_same_project, render_undo
 from mulligan.errors import UserError
 from mulligan.model.plan import RestorePlan
-from mulligan.model.typed import TYPE_CHECKING, Any
 from mulligan.present.outcome import about
 from mulligan.present.timeline import plan_lines
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from contextlib import suppress
+from typing import Any
 
 from mulligan.cli import serving
 from mulligan.cli.background import UNNOTICED, begin
@@ -12,8 +14,6 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.interruption import interrupted_by_signals
 from mulligan.errors import UserError
-from mulligan.model.small import suppress
-from mulligan.model.typed import Any
 from mulligan.present.text import count
 from mulligan.present.visible import visible
 

@@ -8,9 +8,10 @@ somebody at the other end of a pipe. Whatever goes wrong, the answer is None; wh
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 
-from mulligan.model.small import Iterator, contextmanager
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
 

@@ -8,9 +8,10 @@ unmerged paths are listed apart. Submodules and the directories of a sparse inde
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
+from functools import cached_property
 
 from mulligan.model.paths import ancestors
-from mulligan.model.small import Callable, cached_property
 from mulligan.scan.git.cache_tree import CacheTree, parse_cache_tree
 from mulligan.scan.git.index_format import (
     ASSUME_VALID,

@@ -9,8 +9,8 @@ used; the checksum is not, since git may leave it out and a torn index is not re
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
-from mulligan.model.typed import NamedTuple
 from mulligan.scan.git.split_index import Malformed
 
 HEAD = 62

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
 
-from mulligan.model.small import Iterator, suppress
-from mulligan.model.typed import NamedTuple
 from mulligan.safefs.directory import Directory
 from mulligan.scan.git.files import open_directory, read_file, status
 from mulligan.scan.git.pack import LOOKUP_PRICE, OBJECT_LIMIT, BadPack, Meter, Pack, inflate

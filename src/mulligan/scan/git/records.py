@@ -18,11 +18,11 @@ import sys
 import zlib
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from hashlib import sha1
+from typing import NamedTuple, Protocol
 
-from mulligan.model.digests import sha1
-from mulligan.model.small import Iterator, Mapping, Sequence
-from mulligan.model.typed import NamedTuple, Protocol
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
 from mulligan.scan.git.files import read_open
@@ -125,7 +125,7 @@ def _opened(index: int, fd: int, limit: int) -> _Pack:
     offsets_at, large_at = crcs_at + 4 * count, crcs_at + 8 * count
     if large_at > end or (end - large_at) % 8:
         raise _Bad("index")
-    if sha1(data[:-_TRAILER], of=len(data)).digest() != data[-_TRAILER:]:
+    if sha1(data[:-_TRAILER], usedforsecurity=False).digest() != data[-_TRAILER:]:
         raise _Bad("the index's checksum")
     head, trailer = os.pread(fd, _HEAD, 0), os.pread(fd, _TRAILER, size - _TRAILER) if size > _TRAILER + _HEAD else b""
     if head != b"PACK\0\0\0\2" + count.to_bytes(4, "big") or trailer != data[end : end + _TRAILER]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import stat
+from typing import NamedTuple
 
 from mulligan.model.paths import to_text
-from mulligan.model.typed import NamedTuple
 from mulligan.safefs.directory import Directory
 from mulligan.scan.git.files import read_file, status
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-
-from mulligan.model.small import Callable, Mapping
-from mulligan.model.typed import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 PAIRS_LIMIT = 10_000
 BLOB_LIMIT = 1 << 20

@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Callable
 
-from mulligan.model.small import Callable
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.stillness import SECOND
 from mulligan.scan.git.files import notice, open_directory, read_file, read_open, status

@@ -9,8 +9,8 @@ as not staged.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 
-from mulligan.model.small import Iterator
 from mulligan.scan.git.cache_tree import CacheTree
 from mulligan.scan.git.index import Index
 from mulligan.scan.git.objects import GITLINK, Entry, Objects

@@ -12,9 +12,10 @@ filter or `autocrlf` rewrites content, a file that git calls clean differs, unle
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping
+
 from mulligan.model.objects import MODE_DIR, MODE_EXEC, MODE_FILE, MODE_LINK
 from mulligan.model.paths import ancestors, to_text
-from mulligan.model.small import Callable, Collection, Iterable, Mapping
 from mulligan.scan.git.cache_tree import root_oid
 from mulligan.scan.git.index import Index
 from mulligan.scan.git.index_format import IndexEntry
