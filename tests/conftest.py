@@ -6,6 +6,7 @@ Nothing here imports the package before a test asks for it, so that a broken eng
 
 from __future__ import annotations
 
+import compileall
 import os
 import shutil
 import signal
@@ -30,6 +31,18 @@ for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
 SCRUBBED = ("CLAUDE_", "CODEX_", "GIT_", "MULLIGAN_", "XDG_")
 #: The one setting of the test run itself: how long the sweeps may be.
 SWEEP = "MULLIGAN_SWEEP"
+
+#: Tests sync thousands of times. In memory that costs nothing; tests that need a real disk mount one (tests/proofs/power).
+IN_MEMORY, ROOM = Path("/dev/shm"), 2 << 30
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compiles the package once, so that no command compiles it again, and puts temporary directories into memory."""
+    if hasattr(config, "workerinput"):
+        return
+    compileall.compile_dir(tools.PACKAGE, quiet=2)
+    if os.access(IN_MEMORY, os.W_OK) and os.path.ismount(IN_MEMORY) and shutil.disk_usage(IN_MEMORY).free > ROOM:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
 
 def pytest_report_header() -> list[str]:
