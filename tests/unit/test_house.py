@@ -30,7 +30,7 @@ FUNCTION_LINES = 60
 # Who may import whom. A layer is a package or a module directly below `mulligan`; its own modules are always allowed.
 _WORDS = {"errors", "model"}
 _DISK = _WORDS | {"safefs"}
-_HISTORY = _DISK | {"watch", "scan", "store", "diff", "timeline"}
+_HISTORY = _DISK | {"gitformat", "watch", "scan", "store", "diff", "timeline"}
 _ALL = _HISTORY | {"restore", "state", "engine", "settings", "present", "aio", "events", "mulligan"}
 ALLOWED = {
     "errors": set(),
@@ -38,14 +38,15 @@ ALLOWED = {
     "events": _WORDS,
     "safefs": _WORDS,
     "watch": _DISK,
-    "scan": _DISK | {"watch"},
-    "store": _DISK,
+    "scan": _DISK | {"gitformat", "watch"},
+    "gitformat": _DISK,
+    "store": _DISK | {"gitformat"},
     "diff": _DISK,
     "places": {"model"},
     "scoping": _DISK | {"places"},
     "settings": _DISK | {"places", "scoping"},
     "present": _WORDS | {"diff"},
-    "timeline": _DISK | {"scan", "store", "diff"},
+    "timeline": _DISK | {"gitformat", "scan", "store", "diff"},
     "restore": _HISTORY | {"usergit"},
     "state": _HISTORY | {"restore"},
     "gitside": _HISTORY | {"restore", "usergit"},

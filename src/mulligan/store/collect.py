@@ -15,15 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mulligan.safefs.directory import Directory
-from mulligan.safefs.durable import sync
-from mulligan.safefs.usage import on_disk, whole_blocks
-from mulligan.store.delta import encode_delta
-from mulligan.store.objects import ObjectStore, check_copy
-from mulligan.store.pack_index import IndexRow, encode_index
-from mulligan.store.pack_reader import Pack
-from mulligan.store.pack_writer import MOST_ROWS, PlacedPacks, remove_pack
-from mulligan.store.packfile import (
+from mulligan.gitformat.delta import encode_delta
+from mulligan.gitformat.pack import Pack
+from mulligan.gitformat.pack_index import IndexRow, encode_index
+from mulligan.gitformat.record import (
     HEADER_SIZE,
     KIND_OF_TYPE,
     PACK_LIMIT,
@@ -32,6 +27,11 @@ from mulligan.store.packfile import (
     Damaged,
     compress,
 )
+from mulligan.safefs.directory import Directory
+from mulligan.safefs.durable import sync
+from mulligan.safefs.usage import on_disk, whole_blocks
+from mulligan.store.objects import ObjectStore, check_copy
+from mulligan.store.pack_writer import MOST_ROWS, PlacedPacks, remove_pack
 from mulligan.store.repository import PERMANENT
 from mulligan.store.rewrite import (
     DELTA_MOST,

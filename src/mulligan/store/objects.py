@@ -19,13 +19,13 @@ from hashlib import sha1
 from typing import TYPE_CHECKING
 
 from mulligan.errors import StoreDamaged
+from mulligan.gitformat.pack import Pack
+from mulligan.gitformat.pack_index import ROW_SIZE
+from mulligan.gitformat.record import KIND_OF_TYPE, TYPE_OF_KIND, Damaged, RecordHeader, hash_of, parse_header
 from mulligan.model.objects import BLOB, TREE, TreeEntry, parse_tree
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.stillness import SECOND
-from mulligan.store.pack_index import ROW_SIZE
-from mulligan.store.pack_reader import Pack
 from mulligan.store.pack_writer import Indexes, PackWriter
-from mulligan.store.packfile import KIND_OF_TYPE, TYPE_OF_KIND, Damaged, RecordHeader, damaged, hash_of, parse_header
 
 if TYPE_CHECKING:
     from typing import TypeVar
@@ -53,6 +53,14 @@ _STREAM_CHUNK = 1 << 20
 _LARGE = 32 << 20
 _BLOB = TYPE_OF_KIND[BLOB]
 _WRONG_BYTES = "its bytes do not hash to its id"
+
+
+def damaged(oid: bytes, why: str) -> StoreDamaged:
+    """Returns the error for an object that cannot be read."""
+    return StoreDamaged(
+        f"Object {oid.hex()} cannot be read from the store: {why}. Other objects are not affected.",
+        hint="mulligan check",
+    )
 
 
 class ObjectStore:

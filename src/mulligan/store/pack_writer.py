@@ -16,12 +16,8 @@ from hashlib import sha1
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from mulligan.model.objects import BLOB
-from mulligan.safefs import seam
-from mulligan.safefs.directory import Directory, write_all
-from mulligan.safefs.durable import NewFile, sync, write_all_synced
-from mulligan.store.pack_index import ROW_SIZE, encode_index
-from mulligan.store.packfile import (
+from mulligan.gitformat.pack_index import ROW_SIZE, encode_index
+from mulligan.gitformat.record import (
     HEADER_SIZE,
     LEVEL,
     OFS_DELTA,
@@ -37,6 +33,10 @@ from mulligan.store.packfile import (
     is_quick,
     stored,
 )
+from mulligan.model.objects import BLOB
+from mulligan.safefs import seam
+from mulligan.safefs.directory import Directory, write_all
+from mulligan.safefs.durable import NewFile, sync, write_all_synced
 
 if TYPE_CHECKING:
     from mulligan.store.incoming import Incoming

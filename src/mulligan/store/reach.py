@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from mulligan.model.objects import COMMIT, TREE, parse_commit
-from mulligan.store.objects import ObjectStore
-from mulligan.store.packfile import damaged
+from mulligan.store.objects import ObjectStore, damaged
 
 # Names are not judged here as `parse_tree` judges them: a restore refuses an unsafe one, a collection keeps its object.
 _ENTRY = rb"(?s)(?:(4)0000|100644|100755|120000) [^\0/]+\0(.{20})"

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from mulligan.gitformat.pack import Pack
+from mulligan.gitformat.record import PACK_LIMIT
 from mulligan.safefs.directory import Directory
 from mulligan.store.collect import live_bytes, remove_packs, sources_of
 from mulligan.store.objects import ObjectStore
-from mulligan.store.pack_reader import Pack
 from mulligan.store.pack_writer import PlacedPacks
-from mulligan.store.packfile import PACK_LIMIT
 from mulligan.store.rewrite import Rewriter, Source, Unreadable
 
 PORTION = 8 << 20

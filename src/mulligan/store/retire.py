@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mulligan.gitformat.record import TREE_LIMIT
 from mulligan.model.objects import BLOB
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import sync
 from mulligan.store.objects import ObjectStore
-from mulligan.store.packfile import TREE_LIMIT
 
 PLACE = b"damaged"
 

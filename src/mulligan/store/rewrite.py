@@ -12,13 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from mulligan.model.objects import TREE
-from mulligan.store.delta import encode_delta
-from mulligan.store.objects import ObjectStore, check_copy
-from mulligan.store.pack_index import IndexRow
-from mulligan.store.pack_reader import Pack
-from mulligan.store.pack_writer import PackBuffer
-from mulligan.store.packfile import (
+from mulligan.gitformat.delta import encode_delta
+from mulligan.gitformat.pack import Pack
+from mulligan.gitformat.pack_index import IndexRow
+from mulligan.gitformat.record import (
     HEADER_SIZE,
     KIND_OF_TYPE,
     OFS_DELTA,
@@ -35,6 +32,9 @@ from mulligan.store.packfile import (
     hash_of,
     parse_header,
 )
+from mulligan.model.objects import TREE
+from mulligan.store.objects import ObjectStore, check_copy
+from mulligan.store.pack_writer import PackBuffer
 
 Write = Callable[[Iterable[tuple[bytes, int, int]], Iterable[bytes]], bytes]
 

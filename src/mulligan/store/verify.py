@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from mulligan.gitformat.pack import Pack, read_index
+from mulligan.gitformat.pack_index import IndexRow, PackIndex, encode_index
+from mulligan.gitformat.pack_scan import EMPTY_INDEX, checksums, measure, object_count, record_crc, scan
+from mulligan.gitformat.record import TRAILER_SIZE, Damaged, hash_of
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import write_durably
 from mulligan.store.objects import ObjectStore
-from mulligan.store.pack_index import IndexRow, PackIndex, encode_index
-from mulligan.store.pack_reader import Pack, read_index
-from mulligan.store.pack_scan import EMPTY_INDEX, checksums, measure, object_count, record_crc, scan
-from mulligan.store.packfile import TRAILER_SIZE, Damaged, hash_of
 
 DAMAGED_PACK, DAMAGED_INDEX = "damaged pack", "damaged index"
 LOST_PACK, LOST_INDEX, STRAY = "lost pack", "lost index", "stray file"

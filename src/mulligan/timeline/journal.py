@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import StoreDamaged, UserError
+from mulligan.gitformat.record import deflate
 from mulligan.model.bounded import unpack
 from mulligan.model.checkpoint import pack_text
 from mulligan.model.paths import parse_path, to_text
 from mulligan.model.plan import Action, Node
-from mulligan.store.packfile import deflate
 from mulligan.timeline.database import Database
 from mulligan.timeline.seals import seal
 

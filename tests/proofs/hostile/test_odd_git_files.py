@@ -18,9 +18,9 @@ import pytest
 
 import adopted
 from adopted import Sides
+from mulligan.gitformat.pack_index import encode_index
 from mulligan.scan import adopting
 from mulligan.scan.git import records
-from mulligan.store.pack_index import encode_index
 from plain_git import fsck
 
 Entries = list[tuple[bytes, bytes]]

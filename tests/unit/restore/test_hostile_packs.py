@@ -12,10 +12,10 @@ import pytest
 
 from mulligan.engine import Workspace
 from mulligan.errors import NoRoom, StoreDamaged
+from mulligan.gitformat.pack_index import PackIndex
+from mulligan.gitformat.record import encode_header
 from mulligan.model.objects import BLOB, object_id
 from mulligan.settings import resolve
-from mulligan.store.pack_index import PackIndex
-from mulligan.store.packfile import encode_header
 from scenes import left_lying, state_of
 
 FILES = 90

@@ -8,12 +8,12 @@ import shutil
 
 import pytest
 
+from mulligan.gitformat.record import compress
 from mulligan.model.objects import BLOB, TREE, object_id
 from mulligan.safefs import seam
 from mulligan.store import collect as collecting
 from mulligan.store import pack_writer, rewrite
 from mulligan.store.collect import collect, merge_small
-from mulligan.store.packfile import compress
 from mulligan.store.repository import PERMANENT
 from mulligan.store.verify import verify_packs
 from stores import add_all, edited, opened, pack_files, text

@@ -8,8 +8,8 @@ import pytest
 
 import mulligan
 from checker import judge
+from mulligan.gitformat.record import LEVEL, compress
 from mulligan.model.policy import Retention
-from mulligan.store.packfile import LEVEL, compress
 from mulligan.timeline import budget
 from scans import settings_for
 from tree import put

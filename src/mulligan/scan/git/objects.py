@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
+from mulligan.gitformat.record import Damaged, inflate
 from mulligan.safefs.directory import Directory
 from mulligan.scan.git.files import open_directory, read_file, status
-from mulligan.scan.git.pack import LOOKUP_PRICE, OBJECT_LIMIT, BadPack, Meter, Pack, inflate
+from mulligan.scan.git.pack import LOOKUP_PRICE, OBJECT_LIMIT, Meter, UserPack
 
 ALTERNATES_LIMIT = 1 << 16
 STORES_LIMIT = 32
@@ -42,7 +43,7 @@ class Objects:
     def __init__(self, root: bytes, *, work: int = 0) -> None:
         self._root = root
         self._stores: list[Directory] | None = None
-        self._packs: list[Pack] | None = None
+        self._packs: list[UserPack] | None = None
         self._open: list[Directory] = []
         self._meter, self._tries = Meter(work or WORK_LIMIT), STORES_LIMIT
 
@@ -67,7 +68,7 @@ class Objects:
         if self._packs is None:
             self._packs = list(self._open_packs())
         for pack in self._packs:
-            with suppress(OSError, BadPack, IndexError):  # a broken pack holds nothing; another may
+            with suppress(OSError, Damaged):  # a broken pack holds nothing; another may
                 if pack.offset_of(oid) is not None:
                     return True
         name = oid.hex().encode("ascii")
@@ -80,7 +81,7 @@ class Objects:
         if self._packs is None:
             self._packs = list(self._open_packs())
         for pack in self._packs:
-            with suppress(OSError, BadPack):  # a broken pack holds nothing
+            with suppress(OSError, Damaged):  # a broken pack holds nothing
                 found.update(pack.between(low, high, most))
         start = text[:2].encode("ascii")
         for store in self._directories():
@@ -128,7 +129,7 @@ class Objects:
             self._packs = list(self._open_packs())
         for at, pack in enumerate(self._packs):
             # A pack that git removed meanwhile, or a broken one: another may hold the object too.
-            with suppress(OSError, BadPack, IndexError):
+            with suppress(OSError, Damaged):
                 offset = pack.offset_of(oid)
                 if offset is not None:
                     found = pack.read(offset)
@@ -136,14 +137,14 @@ class Objects:
                     return found
         return None
 
-    def _open_packs(self) -> Iterator[Pack]:
+    def _open_packs(self) -> Iterator[UserPack]:
         room = PACKS_LIMIT
         for store in self._directories():
             for directory, stem in self._pack_names(store)[:room]:
                 room -= 1
                 # Gone or broken: it counts as not there.
-                with suppress(OSError, BadPack):
-                    yield Pack(directory, stem, self._meter)
+                with suppress(OSError, Damaged):
+                    yield UserPack(directory, stem, self._meter)
 
     def _pack_names(self, store: Directory) -> list[tuple[Directory, bytes]]:
         try:
@@ -199,7 +200,7 @@ def _size(directory: Directory, name: bytes) -> int:
 def _unwrap(data: bytes) -> tuple[bytes, bytes] | None:
     try:
         whole = inflate(data, OBJECT_LIMIT)
-    except BadPack:
+    except Damaged:
         return None
     head, nul, body = whole.partition(b"\0")
     kind, _, size = head[:32].partition(b" ")

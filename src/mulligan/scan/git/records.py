@@ -14,36 +14,42 @@ borrowed objects, whatever is damaged or too large) is not taken, and whoever wa
 from __future__ import annotations
 
 import os
-import sys
 import zlib
-from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from hashlib import sha1
 from typing import NamedTuple, Protocol
 
+from mulligan.gitformat.delta import delta_sizes
+from mulligan.gitformat.pack_index import PackIndex
+from mulligan.gitformat.record import (
+    HEADER_SIZE,
+    LONGEST_HEADER,
+    OFS_DELTA,
+    SIGNATURE,
+    TRAILER_SIZE,
+    TYPE_OF_KIND,
+    Damaged,
+    RecordHeader,
+    encode_header,
+    parse_header,
+)
+from mulligan.model.objects import BLOB, TREE
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory
 from mulligan.scan.git.files import read_open
-from mulligan.scan.git.pack import BadPack, read_distance, read_header, read_size
 
 #: The size of a wanted object that may have any: a tree.
 ANY_SIZE = -1
 _PACKS_LIMIT = 64
 # Of all indexes together: what they say is held in memory, some ten times as large.
 INDEX_LIMIT = 64 << 20
-_MAGIC = b"\xfftOc\0\0\0\x02"
-_FIRST = 8 + 1024
-_TRAILER = 20
-_HEAD = 12
 # How much is read at once, and the longest record that is taken: what is longer is streamed by whoever reads the file.
 _RUN = 1 << 20
 _LONGEST = 8 << 20
-_TREE, _BLOB, _OFS_DELTA = 2, 3, 6
-# Two sizes are what a delta begins with, and a size and a distance are all that a record does: numbers of 64 bits.
+_TREE, _BLOB = TYPE_OF_KIND[TREE], TYPE_OF_KIND[BLOB]
+# A delta begins with two sizes, numbers of 64 bits.
 _DELTA_SIZES = 20
-_NUMBERS = 20
 # Git makes no longer chains of its own accord.
 _DEEPEST = 50
 _REMEMBERED = 1 << 16
@@ -63,10 +69,6 @@ class Taker(Protocol):
 
     def add_delta(self, oid: bytes, base: bytes, size: int, deflated: bytes, /) -> bool:
         """Takes an object as a delta, of so many bytes, of another; False where that is not at hand."""
-
-
-class _Bad(Exception):
-    """The pack or its index is not what it must be."""
 
 
 class _Pack(NamedTuple):
@@ -91,7 +93,7 @@ class Packs:
                     fd = self._files.enter_context(directory.reading(stem + b".pack"))
                     self._packs.append(_opened(index, fd, left))
                     left -= os.fstat(index).st_size
-            except (OSError, _Bad):
+            except (OSError, Damaged):
                 continue  # gone or damaged: git may have packed anew meanwhile
 
     def close(self) -> None:
@@ -103,7 +105,7 @@ class Packs:
         for pack in self._packs:
             try:
                 yield from _take_from(pack, wanted, taken, taker)
-            except _Bad:
+            except Damaged:
                 continue  # cut short, or not to be read: another may hold the same
 
 
@@ -118,44 +120,17 @@ def pack_stems(directory: Directory) -> list[bytes]:
 
 def _opened(index: int, fd: int, limit: int) -> _Pack:
     data, size = read_open(index, limit), os.fstat(fd).st_size
-    if data is None or len(data) < _FIRST + 2 * _TRAILER or data[:8] != _MAGIC:
-        raise _Bad("index")
-    count = int.from_bytes(data[_FIRST - 4 : _FIRST], "big")
-    crcs_at, end = _FIRST + 20 * count, len(data) - 2 * _TRAILER
-    offsets_at, large_at = crcs_at + 4 * count, crcs_at + 8 * count
-    if large_at > end or (end - large_at) % 8:
-        raise _Bad("index")
-    if sha1(data[:-_TRAILER], usedforsecurity=False).digest() != data[-_TRAILER:]:
-        raise _Bad("the index's checksum")
-    head, trailer = os.pread(fd, _HEAD, 0), os.pread(fd, _TRAILER, size - _TRAILER) if size > _TRAILER + _HEAD else b""
-    if head != b"PACK\0\0\0\2" + count.to_bytes(4, "big") or trailer != data[end : end + _TRAILER]:
-        raise _Bad("the index of another pack")
-    offsets, large = _numbers("I", data[offsets_at:large_at]), _numbers("Q", data[large_at:end])
-    if large:
-        try:
-            offsets = array("Q", [at if at < 1 << 31 else large[at & 0x7FFFFFFF] for at in offsets])
-        except IndexError:
-            raise _Bad("offsets") from None
-    return _in_order(fd, size, data, offsets)
-
-
-def _in_order(fd: int, size: int, data: bytes, offsets: array[int]) -> _Pack:
-    """Returns a pack with its records sorted by where they stand; nothing here is done for each of them alone."""
-    count, bits = len(offsets), len(offsets).bit_length()
-    crcs = _numbers("I", data[_FIRST + 20 * count : _FIRST + 24 * count])
-    # Numbers are sorted in a fourth of the time that it takes to sort tuples.
-    order = sorted([offset << bits | at for at, offset in enumerate(offsets)])
-    places = [number & (1 << bits) - 1 for number in order]
-    begins = [number >> bits for number in order]
-    oids = [data[_FIRST + 20 * at : _FIRST + 20 * at + 20] for at in places]
-    return _Pack(fd, begins, [*begins[1:], size - _TRAILER], oids, [crcs[at] for at in places])
-
-
-def _numbers(code: str, data: bytes) -> array[int]:
-    found = array(code, data)
-    if sys.byteorder == "little":
-        found.byteswap()
-    return found
+    if data is None:
+        raise Damaged("its index is too large")
+    known = PackIndex(data)
+    if not known.is_intact():
+        raise Damaged("the checksum of its index is wrong")
+    head, trailer = os.pread(fd, HEADER_SIZE, 0), os.pread(fd, TRAILER_SIZE, max(size - TRAILER_SIZE, 0))
+    if head != SIGNATURE + known.count.to_bytes(4, "big") or trailer != known.pack_checksum:
+        raise Damaged("its index is that of another pack")
+    rows = known.rows()
+    begins = [row.offset for row in rows]
+    return _Pack(fd, begins, [*begins[1:], size - TRAILER_SIZE], [row.oid for row in rows], [row.crc for row in rows])
 
 
 def _take_from(pack: _Pack, wanted: Mapping[bytes, int], taken: set[bytes], taker: Taker) -> Iterator[None]:
@@ -181,9 +156,9 @@ def _read(fd: int, begin: int, end: int) -> bytes:
     try:
         data: bytes = seam.calls.pread(fd, end - begin, begin)
     except OSError as error:
-        raise _Bad(error.strerror) from error
+        raise Damaged(f"it cannot be read ({error.strerror})") from error
     if len(data) != end - begin:
-        raise _Bad("cut short")
+        raise Damaged("it is cut short")
     return data
 
 
@@ -193,7 +168,7 @@ def _runs(pack: _Pack, wanted: Mapping[bytes, int], taken: set[bytes]) -> Iterat
     gaps = [
         at
         for at, (oid, offset, end) in enumerate(zip(pack.oids, offsets, ends, strict=True))
-        if oid not in wanted or oid in taken or not _HEAD <= offset < end <= offset + _LONGEST
+        if oid not in wanted or oid in taken or not HEADER_SIZE <= offset < end <= offset + _LONGEST
     ]
     begin = 0
     for gap in (*gaps, len(offsets)):
@@ -221,12 +196,7 @@ class _Headers(dict[int, bytes]):
     """How the record of a whole blob of a size begins."""
 
     def __missing__(self, size: int) -> bytes:
-        byte, rest, found = _BLOB << 4 | size & 15, size >> 4, bytearray()
-        while rest:
-            found.append(byte | 0x80)
-            byte, rest = rest & 0x7F, rest >> 7
-        found.append(byte)
-        header = bytes(found)
+        header = encode_header(_BLOB, size)
         if len(self) < _REMEMBERED:
             self[size] = header
         return header
@@ -245,32 +215,32 @@ def _take_each(
         if zlib.crc32(record) != crc:
             continue
         try:
-            kind, said, at = read_header(record[:_NUMBERS])
-            if kind == _OFS_DELTA:
-                kind, depth = _take_delta(record, at, row, size, known, taker)
-            elif (kind, said) == (_BLOB, size) or (kind, size) == (_TREE, ANY_SIZE):
+            header = parse_header(record[:LONGEST_HEADER])
+            kind = header.type
+            if kind == OFS_DELTA:
+                kind, depth = _take_delta(record, header, row, size, known, taker)
+            elif (kind, header.size) == (_BLOB, size) or (kind, size) == (_TREE, ANY_SIZE):
                 taker.add_run(record, [(oid, crc, 0)])
                 depth = 0
             else:
                 continue
-        except (IndexError, BadPack):
+        except Damaged:
             continue  # cut short, or a number without an end
         if kind:
             known[offset] = oid, kind, depth
 
 
-def _take_delta(record: bytes, at: int, row: Row, size: int, known: _Known, taker: Taker) -> tuple[int, int]:
+def _take_delta(
+    record: bytes, header: RecordHeader, row: Row, size: int, known: _Known, taker: Taker
+) -> tuple[int, int]:
     """Hands on a delta whose base was taken; returns the kind of its object and its depth, 0 where it is not taken."""
-    numbers = record[:_NUMBERS]
-    distance, at = read_distance(numbers, at)
-    base, kind, depth = known.get(row[0] - distance, (b"", 0, 0))
+    base, kind, depth = known.get(row[0] - header.distance, (b"", 0, 0))
     try:
-        begun = zlib.decompressobj().decompress(record[at : at + 256], _DELTA_SIZES)
+        begun = zlib.decompressobj().decompress(record[header.length : header.length + 256], _DELTA_SIZES)
     except zlib.error:
         return 0, 0
-    _, middle = read_size(begun, 0)
-    made, _ = read_size(begun, middle)
+    _, made = delta_sizes(begun)
     right = (kind, made) == (_BLOB, size) or (kind, size) == (_TREE, ANY_SIZE)
-    if not right or depth >= _DEEPEST or not taker.add_delta(row[1], base, read_header(numbers)[1], record[at:]):
+    if not right or depth >= _DEEPEST or not taker.add_delta(row[1], base, header.size, record[header.length :]):
         return 0, 0
     return kind, depth + 1

@@ -11,11 +11,11 @@ import zlib
 import pytest
 
 from mulligan.errors import StoreDamaged
+from mulligan.gitformat.delta import encode_delta
+from mulligan.gitformat.pack_index import encode_index
+from mulligan.gitformat.record import OFS_DELTA, REF_DELTA, SIGNATURE, crc32, encode_distance, encode_header
 from mulligan.model.objects import BLOB, TREE
 from mulligan.safefs import seam
-from mulligan.store.delta import encode_delta
-from mulligan.store.pack_index import encode_index
-from mulligan.store.packfile import OFS_DELTA, REF_DELTA, SIGNATURE, crc32, encode_distance, encode_header
 from stores import add_all, opened
 
 

@@ -7,9 +7,8 @@ import zlib
 
 import pytest
 
-from mulligan.model.objects import BLOB, TREE
-from mulligan.store import packfile
-from mulligan.store.packfile import (
+from mulligan.gitformat import record as packfile
+from mulligan.gitformat.record import (
     OFS_DELTA,
     REF_DELTA,
     TYPE_OF_KIND,
@@ -21,6 +20,7 @@ from mulligan.store.packfile import (
     hash_of,
     parse_header,
 )
+from mulligan.model.objects import BLOB, TREE
 
 
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 127, 128, 2047, 2048, 1 << 20, (1 << 32) + 5, 1 << 45])

@@ -11,7 +11,6 @@ import zlib
 from hashlib import sha1
 from typing import Any, NamedTuple
 
-from mulligan.errors import StoreDamaged
 from mulligan.model.objects import BLOB, COMMIT, TREE
 
 SIGNATURE = b"PACK\0\0\0\2"
@@ -44,7 +43,7 @@ _fast: Any = None
 
 
 class Damaged(Exception):
-    """Bytes of a pack are not what they must be; the store turns this into StoreDamaged, naming the object."""
+    """Bytes of a pack are not what they must be. The store turns this into StoreDamaged, naming the object."""
 
 
 class RecordHeader(NamedTuple):
@@ -55,14 +54,6 @@ class RecordHeader(NamedTuple):
     length: int
     distance: int = 0
     base: bytes = b""
-
-
-def damaged(oid: bytes, why: str) -> StoreDamaged:
-    """Returns the error for an object that cannot be read."""
-    return StoreDamaged(
-        f"Object {oid.hex()} cannot be read from the store: {why}. Other objects are not affected.",
-        hint="mulligan check",
-    )
 
 
 def engine(size: int = _ALONE) -> Any:
@@ -189,6 +180,18 @@ def _parse_distance(data: bytes, at: int) -> tuple[int, int]:
         if distance >> 63:
             raise Damaged("the distance to its base is malformed")
     return distance, at
+
+
+def inflate(data: bytes, limit: int) -> bytes:
+    """Returns what deflated bytes hold; raises Damaged when that is more than the limit or no deflate at all."""
+    stream = zlib.decompressobj()
+    try:
+        out = stream.decompress(data, limit + 1)
+    except zlib.error as error:
+        raise Damaged(f"its bytes do not inflate ({error})") from None
+    if len(out) > limit or not stream.eof:
+        raise Damaged("it does not have the size it may have")
+    return out
 
 
 def check_size(size: int, available: int, limit: int = WHOLE_LIMIT) -> None:

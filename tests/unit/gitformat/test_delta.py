@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from mulligan.gitformat.delta import apply_delta, delta_sizes, encode_delta
+from mulligan.gitformat.record import Damaged
 from mulligan.model.objects import MODE_FILE, Commit, TreeEntry, encode_commit, encode_tree
-from mulligan.store.delta import apply_delta, delta_sizes, encode_delta
-from mulligan.store.packfile import Damaged
 from stores import edited, text
 
 SIZES = b"\x0a\x05"  # for a base of ten bytes and a result of five

@@ -1,12 +1,13 @@
 """
 The index of a pack, version 2: which objects it holds and where.
 
-The whole file is read into memory, never mapped: a mapped file that somebody truncates kills the process.
-Opening checks the shape only (every object is verified by its hash when it is read); `strict_findings` checks the rest.
+The file is read into memory, or, a large one of the user's repository, by position (`FileBytes`). It is never mapped: a
+truncated mapping kills the process. Opening checks the shape only (every object is verified by its hash when it is read); `strict_findings` checks the rest.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
 from bisect import bisect_right
@@ -15,7 +16,8 @@ from hashlib import sha1
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from mulligan.store.packfile import HEADER_SIZE, TRAILER_SIZE, Damaged
+from mulligan.gitformat.record import HEADER_SIZE, TRAILER_SIZE, Damaged
+from mulligan.safefs import seam
 
 if TYPE_CHECKING:
     from array import array
@@ -28,6 +30,25 @@ _LARGEST = 160 << 20
 _LARGE = 0x80000000
 ROW_SIZE = 28
 _FEW = 32
+
+
+class FileBytes:
+    """The bytes of an open file, read slice by slice; raises Damaged where the file is shorter than asked for."""
+
+    __slots__ = ("_fd", "_size")
+
+    def __init__(self, fd: int) -> None:
+        self._fd, self._size = fd, os.fstat(fd).st_size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, part: slice) -> bytes:
+        start, stop, _ = part.indices(self._size)
+        data: bytes = seam.calls.pread(self._fd, max(stop - start, 0), start)
+        if len(data) < stop - start:
+            raise Damaged("the index was cut short")
+        return data
 
 
 class IndexRow(NamedTuple):
@@ -101,11 +122,11 @@ class PackIndex:
         "pack_checksum",
     )
 
-    def __init__(self, data: bytes, *, own: bool = False) -> None:
+    def __init__(self, data: bytes | FileBytes, *, own: bool = False) -> None:
         """Takes the bytes of an index; the order of one's `own`, just made, is not looked at."""
-        if len(data) < _NAMES_AT + 2 * TRAILER_SIZE or not data.startswith(MAGIC):
+        if len(data) < _NAMES_AT + 2 * TRAILER_SIZE or data[: len(MAGIC)] != MAGIC:
             raise Damaged("the index is not one of version 2")
-        fanout = _FANOUT.unpack_from(data, len(MAGIC))
+        fanout = _FANOUT.unpack(data[len(MAGIC) : _NAMES_AT])
         self.count = fanout[255]
         self._crc_at = _NAMES_AT + 20 * self.count
         self._offsets_at = self._crc_at + 4 * self.count
@@ -133,24 +154,22 @@ class PackIndex:
 
     def find(self, oid: bytes) -> int:
         """Returns the position of an id, -1 when it is not here."""
-        first = oid[0]
+        position = self.first_from(oid)
+        return position if position < self.count and self.oid(position) == oid else -1
+
+    def first_from(self, oid: bytes) -> int:
+        """Returns the position of the first id that is not smaller."""
         data = self._data
-        low: int = self._fanout[first]
-        high: int = self._fanout[first + 1]
-        while high - low > _FEW:
+        low: int = self._fanout[oid[0]]
+        high: int = self._fanout[oid[0] + 1]
+        while low < high:
             middle = (low + high) >> 1
             at = _NAMES_AT + 20 * middle
-            if data[at : at + 20] <= oid:
-                low = middle
+            if data[at : at + 20] < oid:
+                low = middle + 1
             else:
                 high = middle
-        # Among the few that are left, the search for bytes is quicker than any loop; across two ids it may find a false one.
-        at, end = _NAMES_AT + 20 * low, _NAMES_AT + 20 * high
-        while (at := data.find(oid, at, end)) >= 0:
-            if not (at - _NAMES_AT) % 20:
-                return (at - _NAMES_AT) // 20
-            at += 1
-        return -1
+        return low
 
     def oid(self, position: int) -> bytes:
         """Returns the id at a position."""
@@ -159,8 +178,8 @@ class PackIndex:
 
     def oids(self) -> list[bytes]:
         """Returns every id, sorted."""
-        data = self._data
-        return [data[at : at + 20] for at in range(_NAMES_AT, self._crc_at, 20)]
+        data = self._data[_NAMES_AT : self._crc_at]
+        return [data[at : at + 20] for at in range(0, len(data), 20)]
 
     def crc(self, position: int) -> int:
         """Returns the checksum of the record at a position."""
@@ -194,8 +213,10 @@ class PackIndex:
     def rows(self) -> list[IndexRow]:
         """Returns every row, in the order of the pack."""
         checksums = _numbers("I", self._data[self._crc_at : self._offsets_at])
-        found = map(IndexRow, self.oids(), checksums, self.offsets())
-        return sorted(found, key=lambda row: row.offset)
+        oids, offsets = self.oids(), self.offsets()
+        return [
+            IndexRow(oids[at], checksums[at], offsets[at]) for at in sorted(range(self.count), key=offsets.__getitem__)
+        ]
 
     def end_of(self, offset: int, pack_size: int) -> int:
         """Returns where the record that starts at an offset ends."""
@@ -204,11 +225,13 @@ class PackIndex:
         after = bisect_right(self._sorted, offset)
         return self._sorted[after] if after < self.count else pack_size - TRAILER_SIZE
 
+    def is_intact(self) -> bool:
+        """Returns whether the index has the checksum that stands at its end."""
+        return sha1(self._data[:-20], usedforsecurity=False).digest() == self._data[-20:]
+
     def strict_findings(self, pack_size: int) -> list[str]:
         """Returns what is wrong with this index beyond its shape, in words."""
-        findings = []
-        if sha1(self._data[:-20], usedforsecurity=False).digest() != self._data[-20:]:
-            findings.append("its checksum is wrong")
+        findings = [] if self.is_intact() else ["its checksum is wrong"]
         names = self.oids()
         if any(a >= b for a, b in pairwise(names)):
             findings.append("its ids are not in order")

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from mulligan.store.pack_index import IndexRow, PackIndex, encode_index
-from mulligan.store.packfile import Damaged
+from mulligan.gitformat.pack_index import IndexRow, PackIndex, encode_index
+from mulligan.gitformat.record import Damaged
 
 
 def rows(count: int, *, far: bool = False) -> list[IndexRow]:

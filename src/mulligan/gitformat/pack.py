@@ -12,15 +12,13 @@ from __future__ import annotations
 import errno
 import os
 from collections import OrderedDict
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-from mulligan.model.objects import BLOB
-from mulligan.safefs import seam
-from mulligan.safefs.directory import Directory, NotRegular
-from mulligan.store.pack_index import HEAD_SIZE, PackIndex
-from mulligan.store.packfile import (
+from mulligan.gitformat.delta import apply_delta, delta_sizes
+from mulligan.gitformat.pack_index import HEAD_SIZE, PackIndex
+from mulligan.gitformat.record import (
     CHAIN_LIMIT,
     DELTA_LIMIT,
     KIND_OF_TYPE,
@@ -38,12 +36,13 @@ from mulligan.store.packfile import (
     inflate_errors,
     parse_header,
 )
+from mulligan.model.objects import BLOB
+from mulligan.safefs import seam
+from mulligan.safefs.directory import Directory, NotRegular
 
 # One read that brings the header and, for most objects, all of the content.
 _FIRST_READ = 8 << 10
 _CHUNK = 256 << 10
-# The bytes that one chain of deltas may produce on the way to its end.
-_CHAIN_BYTES = 4 << 30
 _BULKY = (TYPE_OF_KIND[BLOB], OFS_DELTA, REF_DELTA)
 _CACHE_BYTES = 8 << 20
 # An index up to this size is read at once, whatever it says of itself.
@@ -71,14 +70,40 @@ def read_index(directory: Directory, name: bytes, size: int) -> PackIndex:
         return PackIndex(directory.read(name + b".idx"))
 
 
+class Limits(NamedTuple):
+    """How many bytes reading one object may need: as a blob or delta, as anything else, and for a whole chain of deltas."""
+
+    blob: int = WHOLE_LIMIT
+    other: int = TREE_LIMIT
+    delta: int = DELTA_LIMIT
+    chain: int = 4 << 30
+
+
+OURS = Limits()
+
+
 class Pack:
-    """One pack and its index; `name` is the file name without its ending."""
+    """
+    One pack and its index; `name` is the file name without its ending.
 
-    __slots__ = ("_cache", "_cached", "fd", "index", "name", "size", "stamp")
+    `spend` is called with the number of bytes before they are made; it may raise Damaged to end work that gets too much.
+    """
 
-    def __init__(self, name: bytes, index: PackIndex, size: int, stamp: tuple[int, ...] = ()) -> None:
+    __slots__ = ("_cache", "_cached", "_limits", "_spend", "fd", "index", "name", "size", "stamp")
+
+    def __init__(
+        self,
+        name: bytes,
+        index: PackIndex,
+        size: int,
+        stamp: tuple[int, ...] = (),
+        *,
+        limits: Limits = OURS,
+        spend: Callable[[int], None] | None = None,
+    ) -> None:
         self.name = name
         self.stamp = stamp
+        self._limits, self._spend = limits, spend
         self.index = index
         self.size = size
         self.fd = -1
@@ -156,7 +181,7 @@ class Pack:
     def content(
         self,
         offset: int,
-        limit: int = WHOLE_LIMIT,
+        limit: int | None = None,
         beginning: bytes | None = None,
         header: RecordHeader | None = None,
     ) -> tuple[RecordHeader, bytes, int]:
@@ -164,7 +189,10 @@ class Pack:
         data = beginning if beginning is not None else self.first_bytes(offset)
         header = header or parse_header(data)
         available = self.size - TRAILER_SIZE - offset - header.length
-        check_size(header.size, available, limit if header.type in _BULKY else TREE_LIMIT)
+        bulky = self._limits.blob if limit is None else limit
+        check_size(header.size, available, bulky if header.type in _BULKY else self._limits.other)
+        if self._spend is not None:
+            self._spend(header.size)
         stream: Any = engine(header.size).decompressobj()
         parts, left, at = [], header.size + 1, offset + len(data)
         feed = (
@@ -221,17 +249,17 @@ class Pack:
             if header.type in KIND_OF_TYPE:
                 kind = KIND_OF_TYPE[header.type]
                 break
-            from mulligan.store.delta import apply_delta, delta_sizes
-
             produced += delta_sizes(data)[1]
-            if produced > _CHAIN_BYTES:
+            if produced > self._limits.chain:
                 raise Damaged("its chain of deltas produces too many bytes")
             chain.append((offset, data))
             offset = self.base_of(offset, header)
         if chain:
             self._remember(offset, kind, data)
         for at, delta in reversed(chain):
-            data = apply_delta(data, delta, limit=DELTA_LIMIT)
+            data = apply_delta(data, delta, limit=self._limits.delta)
+            if self._spend is not None:
+                self._spend(len(data))
             self._remember(at, kind, data)
         return kind, data
 
@@ -249,8 +277,6 @@ class Pack:
         header = parse_header(beginning) if beginning is not None else self.header(offset)
         size = header.size
         if header.type not in KIND_OF_TYPE:
-            from mulligan.store.delta import delta_sizes
-
             size = delta_sizes(self._beginning(offset, header))[1]
         for _ in range(CHAIN_LIMIT):
             if header.type in KIND_OF_TYPE:

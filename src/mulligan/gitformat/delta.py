@@ -13,7 +13,7 @@ import re
 from bisect import bisect_left
 from itertools import accumulate
 
-from mulligan.store.packfile import DELTA_LIMIT, Damaged
+from mulligan.gitformat.record import DELTA_LIMIT, Damaged
 
 _COPY_MOST = 0x10000
 _INSERT_MOST = 127

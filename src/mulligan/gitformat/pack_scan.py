@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
-from mulligan.store.pack_index import IndexRow, PackIndex, encode_index
-from mulligan.store.pack_reader import Pack
-from mulligan.store.packfile import (
+from mulligan.gitformat.pack import Pack
+from mulligan.gitformat.pack_index import IndexRow, PackIndex, encode_index
+from mulligan.gitformat.record import (
     HEADER_SIZE,
     KIND_OF_TYPE,
     SIGNATURE,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mulligan.store.pack_reader import Pack
-from mulligan.store.pack_scan import EMPTY_INDEX, checksums, measure, object_count, scan
-from mulligan.store.packfile import Damaged
+from mulligan.gitformat.pack import Pack
+from mulligan.gitformat.pack_scan import EMPTY_INDEX, checksums, measure, object_count, scan
+from mulligan.gitformat.record import Damaged
 from stores import add_all, opened, pack_files
 
 
