@@ -27,6 +27,8 @@ DEFAULT_TEST_TIMEOUT = 300
 TIMED_OUT = 124
 
 _COUNTED = re.compile(r"\b(\d+) (passed|failed|errors?)\b")
+#: pytest's summary where it found no test, which it answers with exit code 5.
+_EMPTY = re.compile(r"^=* ?no tests ran\b", re.MULTILINE)
 
 
 @dataclass
@@ -144,7 +146,7 @@ def count_tests(result: CommandResult) -> TestResult:
     summaries = [found for line in output.splitlines() if (found := _COUNTED.findall(line))]
     for number, word in summaries[-1] if summaries else ():
         counts[word.rstrip("s") if word.startswith("error") else word] = int(number)
-    if not summaries and not result.success:
+    if not summaries and not result.success and not _EMPTY.search(output):
         counts["error"] = 1
     return TestResult(counts["passed"], counts["failed"], counts["error"], output)
 

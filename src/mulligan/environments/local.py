@@ -42,18 +42,20 @@ if TYPE_CHECKING:
     from mulligan.model.plan import RestoreReport
     from mulligan.model.policy import Settings
 
+#: Where older versions of Chimera kept their copies.
+LEGACY_CHECKPOINT_DIRNAME = ".chimera_checkpoints"
 #: Directories of these names are neither captured nor removed, at any depth.
 EXCLUDED_DIRECTORIES = (
     *(".git", ".hg", ".svn", ".venv", "venv", ".virtualenv", "site-packages", ".eggs", "node_modules", "__pycache__"),
     *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".nox", ".cache", ".idea", ".vscode", ".chimera"),
-    *(".chimera_checkpoints", ".antigravitycli", ".next", ".nuxt", ".svelte-kit", ".gradle", ".astro"),
+    *(LEGACY_CHECKPOINT_DIRNAME, ".antigravitycli", ".next", ".nuxt", ".svelte-kit", ".gradle", ".astro"),
 )
 #: Output by habit, source now and then: captured, and nothing new in them is removed.
 OUTPUT_DIRECTORIES = ("dist", "build", "target")
 #: A checkpoint that adds more than this warns.
 CHECKPOINT_SIZE_WARN_BYTES = 256 << 20
 
-_COPIES = (b".chimera/checkpoints", b".chimera_checkpoints")
+_COPIES = (b".chimera/checkpoints", os.fsencode(LEGACY_CHECKPOINT_DIRNAME))
 _CONFIG = b".chimera/config.toml"
 _CONFIG_LIMIT = 64 << 10
 _MANY_RECORDS = 1000

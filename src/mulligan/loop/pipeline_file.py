@@ -238,7 +238,8 @@ def _step_problems(steps: object, lines: Lines) -> Iterator[str]:
         yield f"steps must be a list, not {_kind(steps)}{_at(lines, 'steps')}"
         return
     for number, step in enumerate(steps, 1):
-        where = f"step {number}{_at(lines, 'steps', number)}"
+        name = step.get("name") if isinstance(step, dict) else None
+        where = f"step {number}{f' {name!r}' if isinstance(name, str) else ''}{_at(lines, 'steps', number)}"
         if not isinstance(step, dict):
             yield f"{where}: must be a YAML object, not {_kind(step)}"
             continue

@@ -78,7 +78,8 @@ def test_tests_are_counted() -> None:
     [
         ("1 passed in 0.1s\n", 0, (1, 0, 0)),
         ("1 failed\n===== 4 passed, 1 error in 2s =====\n", 1, (4, 0, 1)),
-        ("no tests ran", 5, (0, 0, 1)),
+        ("===== no tests ran in 0.84s =====\n", 5, (0, 0, 0)),
+        ("sh: no tests ran here", 5, (0, 0, 1)),
         ("fine", 0, (0, 0, 0)),
     ],
 )
