@@ -110,11 +110,11 @@ class ProjectCheckpoints:
             except BaseException:
                 self.records.release(checkpoint_id)
                 raise
-            self._write_record(saved)
+            checkpoint = self._write_record(saved)
         same = [each for each in known if each.metadata["checkpoint_type"] == checkpoint_type.value]
         gone = self._trim(checkpoint_type) if len(same) >= self._kept.get(checkpoint_type, _PLENTY) else []
         self._remove_orphans({*ids, checkpoint_id}.difference(gone))
-        return self._shown(saved)
+        return checkpoint
 
     def _new_ids(self, moment: datetime, known: set[str]) -> Iterator[str]:
         """
@@ -172,12 +172,13 @@ class ProjectCheckpoints:
         except OSError:
             return False  # nothing there, so nothing odd
 
-    def _write_record(self, saved: Saved) -> None:
+    def _write_record(self, saved: Saved) -> Checkpoint:
         checkpoint = self._shown(saved)
         note = {"checkpoint": saved.id, "records": self._identity()}
         document = {**checkpoint.to_dict(), "mulligan": note}
         text = json.dumps(document, indent=2, ensure_ascii=True) + "\n"
         self.records.write(checkpoint.id, {**self._copies(saved), METADATA: text.encode("ascii")})
+        return checkpoint
 
     def _identity(self) -> str:
         """Returns a word that tells this project's records from those that came with a clone."""
@@ -192,7 +193,8 @@ class ProjectCheckpoints:
 
     def _copy(self, saved: Saved, name: str) -> bytes | None:
         if name not in saved.metadata.get("not_copied", ()):
-            with suppress(UnknownPath):
+            # Retention of another process may remove a checkpoint between the save or the listing and this line.
+            with suppress(UnknownPath, UnknownCheckpoint):
                 return self.workspace.cat(saved, name)
         return None
 
@@ -319,8 +321,7 @@ class ProjectCheckpoints:
             return None
         with _system_refusals():
             self.records.remove(checkpoint_id)
-            self._write_record(saved)
-        return self._shown(saved)
+            return self._write_record(saved)
 
     def _finish_claimed(self) -> None:
         """Writes the records that a killed process did not come to."""

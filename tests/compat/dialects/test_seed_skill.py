@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import mulligan
 import tools
 from mulligan.dialects.skill import CheckpointManager, CheckpointType, ContextTracker
 from mulligan.loop import project as project_module
@@ -111,6 +112,27 @@ def test_an_id_is_not_given_again_when_the_clock_goes_back(
     monkeypatch.undo()
     monkeypatch.setattr(project_module, "datetime", _Clock)
     assert run(manager.create_checkpoint("third")).id not in (first.id, second.id)
+
+
+# -- "Automatic | Before risky operations | Last 5" -------------------------------------------------
+
+
+def test_a_checkpoint_that_the_retention_of_another_process_removes_at_once_was_created(project: Path) -> None:
+    """Five automatic checkpoints of another process within the same moment are five newer ones."""
+    (project / "feature_list.json").write_text('[{"id": "auth-001", "passes": true}]')
+    manager = CheckpointManager(project)
+
+    def remove(saved: object) -> None:
+        with mulligan.open(project) as other:
+            other.delete(saved)  # type: ignore[arg-type]
+
+    manager.project.workspace.on("saved", remove)
+    made = run(manager.create_checkpoint("short", checkpoint_type=CheckpointType.AUTOMATIC))
+    manager.project.workspace.off("saved", remove)
+    assert made.name == "short"
+    assert made.id not in [each.id for each in run(manager.list_checkpoints())]
+    assert not run(manager.rollback(made.id))
+    assert run(manager.create_checkpoint("next")).id != made.id
 
 
 # -- "context": {"session_number": 5, "token_usage": 45000} -----------------------------------------
