@@ -200,7 +200,7 @@ SKILL = Path(".claude/skills/checkpoint-manager")
 SCRIPTS = ("checkpoint_manager.py", "git_snapshot.py", "state_snapshot.py", "rollback_handler.py")
 
 
-@pytest.fixture(params=["short shebang", "exec line"])
+@pytest.fixture(params=["short shebang", "exec line", "no first line"])
 def program(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A mulligan as pipx installs it: an environment of its own, and a program on the path that starts its Python."""
     venv.create(tmp_path / "own venv" if request.param == "exec line" else tmp_path / "venv", with_pip=False)
@@ -209,6 +209,12 @@ def program(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     (site / "mulligan.pth").write_text(str(tools.PACKAGE))
     made = tmp_path / "bin" / "mulligan"
     made.parent.mkdir()
+    if request.param == "no first line":
+        # A compiled program, linked from a directory on the path.
+        (python.parent / "mulligan").write_bytes(b"\x7fELF")
+        (python.parent / "mulligan").chmod(0o755)
+        made.symlink_to(python.parent / "mulligan")
+        return made
     first = f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n" if " " in str(python) else f"#!{python}\n"
     made.write_text(first + "from mulligan.cli.entry import main\nmain()\n")
     made.chmod(0o755)

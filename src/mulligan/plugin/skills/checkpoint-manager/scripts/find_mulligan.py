@@ -55,7 +55,11 @@ def _pythons() -> list[str]:
 
 
 def _python_of(program: str) -> str:
-    """Returns the Python that a program's first lines name; a path with spaces is in the second line, after `exec`."""
+    """
+    Returns the Python of a program: the one that its first lines name, else the one beside its file.
+
+    A path with spaces is in the second line, after `exec`. A compiled program has no such lines.
+    """
     try:
         with open(program, "rb") as file:
             head = file.read(4096).decode("utf-8", "replace").splitlines()[:2]
@@ -64,7 +68,8 @@ def _python_of(program: str) -> str:
     found = re.match(r"#!\s*(\S*python[\d.]*)(\s|$)", head[0]) if head else None
     if found is None and len(head) > 1:
         found = re.match(r"""'''exec' "?([^"]*python[\d.]*)"? "\$0" """, head[1])
-    return found[1] if found and os.access(found[1], os.X_OK) else ""
+    python = found[1] if found else os.path.join(os.path.dirname(os.path.realpath(program)), "python3")
+    return python if os.access(python, os.X_OK) else ""
 
 
 def _ask(python: str) -> tuple[list[int], str]:
