@@ -27,9 +27,6 @@ from bench.contestants.borg import Borg  # noqa: E402
 from bench.contestants.jujutsu import Jujutsu  # noqa: E402
 from bench.contestants.mulligan import (  # noqa: E402
     MulliganCommand,
-    MulliganCompiled,
-    MulliganCompiledLibrary,
-    MulliganCompiledWatching,
     MulliganLibrary,
     MulliganWatched,
     MulliganWatching,
@@ -50,10 +47,7 @@ from bench.report import DOES_NOT_APPLY, Report, Section, as_json, markdown, tex
 KINDS: tuple[type[Contestant], ...] = (
     MulliganLibrary,
     MulliganWatching,
-    MulliganCompiledLibrary,
-    MulliganCompiledWatching,
     MulliganCommand,
-    MulliganCompiled,
     MulliganWatched,
     ShadowGit,
     ShadowGitPlumbing,
@@ -266,9 +260,6 @@ def _wrong(report: Report) -> bool:
         MulliganLibrary.key,
         MulliganWatching.key,
         MulliganCommand.key,
-        MulliganCompiled.key,
-        MulliganCompiledLibrary.key,
-        MulliganCompiledWatching.key,
         MulliganWatched.key,
         ShadowGit.key,
     }

@@ -10,6 +10,7 @@ import compileall
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,15 +92,23 @@ def store(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory) -> str:
-    """The directory of the compiled part, built from the source as it is."""
-    from mulligan.cli.commands.compile import build
-
+def look_library(tmp_path_factory) -> str:
+    """The native look, built from the source as it is."""
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler")
-    place = str(tmp_path_factory.mktemp("state") / "compiled")
-    build(place, "cc")
-    return place
+    made, source = tmp_path_factory.mktemp("native") / "look.so", Path(__file__).parent.parent / "native" / "look.c"
+    subprocess.run(["cc", "-O2", "-std=c99", "-shared", "-fPIC", "-pthread", "-o", made, source], check=True)
+    return os.fspath(made)
+
+
+@pytest.fixture
+def native_look(look_library, monkeypatch) -> None:
+    """The native look, in use, however few directories there are."""
+    from mulligan.safefs import native
+    from mulligan.scan import glance
+
+    monkeypatch.setattr(native, "_library", native.load(look_library))
+    monkeypatch.setattr(glance, "_HELP_DIRECTORIES", 0)
 
 
 @pytest.fixture

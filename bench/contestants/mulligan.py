@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -147,28 +146,6 @@ class MulliganCommand:
         return done.stdout
 
 
-class MulliganCompiled(MulliganCommand):
-    """The command line with the part that `mulligan compile` builds; building it counts for nobody, as it is done once."""
-
-    key: ClassVar[str] = "mulligan-compiled"
-    title: ClassVar[str] = "mulligan, command line, compiled part"
-    about: ClassVar[str] = (
-        "the command as pip installs it, a fresh process every time, after `mulligan compile`; durable"
-    )
-
-    def __init__(self, workspace: Path, store: Path, /) -> None:
-        super().__init__(workspace, store)
-        # A state directory of its own: the other contestants must not find what was built.
-        self._environment |= {"XDG_STATE_HOME": str(store / "state")}
-        self._call("compile")
-
-    @classmethod
-    def prepare(cls, peers: Path, /) -> str:
-        if shutil.which("cc") is None:
-            raise NotAvailable("there is no C compiler")
-        return super().prepare(peers)
-
-
 class MulliganWatching(MulliganLibrary):
     """The same with `ws.watch()`: the kernel tells what changed."""
 
@@ -181,42 +158,6 @@ class MulliganWatching(MulliganLibrary):
         self._open = self._opened()
         self._open.watch()
         return self.save()
-
-
-class _Compiled(MulliganLibrary):
-    """The library with the part that `mulligan compile` builds; building it counts for nobody, as it is done once."""
-
-    def __init__(self, workspace: Path, store: Path, /) -> None:
-        super().__init__(workspace, store)
-        # The other contestants must not find what was built: neither by the environment nor beside their stores.
-        self._place = str(store / "state/mulligan/compiled")
-        importlib.import_module("mulligan.cli.commands.compile").build(self._place, "cc")
-
-    @classmethod
-    def prepare(cls, peers: Path, /) -> str:
-        if shutil.which("cc") is None:
-            raise NotAvailable("there is no C compiler")
-        return super().prepare(peers)
-
-    def _opened(self) -> Any:
-        settings = importlib.import_module("mulligan.settings").resolve(self.workspace, store=self.store)
-        return _module().Workspace(settings._replace(compiled=self._place))
-
-
-class MulliganCompiledLibrary(_Compiled):
-    """The library in process with the compiled part; building it counts for nobody, as it is done once."""
-
-    key: ClassVar[str] = "mulligan-compiled-library"
-    title: ClassVar[str] = "mulligan, compiled part"
-    about: ClassVar[str] = "library in process after `mulligan compile`, workspace kept open; durable"
-
-
-class MulliganCompiledWatching(_Compiled, MulliganWatching):
-    """The same with `ws.watch()`."""
-
-    key: ClassVar[str] = "mulligan-compiled-watching"
-    title: ClassVar[str] = "mulligan, watching, compiled part"
-    about: ClassVar[str] = "library in process after `mulligan compile`, workspace kept open and watched; durable"
 
 
 class MulliganWatched(MulliganCommand):

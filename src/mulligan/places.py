@@ -102,22 +102,17 @@ def standing(env: Environ) -> str:
 
 
 class Spot(NamedTuple):
-    """Where a workspace, its store and the compiled part are."""
+    """Where a workspace and its store are."""
 
     workspace: str
     store: str
-    compiled: str
 
 
 def spot(workspace: str, store: str | None, env: Environ, where: Places) -> Spot:
     """Returns where to look for the workspace at a path, and for its store: the one that is named, else its own."""
     root = os.path.realpath(workspace)
     chosen = store if store is not None else env.get("MULLIGAN_STORE", "")
-    return Spot(
-        root,
-        _named_store(chosen) if chosen else store_for(root, where),
-        "" if env.get("MULLIGAN_COMPILED") == "0" else os.path.join(where.state, "mulligan", "compiled"),
-    )
+    return Spot(root, _named_store(chosen) if chosen else store_for(root, where))
 
 
 def _named_store(chosen: str) -> str:

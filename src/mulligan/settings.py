@@ -144,7 +144,6 @@ def resolve(
         warnings=tuple(warnings),
         watch=WatchPolicy(**_section(user, "watch")),
         root=RootPolicy(**_section(user, "workspace")),
-        compiled=found.compiled,
         git_home=os.path.join(where.config, "git"),
         keys=where.keys,
     )

@@ -25,8 +25,6 @@ from tools import git
 
 KEY = b"-----BEGIN OPENSSH PRIVATE KEY-----\n" + b"b3BlbnNzaC1rZXktdjEAAAAA" * 20 + b"\n"
 TOKEN = b"ghp_" + b"a1B2" * 9 + b"\n"
-#: The directory of the compiled part that takes over what git knows; empty for none.
-COMPILED = ""
 ENDINGS = ("py", "py", "c", "md", "js", "json", "txt", "sh", "yml", "PY", "bin", "log", "lock", "crlf", "upper")
 ODD = (
     ".env",
@@ -221,16 +219,11 @@ def dirty(rng: random.Random, at: Path, *, unseen: bool = True) -> None:
             (path.parent / "empty").mkdir(exist_ok=True)
 
 
-def save(
-    at: Path, store: Path, *, take: bool, now: Callable[[], int] = later, compiled: str | None = None, **policy: Any
-) -> Saved:
-    """Makes the first checkpoint of a workspace, with git's help by the compiled part that `COMPILED` says, if not by another."""
+def save(at: Path, store: Path, *, take: bool, now: Callable[[], int] = later, **policy: Any) -> Saved:
+    """Makes the first checkpoint of a workspace, with git's help or without."""
     home = at.parent / "home"
     settings = settings_for(at, CapturePolicy(take_from_git=take, **policy), git_home=str(home / "git"))
-    with mulligan.Workspace(
-        settings._replace(store=str(store), compiled=(COMPILED if take else "") if compiled is None else compiled),
-        now_ns=now,
-    ) as ws:
+    with mulligan.Workspace(settings._replace(store=str(store)), now_ns=now) as ws:
         looks = looks_of(ws)
         checkpoint = ws.save("first")
         assert not ws.check().problems
@@ -249,10 +242,10 @@ def looks_of(ws: Any) -> list[Any]:
     return looks
 
 
-def both_ways(at: Path, place: Path, compiled: str | None = None, **policy: Any) -> Sides:
-    """Makes the first checkpoint of a workspace with git's help, and the compiled part's if there is one, and without either."""
-    taken = save(at, place / "taken", take=True, compiled=compiled, **policy)
-    return Sides(taken, save(at, place / "read", take=False, compiled="", **policy))
+def both_ways(at: Path, place: Path, **policy: Any) -> Sides:
+    """Makes the first checkpoint of a workspace with git's help, and without."""
+    taken = save(at, place / "taken", take=True, **policy)
+    return Sides(taken, save(at, place / "read", take=False, **policy))
 
 
 def said(saved: Saved) -> dict[str, object]:

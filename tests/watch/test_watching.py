@@ -298,14 +298,11 @@ def test_a_checkpoint_that_failed_forgets_nothing(project, ws, monkeypatch):
         assert ws.save().files_changed == ("d1/file",)
 
 
-@pytest.mark.parametrize("compiled", ["", "library"])
-def test_names_that_came_and_went_beside_edits_cost_no_listing_and_those_that_stayed_are_seen(
-    project, store, request, compiled
-):
+def test_names_that_came_and_went_beside_edits_cost_no_listing_and_those_that_stayed_are_seen(project, store):
     """As editors and restores leave it: a new file renamed over the old one; here and there one that is not gone, or more than that."""
     fill(project, 80)
     settings = resolve(project, store=store)
-    with Workspace(settings._replace(compiled=request.getfixturevalue(compiled) if compiled else "")) as ws, ws.watch():
+    with Workspace(settings) as ws, ws.watch():
         ws.save("one")
         ws.save("two")
         for number in range(60):

@@ -195,7 +195,7 @@ class Context:
         if self._lend is None and self._opened is None and self._early is None:
             from mulligan.scan.early import look_early
 
-            self._early = look_early(self.settings.workspace, self.settings.store, self.settings.compiled)
+            self._early = look_early(self.settings.workspace, self.settings.store)
 
     def wants_watcher(self, command: str) -> bool:
         """Returns whether the workspace that a command opened is to be watched from now on."""

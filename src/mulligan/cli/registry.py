@@ -20,7 +20,6 @@ COMMANDS: dict[str, str] = {
     "forget": "Remove a path from all history",
     "status": "Show what is protected, what is not, and how much disk it takes",
     "watch": "Run a file watcher, so that commands need no rescan",
-    "compile": "Build the optional compiled part, for larger projects",
     "check": "Verify every byte of the store",
     "doctor": "Repair the store and finish what was interrupted",
     "stores": "List every store on this machine and its size",
@@ -42,7 +41,7 @@ COMMANDS: dict[str, str] = {
 GROUPS: dict[str, tuple[str, ...]] = {
     "Every day": ("save", "log", "show", "diff", "restore", "cat", "undo", "redo", "status"),
     "What is saved": ("include", "exclude", "forget", "key"),
-    "The store": ("watch", "compile", "rm", "gc", "check", "doctor", "stores", "adopt"),
+    "The store": ("watch", "rm", "gc", "check", "doctor", "stores", "adopt"),
     "With agents": ("install", "demo", "mcp", "run", "repl", "hook", "completion"),
     "Other tools' words": ("architect", "praisonai"),
 }

@@ -59,8 +59,6 @@ def main(argv: list[str] | None = None, *, last: bool = False) -> int:
         )
     if answered is not None:
         return answered
-    if argv is None:
-        _load_together()
     early = _look_early(words) if last else None
     try:
         from mulligan.cli.entry import main as run
@@ -90,15 +88,6 @@ def process() -> int:
     if not last:
         return code
     os._exit(code)  # everything is written, and taking an interpreter apart costs 5 ms
-
-
-def _load_together() -> None:
-    """Lets the modules to come be read from one file, where `mulligan compile` made one."""
-    state = _state_directory(os.environ)
-    if state and os.environ.get("MULLIGAN_COMPILED") != "0" and os.path.isdir(state + "/mulligan/compiled"):
-        from mulligan.safefs.together import use
-
-        use(state + "/mulligan/compiled")
 
 
 def _look_early(words: list[str]) -> Early | None:

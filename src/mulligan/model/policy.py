@@ -139,7 +139,6 @@ class Settings(NamedTuple):
     warnings: tuple[str, ...] = ()
     watch: WatchPolicy = WatchPolicy()
     root: RootPolicy = RootPolicy()
-    compiled: str = ""  # the directory of the compiled part, empty for none
     git_home: str = ""  # the directory of git's configuration, beside the file in the home directory
     keys: str = ""  # the directory of the keys that secrets are sealed with
     append_only: bool = False  # for somebody who may add to history and never take from it: a model

@@ -30,10 +30,10 @@ from mulligan.scan.cache import Cache
 from mulligan.scan.expected import Declined, Expected, Folder
 from mulligan.scan.git.belief import ATTRIBUTES, attributes_in, believable_index, may_rewrite
 from mulligan.scan.git.repository import Repository
-from mulligan.scan.glance import Looked, begin, depth_first, load
+from mulligan.scan.glance import Looked, begin, depth_first
 from mulligan.scan.ignore import Rules
 from mulligan.scan.reading import HashOnly, Sink, Unreadable, capture, fields, ignores_in
-from mulligan.scan.record import Packed, Record, can_be_remembered, modes_in, unproven, without_proof
+from mulligan.scan.record import Record, can_be_remembered, modes_in, unproven, without_proof
 from mulligan.scan.result import Defaults
 from mulligan.scan.scope import CAPTURE, IGNORE_FILE, TRACKED, Scope
 from mulligan.scan.secrets import is_plain_place
@@ -61,7 +61,6 @@ class Ground(NamedTuple):
     defaults: Defaults
     started: int
     homes: tuple[str, str]  # the user's own, and that of git's configuration
-    compiled: str = ""  # the directory of the compiled part, empty for none
     glance: bool = True  # whether one glance at everything is wanted
 
 
@@ -71,7 +70,6 @@ class Adopted(NamedTuple):
     cache: Cache
     objects: Objects
     looked: Looked | None
-    listing: bytes = b""  # of all files, as a checkpoint holds it, where somebody had time to pack it
 
 
 def adopt(ground: Ground, sink: Sink) -> Adopted | None:
@@ -80,20 +78,6 @@ def adopt(ground: Ground, sink: Sink) -> Adopted | None:
     if found is None or found[1] < LEAST * _ENTRY_LEAST:
         return None
     boot = booted_at(ground.started)
-    # A watched look wants no glance, and names that the config names are Python's to match.
-    if ground.glance and ground.scope.is_simple and not ground.repo.prefix and (library := load(ground.compiled)):
-        from mulligan.scan.adopting_compiled import NotPlain, adopt_compiled
-
-        try:
-            return adopt_compiled(ground, sink, library, LEAST, boot)
-        except NotPlain:
-            pass
-        except Declined:
-            return None
-    return _adopt(ground, sink, boot)
-
-
-def _adopt(ground: Ground, sink: Sink, boot: int) -> Adopted | None:
     begun = None
     try:
         with Taking(ground.root, ground.repo, ground.scope, sink) as taking:
@@ -106,7 +90,7 @@ def _adopt(ground: Ground, sink: Sink, boot: int) -> Adopted | None:
             making.run()
             cache = Cache()
             cache.suppose(making.packed())
-            begun = begin(ground.root.fd, cache, ground.compiled, alone=True) if ground.glance else None
+            begun = begin(ground.root.fd, cache, alone=True) if ground.glance else None
             same = begun.answer() if begun is not None else b""
             changed = making.doubt(taking.end())
             making.try_some(changed)
@@ -213,7 +197,7 @@ class _Making:
                 of_files, of_dirs = rules.hints()
                 names = [*{*names, *of_files.meant(path, folder.names)}]
                 dirs = [*{*dirs, *of_dirs.meant(path, record.dirs)}]
-        is_clear, leans, _ = decided(self._of_tracked, path, rules, names, dirs)
+        is_clear, leans = decided(self._of_tracked, path, rules, names, dirs)
         record.trusted, record.leans = record.trusted and is_clear, leans
 
     def _seal(self, path: bytes, record: Record) -> None:
@@ -242,28 +226,23 @@ def check_attributes(directory: Directory | None, tracked: bytes) -> None:
 
 def decided(
     scope: Scope, path: bytes, rules: Rules, names: Iterable[bytes], dirs: Iterable[bytes]
-) -> tuple[bool, bool, list[bytes]]:
-    """
-    Decides over names in a directory.
-
-    Returns whether all are in scope, whether some only because git tracks them, and the files that are not simply captured.
-    """
-    is_clear, leans, odd, decide, above = True, False, list[bytes](), scope.decide, path + b"/" if path else b""
+) -> tuple[bool, bool]:
+    """Decides over names in a directory; returns whether all are in scope, and whether some only because git tracks them."""
+    is_clear, leans, decide, above = True, False, scope.decide, path + b"/" if path else b""
     for some, is_dir in ((names, False), (dirs, True)):
         for name in some:
             decision = decide(above + name, name, rules, is_dir=is_dir)
             if decision is not CAPTURE:
                 leans |= decision is TRACKED
                 is_clear = is_clear and not decision[0]
-                odd.append(name)
             # A database that has its journal beside it is for the walk, too.
             if not is_dir and name.endswith(_JOURNALS):
                 is_clear = False
-    return is_clear, leans, odd
+    return is_clear, leans
 
 
 def try_some(
-    root: Directory, count: int, record_at: Callable[[int], tuple[bytes, Record | Packed]], files: int
+    root: Directory, count: int, record_at: Callable[[int], tuple[bytes, Record]], files: int
 ) -> list[tuple[int, int]]:
     """Reads a few files of so many directories, nobody knows which; returns those that git is wrong about, by directory and place in it."""
     wrong = []

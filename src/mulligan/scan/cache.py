@@ -14,14 +14,10 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, append_at, read_all, write_all
 from mulligan.scan.record import Head, Record, decode, doubted, head_in, tree_in
-
-if TYPE_CHECKING:
-    from mulligan.safefs.recalling import Recall, Told
 
 NAME = b"cache"
 _TEMPORARY = b"cache"  # in tmp/, where the next writing command sweeps what a dead process left
@@ -45,7 +41,6 @@ class Cache:
         self.root_tree = b""
         self.note = b""
         self._packed: dict[bytes, bytes] = {}
-        self._recall: Recall | None = None  # what the compiled part read; what is in `_packed` counts before it
         self._live = 0  # the bytes of all of them
         self._doubted: set[bytes] = set()
         self._doubted_since = 0
@@ -53,34 +48,12 @@ class Cache:
         self._log_inode = -1
         self._later: list[tuple[bytes, bytes]] = []  # what the next `save` writes besides
 
-    @classmethod
-    def recalled(cls, recall: Recall, told: Told, inode: int) -> Cache:
-        """Returns what the compiled part read of a log, without an object for each directory."""
-        cache = cls()
-        cache._recall, cache._live = recall, told.live
-        cache.root_tree, cache.note = told.note[:20], told.note[20:]
-        cache._log_bytes, cache._log_inode = told.whole, inode
-        return cache
-
-    def _held(self, path: bytes) -> bytes | None:
-        packed = self._packed.get(path)
-        if packed is None and self._recall is not None and (at := self._recall.find(path)) >= 0:
-            packed = self._recall.record(at)
-        return packed
-
-    def _all(self) -> dict[bytes, bytes]:
-        """Returns every record, after what the compiled part read was taken over."""
-        recall, self._recall = self._recall, None
-        if recall is not None and (told := recall.told()) is not None:
-            self._packed = {recall.path(at): recall.record(at) for at in range(told.directories)} | self._packed
-        return self._packed
-
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self._packed)
 
     def get(self, path: bytes) -> Record | None:
         """Returns the record of a directory, None if it was never seen."""
-        packed = self._held(path)
+        packed = self._packed.get(path)
         if packed is None:
             return None
         try:
@@ -91,10 +64,7 @@ class Cache:
 
     def packed(self, path: bytes) -> bytes:
         """Returns the record of a directory as it is written; raises KeyError if it was never seen."""
-        packed = self._held(path)
-        if packed is None:
-            raise KeyError(path)
-        return packed
+        return self._packed[path]
 
     def doubts(self, path: bytes) -> bool:
         """Returns whether the record of a directory may not be taken by its word."""
@@ -107,24 +77,24 @@ class Cache:
 
     def tree_of(self, path: bytes) -> bytes | None:
         """Returns the tree that a directory had, None if it was never seen."""
-        packed = self._held(path)
+        packed = self._packed.get(path)
         return tree_in(packed) if packed is not None else None
 
     def head_of(self, path: bytes) -> Head | None:
         """Returns what the directory above needs to know of a directory, None if it was never seen."""
-        packed = self._held(path)
+        packed = self._packed.get(path)
         return head_in(packed) if packed is not None else None
 
     def __contains__(self, path: bytes) -> bool:
-        return self._held(path) is not None
+        return path in self._packed
 
     def doubt(self, since_ns: int) -> None:
         """Takes no word for entries that changed after a moment, until they are read again."""
-        self._doubted, self._doubted_since = set(self._all()), since_ns
+        self._doubted, self._doubted_since = set(self._packed), since_ns
 
     def paths(self) -> list[bytes]:
         """Returns every directory that has a record."""
-        return list(self._all())
+        return list(self._packed)
 
     def update(
         self, records: Iterable[tuple[bytes, bytes]], gone: Iterable[bytes], root_tree: bytes, note: bytes
@@ -144,9 +114,9 @@ class Cache:
             self.root_tree, self.note = packed[:20], packed[20:]
             return
         self._doubted.discard(path)
-        self._live -= len(self._held(path) or b"")
+        self._live -= len(self._packed.get(path, b""))
         if packed == _GONE:
-            self._all().pop(path, None)
+            self._packed.pop(path, None)
         else:
             self._packed[path] = packed
             self._live += len(packed)
@@ -255,7 +225,7 @@ class Cache:
     def _pieces(self) -> Iterator[bytes]:
         """Yields the log in pieces: with a million files it has a hundred megabytes."""
         yield _MAGIC + _framed([(_ROOT_PATH, b"")])
-        records = iter(self._all().items())
+        records = iter(self._packed.items())
         while part := list(islice(records, _PIECE)):
             yield _framed(part)
         yield _framed([(_ROOT_PATH, self.root_tree + self.note)])

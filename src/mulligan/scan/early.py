@@ -18,19 +18,15 @@ from mulligan.safefs.directory import Directory
 if TYPE_CHECKING:
     from mulligan.scan.cache import Cache
     from mulligan.scan.glance import Glancing
-    from mulligan.scan.recalling import Recalling
 
 # Who waited for longer than this, for the lock or for another program, looks anew.
 _RECENT = 1.0
-# Loading the compiled part takes 2 ms, in which Python reads and looks at so much of what is remembered.
-_HELP_BYTES = 64 << 10
-LOG = b"cache"  # as `scan.cache` calls it, which is loaded later
 
 
 class Early:
     """A glance that was begun early, and what it may count for."""
 
-    def __init__(self, root: Directory, store: tuple[int, int], begun: Glancing | Recalling) -> None:
+    def __init__(self, root: Directory, store: tuple[int, int], begun: Glancing) -> None:
         self._store = store
         self._root = root
         self._begun = begun
@@ -47,7 +43,7 @@ class Early:
         recent = time.monotonic() - self._at < _RECENT
         return recent and _identity(store) == self._store and self.cache.is_current(store)
 
-    def taken(self, root: int, cache: Cache) -> Glancing | Recalling | None:
+    def taken(self, root: int, cache: Cache) -> Glancing | None:
         """Returns the glance, if it was one at this directory with this memory."""
         found = os.fstat(root)
         same = (found.st_dev, found.st_ino) == _identity(self._root)
@@ -64,7 +60,7 @@ def _identity(directory: Directory) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def look_early(workspace: str, store: str, compiled: str) -> Early | None:
+def look_early(workspace: str, store: str) -> Early | None:
     """Begins to look; None where nothing is remembered, or anything stands in the way: the engine will tell."""
     try:
         with Directory.open(store) as directory:
@@ -72,7 +68,7 @@ def look_early(workspace: str, store: str, compiled: str) -> Early | None:
             root = Directory.open(workspace)
             begun = None
             try:
-                begun = _recalling(directory, root, compiled) or _glancing(directory, root, compiled)
+                begun = _glancing(directory, root)
             finally:
                 if begun is None:
                     root.close()
@@ -81,25 +77,10 @@ def look_early(workspace: str, store: str, compiled: str) -> Early | None:
     return Early(root, home, begun) if begun is not None else None
 
 
-def _recalling(store: Directory, root: Directory, compiled: str) -> Recalling | None:
-    """Leaves all of it to the compiled part, where there is one and much is remembered; loads next to nothing for that."""
-    with store.reading(LOG) as log:
-        if os.fstat(log).st_size < _HELP_BYTES or not os.path.isdir(compiled):
-            return None
-        from mulligan.safefs.compiled import recall
-
-        begun = recall(compiled, log, root.fd)
-        if begun is None:
-            return None
-        from mulligan.scan.recalling import Recalling
-
-        return Recalling(begun, os.fstat(log).st_ino, root.fd)
-
-
-def _glancing(store: Directory, root: Directory, compiled: str) -> Glancing | None:
+def _glancing(store: Directory, root: Directory) -> Glancing | None:
     from mulligan.scan.cache import Cache
     from mulligan.scan.glance import begin
 
     cache = Cache()
     cache.load(store)
-    return begin(root.fd, cache, compiled)
+    return begin(root.fd, cache)

@@ -21,15 +21,14 @@ from mulligan.scan.cache import Cache
 from mulligan.scan.record import HEAD, HEAD_SIZE, STAT, Missed, head_in, key_in
 
 if TYPE_CHECKING:
-    from mulligan.safefs.compiled import Library, Looking
+    from mulligan.safefs.native import Looking
     from mulligan.scan.frame import Frame
-    from mulligan.scan.recalling import Recalled, Recalling
     from mulligan.scan.result import Scan
 
 # So many directories make one task, and from so many on a second process pays for itself.
 _TASK = 32
 _SHARE_DIRECTORIES = 150
-# Loading the compiled part takes 2 ms, which are 50 directories.
+# Loading the native look takes 2 ms, which are 50 directories.
 _HELP_DIRECTORIES = 50
 # Of a record's flags: it may be trusted, and there are no ignore rules of its own.
 _TRUSTED, _HAS_IGNORES, _LEANS = 1, 4, 8
@@ -112,9 +111,9 @@ class Found:
 class Glance:
     """What was found by one glance, and what of it a walk made use of."""
 
-    def __init__(self, begun: Glancing | Looked | Recalling, *, index_changed: bool) -> None:
+    def __init__(self, begun: Glancing | Looked, *, index_changed: bool) -> None:
         self._cache = begun.cache
-        self._found: Found | Recalled = begun.found(index_changed=index_changed)
+        self._found = begun.found(index_changed=index_changed)
         self._passed: list[Span] = []
 
     def pass_over(self, frame: Frame, scan: Scan) -> None:
@@ -164,7 +163,7 @@ class Glance:
 class Visited:
     """The directories that were entered, and those that were passed over."""
 
-    def __init__(self, entered: Seen, found: Found | Recalled, passed: list[Span]) -> None:
+    def __init__(self, entered: Seen, found: Found, passed: list[Span]) -> None:
         self._entered, self._found, self._passed = entered, found, sorted(passed)
 
     def __contains__(self, path: object) -> bool:
@@ -186,28 +185,19 @@ class Visited:
         return [path for path in map(self._found.path, left) if path not in self._entered]
 
 
-def load(place: str) -> Library | None:
-    """Returns the compiled part; None where there is none, and then what would load it is not loaded either."""
-    if not os.path.isdir(place):
-        return None
-    from mulligan.safefs.compiled import load as found
-
-    return found(place)
-
-
-def begin(root: int, cache: Cache, compiled: str = "", *, alone: bool = False) -> Glancing | None:
+def begin(root: int, cache: Cache, *, alone: bool = False) -> Glancing | None:
     """
     Begins to look at everything that is remembered; None where nothing is, or it may not be trusted as it stands.
 
     `alone` is without a second process, for who has something else to do for it.
     """
-    return Glancing(root, cache, compiled, alone=alone) if len(cache) and not cache.is_doubted else None
+    return Glancing(root, cache, alone=alone) if len(cache) and not cache.is_doubted else None
 
 
 class Glancing:
-    """A glance that was begun. It goes on by itself where it can, in a thread of the compiled part or a second process."""
+    """A glance that was begun. It goes on by itself where it can, in a thread of the native look or a second process."""
 
-    def __init__(self, root: int, cache: Cache, compiled: str, *, alone: bool = False) -> None:
+    def __init__(self, root: int, cache: Cache, *, alone: bool = False) -> None:
         self.cache = cache
         self.order = order = sorted(cache.paths(), key=depth_first)
         self.root = root
@@ -217,8 +207,11 @@ class Glancing:
         self.is_kept = (
             False  # whether somebody closes it in the end, so that nobody waits for a process to be taken apart
         )
-        library = load(compiled) if len(order) >= _HELP_DIRECTORIES else None
-        self.looking = library.look(root, order, [cache.packed(path) for path in order]) if library else None
+        self.looking: Looking | None = None
+        if len(order) >= _HELP_DIRECTORIES:
+            from mulligan.safefs.native import look
+
+            self.looking = look(root, order, map(cache.packed, order))
         if self.looking is None and not alone and len(order) >= _SHARE_DIRECTORIES and can_twin():
             self._twin = Twin(-(-len(order) // self._size), self._part)
 
@@ -267,7 +260,7 @@ class Glancing:
 
 
 class Looked:
-    """A glance that is over: at which directories, and 1 for each that is as it was; `looking` looks again where it is compiled."""
+    """A glance that is over: at which directories, and 1 for each that is as it was; `looking` looks again where it is native."""
 
     def __init__(self, root: int, cache: Cache, order: list[bytes], looking: Looking | None, same: bytes) -> None:
         self.root, self.cache, self.order, self.looking, self._same = root, cache, order, looking, same

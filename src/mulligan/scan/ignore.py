@@ -329,15 +329,9 @@ class Rules:
             from mulligan.scan.hints import Hints
 
             self._hints = Hints(), Hints()
-            self.tell(*self._hints, set())
+            for layer in self._layers:
+                layer.tell(*self._hints)
         return self._hints
-
-    def tell(self, files: Hints, dirs: Hints, told: set[int]) -> None:
-        """Says what names must be like for these rules to say something; `told` is for those that were asked before and share some with them."""
-        for layer in self._layers:
-            if id(layer) not in told:
-                told.add(id(layer))
-                layer.tell(files, dirs)
 
     @property
     def are_empty(self) -> bool:

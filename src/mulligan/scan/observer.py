@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from mulligan.scan.git.index_format import IndexEntry
     from mulligan.scan.git.repository import Repository
     from mulligan.scan.image import Warm
-    from mulligan.scan.recalling import Recalling
     from mulligan.watch.watcher import Watcher
 
 
@@ -188,7 +187,7 @@ class Observer:
                 scope, guests = self._scope(repo, policy), policy != self._settings.capture
                 options = Options(
                     sink or HashOnly(), settle=sink is not None, progress=progress, later=later,
-                    index_changed=scope.tracked.key.hex() != note.get("index", ""), compiled=self._settings.compiled,
+                    index_changed=scope.tracked.key.hex() != note.get("index", ""),
                 )  # fmt: skip
                 held = base() if base is not None and "defaults" not in note else None
                 usual = note.get("defaults") or (held.defaults if held is not None else None)
@@ -200,7 +199,7 @@ class Observer:
                 scan = _run(scanner, self._settings.workspace)
                 if adopted is not None:
                     scan.objects.update(adopted.objects)
-                    scan.is_adopted, scan.listing = True, adopted.listing
+                    scan.is_adopted = True
                 judged = repo if with_git else None
                 git, remembered = self._git(judged, scan, note, _hidden_from_git(root, scope))
                 return scan, git, {"index": scope.tracked.key.hex(), **remembered}
@@ -240,13 +239,13 @@ class Observer:
 
         homes = (settings.home, settings.git_home)
         glance = self._warm is None or not self._warm.watcher.usable
-        return adopt(Ground(root, repo, scope, defaults, self._now_ns(), homes, settings.compiled, glance), sink)
+        return adopt(Ground(root, repo, scope, defaults, self._now_ns(), homes, glance), sink)
 
-    def _begin_for(self, cache: Cache) -> Callable[[int], Glancing | Recalling | None]:
-        def begin_glance(root: int) -> Glancing | Recalling | None:
+    def _begin_for(self, cache: Cache) -> Callable[[int], Glancing | None]:
+        def begin_glance(root: int) -> Glancing | None:
             early, self._early = self._early, None
             begun = early.taken(root, cache) if early is not None else None
-            return begun if begun is not None else begin(root, cache, self._settings.compiled)
+            return begun if begun is not None else begin(root, cache)
 
         return begin_glance
 

@@ -26,7 +26,7 @@ from mulligan.scan.glance import depth_first
 from mulligan.scan.ignore import Rules
 from mulligan.scan.intake import Intake
 from mulligan.scan.reading import Unreadable, fields, ignores_in, names_in
-from mulligan.scan.record import NO_DIRECTORY, STAT, Packed, Stat, git_mode, modes_in
+from mulligan.scan.record import NO_DIRECTORY, Packed, Stat, git_mode, modes_in
 from mulligan.scan.result import Edit, Patch, Scan
 from mulligan.scan.scope import Scope
 from mulligan.scan.trees import Held, add, spliced, tree_of
@@ -100,13 +100,11 @@ class Patching:
         for path in order:
             self._open(path)
         there = [path for path in order if path in places and path in self._packed]
-        left = [path for path in there if not self._keep(path, self._take(path, self._packed[path], places[path]))]
-        for path, fd in zip(left, descending(self._root.fd, left), strict=True):
+        for path, fd in zip(there, descending(self._root.fd, there), strict=True):
             if fd < 0 or not self._keep(path, self._look(path, self._packed[path], places[path], fd)):
                 del self._packed[path]
         if later and self._is_sure(order):
             edits = [(path, seen.edits) for path, seen in self._looked.items() if seen.edits]
-            self._intake.later = True
             scan.seal_later(lambda: self._seal_all(order, scan), edits)
             return {path: seen.disk if (seen := self._looked.get(path)) is not None else None for path in order}
         return self._seal(order, scan)
@@ -145,27 +143,6 @@ class Patching:
         return rules, self._scope.key(rules, only_tracked=False)
 
     # -- one directory ---------------------------------------------------------------------------------
-
-    def _take(self, path: bytes, packed: Packed, place: Place) -> _Seen | None:
-        """Takes what was read ahead of a directory; None where that is not all that is asked for."""
-        if place.whole:
-            return None
-        asked = place.names.difference(packed.missed)
-        if place.moved and len(asked) < len(place.names):
-            return None  # what was left out may have gone, or be another kind of thing
-        ready = self._intake.ready(path, asked)
-        if ready is None:
-            return None
-        ino, mode, _, mtime, ctime = STAT.unpack(ready[0])
-        disk = (ino, mtime, ctime)
-        if not _fits(packed, mode) or not (place.moved or packed.own in (disk, NO_DIRECTORY)):
-            return None
-        own = self._doing.remember_own(disk) if place.moved else packed.own
-        found = [(name, Stat(*STAT.unpack(taken[3])), taken[0]) for name, taken in ready[1].items()]
-        seen = self._patched(path, packed, found, disk, own)
-        if seen is not None:
-            self._intake.keep(ready[1].values())
-        return seen
 
     def _look(self, path: bytes, packed: Packed, place: Place, fd: int) -> _Seen | None:
         """Looks at a directory and reads what changed in it; None where that is not enough."""
@@ -214,11 +191,7 @@ class Patching:
                 if st.st_mode != want[1] or st.st_size > self._scope.max_file_size:
                     return None
                 changed.append((name, st))
-        done = self._intake.many(directory, path, changed)
-        return [
-            (name, fields(st), done[name][0]) if name in done else self._capture(directory, path, name, st)
-            for name, st in changed
-        ]
+        return [self._capture(directory, path, name, st) for name, st in changed]
 
     def _capture(self, directory: Directory, path: bytes, name: bytes, st: os.stat_result) -> tuple[bytes, Stat, bytes]:
         oid, seen = self._intake.capture(directory, path, name, st)
@@ -280,8 +253,6 @@ class Patching:
             raise PlanStale(
                 "What changed cannot be told from what is remembered. Nothing was changed.", hint="mulligan save"
             )
-        self._intake.later = False
-        self._intake.settle()
 
     def _seal(self, order: list[bytes], scan: Scan) -> dict[bytes, Own | None]:
         """Gives every directory its new tree, those below first; returns the ones that are done."""

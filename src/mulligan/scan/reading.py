@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from hashlib import sha1
 from typing import Any, Protocol
 
@@ -50,9 +50,6 @@ class Sink(Protocol):
     def add_hashed(self, oid: bytes, kind: bytes, data: bytes) -> None:
         """Takes an object whose id is known."""
 
-    def add_records(self, taken: Iterable[tuple[bytes, bytes, int, bytes]]) -> None:
-        """Takes objects as finished records of a pack: id, record, the CRC-32 of that, and stat fields that do not matter."""
-
     def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
         """Takes a large blob piece by piece and returns its id; ValueError if the pieces do not add up."""
 
@@ -68,9 +65,6 @@ class Sink(Protocol):
     def add_delta(self, oid: bytes, base: bytes, size: int, deflated: bytes, /) -> bool:
         """Takes an object as a deflated delta of `size` bytes of another; False where that does not stand in the same pack."""
 
-    def incoming(self, plan: Callable[[int, int], int]) -> Any:
-        """Returns new packs for somebody else to fill, as many as `plan` says for so many bytes and rows each; None for none."""
-
     def take_over(self, share: Any, held: Container[bytes] = ()) -> None:
         """Takes what another process, or another writer, handed over; what that is known to hold is not asked for again."""
 
@@ -85,9 +79,6 @@ class HashOnly:
 
     def add_hashed(self, oid: bytes, kind: bytes, data: bytes) -> None:
         """Forgets the bytes."""
-
-    def add_records(self, taken: Iterable[tuple[bytes, bytes, int, bytes]]) -> None:
-        """Forgets the records."""
 
     def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
         """Returns the id alone."""
@@ -111,9 +102,6 @@ class HashOnly:
     def add_delta(self, *_: object) -> bool:
         """Takes nothing."""
         return False
-
-    def incoming(self, plan: Callable[[int, int], int]) -> None:
-        """Takes nothing."""
 
     def take_over(self, share: None, held: Container[bytes] = ()) -> None:
         """Takes nothing."""

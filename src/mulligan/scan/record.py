@@ -82,11 +82,6 @@ def head_in(packed: bytes) -> Head:
     )
 
 
-def with_modes(packed: bytes, modes: bytes) -> bytes:
-    """Returns an encoded record with another tree of permission bits."""
-    return packed[: _TREE_AT + 20] + modes + packed[_TREE_AT + 40 :]
-
-
 def modes_in(stats: bytes) -> list[int]:
     """Returns the modes of stat fields that lie one behind the other."""
     return [mode for (mode,) in _MODE.iter_unpack(stats)]
@@ -208,34 +203,17 @@ class Packed:
         return bytes(made)
 
 
-def captured_in(packed: bytes, names: Collection[bytes]) -> list[bytes]:
-    """Returns those of some names that an encoded record says were captured, without decoding the rest."""
-    size = HEAD.unpack_from(packed)[8]
-    there = b"\0%b\0" % packed[HEAD_SIZE : HEAD_SIZE + size]
-    return [name for name in names if b"\0%b\0" % name in there]
-
-
 def names_of(packed: bytes) -> list[bytes]:
     """Returns the names that an encoded record says were captured, without decoding the rest."""
     size = HEAD.unpack_from(packed)[8]
     return packed[HEAD_SIZE : HEAD_SIZE + size].split(b"\0") if size else []
 
 
-def has_room_for(mtime_ns: int) -> bool:
-    """Returns whether a record has room for a time: a file may claim one before 1678 or after 2262."""
-    return -_FARTHEST <= mtime_ns < _FARTHEST
-
-
 def can_be_remembered(mtime_ns: int, ctime_ns: int, started_ns: int) -> bool:
     """Returns whether stat fields prove something to the next look: a file too young at the start of this one is read again."""
-    # Spelled out what `has_room_for` and `latest_for` say: it is asked of every file.
+    # Spelled out, without a call: it is asked of every file.
     young = _YOUNG if ctime_ns % 1_000_000_000 else _YOUNG_COARSE
     return ctime_ns < started_ns - young and -_FARTHEST <= mtime_ns < _FARTHEST
-
-
-def latest_for(started_ns: int) -> tuple[int, int]:
-    """Returns before when something must have changed to be remembered by a look: at a time, and at a whole second."""
-    return started_ns - _YOUNG, started_ns - _YOUNG_COARSE
 
 
 class Missed(NamedTuple):

@@ -123,9 +123,6 @@ class Scan:
         self.defaults = defaults
         self.cache = cache
         self.is_adopted = False  # whether what is remembered is what git's index says, and no checkpoint's
-        self.listing = (
-            b""  # of all files that are remembered, packed as a checkpoint holds it, where somebody had time for that
-        )
         self.made: dict[bytes, tuple[bytes, bytes]] = {}  # the new trees that are there so far
         self._inside: dict[bytes, bytes] = {}
         self.records: dict[bytes, Record] = {}
@@ -276,13 +273,7 @@ class Scan:
 
     def packed_paths(self) -> bytes:
         """Returns the same as a checkpoint holds it."""
-        is_listed = bool(self.listing) and not self.patches and not self.gone
-        if is_listed and all(self._holds_same_names(path, record) for path, record in self.records.items()):
-            return self.listing
         return pack_paths(b"\0".join(self.paths()))
-
-    def _holds_same_names(self, path: bytes, record: Record) -> bool:
-        return path in self.cache and names_of(self.cache.packed(path)) == record.names
 
     def changes(self) -> Iterator[tuple[bytes, Entry | None, Entry | None]]:
         """Yields path, before and after of every file and link that is not what the cache remembers, in no promised order."""

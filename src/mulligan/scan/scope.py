@@ -17,13 +17,12 @@ from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, WORKTREE
 from mulligan.model.paths import ancestors, is_dot_git
 from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES, CapturePolicy
 from mulligan.scan.ignore import Patterns, Rules
-from mulligan.scan.secrets import TELLING, secret_name
+from mulligan.scan.secrets import secret_name
 
 IGNORE_FILE = b".gitignore"
 _DATABASE_SIBLINGS = (b"-wal", b"-shm", b"-journal")
 # What a name that is neither source code nor a document begins with, or holds in small letters, if it is not simply captured.
 ODD_HEADS = (b".", b"\xe2", b"\xef")
-ODD_PARTS = frozenset((*TELLING, *_DATABASE_SIBLINGS, b"git~"))
 
 # Where the checkpoint-manager skill keeps its notes about checkpoints: going back must not take them along.
 RECORDS = b".claude/checkpoints"

@@ -71,7 +71,7 @@ class Scanner:
         self._options = options
         self._device = os.fstat(root.fd).st_dev
         self._earlier: dict[bytes, Record] = {}
-        self._intake = Intake(options.sink, scope, options.progress, options.compiled)
+        self._intake = Intake(options.sink, scope, options.progress)
 
     def run(self) -> Scan:
         """Returns the workspace as it is."""
@@ -110,9 +110,7 @@ class Scanner:
                 self._step(stack)
                 if self._intake.read >= self._alone_until[0] or self._entered >= self._alone_until[1]:
                     self._share(stack)
-            self._intake.settle()
         finally:
-            self._intake.end()
             for frame in stack:
                 frame.directory.close()
         head = head or root.record
@@ -351,10 +349,9 @@ class Scanner:
             for name, st in changed
         ):
             return None
-        done = self._intake.many(frame.directory, frame.path, changed)
         for name, st in changed:
             try:
-                oid, seen = (done[name][0], fields(st)) if name in done else self._capture(frame, name, st)
+                oid, seen = self._capture(frame, name, st)
             except (Unreadable, FileNotFoundError):
                 return None
             at = old.find(name)
@@ -415,20 +412,13 @@ class Scanner:
                     found[name] = (old.oid_at(at), fields(st))
             record.leans |= old.leans and bool(found)  # which of them lean is not remembered
             todo = [(name, st) for name, st in todo if name not in found]
-        done = self._intake.many(frame.directory, frame.path, todo)
-        rows: list[tuple[bytes, int, bytes, bytes]] = []  # name, mode, stat fields to remember, object id
         for name, st in todo:
-            taken = done.get(name)
-            if taken is None:
-                result = self._try(frame, record, name, st)
-                if result is not None:
-                    found[name] = result
-            elif not can_be_remembered(st.st_mtime_ns, st.st_ctime_ns, self._started):
-                found[name] = (taken[0], fields(st))
-            else:
-                rows.append((name, st.st_mode, taken[3], taken[0]))
-        for name, (oid, seen) in found.items():
-            rows.append((name, seen.mode, self._remember(frame.path, name, seen), oid))
+            result = self._try(frame, record, name, st)
+            if result is not None:
+                found[name] = result
+        rows = [  # name, mode, stat fields to remember, object id
+            (name, seen.mode, self._remember(frame.path, name, seen), oid) for name, (oid, seen) in found.items()
+        ]
         rows.sort()
         record.names, frame.modes = [row[0] for row in rows], [row[1] for row in rows]
         record.stats, record.oids = b"".join([row[2] for row in rows]), b"".join([row[3] for row in rows])

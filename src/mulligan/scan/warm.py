@@ -16,12 +16,11 @@ from mulligan.model.paths import ancestors, join, parent_of
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.frame import Frame
-from mulligan.scan.glance import depth_first
 from mulligan.scan.image import Flags, Image, Names, Taken, Warm
 from mulligan.scan.options import Options
 from mulligan.scan.patching import Doing, Patching, Place
 from mulligan.scan.reading import fields
-from mulligan.scan.record import NO_DIRECTORY, STAT, Head, Record, captured_in, head_in, without_proof
+from mulligan.scan.record import NO_DIRECTORY, STAT, Head, Record, head_in, without_proof
 from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.scope import Scope
 from mulligan.scan.walk import Scanner
@@ -86,9 +85,6 @@ class WarmScanner(Scanner):
             if flags.only:
                 self._only.setdefault(parent_of(path), set()).add(path.rpartition(b"/")[2])
         self._ways = _ways(self._wanted)
-        if not self._earlier:
-            most = sum(len(names or self._image.mark_of(path).names) for path, names in self._wanted.items())
-            self._intake.read_ahead(self._root, most, self._written_to)
 
     def _patched(self) -> Head | None:
         if self._full or self._earlier or self._options.index_changed:
@@ -120,19 +116,6 @@ class WarmScanner(Scanner):
     def _head_of(self, path: bytes) -> Head | None:
         patch = self._scan.patches.get(path)
         return head_in(patch.packed) if patch is not None else self._cache.head_of(path)
-
-    def _written_to(self) -> dict[bytes, tuple[list[bytes], list[bytes]]]:
-        """Returns the captured files that were written to, by directory, in the order of the walk, and names that may have come."""
-        # Of a directory that is looked at as a whole too: a restore, and an editor that renames, leaves most of its names.
-        there = sorted((path for path in self._wanted if path in self._cache), key=depth_first)
-        found = {}
-        for path in there:
-            names, mark = self._wanted[path], self._image.mark_of(path)
-            read = captured_in(self._cache.packed(path), names or mark.names)
-            others = names.difference(read) if names is not None and mark.moved else ()
-            if read or others:
-                found[path] = (read, [*others])
-        return found
 
     def _noticed(self) -> tuple[Touched | None, Image | None]:
         """Returns where something happened, marked, and the image; without one, everything is looked at."""

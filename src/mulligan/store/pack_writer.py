@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from hashlib import sha1
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mulligan.gitformat.pack_index import ROW_SIZE, encode_index
 from mulligan.gitformat.record import (
@@ -37,9 +37,6 @@ from mulligan.model.objects import BLOB
 from mulligan.safefs import seam
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import NewFile, sync, write_all_synced
-
-if TYPE_CHECKING:
-    from mulligan.store.incoming import Incoming
 
 _CHUNK = 1 << 20
 # An index without any rows, and the ends of a pack.
@@ -325,17 +322,13 @@ class PackWriter:
             buffer = self._buffer
         buffer.append(oid, record)
 
-    def add_records(self, taken: Iterable[tuple[bytes, bytes, int, bytes]]) -> None:
-        """Adds objects as finished records, whose CRC-32 the caller has computed, unless they are there already."""
-        for oid, record, crc, _ in taken:
-            if oid not in self._offsets and not self._known(oid):
-                self._append(oid, record, crc)
-
     def add_run(self, data: bytes, rows: Sequence[tuple[bytes, int, int]]) -> None:
         """Adds records that stand one behind the other, with id, CRC-32 and place of each; those that are there already too, in another pack."""
         if not self._offsets.keys().isdisjoint([oid for oid, _, _ in rows]):
             ends = [*(at for _, _, at in rows[1:]), len(data)]
-            self.add_records((oid, data[at:end], crc, b"") for (oid, crc, at), end in zip(rows, ends, strict=True))
+            for (oid, crc, at), end in zip(rows, ends, strict=True):
+                if oid not in self._offsets and not self._known(oid):
+                    self._append(oid, data[at:end], crc)
             return
         buffer = self._buffer
         if buffer.size + len(data) > PACK_LIMIT - TRAILER_SIZE or len(buffer.rows) + len(rows) > MOST_ROWS:
@@ -398,13 +391,6 @@ class PackWriter:
         """In a forked process: writes its share to tmp/, durably, and returns what the parent needs to know of it."""
         self._flush()
         return self._placed.written, self._placed.bytes, list(self.relied)
-
-    def incoming(self, plan: Callable[[int, int], int]) -> Incoming | None:
-        """Returns new packs for somebody else to fill: as many as `plan` says for packs of so many bytes and rows; None for none."""
-        from mulligan.store.incoming import Incoming
-
-        count = plan(PACK_LIMIT - HEADER_SIZE - TRAILER_SIZE, MOST_ROWS)
-        return Incoming(self._placed.root, [_temporary_stem() for _ in range(count)]) if count else None
 
     def take_over(self, share: Share, held: Container[bytes] = ()) -> None:
         """Makes what another process, or another writer, handed over part of this writer; what that is known to hold is not added again."""

@@ -1,11 +1,11 @@
 """
 First checkpoints of random git repositories, with what git knows and without: they must be the same.
 
-    python tests/proofs/adoption/adoption.py [--size N] [--seed N] [--build NAME] [--compiled]
+    python tests/proofs/adoption/adoption.py [--size N] [--seed N] [--build NAME]
 
 Repositories are of every kind (`adopted.grow`), clean and dirty; in some of them bytes of a pack are turned. No file is read to see
 whether git is right: what is believed must be right without that. `--build` puts one of the engines in place that must be
-found out (`bad_adoptions`); `--compiled` lets the compiled part do what it can.
+found out (`bad_adoptions`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 from bad_adoptions import BUILDS
 
 import adopted
-from mulligan.cli.commands.compile import build
 from mulligan.scan import adopting
 from plain_git import fsck, objects_of
 from tally import Tally, parser, workplace
@@ -39,7 +38,7 @@ def turn_bits(rng: random.Random, repo: Path) -> bool:
     return bool(packs)
 
 
-def trial(rng: random.Random, place: Path, compiled: str = "") -> tuple[list[str], int]:
+def trial(rng: random.Random, place: Path) -> tuple[list[str], int]:
     """One repository: what is wrong with its checkpoints, and how many files were not read."""
     repo = adopted.grow(rng, place / "project")
     changed = rng.random() < 0.6
@@ -48,7 +47,7 @@ def trial(rng: random.Random, place: Path, compiled: str = "") -> tuple[list[str
     damaged = rng.random() < 0.3 and turn_bits(rng, repo)
     adopted.settle(place)
     try:
-        taken, read = adopted.both_ways(repo, place, compiled)
+        taken, read = adopted.both_ways(repo, place)
     except AssertionError:
         return ["what was saved is damaged"], 0
     one, other = adopted.said(taken), adopted.said(read)
@@ -70,21 +69,17 @@ def main() -> int:
     """Runs the trials."""
     options = parser(__doc__, 60)
     options.add_argument("--build", choices=BUILDS, default="good")
-    options.add_argument("--compiled", action="store_true")
     given = options.parse_args()
     BUILDS[given.build]()
     adopting.LEAST, adopting._TRIED_LEAST, adopting._TRIED_MOST = 1, 0, 0
     tally = Tally(f"first checkpoints, {given.build}", given.size, enough=given.enough)
     with workplace(given.base) as base:
         os.environ["HOME"] = os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.fspath(base)
-        compiled = os.fspath(base / "compiled") if given.compiled else ""
-        if compiled:
-            build(compiled, os.environ.get("CC") or "cc")
         while not tally.over:
             seed = given.seed * 1_000_003 + tally.tried
             place = base / str(tally.tried)
             place.mkdir()
-            wrong, spared = trial(random.Random(seed), place, compiled)
+            wrong, spared = trial(random.Random(seed), place)
             tally.did(files_not_read=spared)
             tally.broke([f"seed {seed}: {line}" for line in wrong])
     return tally.end()

@@ -1,11 +1,10 @@
 """
 The watcher against a scan that knows nothing: after every few random edits both look, and must see the same.
 
-    python tests/proofs/watch/differential.py [--size N] [--seed N] [--rounds N] [--build NAME] [--compiled]
+    python tests/proofs/watch/differential.py [--size N] [--seed N] [--rounds N] [--build NAME]
 
 The workspace is watched all the time; in between it is saved, compared, restored and undone. `--build` puts one of the
-watchers in place that must be found out (`bad_watchers`); `--compiled` builds the compiled part first, and has it read
-whatever it can.
+watchers in place that must be found out (`bad_watchers`).
 """
 
 from __future__ import annotations
@@ -22,11 +21,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 import mulligan
 from bad_watchers import BUILDS, using
 from edits import LIMIT, Tree
-from mulligan.cli.commands.compile import build
 from mulligan.errors import MulliganError
 from mulligan.model.checkpoint import IGNORED, NEWLY_IGNORED
 from mulligan.model.policy import CapturePolicy
-from mulligan.scan import intake
 from mulligan.scan.cache import Cache
 from mulligan.scan.observer import Observer
 from mulligan.scan.result import Scan
@@ -47,14 +44,12 @@ def seen(scan: Scan) -> dict[str, object]:
 class Differential:
     """One watched workspace, edited at random."""
 
-    def __init__(self, folder: Path, seed: int, compiled: str = "") -> None:
+    def __init__(self, folder: Path, seed: int) -> None:
         self.rng = random.Random(seed)
         self.name = f"seed {seed}"
         self.tree = Tree(folder / "project", self.rng)
         self.tree.ways += self.tree.more_ways
-        self.settings = settings_for(
-            self.tree.root, CapturePolicy(max_file_size=LIMIT, secrets="skip"), compiled=compiled
-        )
+        self.settings = settings_for(self.tree.root, CapturePolicy(max_file_size=LIMIT, secrets="skip"))
         self.ws = mulligan.Workspace(self.settings)
         self.other = mulligan.Workspace(self.settings)
         self.ws.save("first")
@@ -109,12 +104,10 @@ class Differential:
             )
 
 
-def run(
-    folder: Path, seed: int, rounds: int, build: str = "", compiled: str = "", *, watched: bool = True
-) -> Differential:
+def run(folder: Path, seed: int, rounds: int, build: str = "", *, watched: bool = True) -> Differential:
     """Runs one seed; raises Missed when the watcher missed something. `watched`: whether it can watch there at all."""
     with using(build):
-        differential = Differential(folder, seed, compiled)
+        differential = Differential(folder, seed)
         try:
             for _ in range(rounds):
                 differential.round()
@@ -129,19 +122,14 @@ def main() -> int:
     options = parser(__doc__, 2000)
     options.add_argument("--rounds", type=int, default=80, help="comparisons of each seed")
     options.add_argument("--build", default="", choices=["", *BUILDS], help="a watcher that must be found out")
-    options.add_argument("--compiled", action="store_true", help="with the compiled part, however few files there are")
     args = options.parse_args()
     tally, seed = Tally("watcher", args.size, enough=args.enough), args.seed
     with workplace(args.base) as place:
-        compiled = str(place / "compiled") if args.compiled else ""
-        if compiled:
-            build(compiled, "cc")
-            intake._HELP_FILES = intake._FEW = 1
         while not tally.over:
             folder = place / str(seed)
             folder.mkdir()
             try:
-                tally.did(run(folder, seed, min(args.rounds, args.size), args.build, compiled).compared, seeds=1)
+                tally.did(run(folder, seed, min(args.rounds, args.size), args.build).compared, seeds=1)
             except Missed as difference:
                 tally.did()
                 tally.broke(str(difference))

@@ -26,14 +26,6 @@ def believe_in_small_repositories(monkeypatch):
     monkeypatch.setattr(adopting, "LEAST", 1)
 
 
-@pytest.fixture(autouse=True, params=["in Python", "compiled"])
-def way(request, monkeypatch) -> str:
-    """Which part takes over what git knows."""
-    place = request.getfixturevalue("library") if request.param == "compiled" else ""
-    monkeypatch.setattr(adopted, "COMPILED", place)
-    return request.param
-
-
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
     """A clean repository, packed, of files that nothing is special about."""

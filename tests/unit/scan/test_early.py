@@ -4,52 +4,33 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import mulligan
 from mulligan.safefs.directory import Directory
-from mulligan.scan import cache, early, observer
+from mulligan.scan import early, observer
 from mulligan.scan.early import look_early
 from random_trees import directories, plant
 from random_trees import edit as change
 from scans import Looking, later, settings_for
-from tools import cli, plain_environment
+from tools import cli
 
-DIRECTORIES = 400  # enough for a second process, and for the compiled part
+DIRECTORIES = 400  # enough for a second process
 
 
-@pytest.fixture(params=["in Python", "compiled"])
+@pytest.fixture(params=["in Python", "native"])
 def settings(project, request):
-    compiled = request.getfixturevalue("library") if request.param == "compiled" else ""
+    if request.param == "native":
+        request.getfixturevalue("native_look")
     for at in range(DIRECTORIES):
         (project / f"d{at}").mkdir()
         (project / f"d{at}/file").write_text("1")
-    found = settings_for(project, compiled=compiled)
+    found = settings_for(project)
     with mulligan.Workspace(found, now_ns=later) as ws:
         ws.save("first")
     return found
-
-
-def test_the_log_has_one_name():
-    assert early.LOG == cache.NAME
-
-
-def test_the_compiled_part_looks_straight_from_the_log_and_loads_nothing_for_it(settings, tmp_path):
-    """What a walk needs is loaded while it looks."""
-    program = (
-        "import sys; from mulligan.scan.early import look_early; begun = look_early(*sys.argv[1:])\n"
-        "print(*sorted(name for name in sys.modules if name.startswith(('mulligan.scan.', 'ctypes'))))\nbegun.close()"
-    )
-    words = (settings.workspace, settings.store, settings.compiled)
-    done = subprocess.run(
-        [sys.executable, "-c", program, *words], cwd=tmp_path, env=plain_environment(), capture_output=True, check=True
-    )
-    straight = {b"mulligan.scan.early", b"mulligan.scan.recalling"}
-    assert bool(settings.compiled) == (set(done.stdout.split()) == straight)
 
 
 def edit(settings, name: str, text: str) -> None:
@@ -73,22 +54,22 @@ def looks(monkeypatch) -> list[int]:
 
 def test_what_changed_before_an_early_look_is_saved_and_nobody_looks_twice(settings, monkeypatch):
     edit(settings, "d3/file", "22")
-    begun = look_early(settings.workspace, settings.store, settings.compiled)
+    begun = look_early(settings.workspace, settings.store)
     monkeypatch.setattr(observer, "begin", lambda *_: pytest.fail("it was looked at again"))
     assert saved(settings, begun) == ("d3/file",)
     begun.close()
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("help_of", ["nobody", "library"])
-def test_saves_that_begin_with_an_early_look_hold_what_is_there(project, seed, help_of, request, monkeypatch):
+@pytest.mark.parametrize("way", ["in Python", "native"])
+def test_saves_that_begin_with_an_early_look_hold_what_is_there(project, seed, way, request):
     """Whatever happened since the last one, by a process of their own each."""
-    monkeypatch.setattr(early, "_HELP_BYTES", 0)
-    rng, compiled = random.Random(seed), request.getfixturevalue(help_of) if help_of == "library" else ""
-    settings = settings_for(project, compiled=compiled)
+    if way == "native":
+        request.getfixturevalue("native_look")
+    rng, settings = random.Random(seed), settings_for(project)
     plant(rng, project)
     for _ in range(6):
-        begun = look_early(settings.workspace, settings.store, settings.compiled)
+        begun = look_early(settings.workspace, settings.store)
         with mulligan.Workspace(settings, now_ns=later) as ws:
             ws.expect(begun)
             ws.save()
@@ -101,7 +82,7 @@ def test_saves_that_begin_with_an_early_look_hold_what_is_there(project, seed, h
 
 
 def test_another_save_in_between_makes_an_early_look_void(settings):
-    begun = look_early(settings.workspace, settings.store, settings.compiled)
+    begun = look_early(settings.workspace, settings.store)
     edit(settings, "d3/file", "22")
     assert saved(settings, None) == ("d3/file",)
     edit(settings, "d4/file", "333")
@@ -110,7 +91,7 @@ def test_another_save_in_between_makes_an_early_look_void(settings):
 
 
 def test_a_look_that_is_too_old_does_not_count(settings, monkeypatch, looks):
-    begun = look_early(settings.workspace, settings.store, settings.compiled)
+    begun = look_early(settings.workspace, settings.store)
     edit(settings, "d3/file", "22")
     monkeypatch.setattr(early, "_RECENT", 0)
     assert saved(settings, begun) == ("d3/file",)
@@ -119,7 +100,7 @@ def test_a_look_that_is_too_old_does_not_count(settings, monkeypatch, looks):
 
 
 def test_a_recovery_makes_an_early_look_void(settings, monkeypatch, looks):
-    begun = look_early(settings.workspace, settings.store, settings.compiled)
+    begun = look_early(settings.workspace, settings.store)
     edit(settings, "d3/file", "22")
     with mulligan.Workspace(settings, now_ns=later) as ws:
         ws.expect(begun)
@@ -130,7 +111,7 @@ def test_a_recovery_makes_an_early_look_void(settings, monkeypatch, looks):
 
 
 def test_a_look_at_another_directory_does_not_count(settings, project):
-    begun = look_early(settings.workspace, settings.store, settings.compiled)
+    begun = look_early(settings.workspace, settings.store)
     aside = project.with_name("aside")
     project.rename(aside)
     project.mkdir()
@@ -144,7 +125,7 @@ def test_a_look_at_another_directory_does_not_count(settings, project):
 
 
 def test_a_look_with_the_memory_of_another_store_does_not_count(settings, tmp_path):
-    begun = look_early(settings.workspace, settings.store, settings.compiled)
+    begun = look_early(settings.workspace, settings.store)
     (tmp_path / "other").mkdir()
     os.link(Path(settings.store, "cache"), tmp_path / "other" / "cache")
     with Directory.open(settings.store) as store, Directory.open(str(tmp_path / "other")) as other:
@@ -177,7 +158,7 @@ def children() -> set[str]:
 
 def test_a_look_that_nobody_asked_for_leaves_nothing_behind(settings):
     open_before, children_before = len(os.listdir("/proc/self/fd")), children()
-    begun = look_early(settings.workspace, settings.store, settings.compiled)
+    begun = look_early(settings.workspace, settings.store)
     begun.close()
     begun.close()
     assert len(os.listdir("/proc/self/fd")) == open_before
@@ -186,4 +167,4 @@ def test_a_look_that_nobody_asked_for_leaves_nothing_behind(settings):
 
 def test_without_a_store_nothing_is_begun(project):
     settings = settings_for(project)
-    assert look_early(settings.workspace, settings.store, settings.compiled) is None
+    assert look_early(settings.workspace, settings.store) is None

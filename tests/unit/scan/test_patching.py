@@ -9,7 +9,7 @@ import pytest
 
 import mulligan
 from adopted import settle
-from mulligan.scan import intake, patching
+from mulligan.scan import patching
 from mulligan.scan.cache import Cache
 from mulligan.scan.observer import Observer
 from scans import misjudged, settings_for
@@ -18,14 +18,14 @@ from scans import misjudged, settings_for
 class Watched:
     """A saved and watched workspace of some depth."""
 
-    def __init__(self, project, compiled: str) -> None:
+    def __init__(self, project) -> None:
         for path in ("a", "a/b/c", "d", "top", "d/e/f"):
             (project / path).mkdir(parents=True, exist_ok=True)
             for name in ("one", "two", "six"):
                 (project / path / name).write_text(f"{path} {name}\n" * 9)
         (project / ".gitignore").write_text("*.log\n")
         self.root = project
-        self.settings = settings_for(project, compiled=compiled)
+        self.settings = settings_for(project)
         self.ws = mulligan.Workspace(self.settings)
         self.ws.watch()
         self.ws.save()
@@ -46,11 +46,9 @@ class Watched:
         return scan
 
 
-@pytest.fixture(params=["python", "compiled"])
-def watched(request, project, monkeypatch):
-    monkeypatch.setattr(intake, "_HELP_FILES", 1)
-    place = request.getfixturevalue("library") if request.param == "compiled" else ""
-    made = Watched(project, place)
+@pytest.fixture
+def watched(project):
+    made = Watched(project)
     yield made
     made.ws.close()
 

@@ -11,8 +11,7 @@ import pytest
 import mulligan
 from checker import judge
 from mulligan.model.policy import CapturePolicy
-from mulligan.safefs import compiled
-from mulligan.scan import glance, walk
+from mulligan.scan import walk
 from scans import Looking, names, reasons, settings_for
 from tools import git
 from tree import contents, put, wipe
@@ -20,13 +19,11 @@ from tree import contents, put, wipe
 is_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
 
 
-@pytest.fixture(params=["python", "compiled"], autouse=True)
-def either_way(request, monkeypatch):
-    """Every promise of the walk holds with and without the compiled part."""
-    if request.param == "compiled":
-        place = request.getfixturevalue("library")
-        monkeypatch.setattr(glance, "_HELP_DIRECTORIES", 0)
-        monkeypatch.setattr(glance, "load", lambda _: compiled.load(place))
+@pytest.fixture(params=["python", "native"], autouse=True)
+def either_way(request):
+    """Every promise of the walk holds with and without the native look."""
+    if request.param == "native":
+        request.getfixturevalue("native_look")
 
 
 def test_a_walk_that_starts_over_keeps_the_trees_of_the_first_round(project, store, monkeypatch):

@@ -24,7 +24,7 @@ from mulligan.model.objects import BLOB, object_id
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.userfile import read_user_file
 from mulligan.scan.git.files import open_directory, read_file, status
-from mulligan.scan.git.index import EMPTY, Index
+from mulligan.scan.git.index import Index
 from mulligan.scan.git.repository import Repository
 
 ATTRIBUTES = b".gitattributes"
@@ -50,12 +50,6 @@ def believable_index(repo: Repository, home: str, git_home: str) -> tuple[Index,
     if found is None or is_odd(found[0]):
         return None
     return found if not _is_doubtful(repo, found[0], home, git_home) else None
-
-
-def believable_bytes(repo: Repository, home: str, git_home: str) -> tuple[bytes, int] | None:
-    """Returns the index as it stands and when it was written, for a workspace that is all of its repository; who takes it apart sees whether it is whole, and odd."""
-    found = repo.raw_bytes()
-    return found[:2] if found is not None and not _is_doubtful(repo, EMPTY, home, git_home) else None
 
 
 def is_odd(index: Index) -> bool:
