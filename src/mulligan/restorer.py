@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from mulligan.model.gitposition import GitRecord
     from mulligan.model.plan import Node, RestorePlan, RestoreReport
+    from mulligan.restore.names_here import NamesHere
     from mulligan.restore.patience import Patience
     from mulligan.restore.reach import Reach
     from mulligan.usergit.planning import Planned
@@ -58,6 +59,7 @@ class Restorer(Workbench):
         from mulligan.model.plan import RestorePlan
         from mulligan.restore.planner import Target, draw
         from mulligan.restore.settings_files import spare_settings
+        from mulligan.restore.spelling import settle_spelling
 
         shown = tuple(to_text(path) for path in paths) if paths is not None else None
         if look is None:
@@ -66,12 +68,22 @@ class Restorer(Workbench):
         target = Target(*entry.trees[:3], entry.checkpoint.not_captured, since, *secrets_of(self.vault, entry))
         certain = (*self.settings.capture.certain, *entry.by_name, *entry.absent)
         rules = self.settings.capture._replace(certain=certain) if certain else self.settings.capture
+        here = self.names_here(look)
+        if paths is not None:
+            paths = here.with_spellings(paths)
         drawn = draw(look.source, look.scan, target, paths, already=self.already, rules=rules)
         if paths is None:
             drawn = spare_settings(drawn, look, entry, self.vault)
+        drawn = settle_spelling(drawn, here.names_in, here.folds)
         move = git.move if git is not None else None
         branch = saving.made_on_other_branch(entry, look.git) if git is None else ""
         return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps, move, drawn.absent, branch=branch)
+
+    def names_here(self, look: Look) -> NamesHere:
+        """Returns the names that a look saw, and which of them this file system takes for one."""
+        from mulligan.restore.names_here import NamesHere
+
+        return NamesHere(look, self.settings.workspace)
 
     def already(self, path: bytes, node: Node) -> bool:
         """Returns whether a path that is not captured is, all the same, what a checkpoint holds."""

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 
 from mulligan.errors import UnsafePath
 
-# Code points that HFS+ ignores when it compares names, as UTF-8: `.g\u200cit` is `.git` there (CVE-2014-9390).
-_HFS_IGNORED = tuple(
+#: Code points that HFS+ ignores when it compares names, as UTF-8: `.g\u200cit` is `.git` there (CVE-2014-9390).
+HFS_IGNORED = tuple(
     chr(c).encode() for c in (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF)
 )
 
@@ -30,7 +30,7 @@ def is_dot_git(name: bytes) -> bool:
         return True
     low = low.split(b":", 1)[0]  # NTFS streams: `.git::$INDEX_ALLOCATION`
     if b"\xe2" in low or b"\xef" in low:
-        for ignored in _HFS_IGNORED:
+        for ignored in HFS_IGNORED:
             low = low.replace(ignored, b"")
     return low.rstrip(b". ") == b".git"
 

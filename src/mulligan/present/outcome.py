@@ -43,6 +43,7 @@ _TROUBLE = {
     "conflict": "Left alone because it was changed again since",
     "not clear who changed it": "Left alone because commands of two agents may have changed it",
     "not writable": "Not restored, can't write",
+    "same name": "Not restored under its own name",
     "without its key": "Not restored, its key is missing",
 }
 

@@ -7,11 +7,22 @@ nearest directory above its path that exists before and after the restore.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from mulligan.model.objects import MODE_DIR, MODE_LINK
 from mulligan.model.paths import parent_of
 from mulligan.model.plan import Action, for_themselves
+from mulligan.model.spelling import fold
+
+
+def _respelled(gone: Collection[bytes], made: Collection[bytes]) -> dict[bytes, bytes]:
+    """Returns paths of which one spelling goes and another comes, each with the other; not those that only lie in such a one."""
+    if not gone or not made:
+        return {}
+    folded = {fold(path): path for path in gone}
+    pairs = [(path, folded.get(fold(path), path)) for path in made]
+    found = [(new, old) for new, old in pairs if new.rpartition(b"/")[2] != old.rpartition(b"/")[2]]
+    return {**dict(found), **{old: new for new, old in found}}
 
 
 def temporary_name(token: str, number: int) -> bytes:
@@ -39,7 +50,8 @@ class Layout:
     `vanishing` are the directories that go; `successors` say what is made at a path where nothing stands, or nothing will
     once a removal of the same plan is done. `shared` are those of `chmods` whose file has other names too, as the disk
     says: whoever applies the plan fills it, and they are put in place anew, so that the other names keep their bits.
-    `writable` are the directories that were found to be so, and need not be asked again.
+    `writable` are the directories that were found to be so, and need not be asked again. `respelled` are the paths that go or
+    come while another spelling, which stands with them, comes or goes: on some file systems both are one name.
     """
 
     def __init__(self, actions: Sequence[Action]) -> None:
@@ -58,6 +70,7 @@ class Layout:
         self.writable: set[bytes] = set()
         self.vanishing = {a.path for _, a in self.rmdirs}
         self.successors = {a.path: a.after for _, a in (*self.mkdirs, *self.places) if a.before is None}
+        self.respelled = _respelled({a.path for _, a in gone}, self.successors)
         self._unsteady = self.vanishing | {a.path for _, a in self.mkdirs}
 
     @staticmethod

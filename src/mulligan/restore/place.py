@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from hashlib import sha1
@@ -21,7 +21,7 @@ from mulligan.model.objects import BLOB, object_id
 from mulligan.model.paths import covers, join, parent_of
 from mulligan.model.plan import Action, Node
 from mulligan.safefs import seam
-from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, fair_share_of_files
+from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, SpelledDirectory, fair_share_of_files
 from mulligan.safefs.durable import sync, sync_filesystem
 from mulligan.scan.record import Stat
 
@@ -32,13 +32,28 @@ _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
 class Handles:
-    """Open directories of the workspace, the least used closed first."""
+    """
+    Open directories of the workspace, the least used closed first.
 
-    def __init__(self, root: Directory) -> None:
+    Paths that are `spelled`, each with another spelling, stand only where they are listed in exactly this spelling.
+    """
+
+    def __init__(self, root: Directory, spelled: Mapping[bytes, bytes] | None = None) -> None:
         self._root = root
+        self._spelled: dict[bytes, dict[bytes, bytes]] = {}
         self._open: OrderedDict[bytes, Directory] = OrderedDict()
         # Those above the one that was opened last, each in the one before it: a plan is sorted, and the next lies nearby.
         self._way: list[tuple[bytes, Directory]] = []
+        if spelled:
+            self.spell(spelled)
+
+    def spell(self, paths: Mapping[bytes, bytes]) -> None:
+        """Insists on the spelling of some paths, of none but these."""
+        self._spelled.clear()
+        for path, other in paths.items():
+            self._spelled.setdefault(parent_of(path), {})[path.rpartition(b"/")[2]] = other.rpartition(b"/")[2]
+        if paths:
+            self.close()
 
     @cached_property
     def most(self) -> int:
@@ -52,21 +67,27 @@ class Handles:
             self._open.move_to_end(path)
             return found
         above, _, name = path.rpartition(b"/")
-        found = self._open[path] = self._above(above).child(name) if path else self._root.descend(b"")
+        found = self._above(above).child(name) if path else self._root.descend(b"")
+        found = self._open[path] = self._strict(path, found)
         if len(self._open) > _OPEN_FEWEST and len(self._open) > self.most:
             self._open.popitem(last=False)[1].close()
         return found
 
+    def _strict(self, path: bytes, found: Directory) -> Directory:
+        spelled = self._spelled.get(path)
+        return found if spelled is None else SpelledDirectory(found.fd, spelled)
+
     def _above(self, path: bytes) -> Directory:
         """Returns an open directory, reached name by name from the nearest one above it that is open."""
-        found = self._open.get(path) if path else self._root
+        found = self._open.get(path) if path else self._strict(b"", self._root)
         if found is not None:
             return found
         while self._way and not covers(self._way[-1][0], path):
             self._way.pop()[1].close()
-        at, here = self._way[-1] if self._way else (b"", self._root)
+        at, here = self._way[-1] if self._way else (b"", self._strict(b"", self._root))
         for name in path[len(at) :].lstrip(b"/").split(b"/") if at != path else ():
-            at, here = join(at, name), here.child(name)
+            at = join(at, name)
+            here = self._strict(at, here.child(name))
             self._way.append((at, here))
         while len(self._way) > _WAY:
             self._way.pop(0)[1].close()

@@ -74,7 +74,7 @@ def carry_out(
     """Applies the journal's actions, the safety checkpoint saved with it; raises with nothing changed, and that one removed."""
     root, layout = reach.root, reach.layout
     # Two sets of open directories: the last look before acting goes by name again, and notices one that was moved away.
-    staged, handles = reach.handles, Handles(root)
+    staged, handles = reach.handles, Handles(root, layout.respelled)
     git = _git_part(vault, journal)
     try:
         stager = Stager(root, staged, reach.store, journal.token, layout)

@@ -67,6 +67,7 @@ class Reach:
     def _lay(self, plan: RestorePlan) -> Layout:
         actions, self.store = unsealed(self._vault, plan.actions, self._sealed)
         layout = Layout(actions)
+        self.handles.spell(layout.respelled)
         layout.shared = find_shared(self.handles, layout.chmods)
         return layout
 

@@ -56,6 +56,7 @@ def recover(
             return Recovered(TAKEN_BACK, _unstage(root, handles, store, journal, first))
         with suppress(OSError):  # one that is gone or refuses shows when its paths are changed
             unlock(handles, journal.locked)
+        handles.spell(Layout(journal.actions).respelled)
         forward, backward = (_Way(root, handles, store, journal, forward=forward) for forward in (True, False))
         stuck = forward.tidy(first) | backward.tidy(first)
         if not stuck:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from mulligan.safefs import seam
@@ -100,6 +100,19 @@ class Directory:
         # after it has read.
         os.lseek(self.fd, 0, os.SEEK_SET)
         return os.listdir(self.fd)
+
+    def folds(self, name: bytes) -> bool:
+        """Returns whether this directory takes a name that stands in it and the same in the other case for one."""
+        other = name.swapcase()
+        return self._is_one(name, other) and other not in self.names()
+
+    def _is_one(self, name: bytes, other: bytes) -> bool:
+        """Whether two names are those of one file; if both are listed, it has two."""
+        try:
+            found = [os.stat(each, dir_fd=self.fd, follow_symlinks=False) for each in (name, other)]
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(*found)
 
     def readlink(self, name: bytes) -> bytes:
         """Returns where a link points."""
@@ -263,6 +276,36 @@ class Directory:
                     below.remove_tree(inner)
         with suppress(FileNotFoundError):
             self.rmdir(name)
+
+
+class SpelledDirectory(Directory):
+    """An open directory in which some names, each with another spelling, stand only if they are listed in exactly this one."""
+
+    __slots__ = ("_spelled",)
+
+    def __init__(self, fd: int, spelled: Mapping[bytes, bytes]) -> None:
+        super().__init__(fd)
+        self._spelled = spelled
+
+    def child(self, name: bytes) -> Directory:
+        """Opens a directory in this one; fails on a link."""
+        self._check(name)
+        return super().child(name)
+
+    def stat(self, name: bytes) -> os.stat_result:
+        """Returns the status of a name, of the link itself if it is one."""
+        self._check(name)
+        return super().stat(name)
+
+    def rmdir(self, name: bytes) -> None:
+        """Removes an empty directory."""
+        self._check(name)
+        super().rmdir(name)
+
+    def _check(self, name: bytes) -> None:
+        other = self._spelled.get(name)
+        if other is not None and self._is_one(name, other) and name not in self.names():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
 def empty_directory(parent: str) -> Directory:
