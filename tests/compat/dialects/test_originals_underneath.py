@@ -9,7 +9,10 @@ that has it.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+import tarfile
+import tomllib
 import venv
 from pathlib import Path
 
@@ -27,7 +30,8 @@ def _python_with(package: str, factory: pytest.TempPathFactory) -> Path:
         place = factory.mktemp("original")
         venv.create(place, with_pip=True)
         python = place / "bin" / "python"
-        command = [python, "-m", "pip", "install", "-q", package, "pyyaml"]
+        ours = tomllib.loads((tools.PACKAGE.parent / "pyproject.toml").read_text())["project"]["dependencies"]
+        command = [python, "-m", "pip", "install", "-q", package, *ours]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
             said = done.stderr.strip().splitlines()[-1:] if done.returncode else []
@@ -150,6 +154,37 @@ def test_chimeras_loop_with_its_own_and_with_our_configuration(
     config = ours + "config = LoopConfig(checkpoint_manager=manager, ghost_commits=ghost, yolo_mode=True)"
     said = run(python, project, "-c", CHIMERA_LOOP.format(config=config))
     assert "underneath: mulligan.dialects.chimera chimera.env.local" in said
+
+
+#: Chimera's own tests of what is replaced: the manager, its directory, the ghost stack, the loop that uses them.
+OWN_TESTS = (
+    "tests/core/test_checkpoints.py",
+    "tests/core/test_loop_config.py",
+    "tests/env/test_checkpoint_hardening.py",
+    "tests/integration/test_integration_wiring.py",
+    "tests/integration/test_phase38.py",
+)
+
+
+def test_chimeras_own_suite_passes_with_mulligan_underneath(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    python = _python_with("chimera-run", tmp_path_factory)
+    pip = [python, "-m", "pip", "-q"]
+    version = run(
+        python, tmp_path, "-c", "from importlib import metadata; print(metadata.version('chimera-run'))"
+    ).strip()
+    source = ["download", "--no-deps", "--no-binary", ":all:", "-d", tmp_path, f"chimera-run=={version}"]
+    for words in ([*pip, "install", "pytest", "pytest-asyncio"], [*pip, *source]):
+        done = subprocess.run(words, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
+        if done.returncode:
+            pytest.skip(f"CHIMERA'S OWN SUITE CANNOT BE HAD, so it was not run: {done.stderr.strip()[-200:]}")
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        archive.extractall(tmp_path, filter="data")
+    place = next(tmp_path.glob("chimera_run-*/"))
+    plain = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore")
+    said = run(python, place, "-m", "mulligan.compat", *plain, *OWN_TESTS)
+    assert re.search(r"^\d{3,} passed in", said, re.MULTILINE), said
 
 
 def test_architects_command_line(project: Path) -> None:
