@@ -52,6 +52,7 @@ def agent(project, private_home):
     tools.git("init", "-q", cwd=project)
     tools.git("add", "-A", cwd=project)
     tools.git("commit", "-qm", "first", cwd=project)
+    typed(project, "save")  # seals .env; what is said about the new key is said here
     return Agent(project)
 
 

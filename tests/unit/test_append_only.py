@@ -12,6 +12,9 @@ from mulligan.errors import NoRoom, UserError
 from mulligan.settings import resolve
 from tree import put
 
+#: Much more than what a checkpoint costs beside its files.
+_LARGE = 400_000
+
 
 def opened_to_add(project, store):
     return Workspace(resolve(project, store=store)._replace(append_only=True))
@@ -74,13 +77,27 @@ def test_the_safety_of_a_person_is_not_pushed_out_either(ws, adding, project):
     assert ws.cat(mine, "a") == b"mine"
 
 
-def test_a_full_budget_refuses_instead_of_evicting(project, store, private_home):
-    put(private_home, "xdg-config/mulligan/config.toml", '[retention]\nbudget = "404 KiB"\n')
-    ws, adding, noise = mulligan.open(project, store=store), opened_to_add(project, store), random.Random(1)
+@pytest.fixture
+def nearly_full(project, store, private_home):
+    """Returns a function: from now on the budget has room for small things only; the workspace, opened anew."""
+
+    def now() -> mulligan.Workspace:
+        with mulligan.open(project, store=store) as ws:
+            budget = ws.status()["bytes"] + _LARGE // 4
+        put(private_home, "xdg-config/mulligan/config.toml", f'[retention]\nbudget = "{budget}"\n')
+        return mulligan.open(project, store=store)
+
+    return now
+
+
+def test_a_full_budget_refuses_instead_of_evicting(ws, project, store, nearly_full):
+    noise = random.Random(1)
     for name in ("first", "second", "third"):
-        put(project, "a", noise.randbytes(38_000))
+        put(project, "a", noise.randbytes(_LARGE))
         ws.save(name, kind="step")
-    put(project, "a", noise.randbytes(38_000))
+    ws.close()
+    put(project, "a", noise.randbytes(_LARGE))
+    ws, adding = nearly_full(), opened_to_add(project, store)
     with pytest.raises(NoRoom):
         adding.save("theirs")
     assert [cp.name for cp in ws.log()] == ["third", "second", "first"]
@@ -88,18 +105,21 @@ def test_a_full_budget_refuses_instead_of_evicting(project, store, private_home)
     assert [cp.name for cp in ws.log()] == ["mine", "third", "second"]
 
 
-def test_a_held_checkpoint_is_not_evicted_by_the_budget(project, store, private_home):
-    put(private_home, "xdg-config/mulligan/config.toml", '[retention]\nbudget = "532 KiB"\n')
-    ws, noise = mulligan.open(project, store=store), random.Random(1)
+def test_a_held_checkpoint_is_not_evicted_by_the_budget(ws, project, store, nearly_full):
+    noise = random.Random(1)
     put(project, "a", "one")
     ws.save("one")
-    put(project, "a", noise.randbytes(60_000))
+    put(project, "a", noise.randbytes(_LARGE))
     displaced = opened_to_add(project, store).restore("one").undo
-    for name in ("first", "second", "third", "fourth"):
-        put(project, "a", noise.randbytes(60_000))
+    for name in ("first", "second", "third"):
+        put(project, "a", noise.randbytes(_LARGE))
         ws.save(name, kind="step")
+    ws.close()
+    ws = nearly_full()
+    put(project, "a", noise.randbytes(_LARGE))
+    ws.save("fourth", kind="step")
     assert [cp.name for cp in ws.log(kind="step")] == ["fourth", "third", "second"]
-    assert len(ws.cat(displaced, "a")) == 60_000
+    assert len(ws.cat(displaced, "a")) == _LARGE
 
 
 def test_a_name_cannot_take_the_place_of_an_id(ws, adding, project):

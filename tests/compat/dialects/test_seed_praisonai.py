@@ -59,7 +59,8 @@ def test_automatic_checkpoints_of_before_tool_emit_events_to_coroutines_too(proj
             await asyncio.sleep(0.001)
 
     asyncio.run(inside())
-    assert said[1:] == ["Before edit_file", "Before delete_file"]
+    # Two threads tell: the order is theirs.
+    assert sorted(said[1:]) == ["Before delete_file", "Before edit_file"]
 
 
 def test_a_failed_automatic_checkpoint_emits_an_error(project: Path) -> None:

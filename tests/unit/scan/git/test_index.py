@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import random
 import struct
-import time
 from pathlib import Path
 
 import pytest
 
+from counting import lines_run
 from mulligan.scan.git import cache_tree, index_format
 from mulligan.scan.git.cache_tree import parse_cache_tree, root_oid
 from mulligan.scan.git.index import Index, parse_index
@@ -158,9 +158,9 @@ def test_a_name_that_repeats_without_end_is_refused(monkeypatch: pytest.MonkeyPa
 
 def test_a_number_without_end_is_refused_at_once() -> None:
     head = entry(b"", flags=1)[:62]
-    before = time.process_time()
-    assert parse_index(index_file(head + b"\xff" * 300_000 + b"\0a\0", version=4)) is None
-    assert time.process_time() - before < 2
+    endless = index_file(head + b"\xff" * 300_000 + b"\0a\0", version=4)
+    assert lines_run(lambda: parse_index(endless)) < 1000
+    assert parse_index(endless) is None
 
 
 @pytest.mark.parametrize("version", [2, 4])
