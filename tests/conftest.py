@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -52,11 +53,11 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says loudly which kind of tests did not run at all, whatever options the run was started with."""
+    """Says loudly what did not run and why, whatever options the run was started with."""
     skipped = [report.longrepr for report in terminalreporter.stats.get("skipped", ())]
-    reasons = {str(where[2]).removeprefix("Skipped: ") for where in skipped if isinstance(where, tuple)}
-    for reason in sorted(reason for reason in reasons if "DO NOT RUN" in reason):
-        terminalreporter.write_line(f"!!! {reason}")
+    reasons = Counter(str(where[2]).removeprefix("Skipped: ") for where in skipped if isinstance(where, tuple))
+    for reason, count in sorted(reasons.items()):
+        terminalreporter.write_line(f"!!! NOT RUN ({count}): {reason}")
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-import time
 import zlib
 from hashlib import sha1
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 
 import adopted
 from adopted import Sides
+from counting import lines_run
 from mulligan.gitformat.pack_index import encode_index
 from mulligan.scan import adopting
 from mulligan.scan.git import records
@@ -124,9 +124,7 @@ def test_numbers_without_end_are_not_read_to_it(repo: Path, tmp_path: Path, begi
     entries, oid = entries_of(repo), hashlib.sha1(b"no object", usedforsecurity=False).digest()
     write_index(repo, [(entries[0][0][:40] + oid, entries[0][1]), *entries[1:]])
     plant(repo, [(oid, begin + b"\xff" * 1_000_000 + b"\1" + zlib.compress(b"x"))])
-    began = time.process_time()
-    saved(repo, tmp_path)
-    assert time.process_time() - began < 8
+    assert lines_run(lambda: saved(repo, tmp_path)) < 500_000
 
 
 def test_indexes_of_packs_are_read_as_far_as_memory_is_meant_for_them(

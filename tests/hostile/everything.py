@@ -1,7 +1,7 @@
 """
 Every command and every verb, one after the other, in one process: to be run under a watch.
 
-    python tests/proofs/hostile/everything.py PROJECT STORE MOVED
+    python tests/hostile/everything.py PROJECT STORE MOVED
 
 MOVED is another project, whose history is adopted at the end. Prints each command with its exit code; ends with 1 if one failed
 in a way that is not its own.
