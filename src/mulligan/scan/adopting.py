@@ -19,7 +19,7 @@ in the plain until the file changes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mulligan.model.paths import join, parent_of
@@ -149,8 +149,23 @@ class _Making:
     def try_some(self, changed: dict[bytes, Record]) -> None:
         """Reads a few files after all: where git is wrong about one of them, it is believed in nothing."""
         records = [(path, changed.get(path, record)) for path, record in self._records.items() if record.names]
-        if try_some(self._root, len(records), records.__getitem__, sum(len(record.names) for _, record in records)):
-            raise Declined
+        count = sum(len(record.names) for _, record in records)
+        for _ in range(min(_TRIED_MOST, max(_TRIED_LEAST, count // _TRIED_OF))):
+            path, record = records[_any_of(len(records))]
+            if self._is_wrong(path, record, _any_of(len(record.names))):
+                raise Declined
+
+    def _is_wrong(self, path: bytes, record: Record, at: int) -> bool:
+        """Reads a file, and returns whether it is not what git says although its stat fields are."""
+        try:
+            with self._root.descend(path) as directory:
+                st = directory.stat(record.names[at])
+                if record.stat_at(at) != fields(st) or st.st_size > _LONGEST_TRIED:
+                    return False
+                found, seen = capture(directory, record.names[at], st, HashOnly(), check_secrets=False)
+                return seen == fields(st) and found != record.oid_at(at)
+        except (OSError, Unreadable):
+            return False  # it came or went: the walk will see
 
     def _record(self, path: bytes, fd: int, folder: Folder) -> Record:
         record = Record()
@@ -241,22 +256,6 @@ def decided(
     return is_clear, leans
 
 
-def try_some(
-    root: Directory, count: int, record_at: Callable[[int], tuple[bytes, Record]], files: int
-) -> list[tuple[int, int]]:
-    """Reads a few files of so many directories, nobody knows which; returns those that git is wrong about, by directory and place in it."""
-    wrong = []
-    for _ in range(min(_TRIED_MOST, max(_TRIED_LEAST, files // _TRIED_OF))):
-        number = int.from_bytes(os.urandom(4), "little") % count
-        path, record = record_at(number)
-        at = int.from_bytes(os.urandom(4), "little") % len(record.names)
-        try:
-            with root.descend(path) as directory:
-                st = directory.stat(record.names[at])
-                if record.stat_at(at) == fields(st) and st.st_size <= _LONGEST_TRIED:
-                    found, seen = capture(directory, record.names[at], st, HashOnly(), check_secrets=False)
-                    if seen == fields(st) and found != record.oid_at(at):
-                        wrong.append((number, at))
-        except (OSError, Unreadable):
-            continue  # it came or went: the walk will see
-    return wrong
+def _any_of(count: int) -> int:
+    """Returns a number below `count` that cannot be foretold."""
+    return int.from_bytes(os.urandom(4), "little") % count
