@@ -178,7 +178,7 @@ class Workspace(WithSessions):
                 "modified": sum(c.old is not None and c.new is not None for c in changes),
                 "deleted": sum(c.new is None for c in changes),
             },
-            "only_directories": not changes and not same,
+            "only_directories": not changes and not same and look.scan.complete,
             "complete": look.scan.complete,
             "not_captured": [row.to_dict() for row in missed],
             "git": look.git.to_dict() if look.git else None,

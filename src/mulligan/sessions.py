@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from mulligan.errors import MulliganError, NothingToRedo, NothingToUndo, UserError
+from mulligan.errors import MulliganError, NothingToRedo, UserError
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, as_json_object
 from mulligan.model.paths import parse_path
@@ -136,8 +136,8 @@ class WithSessions(Opened):
         with self._needing() if dry_run else self._writing("undo", needed=True):
             undoing = Undoing(self._bench)
             done = undoing.undo(asked) if session is None else undoing.undo_session(session, asked)
-        if done is None:
-            raise NothingToUndo("Nothing to undo: your files match the oldest checkpoint.", hint="mulligan log")
+            if done is None:
+                raise undoing.nothing_to_undo(asked)
         if not dry_run:
             self._tell_restored("undo", cast("RestoreReport", done))
         return done

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.errors import NothingToUndo, UnknownPath
+from mulligan.model.checkpoint import MOVING
 from mulligan.model.deed import Turn
 from mulligan.model.objects import BLOB, object_id
 from mulligan.model.paths import covers, parent_of, to_text
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from mulligan.timeline.sources import Look, State
 
 Paths = tuple[bytes, ...] | None
+# As many paths are named in a sentence.
+_NAMED = 3
 
 
 class Asked(NamedTuple):
@@ -84,6 +87,28 @@ class Undoing:
             if found is not None:
                 return found
             passed.add(turn)
+
+    def nothing_to_undo(self, asked: Asked) -> NothingToUndo:
+        """Returns why there is nothing to undo: nothing differs, or only what cannot be read."""
+        here = self._vault.checkpoints.current()
+        if here is None:
+            return NothingToUndo("Nothing to undo: your files match the oldest checkpoint.", hint="mulligan log")
+        plan = self._bench.plan(here, self._bench.look(), asked.paths, "files")
+        left = {keep.path: keep.reason for keep in plan.keeps if keep.failed}
+        # What could be read now, and not a moment ago, keeps changing too.
+        left |= {to_text(action.path): MOVING for action in plan.actions}
+        if not left:
+            return NothingToUndo("Nothing to undo: your files match the oldest checkpoint.", hint="mulligan log")
+        more = f", +{len(left) - _NAMED:,} more" if len(left) > _NAMED else ""
+        paths = ", ".join(sorted(left)[:_NAMED]) + more
+        if {*left.values()} == {MOVING}:
+            why, hint = "keeps changing", "Stop the program that writes to it, then: mulligan undo"
+        else:
+            why, hint = ", ".join(sorted({*left.values()})), "mulligan status"
+        return NothingToUndo(
+            f"Nothing was undone. All that differs from the last checkpoint had to be left alone: {paths} ({why}).",
+            hint=hint,
+        )
 
     def undo_session(self, session: str, asked: Asked) -> RestorePlan | RestoreReport:
         """Takes back the newest turn of a session that is not undone yet; raises NothingToUndo."""

@@ -39,6 +39,7 @@ _UNSAVED = (EXCLUDED, IGNORED, SECRET, TOO_LARGE)
 _CONFLICTS = ("changed since by others", "conflict")
 _TROUBLE = {
     "busy": "Left alone because it keeps changing",
+    "moving": "Left alone because it keeps changing",
     "changed since by others": "Left alone because it was changed again since",
     "conflict": "Left alone because it was changed again since",
     "not clear who changed it": "Left alone because commands of two agents may have changed it",

@@ -46,6 +46,8 @@ def change_words(status: dict[str, Any]) -> str:
         return "nothing is saved yet"
     if status["only_directories"]:
         return "only directories or permissions since the last checkpoint"
+    if not any(changes.values()) and not status["complete"]:
+        return "nothing that could be read; some files could not, see below"
     if not any(changes.values()):
         return "no changes since the last checkpoint"
     said = ", ".join(f"{number:,} {what}" for what, number in changes.items() if number)
