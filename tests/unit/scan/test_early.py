@@ -15,7 +15,7 @@ from mulligan.scan.early import look_early
 from random_trees import directories, plant
 from random_trees import edit as change
 from scans import Looking, later, settings_for
-from tools import cli
+from tools import cli, sweep
 
 DIRECTORIES = 400  # enough for a second process
 
@@ -60,7 +60,7 @@ def test_what_changed_before_an_early_look_is_saved_and_nobody_looks_twice(setti
     begun.close()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(sweep(4)))
 @pytest.mark.parametrize("way", ["in Python", "native"])
 def test_saves_that_begin_with_an_early_look_hold_what_is_there(project, seed, way, request):
     """Whatever happened since the last one, by a process of their own each."""

@@ -17,6 +17,7 @@ from mulligan.scan.result import Defaults, Scan
 from mulligan.scan.walk import Options, Scanner
 from random_trees import directories, edit, plant, story
 from scans import Looking, later
+from tools import sweep
 
 ALONE, SHARED, NATIVE = "one process", "two processes", "native"
 
@@ -53,7 +54,7 @@ def edited(project: Path, seed: int) -> Iterator[Cache]:
         looking.look()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(sweep(10)))
 def test_a_glance_and_the_walk_say_the_same_whatever_happened(project, seed, way):
     for cache in edited(project, seed):
         glanced, walked = (scanned(project, cache, at_once=once) for once in (True, False))
