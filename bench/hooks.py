@@ -1,11 +1,13 @@
 """
-What a hook adds to each tool call of an agent: as a process on its own, and in the real Claude Code.
+What a hook and a command cost with a watcher up, beside `true`; and what hooks add to a tool call in the real Claude Code.
 
     python -m bench.hooks --files 1000 --calls 20
     python -m bench.hooks --claude PATH/TO/claude
 
-The first part runs the hook as a client does and says how long it took (median) and how much processor time it used, which is what
-remains comparable on a busy machine; without a watcher, and with one (`mulligan watch`). The second runs sessions of many shell
+The first part runs hooks and commands as an installation has them: by the native client, by the script that pip wrote and by
+the Python client alone; without a watcher, and with one (`mulligan watch`). The kinds take turns, call by call. It prints the
+fastest and the median call, the processor time of the process (the watcher's is not in it), and the median in interpreter
+starts (`python -I -S -c pass`, in the same turn). The second part runs sessions of many shell
 commands in turn: without hooks, with them, and with them and a watcher. A call lasts from the model's answer to the client's next
 request, so the client's own start is not in it; it has two hooks, one before the command and one after.
 """
@@ -21,9 +23,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,11 +56,12 @@ class Bench(NamedTuple):
         return plain | {"MULLIGAN_WATCH": "found"}  # hooks would start one; here the bench decides when there is one
 
     @property
-    def program(self) -> str:
-        """What an installed hook gives its interpreter."""
-        from mulligan.install.hook_files import PROGRAM
-
-        return PROGRAM
+    def programs(self) -> dict[str, list[str]]:
+        """How `mulligan` is started: by what is beside this interpreter, and by the interpreter itself."""
+        beside = Path(sys.executable).parent
+        found = {"native client": beside / "mulligan-client", "script of pip": beside / "mulligan"}
+        known = {name: [str(path)] for name, path in found.items() if path.exists()}
+        return known | {"python -m": [sys.executable, "-P", "-m", "mulligan"]}
 
     def mulligan(self, *words: str) -> None:
         """Runs a command here."""
@@ -80,7 +82,7 @@ class Bench(NamedTuple):
 
 
 def main() -> None:
-    """Measures, and prints two tables."""
+    """Measures, and prints the tables."""
     parser = argparse.ArgumentParser(description="What a hook adds to each tool call.")
     parser.add_argument("--files", type=int, default=1000)
     parser.add_argument("--calls", type=int, default=20)
@@ -98,49 +100,72 @@ def main() -> None:
             sessions(bench, args.claude, args.calls, args.rounds)
 
 
-# -- a hook alone -----------------------------------------------------------------------------------
+# -- a process alone --------------------------------------------------------------------------------
+
+
+class Kind(NamedTuple):
+    """One kind of call: its command line, its stdin, and whether a file changes before it."""
+
+    name: str
+    argv: list[str]
+    event: str = ""
+    edits: bool = False
+    then: str = ""
+
+
+def kinds(bench: Bench) -> list[Kind]:
+    """Returns everything that is measured, the two yardsticks first."""
+
+    def event(name: str, tool: str = "Bash") -> str:
+        told = {"session_id": "bench", "cwd": str(bench.project), "hook_event_name": name, "tool_name": tool}
+        return json.dumps(told | {"tool_input": {"command": "true"}})
+
+    before, after = event("PreToolUse"), event("PostToolUse")
+    found = [Kind("true", ["true"]), Kind(START, [sys.executable, "-I", "-S", "-c", "pass"])]
+    for name, program in bench.programs.items():
+        hook = [*program, "hook", "claude-code"]
+        found += [
+            # A command that begins also ends, or the next ones would count as run beside it.
+            Kind(f"hook, nothing changed: {name}", hook, before, then=after),
+            Kind(f"hook, one edit: {name}", hook, after, edits=True, then=before),
+            Kind(f"save, nothing changed: {name}", [*program, "save", "--if-changed"]),
+            Kind(f"save, one edit: {name}", [*program, "save"], edits=True),
+        ]
+    return found
+
+
+START = "an interpreter that does nothing"
 
 
 def processes(bench: Bench, calls: int, how: str) -> None:
-    """Prints what each kind of event costs."""
-    print(f"\na hook, {how} (medians)")
-    before, after = partial(called, bench, "Bash", "PreToolUse"), partial(called, bench, "Bash", "PostToolUse")
-    for name, call, change, then in (
-        ("an interpreter that does nothing", partial(called, bench, "", ""), None, None),
-        ("a tool that only reads", partial(called, bench, "Read", "PreToolUse"), None, None),
-        # A command that begins also ends, or the next ones would count as run beside it.
-        ("before a command, nothing changed", before, None, after),
-        ("after a command that changed one file", after, bench.project / "dir0" / "file0.txt", before),
-    ):
-        seconds, cpu = measured(calls, call, change, then)
-        print(f"  {name:<40} {1000 * seconds:7.0f} ms   {1000 * cpu:7.0f} ms of processor time")
+    """Prints what each kind costs."""
+    measured = kinds(bench)
+    taken: dict[str, list[float]] = {kind.name: [] for kind in measured}
+    used: dict[str, list[float]] = {kind.name: [] for kind in measured}
+    for number in range(calls + 1):
+        for kind in measured:
+            if kind.edits:
+                (bench.project / "dir0" / "file0.txt").write_text(f"changed {number} {time.monotonic_ns()}\n")
+            seconds, cpu = called(bench, kind.argv, kind.event)
+            if number:  # the first is for the caches
+                taken[kind.name].append(seconds)
+                used[kind.name].append(cpu)
+            if kind.then:
+                called(bench, kind.argv, kind.then)
+    start = statistics.median(taken[START])
+    print(f"\n{how}{'':<{46 - len(how)}} fastest   median      cpu   interpreter starts")
+    for name, times in taken.items():
+        middle, cpu = statistics.median(times), statistics.median(used[name])
+        print(f"  {name:<44} {1000 * min(times):7.1f}  {1000 * middle:7.1f}  {1000 * cpu:7.1f}  {middle / start:7.2f}")
 
 
-def called(bench: Bench, tool: str, name: str) -> None:
-    """Runs the hook once; without a tool, Python alone."""
-    event = {"session_id": "bench", "cwd": str(bench.project), "hook_event_name": name, "tool_name": tool}
-    words = ["-P", "-c", bench.program, "hook", "claude-code"] if tool else ["-c", "pass"]
-    argv = [sys.executable, *words]
-    subprocess.run(argv, input=json.dumps(event), cwd=bench.project, env=bench.environment, text=True, check=True)
-
-
-def measured(
-    calls: int, call: Callable[[], None], change: Path | None, then: Callable[[], None] | None
-) -> tuple[float, float]:
-    """Returns the median of the time and of the processor time that a call takes; a watcher's own is not in it."""
-    call()
-    times, used = [], []
-    for number in range(calls):
-        if change is not None:
-            change.write_text(f"changed {number} {time.monotonic_ns()}\n")
-        before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        call()
-        times.append(time.perf_counter() - begun)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        if then is not None:
-            then()
-    return statistics.median(times), statistics.median(used)
+def called(bench: Bench, argv: list[str], event: str) -> tuple[float, float]:
+    """Runs one call; returns the seconds and the processor time that it took."""
+    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    words: dict[str, Any] = {"cwd": bench.project, "env": bench.environment, "input": event, "text": True}
+    subprocess.run(argv, stdout=subprocess.DEVNULL, check=True, **words)
+    seconds, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 # -- in the real Claude Code ------------------------------------------------------------------------

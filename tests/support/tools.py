@@ -35,8 +35,9 @@ def plain_environment(**more: str) -> dict[str, str]:
 
 
 def mulligan_argv(*args: str | os.PathLike[str]) -> list[str]:
-    """The command line of `mulligan`, as a list to start."""
-    return [sys.executable, "-m", "mulligan", *(os.fspath(arg) for arg in args)]
+    """The command line of `mulligan`, as a list to start; TEST_MULLIGAN may name another program for it."""
+    program = os.environ.get("TEST_MULLIGAN")
+    return [*([program] if program else [sys.executable, "-m", "mulligan"]), *(os.fspath(arg) for arg in args)]
 
 
 def cli(

@@ -13,11 +13,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mulligan.cli.client import HANDED_ON, NO_START, is_paged
 from mulligan.cli.command import Command, Result
 from mulligan.cli.context import Context, Lender
 from mulligan.cli.registry import READING
 from mulligan.cli.streams import abandon, steady_streams, tell
-from mulligan.cli.thin import HANDED_ON, NO_START, PAGED, is_wanted
 from mulligan.cli.usage import UsageError, load, parse, split_command, wants
 from mulligan.errors import MulliganError
 
@@ -138,7 +138,7 @@ def _run(name: str, command: Command, words: list[str], around: Circumstances) -
         result = command.run(context, args)
         context.quiet()
         # A watcher only writes for its client, which pages what comes back.
-        paged = around.lend is None and name in PAGED and is_wanted(name, words)
+        paged = around.lend is None and is_paged(name, words)
         code = _show(context, command, result, name, paged=paged)
     finally:
         if name != "hook":  # an agent reads what its hook says; `status` tells a person

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
 
+from mulligan import __version__
 from mulligan.cli.context import Context
 from mulligan.install.editing import Wiring
+from mulligan.install.hook_files import CLIENT
 from mulligan.install.targets import PROJECT, USER, Home
 from mulligan.install.wiring import AGENTS
 from mulligan.settings import places
+
+
+def hook_program(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns what a hook starts: the native client of this installation, where it has one, else this interpreter."""
+    from importlib import metadata
+
+    try:
+        found = metadata.distribution("mulligan")
+    except metadata.PackageNotFoundError:
+        found = None  # run from a directory of sources
+    if found is not None and found.version == __version__ and environ.get("MULLIGAN_NATIVE") != "0":
+        for file in found.files or ():
+            client = os.path.realpath(str(found.locate_file(file))) if file.name == CLIENT else ""
+            if os.access(client, os.X_OK) and os.path.exists(os.path.join(os.path.dirname(client), "mulligan")):
+                return (client,)
+    return (sys.executable, "-P", "-m", "mulligan")
 
 
 def home_of(context: Context) -> Home:

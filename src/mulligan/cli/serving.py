@@ -2,9 +2,10 @@
 The watcher as a process: keeps one workspace open and watched, and runs commands for clients of the same user.
 
 One per workspace and store, held by a lock that dies with it. It listens on a socket in a directory that only the user may
-enter, asks the kernel who is at the other end, and reads no more than a bounded request within a bounded time. A command
-is run as the command line runs it, with the client's directory, settings and screens, so answers are the same byte for byte.
-It ends when nobody has asked for a while, and when the workspace, the store or the program itself is not what it was.
+enter, asks the kernel who is at the other end, and reads no more than a bounded request within a bounded time (`client.py`
+has the protocol). A command is run as the command line runs it, with the client's directory, environment and screens, so
+answers are the same byte for byte. The watcher ends after some idle time, and when the workspace, the store or the installed
+program is not what it was.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from mulligan.cli import thin
+from mulligan.cli import client as wire
 from mulligan.cli.context import Declined
+from mulligan.cli.usage import wants
 from mulligan.errors import MulliganError, UserError
 
 if TYPE_CHECKING:
@@ -32,8 +34,9 @@ if TYPE_CHECKING:
 IDLE = 30 * 60.0
 _PATIENCE = 3.0
 _MOST_CLIENTS = 64
-_LARGEST_INPUT = 64 << 20
 _LOOK = 2.0
+_ANSWERS = 64
+_LARGEST_ANSWER = 1 << 20
 
 
 class Request(NamedTuple):
@@ -44,25 +47,41 @@ class Request(NamedTuple):
     identity: str
     terminals: tuple[bool, bool]
     columns: int
-    encodings: tuple[str, str]
     environ: dict[str, str]
+    event: bytes
 
 
 def parse_request(items: list[bytes]) -> Request:
-    """Returns a request; Declined when it is not for this program, ValueError or IndexError when it makes no sense."""
-    protocol, build, directory, identity, screens, zone, out, err, count = items[:9]
-    if protocol != thin.PROTOCOL or build != thin.build() or zone.decode() != os.environ.get("TZ", ""):
-        raise Declined
-    flags, _, columns = screens.decode().partition(" ")
-    number = int(count)
-    words = [os.fsdecode(word) for word in items[9 : 9 + number]]
-    told = dict(os.fsdecode(pair).split("=", 1) for pair in items[9 + number :])
-    if len(words) != number or len(flags) != 2 or number < 1:
+    """Returns a request; Declined when the client has to run it, ValueError or LookupError when it makes no sense."""
+    directory, identity, screens, event, *texts = items
+    terminals, columns, count = screens.decode().split()
+    decoded = [os.fsdecode(text) for text in texts]
+    words, environ = decoded[: int(count)], dict(pair.split("=", 1) for pair in decoded[int(count) :] if "=" in pair)
+    if len(words) != int(count) or len(terminals) != 2 or not words:
         raise ValueError("not a request")
+    # Another time zone or encoding would give other answers; help is as wide as the client's terminal; who waits blocks others.
+    if (
+        environ.get("TZ", "") != os.environ.get("TZ", "")
+        or not _is_utf8(environ)
+        or wants(words, "-h", "--help", "--wait")
+    ):
+        raise Declined
     return Request(
-        words, os.fsdecode(directory), identity.decode(), (flags[0] == "1", flags[1] == "1"),
-        int(columns or 0), (out.decode(), err.decode()), told,
-    )  # fmt: skip
+        words,
+        os.fsdecode(directory),
+        identity.decode(),
+        (terminals[0] == "1", terminals[1] == "1"),
+        int(environ.get("COLUMNS") or columns),
+        environ,
+        event,
+    )
+
+
+def _is_utf8(environ: dict[str, str]) -> bool:
+    """Returns whether Python would write UTF-8 in an environment: it does so without a locale, too."""
+    locale = next((found for name in ("LC_ALL", "LC_CTYPE", "LANG") if (found := environ.get(name))), "C")
+    plain = locale in {"C", "POSIX"} or locale.lower().replace("-", "").endswith("utf8")
+    return plain and not environ.get("PYTHONIOENCODING")
 
 
 class Place(NamedTuple):
@@ -85,7 +104,7 @@ class Place(NamedTuple):
 def place_of(settings: Settings, environ: dict[str, str]) -> Place:
     """Returns where the watcher of a workspace is found, whether there is one or not."""
     found = os.stat(settings.store)
-    return Place(thin.run_directory(environ), f"{thin.name_of(settings.workspace)}{found.st_dev:x}-{found.st_ino:x}")
+    return Place(wire.run_directory(environ), f"{wire.name_of(settings.workspace)}{found.st_dev:x}-{found.st_ino:x}")
 
 
 def prepare(place: Place) -> None:
@@ -93,7 +112,7 @@ def prepare(place: Place) -> None:
     with suppress(FileExistsError):
         os.makedirs(os.path.dirname(place.directory), exist_ok=True)
         os.mkdir(place.directory, 0o700)
-    if not thin.is_private(place.directory):
+    if not wire.is_private(place.directory):
         raise UserError(
             f"{place.directory} belongs to somebody else, or others may enter it; no watcher is started. Nothing was changed.",
             hint=f"chmod 700 {place.directory}",
@@ -134,10 +153,10 @@ def running(place: Place) -> int:
 
 
 class Client:
-    """One connection: bytes so far, and until when they must be whole."""
+    """One connection: the id of its request, bytes so far, and until when they must be whole."""
 
-    def __init__(self, link: socket.socket) -> None:
-        self.link = link
+    def __init__(self, link: socket.socket, number: bytes) -> None:
+        self.link, self.number = link, number
         self.data = bytearray()
         self.deadline = time.monotonic() + _PATIENCE
 
@@ -146,9 +165,43 @@ class Client:
         if len(self.data) < 4:
             return None
         size = int.from_bytes(self.data[:4], "big")
-        if size > thin.LARGEST_REQUEST or len(self.data) > size + 4:
+        if size > wire.LARGEST or len(self.data) > size + 4:
             raise ValueError("too large")
         return bytes(self.data[4:]) if len(self.data) == size + 4 else None
+
+
+class Answers:
+    """The last answers by request id, for clients that lost theirs."""
+
+    def __init__(self) -> None:
+        self._token, self._given, self._forgotten = os.urandom(8).hex().encode(), 0, 0
+        self._kept: dict[bytes, bytes] = {}
+
+    def next_number(self) -> bytes:
+        """Returns a request id that no other watcher gives."""
+        self._given += 1
+        return b"%s-%d" % (self._token, self._given)
+
+    def begin(self, number: bytes) -> None:
+        """Notes that a command begins: until it has an answer, it is not known what became of it."""
+        self._kept[number] = wire.pack(wire.UNKNOWN)
+        if len(self._kept) > _ANSWERS:
+            oldest = next(iter(self._kept))
+            del self._kept[oldest]
+            self._forgotten = max(self._forgotten, int(oldest.rpartition(b"-")[2]))
+
+    def keep(self, number: bytes, answer: bytes) -> None:
+        """Keeps an answer, unless it is large."""
+        if len(answer) <= _LARGEST_ANSWER:
+            self._kept[number] = answer
+
+    def find(self, number: bytes) -> bytes:
+        """Returns what became of a request: its answer, declined where it was never begun, unknown where that is unclear."""
+        token, _, count = number.partition(b"-")
+        if number in self._kept:
+            return self._kept[number]
+        never = token == self._token and count.isdigit() and self._forgotten < int(count) <= self._given
+        return wire.pack(wire.DECLINED if never else wire.UNKNOWN)
 
 
 class Server:
@@ -159,7 +212,8 @@ class Server:
         self.served = 0
         self._place, self._idle = place, idle
         self._started = self._last = time.monotonic()
-        self._build = thin.build()
+        self._build = _installed()
+        self._answers = Answers()
         self._stopped = False
         self._identities = self._now()
         self._clients: dict[int, Client] = {}
@@ -207,7 +261,7 @@ class Server:
         """Whether there is still something to serve, and somebody to serve it to."""
         try:
             same = self._now() == self._identities and os.lstat(self._place.socket).st_ino == mine
-            return same and thin.build() == self._build and time.monotonic() - self._last < self._idle
+            return same and _installed() == self._build and time.monotonic() - self._last < self._idle
         except OSError:
             return False
 
@@ -252,12 +306,16 @@ class Server:
             link, _ = listener.accept()
         except OSError:
             return  # gone again
-        if thin.peer_of(link) != os.geteuid() or len(self._clients) >= _MOST_CLIENTS:
+        if wire.peer_of(link)[1] != os.geteuid() or len(self._clients) >= _MOST_CLIENTS or _installed() != self._build:
             link.close()
             return
         link.setblocking(False)
-        client = self._clients[link.fileno()] = Client(link)
+        client = self._clients[link.fileno()] = Client(link, self._answers.next_number())
         self._selector.register(link, selectors.EVENT_READ, client)
+        try:
+            link.sendall(wire.pack(wire.PROTOCOL, wire.VERSION, client.number))
+        except OSError:
+            self._drop(client)  # gone again
 
     def _drop(self, client: Client) -> None:
         fd = client.link.fileno()
@@ -269,7 +327,7 @@ class Server:
 
     def _hear(self, client: Client) -> None:
         try:
-            part = client.link.recv(1 << 16)
+            part = client.link.recv(1 << 20)
             client.data += part
             frame = client.frame()
             if frame is None:
@@ -284,42 +342,34 @@ class Server:
     # -- one command ----------------------------------------------------------------------------
 
     def _answer(self, client: Client, frame: bytes) -> None:
-        items, link = thin.unpack(frame), client.link
-        if items == [thin.PROTOCOL, b"stop"]:
-            link.sendall(thin.READY)
+        (kind, number, *items), link = wire.unpack(frame), client.link
+        if kind == wire.ASK:
+            answer = self._answers.find(number)
+        elif kind == wire.STOP:
             self.stop()
+            answer = wire.pack(wire.DONE)
+        elif kind != wire.RUN or number != client.number or _is_gone(link):
             return
-        request = parse_request(items)
-        link.settimeout(_PATIENCE)
-        link.sendall(thin.READY)
-        if self._take(link, 1) != thin.GO:
-            return
-        size = int.from_bytes(self._take(link, 4), "big")
-        if size > _LARGEST_INPUT:
-            raise Declined
-        data = self._take(link, size)
-        try:
-            code, out, err = self._run(request, data)
-            answer = [thin.DONE, str(code).encode(), out, err]
-        except Declined:
-            answer = [thin.DECLINED]
-        self.served += 1
+        else:
+            answer = self._run(number, items)
         self._last = time.monotonic()
         link.settimeout(60.0)
-        link.sendall(thin.pack(answer))
+        link.sendall(answer)
 
-    @staticmethod
-    def _take(link: socket.socket, size: int) -> bytes:
-        parts, left = [], size
-        while left:
-            part = link.recv(min(left, 1 << 20))
-            if not part:
-                raise OSError("the client went away")
-            parts.append(part)
-            left -= len(part)
-        return b"".join(parts)
+    def _run(self, number: bytes, items: list[bytes]) -> bytes:
+        try:
+            request = parse_request(items)
+            self._answers.begin(number)
+            code, out, err = self._run_command(request)
+        except Declined:
+            answer = wire.pack(wire.DECLINED)
+        else:
+            answer = wire.pack(wire.DONE, str(code).encode(), out, err)
+        self._answers.keep(number, answer)
+        self.served += 1
+        return answer
 
-    def _run(self, request: Request, data: bytes) -> tuple[int, bytes, bytes]:
+    def _run_command(self, request: Request) -> tuple[int, bytes, bytes]:
         from mulligan.cli.entry import INTERRUPTED, run
 
         try:
@@ -330,7 +380,7 @@ class Server:
         try:
             if f"{here.st_dev} {here.st_ino}" != request.identity:
                 raise Declined  # the same path leads the client elsewhere: another container, another mount
-            with _own_signals(), _screens(request, data) as (out, err):
+            with _own_signals(), _screens(request) as (out, err):
                 code = run(request.words, request.environ, self._lend)
                 sys.stdout.flush()
                 sys.stderr.flush()
@@ -355,12 +405,28 @@ class Server:
         return self.workspace
 
 
+def _installed() -> tuple[int, int]:
+    """Returns what tells the installed program from itself after an upgrade."""
+    import mulligan
+
+    found = os.stat(mulligan.__file__)
+    return found.st_ino, found.st_mtime_ns
+
+
+def _is_gone(link: socket.socket) -> bool:
+    """Returns whether a client went away after its request: nothing is run for it."""
+    try:
+        return link.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+
+
 class Screen(io.TextIOWrapper):
     """A client's screen: takes what it shall show, and is one as far as anybody asks."""
 
-    def __init__(self, encoding: str, *, terminal: bool, columns: int) -> None:
+    def __init__(self, *, terminal: bool, columns: int) -> None:
         self.taken = io.BytesIO()
-        super().__init__(self.taken, encoding=encoding, errors="backslashreplace", newline="\n")
+        super().__init__(self.taken, encoding="utf-8", errors="backslashreplace", newline="\n")
         self.columns = columns
         self._terminal = terminal
 
@@ -383,13 +449,10 @@ def _own_signals() -> Iterator[None]:
 
 
 @contextmanager
-def _screens(request: Request, data: bytes) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
+def _screens(request: Request) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
     before = sys.stdin, sys.stdout, sys.stderr
-    screens = [
-        Screen(encoding, terminal=terminal, columns=request.columns)
-        for encoding, terminal in zip(request.encodings, request.terminals, strict=True)
-    ]
-    sys.stdin = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8")
+    screens = [Screen(terminal=terminal, columns=request.columns) for terminal in request.terminals]
+    sys.stdin = io.TextIOWrapper(io.BytesIO(request.event), encoding="utf-8")
     sys.stdout, sys.stderr = screens
     try:
         yield screens[0].taken, screens[1].taken
@@ -410,15 +473,11 @@ def keep_warm(settings: Settings, environ: dict[str, str]) -> bool:
 
 def ask_to_stop(place: Place) -> bool:
     """Tells a watcher to end after what is under way; returns whether it heard."""
-    link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    folder = os.open(place.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        link.settimeout(_PATIENCE)
-        link.connect(f"/proc/self/fd/{folder}/{place.name}.sock")
-        link.sendall(thin.pack([thin.PROTOCOL, b"stop"]))
-        return thin.peer_of(link) == os.geteuid() and link.recv(1) == thin.READY
-    except OSError:
+        link, (_, number) = wire.greet(place.socket)
+        with link:
+            link.settimeout(_PATIENCE)
+            link.sendall(wire.pack(wire.STOP, number))
+            return link.recv(1) != b""
+    except (OSError, ValueError):
         return False
-    finally:
-        os.close(folder)
-        link.close()

@@ -15,14 +15,13 @@ import tomllib
 from typing import Any, NamedTuple
 
 from mulligan.install.editing import Wiring
-from mulligan.install.hook_files import HOOKS, is_ours, plainly
+from mulligan.install.hook_files import HOOKS, is_ours, programs_in
 from mulligan.install.targets import SCOPES, Home
-from mulligan.install.wiring import AGENTS, mark_of
+from mulligan.install.wiring import AGENTS
 from mulligan.safefs.userfile import read_user_file
 
 _LARGEST = 4 << 20
 _NO_EVENTS = "hooks installed, no events yet (restart {})"
-_EXECUTABLE = re.compile(r"(\S+|'[^']*') -P -m mulligan hook")
 
 
 class Wired(NamedTuple):
@@ -58,7 +57,7 @@ def check(*, project: str, home: Home, heard: dict[str, float]) -> list[Wired]:
 
 
 def _problem(agent: str, files: list[str], home: Home, heard: float | None) -> str:
-    gone = [path for file in files if (path := _missing_python(file))]
+    gone = [path for file in files for path in _missing_programs(file)]
     if gone:
         return f"{gone[0]} is gone, so the hooks do nothing. Again: mulligan install {agent}"
     idle = [file for file in files if agent == "git" and not os.access(file, os.X_OK)]
@@ -108,11 +107,9 @@ def _read(path: str) -> str:
         return ""
 
 
-def _missing_python(path: str) -> str:
-    """Returns the interpreter that a file of hooks names, if it is not there any more."""
-    named = _EXECUTABLE.search(plainly(_read(path)))
-    python = named[1].strip("\"'") if named else ""
-    return python if os.path.isabs(python) and not os.path.exists(python) else ""
+def _missing_programs(path: str) -> list[str]:
+    """Returns the programs that a file of hooks names and that are not there any more."""
+    return [each for each in programs_in(_read(path)) if os.path.isabs(each) and not os.path.exists(each)]
 
 
 def codex_untrusted(path: str, home: Home) -> list[str]:
@@ -122,12 +119,12 @@ def codex_untrusted(path: str, home: Home) -> list[str]:
         state = tomllib.loads(_read(home.at(".codex/config.toml"))).get(HOOKS, {}).get("state", {})
     except (ValueError, AttributeError):
         return []  # Codex itself will say what is wrong with them
-    mark, untrusted = mark_of("codex"), []
+    untrusted = []
     for event, groups in hooks.items():
         for at, group in enumerate(groups):
             for number, handler in enumerate(group.get("hooks", ())):
                 key = f"{path}:{_snake(event)}:{at}:{number}"
-                if is_ours(handler, mark) and not state.get(key, {}).get("trusted_hash"):
+                if is_ours(handler, "codex") and not state.get(key, {}).get("trusted_hash"):
                     untrusted.append(event)
     return untrusted
 

@@ -47,24 +47,24 @@ class Wiring:
                 hint="Only a plain repository is wired up; in a worktree, do it in the main one.",
             )
 
-    def plan(self, executable: str) -> list[Planned]:
+    def plan(self, program: tuple[str, ...]) -> list[Planned]:
         """Returns what installing would do. Changes nothing."""
-        return [self._put(to, edit, executable) for to, edit in self._where]
+        return [self._put(to, edit, program) for to, edit in self._where]
 
-    def plan_removal(self, executable: str) -> list[Planned]:
+    def plan_removal(self) -> list[Planned]:
         """Returns what uninstalling would do. Changes nothing."""
-        return [each for to, edit in self._where for each in self._taken(to, edit, executable)]
+        return [each for to, edit in self._where for each in self._taken(to, edit)]
 
     def installed(self) -> list[str]:
         """Returns the files that hold our part now."""
         return [to.directory for to, edit in self._where if edit.holds(_quietly(to))]
 
-    def _put(self, to: Destination, edit: Edit, executable: str) -> Planned:
+    def _put(self, to: Destination, edit: Edit, program: tuple[str, ...]) -> Planned:
         with _told(to):
             text = _read(to)
-            wanted = edit.put(text, Here(executable, os.path.dirname(to.directory), project=self._in_project))
+            wanted = edit.put(text, Here(program, os.path.dirname(to.directory), project=self._in_project))
             idle = edit.executable and text is not None and not os.access(to.directory, os.X_OK)
-            if idle and text is not None and edit.take(text, executable) is not None:
+            if idle and text is not None and edit.take(text) is not None:
                 raise UserError(
                     f"{to.directory} may not be executed, so git does not run it, and would not run our part of it."
                     " It was left alone, and nothing was written.",
@@ -73,11 +73,11 @@ class Wiring:
         action = CREATE if text is None else UNCHANGED if text == wanted and not idle else UPDATE
         return Planned(to, Step(to.directory, action), wanted, edit.executable and (text is None or idle))
 
-    def _taken(self, to: Destination, edit: Edit, executable: str) -> Iterator[Planned]:
+    def _taken(self, to: Destination, edit: Edit) -> Iterator[Planned]:
         with _told(to):
             text = _read(to)
             if text is not None:
-                rest = edit.take(text, executable)
+                rest = edit.take(text)
                 if rest != text:
                     yield Planned(to, Step(to.directory, REMOVE if rest is None else UPDATE), rest)
 

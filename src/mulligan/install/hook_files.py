@@ -10,40 +10,43 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mulligan.errors import UserError
 
 Document = dict[str, Any]
 HOOKS = "hooks"
-#: What a hook gives its interpreter. As `-m mulligan`, with 4 ms less: Python imports nothing else to find out what that is.
-PROGRAM = "from mulligan.cli import process; raise SystemExit(process())"
+CLIENT = "mulligan-client"
+#: The command line of a hook that we wrote: the native client, or an interpreter (`-c` was written by version 0.1.0).
+_OURS = re.compile(
+    r"""('[^']*'|[^\s'"]*)(?:(?<=/mulligan-client)|(?<=/mulligan-client')|(?: -P)? -m mulligan| -P -c 'from mulligan[^']*') hook ([\w-]+)"""
+)
 
 
-def hook_command(executable: str, words: str) -> str:
+def hook_command(program: Sequence[str], words: str) -> str:
     """Returns the command line of a hook, for a shell."""
-    return f"{shlex.quote(executable)} -P -c {shlex.quote(PROGRAM)} hook {words}"
+    return f"{shlex.join(program)} hook {words}"
 
 
-def plainly(command: str) -> str:
-    """Returns a command, or a text that has one in it, with what is given to the interpreter as `-m mulligan`."""
-    return command.replace(f"-c {shlex.quote(PROGRAM)}", "-m mulligan")
+def programs_in(text: str, agent: str = "") -> list[str]:
+    """Returns the programs that our hooks in a text start; those of one agent, if one is named."""
+    return [program.strip("'") for program, named in _OURS.findall(text) if agent in {"", named}]
 
 
-def is_ours(handler: object, mark: str) -> bool:
-    """Returns whether a handler is one that an installation of ours wrote."""
-    return isinstance(handler, dict) and mark in plainly(str(handler.get("command", "")))
+def is_ours(handler: object, agent: str) -> bool:
+    """Returns whether a handler is one that an installation of ours wrote for an agent."""
+    return isinstance(handler, dict) and bool(programs_in(str(handler.get("command", "")), agent))
 
 
 def with_hooks(
-    text: str | None, wanted: Mapping[str, list[Any]], mark: str, base: Mapping[str, Any], where: str
+    text: str | None, wanted: Mapping[str, list[Any]], agent: str, base: Mapping[str, Any], where: str
 ) -> str:
     """Returns the text with our hooks in it, in place of those that an earlier installation wrote."""
     if text is None or not text.strip():
         return json.dumps({**base, HOOKS: dict(wanted)}, indent=2) + "\n"
     document = _parse(text, where)
-    cleaned = _without(document, mark)
+    cleaned = _without(document, agent)
     for event, groups in wanted.items():
         cleaned.setdefault(HOOKS, {}).setdefault(event, []).extend(groups)
     if cleaned == document:
@@ -53,10 +56,10 @@ def with_hooks(
     return _dumped(cleaned, text)
 
 
-def without_hooks(text: str, mark: str, base: Mapping[str, Any], where: str) -> str | None:
+def without_hooks(text: str, agent: str, base: Mapping[str, Any], where: str) -> str | None:
     """Returns the text without our hooks, None where nothing else is in the file."""
     document = _parse(text, where)
-    cleaned = _without(document, mark)
+    cleaned = _without(document, agent)
     if cleaned == document:
         return text
     if not cleaned or cleaned == dict(base):
@@ -67,7 +70,7 @@ def without_hooks(text: str, mark: str, base: Mapping[str, Any], where: str) -> 
     return _dumped(cleaned, text)
 
 
-def our_events(text: str | None, mark: str) -> list[str]:
+def our_events(text: str | None, agent: str) -> list[str]:
     """Returns the events for which our hooks stand in a file; none where it cannot be read."""
     try:
         document = _parse(text or "{}", "")
@@ -75,7 +78,7 @@ def our_events(text: str | None, mark: str) -> list[str]:
         return []
     hooks = document.get(HOOKS)
     named = hooks.items() if isinstance(hooks, dict) else ()
-    return [event for event, groups in named if any(is_ours(each, mark) for each in _handlers(groups))]
+    return [event for event, groups in named if any(is_ours(each, agent) for each in _handlers(groups))]
 
 
 def _handlers(groups: Any) -> Iterator[Any]:
@@ -99,11 +102,11 @@ def _parse(text: str, where: str) -> Document:
     return found
 
 
-def _without(document: Document, mark: str) -> Document:
+def _without(document: Document, agent: str) -> Document:
     cleaned: Document = json.loads(json.dumps(document))
     hooks = cleaned.get(HOOKS, {})
     for event in list(hooks):
-        hooks[event] = [kept for group in hooks[event] if (kept := _group_without(group, mark)) is not None]
+        hooks[event] = [kept for group in hooks[event] if (kept := _group_without(group, agent)) is not None]
         if not hooks[event] and document[HOOKS][event]:
             del hooks[event]
     if not hooks and document.get(HOOKS):
@@ -111,11 +114,11 @@ def _without(document: Document, mark: str) -> Document:
     return cleaned
 
 
-def _group_without(group: Any, mark: str) -> Any:
+def _group_without(group: Any, agent: str) -> Any:
     inner = group.get("hooks") if isinstance(group, dict) else None
     if not isinstance(inner, list):
-        return None if is_ours(group, mark) else group
-    kept = [handler for handler in inner if not is_ours(handler, mark)]
+        return None if is_ours(group, agent) else group
+    kept = [handler for handler in inner if not is_ours(handler, agent)]
     if len(kept) == len(inner):
         return group
     return {**group, "hooks": kept} if kept else None

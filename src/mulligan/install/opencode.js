@@ -2,7 +2,6 @@
 // Tells mulligan of each prompt and each tool call. Nothing that goes wrong here stops a tool.
 import { spawn } from "node:child_process"
 
-const PYTHON = __PYTHON__
 const PROGRAM = __PROGRAM__
 // They change nothing, so there is nothing to tell.
 const READING = new Set(["read", "list", "glob", "grep", "webfetch", "websearch", "todoread", "todowrite"])
@@ -12,7 +11,7 @@ function tell(payload, directory) {
     let said = ""
     let child
     try {
-      child = spawn(PYTHON, ["-P", "-c", PROGRAM, "hook", "opencode"], { cwd: directory, stdio: ["pipe", "pipe", "ignore"] })
+      child = spawn(PROGRAM[0], [...PROGRAM.slice(1), "hook", "opencode"], { cwd: directory, stdio: ["pipe", "pipe", "ignore"] })
     } catch (error) {
       return done({ systemMessage: `mulligan was uninstalled (${error.message}), so this session has no undo. Reinstall it, or remove the plugin mulligan.js of opencode.` })
     }

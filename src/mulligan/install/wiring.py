@@ -1,9 +1,10 @@
 """
 Agents that are wired up by hooks: which files, which events, which command.
 
-Each agent is one entry of `AGENTS`. Its files are edited, not replaced: what a person wrote there stays. The command names the
-interpreter that runs now by its full path, because an agent's environment may know another one, and it does not look for
-modules in the project (`-P`), because whoever wrote the project would then decide what runs.
+Each agent is one entry of `AGENTS`. Its files are edited, not replaced: what a person wrote there stays. The command names its
+program by the full path, because an agent's environment may know another one: the native client, where the installation has
+it, else the interpreter that runs now. That one does not look for modules in the project (`-P`), or the project's authors
+would decide what runs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from mulligan.errors import UserError
-from mulligan.install.hook_files import PROGRAM, hook_command, our_events, with_hooks, without_hooks
+from mulligan.install.hook_files import hook_command, our_events, with_hooks, without_hooks
 
 TOOL_SECONDS = 30
 #: The first look at a project may take long; and Codex complains, at each start, about a last hook that may take longer than this.
@@ -29,9 +30,9 @@ _GEMINI_TOOLS = "^(?!(read_file|read_many_files|list_directory|glob|search_file_
 
 
 class Here(NamedTuple):
-    """Where a file is written: the directory that it is in, and the interpreter that is to run."""
+    """Where a file is written: the directory that it is in, and the program that is to run, with its first words."""
 
-    python: str
+    program: tuple[str, ...]
     folder: str = ""
     project: bool = True
 
@@ -41,7 +42,7 @@ class Edit(NamedTuple):
 
     path: str
     put: Callable[[str | None, Here], str]
-    take: Callable[[str, str], str | None]
+    take: Callable[[str], str | None]
     holds: Callable[[str | None], bool]
     executable: bool = False
 
@@ -60,12 +61,12 @@ class Agent(NamedTuple):
         return self.project if scope == "project" else self.user
 
 
-def command_for(agent: str, executable: str, file: str) -> str:
+def command_for(agent: str, program: tuple[str, ...], file: str) -> str:
     """Returns the command that an agent runs; where mulligan was uninstalled it says so, and the agent goes on."""
     key = "user_message" if agent == "cursor" else "systemMessage"
     said = f"mulligan was uninstalled, so this session has no undo. Reinstall it, or remove the hooks from {file}."
     gone = json.dumps({key: said})
-    return f"{hook_command(executable, agent)} || echo {shlex.quote(gone)}"
+    return f"{hook_command(program, agent)} || echo {shlex.quote(gone)}"
 
 
 def _shown(path: str, here: Here) -> str:
@@ -73,23 +74,17 @@ def _shown(path: str, here: Here) -> str:
     return path if here.project else os.path.join(here.folder, os.path.basename(path))
 
 
-def mark_of(agent: str) -> str:
-    """Returns what tells our command from others, written plainly."""
-    return f"-m mulligan hook {agent}"
-
-
 # -- hooks as JSON --------------------------------------------------------------------------------
 
 
 def _json(agent: str, path: str, groups: Callable[[str], Mapping[str, list[Any]]], **base: Any) -> Edit:
-    mark = mark_of(agent)
     return Edit(
         path,
         lambda text, here: with_hooks(
-            text, groups(command_for(agent, here.python, _shown(path, here))), mark, base, path
+            text, groups(command_for(agent, here.program, _shown(path, here))), agent, base, path
         ),
-        lambda text, _: without_hooks(text, mark, base, path),
-        lambda text: bool(our_events(text, mark)),
+        lambda text: without_hooks(text, agent, base, path),
+        lambda text: bool(our_events(text, agent)),
     )
 
 
@@ -178,7 +173,7 @@ def _block(path: str, lines: Callable[[Here], str], *, head: str = "", executabl
             return _before_the_rest(text, block, path)
         return (text if text.endswith("\n") or not text else text + "\n") + "\n" + block
 
-    def take(text: str, _: str) -> str | None:
+    def take(text: str) -> str | None:
         rest = _BLOCK.sub("", text, count=1)
         return None if rest.strip() in {"", head.strip()} else rest
 
@@ -199,7 +194,7 @@ def _before_the_rest(script: str, block: str, path: str) -> str:
 def _git_hook(name: str) -> Edit:
     def lines(here: Here) -> str:
         # A hook of git must not fail, nor wait: whatever happens, the commit goes on.
-        return f"{hook_command(here.python, f'git after {name}')} </dev/null >&2 || true\n"
+        return f"{hook_command(here.program, f'git after {name}')} </dev/null >&2 || true\n"
 
     return _block(f".git/hooks/{name}", lines, head="#!/bin/sh\n", executable=True)
 
@@ -211,7 +206,7 @@ def _aider(*, everywhere: bool) -> tuple[Edit, Edit]:
     def hook(here: Here, event: str) -> str:
         # Outside of a repository aider starts commands where the files of the chat are, which may be below the project.
         there = "" if everywhere else f"cd {shlex.quote(here.folder)} && "
-        return f"{there}{hook_command(here.python, f'aider {event}')} </dev/null"
+        return f"{there}{hook_command(here.program, f'aider {event}')} </dev/null"
 
     def settings(here: Here) -> str:
         load, command = os.path.join(here.folder, start), hook(here, "stop")
@@ -236,14 +231,12 @@ def _plugin(path: str) -> Edit:
                 f"{path} is somebody else's. It was left alone, and nothing was written.", hint="Move it away."
             )
         source = read_user_file(os.path.join(_PACKAGE, "install", "opencode.js"), limit=1 << 20) or b""
-        return (
-            source.decode().replace("__PYTHON__", json.dumps(here.python)).replace("__PROGRAM__", json.dumps(PROGRAM))
-        )
+        return source.decode().replace("__PROGRAM__", json.dumps(here.program))
 
     def ours(text: str | None) -> bool:
         return bool(text and text.startswith("// Written by mulligan install opencode"))
 
-    return Edit(path, put, lambda text, _: None if ours(text) else text, ours)
+    return Edit(path, put, lambda text: None if ours(text) else text, ours)
 
 
 AGENTS: dict[str, Agent] = {

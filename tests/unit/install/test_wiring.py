@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+import mulligan
 from mulligan.install.checkup import codex_untrusted
-from mulligan.install.hook_files import PROGRAM, hook_command, with_hooks, without_hooks
+from mulligan.install.hook_files import with_hooks, without_hooks
 from mulligan.install.targets import Home
 from mulligan.install.wiring import AGENTS, Here
 from tools import cli, cli_json, git, plain_environment
+from watchers import build_client
 
 JSON_AGENTS = {
     "claude-code": ".claude/settings.local.json",
@@ -29,6 +31,25 @@ MINE = {
     "permissions": {"allow": ["Bash(ls)"], "ü": "é"},
     "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "my-own"}]}]},
 }
+
+
+@pytest.fixture(autouse=True)
+def no_client(monkeypatch):
+    """Hooks start Python, whatever is installed beside these tests."""
+    monkeypatch.setenv("MULLIGAN_NATIVE", "0")
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """The native client of an installation, as its list of files names it."""
+    listed = tmp_path / "site" / f"mulligan-{mulligan.__version__}.dist-info"
+    listed.mkdir(parents=True)
+    (listed / "METADATA").write_text(f"Metadata-Version: 2.1\nName: mulligan\nVersion: {mulligan.__version__}\n")
+    (listed / "RECORD").write_text("mulligan/__init__.py,,\n../programs of ours/mulligan-client,,\n")
+    (tmp_path / "programs of ours").mkdir()
+    monkeypatch.delenv("MULLIGAN_NATIVE")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'site'}")
+    return build_client(tmp_path / "programs of ours")
 
 
 def install(project, *words, expect=0):
@@ -73,10 +94,10 @@ def test_settings_that_are_there_stay_byte_for_byte(project, agent, indent):
 )
 def test_a_file_in_its_own_style_comes_back_as_it_was(before):
     wanted = {"Stop": [{"hooks": [{"type": "command", "command": "py -m mulligan hook codex"}]}]}
-    merged = with_hooks(before, wanted, "-m mulligan hook codex", {}, "f")
+    merged = with_hooks(before, wanted, "codex", {}, "f")
     assert json.loads(merged)["hooks"] == wanted
     assert {**json.loads(merged), "hooks": None} == {**json.loads(before), "hooks": None}
-    after = without_hooks(merged, "-m mulligan hook codex", {}, "f")
+    after = without_hooks(merged, "codex", {}, "f")
     assert json.loads(after or "{}") == {key: value for key, value in json.loads(before).items() if value != {}}
     if after is not None and "hooks" not in before:
         assert after == before
@@ -155,24 +176,65 @@ def test_aider_is_told_where_its_first_commands_are_wherever_it_is_started(proje
         assert (f"cd {project} &&" in commands) == (root == project)
 
 
-def test_an_older_installation_is_brought_up_to_date(project):
+@pytest.mark.parametrize(
+    "old",
+    [
+        "/gone/python -P -m mulligan hook claude-code",
+        "'/gone/python of mine' -P -c 'from mulligan.cli import process; raise SystemExit(process())' hook claude-code",
+        "/gone/bin/mulligan-client hook claude-code || echo gone",
+        "'/gone/bin of mine/mulligan-client' hook claude-code || echo gone",
+    ],
+)
+def test_an_older_installation_is_brought_up_to_date(project, old):
     file = project / JSON_AGENTS["claude-code"]
     file.parent.mkdir()
-    old = {"type": "command", "command": "/gone/python -P -m mulligan hook claude-code", "timeout": 5}
+    old = {"type": "command", "command": old, "timeout": 5}
     file.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [old]}], "OldEvent": [{"hooks": [old]}]}}))
     assert [step["action"] for step in install(project, "claude-code")["steps"]] == ["update"]
-    assert "/gone/python" not in file.read_text() and "OldEvent" not in file.read_text()
+    assert "/gone" not in file.read_text() and "OldEvent" not in file.read_text()
 
 
-def test_a_hook_loads_next_to_nothing_before_it_asks_a_watcher(project):
-    """Not even what finds out which module `-m` means."""
-    assert PROGRAM in hook_command(sys.executable, "claude-code")
-    program = f"import sys; {PROGRAM.partition(';')[0]}; print(*sys.modules)"
-    words = [sys.executable, "-P", "-c", program]
-    done = subprocess.run(words, cwd=project, env=plain_environment(), capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.split())
-    assert {name for name in loaded if name.startswith("mulligan")} == {"mulligan", "mulligan.cli", "mulligan.cli.thin"}
-    assert loaded & {"runpy", "json", "re", "socket", "select", "typing"} == set()
+@pytest.mark.parametrize("agent", PLACES)
+def test_an_installation_with_the_native_client_writes_it_into_hooks(project, installed, agent):
+    install(project, agent)
+    text = (project / PLACES[agent]).read_text()
+    assert str(installed) in text and sys.executable not in text
+    assert {step["action"] for step in install(project, agent)["steps"]} == {"unchanged"}
+    if agent in JSON_AGENTS:
+        assert cli_json("doctor", cwd=project)["agents"][0]["files"] == [str(project / PLACES[agent])]
+    install(project, agent, "--uninstall")
+    assert entries(project) == []
+
+
+def test_the_native_client_in_a_hook_saves_and_says_when_mulligan_is_gone(project, installed):
+    (project / "a").write_text("1")
+    install(project, "claude-code")
+    handlers = json.loads((project / JSON_AGENTS["claude-code"]).read_text())["hooks"]
+    event = {
+        "hook_event_name": "PostToolUse",
+        "session_id": "s",
+        "cwd": str(project),
+        "tool_name": "Edit",
+        "tool_input": {},
+    }
+
+    def run() -> str:
+        line = handlers["PostToolUse"][0]["hooks"][0]["command"]
+        words = {"cwd": project, "env": plain_environment(), "input": json.dumps(event), "text": True}
+        return subprocess.run(
+            line, shell=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, **words
+        ).stdout
+
+    assert run() == ""
+    assert cli_json("log", cwd=project)["checkpoints"][0]["kind"] == "step"
+    for gone in (installed.with_name("mulligan"), installed):
+        gone.unlink()
+        assert "was uninstalled" in json.loads(run())["systemMessage"]
+    (agent,) = cli_json("doctor", cwd=project)["agents"]
+    assert f"{installed} is gone" in agent["problem"]
+    # The next installation has no client: its hooks start Python.
+    install(project, "claude-code")
+    assert sys.executable in (project / JSON_AGENTS["claude-code"]).read_text()
 
 
 @pytest.mark.parametrize("name", ["claude-code", "codex", "gemini", "cursor"])
@@ -198,7 +260,7 @@ def test_the_command_works_wherever_the_agent_stands_and_imports_nothing_from_th
 
 
 def test_a_vanished_python_is_said_in_the_agents_channel_and_stops_nobody(project, tmp_path):
-    command = AGENTS["claude-code"].project[0].put(None, Here(str(tmp_path / "gone" / "python")))
+    command = AGENTS["claude-code"].project[0].put(None, Here((str(tmp_path / "gone" / "python"), "-m", "mulligan")))
     line = json.loads(command)["hooks"]["Stop"][0]["hooks"][0]["command"]
     done = subprocess.run(line, shell=True, cwd=project, input="{}", capture_output=True, text=True, check=True)
     assert "was uninstalled" in json.loads(done.stdout)["systemMessage"]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from contextlib import suppress
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.hook_files import expect_hooks, home_of
+from mulligan.cli.hook_files import expect_hooks, home_of, hook_program
 from mulligan.cli.unsaved import will_not_be_saved
 from mulligan.errors import MulliganError, UserError
 from mulligan.install.editing import Wiring, carry_out
@@ -80,7 +79,7 @@ def _wire(context: Context, args: argparse.Namespace) -> tuple[str, Installed]:
     """Edits the settings of an agent."""
     project, home = context.settings.workspace, home_of(context)
     wiring = Wiring(AGENTS[args.agent], args.scope, project=project, home=home)
-    planned = wiring.plan_removal(sys.executable) if args.uninstall else wiring.plan(sys.executable)
+    planned = wiring.plan_removal() if args.uninstall else wiring.plan(hook_program(context.environ))
     steps = [each.step for each in planned]
     directory = project if args.scope == PROJECT else home.path
     if not args.dry_run:

@@ -1,6 +1,8 @@
 #!/bin/sh
 # Finds the program: on the path, else in the Python that is there. Hooks and the MCP server of this plugin start here.
-if command -v mulligan >/dev/null 2>&1; then exec mulligan "$@"; fi
+for program in mulligan-client mulligan; do
+  if command -v "$program" >/dev/null 2>&1; then exec "$program" "$@"; fi
+done
 # -P: not from the project, or whoever wrote that would decide what runs here.
 for python in python3 python; do
   if "$python" -P -c 'import mulligan' >/dev/null 2>&1; then exec "$python" -P -m mulligan "$@"; fi

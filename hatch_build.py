@@ -1,0 +1,56 @@
+"""Builds the native parts with the package. Without a C compiler, or with MULLIGAN_NATIVE=0, the wheel is pure Python."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+FLAGS = ("-O2", "-Wall", "-Wextra", "-fstack-protector-strong")
+LOOK = "mulligan/_native/look.so"
+
+
+class NativeBuildHook(BuildHookInterface[Any]):
+    """Compiles `native/client.c` into `bin/mulligan-client` and `native/look.c` into a library of the package."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Adds what can be compiled to the wheel, and tags it for this platform."""
+        compiler = shlex.split(os.environ.get("CC", "cc"))
+        if os.environ.get("MULLIGAN_NATIVE") == "0" or sys.platform != "linux" or shutil.which(compiler[0]) is None:
+            return
+        self._folder = tempfile.mkdtemp()
+        client, look = os.path.join(self._folder, "mulligan-client"), os.path.join(self._folder, "look.so")
+        named = f'-DVERSION="{self.metadata.version}"'
+        # Without a loader the client starts in half the time; not every system has the library for that.
+        if any(self._compile([*compiler, "-std=gnu11", named, *how], "client.c", client) for how in (["-static"], [])):
+            build_data["shared_scripts"][client] = "mulligan-client"
+        if self._compile([*compiler, "-std=c99", "-shared", "-fPIC", "-pthread"], "look.c", look):
+            if version == "editable":  # the package is imported from where it is
+                (place := Path(self.root, "src", LOOK)).parent.mkdir(exist_ok=True)
+                shutil.copy(look, place)
+            else:
+                build_data["force_include"][look] = LOOK
+        if not os.listdir(self._folder):
+            return
+        build_data["pure_python"] = False
+        build_data["tag"] = "py3-none-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002 - as given
+        """Removes what is in the wheel by now."""
+        shutil.rmtree(getattr(self, "_folder", ""), ignore_errors=True)
+
+    def _compile(self, words: list[str], source: str, target: str) -> bool:
+        """Returns whether a source could be compiled; says so where it could not."""
+        words = [*words, *FLAGS, os.path.join(self.root, "native", source), "-o", target]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - the user's own compiler
+        if done.returncode:
+            self.app.display_warning(f"{shlex.join(words)}: {done.stderr}")
+        return done.returncode == 0

@@ -1,0 +1,70 @@
+"""The wheel: native parts where there is a C compiler, pure Python without one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import mulligan
+from tools import PACKAGE
+
+pytest.importorskip("hatchling", reason="HATCHLING IS MISSING: TESTS OF THE WHEEL DO NOT RUN")
+ROOT = PACKAGE.parent
+CLIENT = f"mulligan-{mulligan.__version__}.data/scripts/mulligan-client"
+LOOK = "mulligan/_native/look.so"
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory) -> Path:
+    """What the sdist holds, as far as a wheel needs it."""
+    folder = tmp_path_factory.mktemp("sources")
+    for name in ("src", "native"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "_native"))
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def build(sources: Path, to: Path, **environment: str) -> tuple[str, dict[str, bytes]]:
+    """Builds a wheel; returns its name and what is in it."""
+    words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", to]
+    subprocess.run(words, cwd=sources, env={**os.environ, **environment}, check=True, capture_output=True)
+    (wheel,) = to.glob("*.whl")
+    with zipfile.ZipFile(wheel) as found:
+        return wheel.name, {name: found.read(name) for name in found.namelist()}
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_a_wheel_that_was_built_with_a_compiler_has_both_native_parts_and_names_its_platform(sources, tmp_path):
+    name, files = build(sources, tmp_path)
+    assert {CLIENT, LOOK} <= files.keys()
+    assert (
+        "-py3-none-linux_" in name
+        and b"Root-Is-Purelib: false" in files[f"mulligan-{mulligan.__version__}.dist-info/WHEEL"]
+    )
+    client = tmp_path / "mulligan-client"
+    client.write_bytes(files[CLIENT])
+    client.chmod(0o755)
+    (tmp_path / "mulligan").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "mulligan").chmod(0o755)
+    done = subprocess.run([client, "anything", "at all"], capture_output=True, text=True, check=True)
+    assert done.stdout == "anything at all\n"
+
+
+@pytest.mark.parametrize("without", [{"PATH": "/nowhere"}, {"MULLIGAN_NATIVE": "0"}, {"CC": "no-such-compiler"}])
+def test_a_wheel_that_was_built_without_a_compiler_is_pure(sources, tmp_path, without):
+    name, files = build(sources, tmp_path, **without)
+    assert name.endswith("-py3-none-any.whl")
+    assert CLIENT not in files and LOOK not in files
+
+
+def test_a_compiler_that_fails_leaves_a_wheel_that_works(sources, tmp_path):
+    name, files = build(sources, tmp_path, CC="false")
+    assert name.endswith("-py3-none-any.whl")
+    assert CLIENT not in files and LOOK not in files and "mulligan/cli/client.py" in files
