@@ -264,10 +264,7 @@ class Restorer(Workbench):
         with_state = what != "files" and bool(self.providers)
         hidden = written_in_hiding(plan, self.observer, self.vault.objects)
         look.by_name = (*look.by_name, *map(to_text, hidden))
-        safety, save = self._safety(entry, look, writer, plan, verb, with_state=with_state, git=git and git.seen)
-        if git is not None and save is not None:
-            save(None)  # what the store keeps for git is written by another writer, after this one
-            save = None
+        safety = self._save_safety(entry, look, writer, plan, verb, with_state=with_state, git=git and git.seen)
         about = f"mulligan: {verb} to {entry.checkpoint.short_id}"
         move = self.git.journalled(git, about, safety, self.now_ns() // 1_000_000_000) if git is not None else None
         position = entry.id if what != "state" and plan.paths is None else ""
@@ -277,7 +274,7 @@ class Restorer(Workbench):
         )  # fmt: skip
         done = procedure.carry_out(
             self.vault, reach, journal,
-            seen=look.scan, progress=self.counted("restoring"), save_first=save, meanwhile=self.observer.catch_up,
+            seen=look.scan, progress=self.counted("restoring"),
         )  # fmt: skip
         for make_current in staged:
             make_current()
@@ -323,7 +320,7 @@ class Restorer(Workbench):
         actions = self.plan(entry, look, None, "files").actions
         return any(to_text(action.path) not in entry.busy for action in actions)
 
-    def _safety(
+    def _save_safety(
         self,
         entry: Entry,
         look: Look,
@@ -333,8 +330,8 @@ class Restorer(Workbench):
         *,
         with_state: bool,
         git: GitRecord | None = None,
-    ) -> tuple[str, Callable[[Callable[[], None] | None], object] | None]:
-        """Returns the id of a checkpoint that holds the workspace as it is, and how to save it unless the position is it."""
+    ) -> str:
+        """Returns the id of a checkpoint that holds the workspace as it is: the position, else one that is saved now."""
         here = self.vault.checkpoints.current()
         same = here is not None and saving.same_state(here, look.scan) and (git is None or self.git.records(here, git))
         # What that one did not look at may be about to change: its undo must concern it.
@@ -345,12 +342,13 @@ class Restorer(Workbench):
             # What is hidden now may be seen by the undo, which must not take it for something made since.
             same = same and here is not None and saving.lists_hidden(here, look.scan)
         if here is not None and not with_state and (plan.is_noop or same):
-            return here.id, None
+            return here.id
         about = f"before {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}"
         known = {ABSENT: list(plan.absent)} if plan.absent else {}
         draft = self.draft("", about, "safety", state=self.providers.capture(), metadata=known, git=git)
-        # The target itself may be the next to go.
-        return draft.id, lambda also: self.keep(draft, look, writer, as_position=False, sparing=entry.id, also=also)
+        # Retention must not remove the target.
+        self.keep(draft, look, writer, as_position=False, sparing=entry.id)
+        return draft.id
 
     def recover(self) -> str:
         """Ends what was cut short; returns a sentence about a restore that was, empty when there was none."""

@@ -133,7 +133,7 @@ class ActsAt(Counting):
 
 
 class ActsWhenStaged(Counting):
-    """Somebody else acts when the first temporary of a restore has been written, or those without a name are confirmed."""
+    """Somebody else acts when the first temporary of a restore has been written."""
 
     def __init__(self, act: Any) -> None:
         super().__init__()
@@ -144,14 +144,3 @@ class ActsWhenStaged(Counting):
             act, self.act = self.act, None
             act()
         super().close(fd)
-
-    def fsync(self, fd: int) -> None:
-        super().fsync(fd)
-        if self.act is not None and is_nameless(fd):
-            act, self.act = self.act, None
-            act()
-
-
-def is_nameless(fd: int) -> bool:
-    """Whether an open file never had a name."""
-    return "/#" in os.readlink(f"/proc/self/fd/{fd}")

@@ -24,7 +24,6 @@ from mulligan.restore.place import Handles, is_absence, is_shared, reads_back, s
 from mulligan.restore.staging import Stage
 from mulligan.restore.unlocking import Locked, lock_again
 from mulligan.safefs.directory import NO_FLAGS, Directory
-from mulligan.safefs.flushing import sync_beside
 from mulligan.safefs.trouble import EXHAUSTED, FULL
 from mulligan.scan.record import Stat
 
@@ -33,7 +32,7 @@ Discard = Callable[[Directory, bytes, int], None]
 
 # The directory and name of a path, and those of its temporary.
 Places = tuple[Directory, bytes, Directory, bytes]
-# With so many files to confirm there is time for something else.
+# So many files are confirmed by one sync of the file system.
 _MANY = 256
 
 
@@ -62,7 +61,6 @@ class Executor:
         seen: Seen,
         locked: Locked = (),
         discard: Discard | None = None,
-        meanwhile: Callable[[], object] | None = None,
     ) -> None:
         self._root = root
         self._handles = handles
@@ -71,7 +69,6 @@ class Executor:
         self._seen = seen
         self._locked = locked
         self._discard = discard
-        self._meanwhile = meanwhile
         self._stage = Stage({}, {}, {})
         self._outcome = Outcome()
         self._touched: set[bytes] = set()
@@ -436,10 +433,7 @@ class Executor:
 
     def _sync(self) -> None:
         # Permission bits are in no directory: nothing less than the whole file system would make them durable.
-        everything = bool(self._layout.chmods or self._locked)
-        if self._meanwhile is not None and len(self._layout.places) >= _MANY:
-            sync_beside(self._root, "the restore", self._meanwhile)
-            return
+        everything = bool(self._layout.chmods or self._locked or len(self._layout.places) >= _MANY)
         sync_names(self._root, self._handles, self._touched, everything=everything)
 
 

@@ -1,9 +1,9 @@
 """
-A restore from journal to acknowledgement.
+A restore from journal to end, in one order for every restore.
 
-Safety checkpoint and journal are durable before anything else, in one transaction where there is a checkpoint to make. Then:
-staging, one last look at every path, the changes, one sync, and the transaction that closes the journal and moves the
-position. Whatever is cut short is ended by `end_interrupted`.
+The caller has saved the safety checkpoint. Then: the journal, staging under temporary names, one last check of every path,
+the changes, one sync, and the transaction that closes the journal and moves the position. `end_interrupted` ends a restore
+that was interrupted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from mulligan.errors import DurabilityLost, NoRoom, PlanStale
@@ -26,7 +25,7 @@ from mulligan.restore.patience import Patience
 from mulligan.restore.place import Handles
 from mulligan.restore.reach import Reach
 from mulligan.restore.recovery import FINISHED, TAKEN_BACK, Recovered, recover
-from mulligan.restore.staging import Stage, Stager
+from mulligan.restore.staging import Stager
 from mulligan.restore.unlocking import lock_again, unlock
 from mulligan.restore.unsealing import unsealed
 from mulligan.safefs.directory import Directory
@@ -49,10 +48,6 @@ if TYPE_CHECKING:
     from mulligan.restore.gitpart import GitPart
 
 Progress = Callable[[int, int], None]
-# Saves a checkpoint, and in its transaction does what it is given, if anything.
-SaveFirst = Callable[[Callable[[], None] | None], object]
-# Does what would have to be done some time anyway, while the disk confirms many files.
-Meanwhile = Callable[[], object]
 # What the last transaction writes: some pages, and those of the journal once more, which it overwrites.
 _LAST_WORDS, _PER_ACTION = 128 << 10, 128
 _SPARE_BLOCKS, _SPARE_FILES = 8, 4
@@ -61,17 +56,8 @@ _SPARE_BLOCKS, _SPARE_FILES = 8, 4
 _FEW, _PLENTY = 16, 1 << 30
 
 
-def carry_out(
-    vault: Vault,
-    reach: Reach,
-    journal: Journal,
-    *,
-    seen: Seen,
-    progress: Progress | None = None,
-    save_first: SaveFirst | None = None,
-    meanwhile: Meanwhile = lambda: None,
-) -> Outcome:
-    """Applies the journal's actions, the safety checkpoint saved with it; raises with nothing changed, and that one removed."""
+def carry_out(vault: Vault, reach: Reach, journal: Journal, *, seen: Seen, progress: Progress | None = None) -> Outcome:
+    """Applies the journal's actions; raises with nothing changed, and the safety checkpoint removed."""
     root, layout = reach.root, reach.layout
     # Two sets of open directories: the last look before acting goes by name again, and notices one that was moved away.
     staged, handles = reach.handles, Handles(root, layout.respelled)
@@ -79,24 +65,20 @@ def carry_out(
     try:
         stager = Stager(root, staged, reach.store, journal.token, layout)
         executor = Executor(
-            root, handles, journal.token, layout,
-            seen=seen, locked=journal.locked, discard=vault.throw_away,
-            meanwhile=lambda: [act() for act in (staged.close, handles.close, meanwhile)],
-        )  # fmt: skip
+            root, handles, journal.token, layout, seen=seen, locked=journal.locked, discard=vault.throw_away
+        )
         room = _Room(vault, root, journal, layout)
-        look = partial(_look_again, executor, journal, reach.patience)
-        stage = stager.stage_nameless() if git is None and not journal.locked else None
-        if stage is not None:
-            _open_staged(vault, journal, save_first, stager, look, room)
-        else:
-            _open(vault, journal, save_first)
-            with _abandoning(vault, staged, journal, stager, git, room):
-                unlock(staged, journal.locked)
-                stage = _prepare(stager, look, git, progress, room)
-                set_phase(vault.database, APPLYING)
+        _open(vault, journal)
+        with _abandoning(vault, staged, journal, stager, git, room):
+            unlock(staged, journal.locked)
+            stage = stager.stage(layout.staged, progress=progress)
+            if git is not None:
+                git.prepare()
+            _look_again(executor, journal, reach.patience)
+            room.hold()
+            set_phase(vault.database, APPLYING)
         try:
             room.let_names()
-            stager.give_names()
             outcome = executor.run(stage)
             outcome.kept += git.finish() if git is not None else []
         except (KeyboardInterrupt, MemoryError, OSError) as error:
@@ -119,6 +101,18 @@ def carry_out(
     return outcome
 
 
+def _open(vault: Vault, journal: Journal) -> None:
+    """Makes the journal durable; where that fails, removes the safety checkpoint that was made for it."""
+    try:
+        with vault.database.transaction():
+            open_journal(vault.database, journal, STAGING)
+    except DurabilityLost:
+        raise  # such a disk is not asked again; the next command finds a journal of nothing, or none
+    except BaseException:
+        _close_unused(vault, journal)
+        raise
+
+
 def _changed_nothing(outcome: Outcome, layout: Layout, journal: Journal) -> bool:
     """Returns whether every path of a restore moved in the very moment, so that the workspace is as it was."""
     if outcome.created or outcome.modified or outcome.deleted or not outcome.kept:
@@ -134,72 +128,6 @@ def _end_whole(vault: Vault, root: Directory, *held: _Room | Handles) -> Outcome
         each.close()
     ended = end_interrupted(vault, root)
     return ended[1].outcome if ended is not None and ended[1].how == FINISHED else None
-
-
-def _open_staged(
-    vault: Vault, journal: Journal, save_first: SaveFirst | None, stager: Stager, look: Callable[[], None], room: _Room
-) -> None:
-    """Makes the journal of a restore durable whose files are staged and have no names yet: one that is to be applied at once."""
-
-    def ready() -> None:
-        stager.confirm()
-        look()
-        room.hold()
-
-    try:
-        _open(vault, journal, save_first, ready, phase=APPLYING)
-    except BaseException:
-        room.close()
-        stager.halt()
-        raise
-
-
-def _open(
-    vault: Vault,
-    journal: Journal,
-    save_first: SaveFirst | None,
-    ready: Callable[[], None] | None = None,
-    *,
-    phase: str = STAGING,
-) -> None:
-    """Makes the journal durable, in one transaction with a checkpoint that is to be saved first, when all is `ready`."""
-
-    def write() -> None:
-        if ready is not None:
-            ready()
-        open_journal(vault.database, journal, phase)
-
-    if save_first is None:
-        with vault.database.transaction():
-            write()
-        return
-    try:
-        save_first(write)
-    except DurabilityLost:
-        raise  # such a disk is not asked again; the next command finds a journal of nothing, or none
-    except BaseException:
-        if read_journal(vault.database) is not None:
-            _close_unused(vault, journal)
-        raise
-
-
-def _prepare(
-    stager: Stager, look: Callable[[], None], git: GitPart | None, progress: Progress | None, room: _Room
-) -> Stage:
-    """
-    Stages everything and makes all ready to be changed.
-
-    That is: git's locks are taken if git is to move, every path is looked at once more, and the room is held.
-    """
-    stager.begin()
-
-    def make_ready() -> None:
-        if git is not None:
-            git.prepare()
-        look()
-        room.hold()
-
-    return stager.finish(progress, meanwhile=make_ready)
 
 
 def _look_again(executor: Executor, journal: Journal, patience: Patience | None) -> None:
@@ -294,8 +222,7 @@ def _abandoning(
         yield
     except BaseException as error:
         room.close()
-        confirm = stager.halt() and not isinstance(error, DurabilityLost)
-        _abandon(vault, handles, journal, stager, git, confirm=confirm)
+        _abandon(vault, handles, journal, stager, git, confirm=not isinstance(error, DurabilityLost))
         raise
 
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from mulligan.errors import DurabilityLost, NoRoom, PlanStale, StoreDamaged, UserError
+from mulligan.errors import NoRoom, PlanStale, StoreDamaged, UserError
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action
 from mulligan.restore.layout import Layout, temporary_name
@@ -23,20 +23,17 @@ from mulligan.restore.place import Handles, is_absence, sync_names
 from mulligan.safefs import seam
 from mulligan.safefs.attributes import attribute_names, copy_attribute, copy_owner, owner_of, plain_owner
 from mulligan.safefs.directory import Directory, write_all
-from mulligan.safefs.durable import may_be_named_later, sync, sync_filesystem, write_out
-from mulligan.safefs.flushing import Flusher, sync_beside
-from mulligan.safefs.room import NO_NAMELESS, free_of
+from mulligan.safefs.durable import sync, sync_filesystem
+from mulligan.safefs.room import free_of
 from mulligan.safefs.trouble import FULL
 
 _SYNC_EACH = 16
-# So many files are held open without a name.
-_NAMELESS = 8
 # Larger files are written piece by piece; so many bytes are held from the check of the room until they are staged.
 _AT_ONCE = 1 << 20
 _HELD = 16 << 20
 _PRIVATE = 0o600
-# After so many files progress is shown, and after so many those that are there begin to be written out.
-_SHOWN, _BATCH = 128, 256
+# Progress is shown after so many files.
+_SHOWN = 128
 _FILES = "the restored files"
 
 Progress = Callable[[int, int], None]
@@ -79,101 +76,26 @@ class Stager:
         self._notes: dict[bytes, str] = {}
         self._held: dict[bytes, bytes] = {}
         self._held_bytes = 0
-        self._flusher = Flusher(root, _FILES)
-        self._namelessly = False
-        self._nameless: list[tuple[bytes, int, int]] = []
 
-    def begin(self) -> None:
-        """Reads what every file needs, as much of it as may be held; raises with the workspace unchanged."""
-        try:
-            self._read(self._layout.staged)
-        except OSError as error:
-            raise _refusal(error) from error
-
-    def stage_nameless(self) -> Stage | None:
+    def stage(self, places: Places, *, skip_damaged: bool = False, progress: Progress | None = None) -> Stage:
         """
-        Stages a few plain files without names, before anybody knows of it: a crash leaves nothing to be found.
+        Stages some files and makes them durable; on failure the caller calls `clear`.
 
-        They get their names with `give_names`, after the caller saw to it that somebody knows, and `confirm`. None, with
-        nothing done, where there are too many, or some that cannot be had so; raises with the workspace unchanged.
+        With `skip_damaged`, leaves out what the store has lost.
         """
-        places = self._layout.staged
-        if not 0 < len(places) <= _NAMELESS or any(action.after and action.after.is_link for _, action in places):
-            return None
-        if not may_be_named_later(self._root):
-            return None
-        stage, self._namelessly = Stage({}, self._notes, {}), True
-        try:
-            self._read(places)
-            self._some(places, stage, durable=False, skip_damaged=False)
-        except BaseException as error:
-            self.halt()
-            self._notes.clear()
-            if isinstance(error, OSError) and error.errno in NO_NAMELESS:
-                return None
-            raise (_refusal(error) if isinstance(error, OSError) else error) from error
-        finally:
-            self._namelessly = False
-        return stage
-
-    def confirm(self) -> None:
-        """Makes the bytes of files without names durable."""
-        for path, _, fd in self._nameless:
-            sync(fd, to_text(path))
-
-    def give_names(self) -> None:
-        """Gives files that have none the names of their temporaries."""
-        try:
-            for path, number, fd in self._nameless:
-                stage = self._handles.get(self._layout.stage_of(path))
-                stage.give_name(fd, temporary_name(self._token, number))
-        finally:
-            self._forget_nameless()
-
-    def _forget_nameless(self) -> None:
-        while self._nameless:
-            seam.calls.close(self._nameless.pop()[2])
-
-    def finish(self, progress: Progress | None = None, *, meanwhile: Callable[[], object] = lambda: None) -> Stage:
-        """Stages the rest of what was begun, and makes all of it durable; does something else while the disk is at that, or then."""
-        places = self._layout.staged
-        stage = self._finish(places, progress=progress)
-        if len(places) < _BATCH:
-            self._confirm_all(places)
-            meanwhile()
-        else:
-            sync_beside(self._root, _FILES, meanwhile)
-        return stage
-
-    def stage(self, places: Places, *, skip_damaged: bool = False) -> Stage:
-        """Stages some files; with `skip_damaged`, leaves out what the store has lost. On failure the caller calls `clear`."""
+        stage, each = Stage({}, self._notes, {}), len(places) <= _SYNC_EACH
         try:
             self._read(places, skip_damaged=skip_damaged)
+            for start in range(0, len(places), _SHOWN):
+                if progress is not None:
+                    progress(start, len(places))
+                self._some(places[start : start + _SHOWN], stage, durable=each, skip_damaged=skip_damaged)
         except OSError as error:
             raise _refusal(error) from error
-        stage = self._finish(places, skip_damaged=skip_damaged)
-        self._confirm_all(places)
-        return stage
-
-    def _confirm_all(self, places: Places) -> None:
-        if len(places) > _SYNC_EACH:
+        self._held.clear()
+        self._held_bytes = 0
+        if not each:
             sync_filesystem(self._root, _FILES)
-
-    def _finish(self, places: Places, *, skip_damaged: bool = False, progress: Progress | None = None) -> Stage:
-        stage = Stage({}, self._notes, {})
-        each = len(places) <= _SYNC_EACH
-        try:
-            with self._flusher:
-                for start in range(0, len(places), _SHOWN):
-                    if progress is not None:
-                        progress(start, len(places))
-                    self._some(places[start : start + _SHOWN], stage, durable=each, skip_damaged=skip_damaged)
-                    if not (start + _SHOWN) % _BATCH:
-                        self._flusher.nudge()
-            self._held.clear()
-            self._held_bytes = 0
-        except OSError as error:
-            raise _refusal(error) from error
         return stage
 
     def _some(self, places: Places, stage: Stage, *, durable: bool, skip_damaged: bool) -> None:
@@ -190,16 +112,6 @@ class Stager:
                 if not is_absence(error):
                     raise
                 raise _gone(action.path) from error
-
-    def halt(self) -> bool:
-        """Waits for what goes on beside, lets go of what has no name; returns whether the disk confirmed what it was asked to."""
-        self._forget_nameless()
-        try:
-            with self._flusher:
-                pass
-        except DurabilityLost:
-            return False
-        return True
 
     def clear(self, *, sparing: Collection[int] = (), first: Collection[int] = ()) -> bool:
         """Removes the temporaries of this plan, some `first`, but for those of some numbers; returns whether none is left."""
@@ -284,11 +196,7 @@ class Stager:
         # What takes nothing over has its permission bits from the start, which saves a call; all else is its owner's alone.
         bare = node.perm > 0o777 or (replaces and owner is None) or self._store.is_private(node.oid)
         mode = _PRIVATE if bare else node.perm
-        if self._namelessly:
-            fd, made = directory.made_nameless(mode)
-            self._nameless.append((action.path, number, fd))
-        else:
-            fd, made = self._create(directory, name, mode)
+        fd, made = self._create(directory, name, mode)
         try:
             if owner is not None and owner != (made.st_uid, made.st_gid) and not bare:
                 bare = True
@@ -301,12 +209,9 @@ class Stager:
                 seam.calls.fchmod(fd, node.perm)
             if durable:
                 sync(fd, to_text(action.path))
-            if self._namelessly:
-                write_out(fd)
             return made.st_ino
         finally:
-            if not self._namelessly:
-                seam.calls.close(fd)
+            seam.calls.close(fd)
 
     @staticmethod
     def _create(directory: Directory, name: bytes, mode: int) -> tuple[int, os.stat_result]:

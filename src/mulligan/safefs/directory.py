@@ -170,22 +170,6 @@ class Directory:
             raise
         return fd, status
 
-    def made_nameless(self, mode: int) -> tuple[int, os.stat_result]:
-        """Creates a file as `made` does, without a name: whoever forgets it leaves nothing; OSError where there are none."""
-        fd = seam.calls.open(b".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, mode, dir_fd=self.fd)
-        try:
-            status = os.fstat(fd)
-            if status.st_mode & 0o7777 != mode:
-                seam.calls.fchmod(fd, mode)
-        except BaseException:
-            seam.calls.close(fd)
-            raise
-        return fd, status
-
-    def give_name(self, fd: int, name: bytes) -> None:
-        """Gives an open file of this file system that has no name a name here; FileExistsError if that is taken."""
-        seam.calls.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=self.fd, follow_symlinks=True)
-
     def mkdir(self, name: bytes, mode: int = 0o700) -> None:
         """Makes a directory with exactly this mode, whatever the umask."""
         seam.calls.mkdir(name, mode, dir_fd=self.fd)

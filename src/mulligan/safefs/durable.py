@@ -26,15 +26,6 @@ NewFile = tuple[bytes, Iterable[bytes], str]
 _SHORT = 1 << 20
 
 
-# ext4, XFS, and memory: there a file that was confirmed without a name keeps its bytes when it gets one later, as power cuts showed.
-_NAMES_LATER = frozenset({0xEF53, 0x58465342, 0x01021994})
-
-
-def may_be_named_later(directory: Directory) -> bool:
-    """Returns whether a file can be durable before it has a name, on the disk of a directory."""
-    return seam.calls.kind_of_disk(directory.fd) in _NAMES_LATER
-
-
 def write_out(fd: int) -> None:
     """Lets the system begin to write out a file; no promise, and nothing waits for it."""
     try:

@@ -78,14 +78,14 @@ def journal_late() -> Iterator[None]:
 @contextmanager
 def clean_before_validate() -> Iterator[None]:
     """Everything that is to change is removed, and only then is it seen whether the store can give the new files."""
+    stage_files = staging.Stager.stage
 
-    def prepare(stager: Any, doer: Any, _look: Any, _git: Any, _beside: Any, progress: Any, _room: Any) -> Any:
-        for number, action in (*doer._layout.removes, *doer._layout.places):
+    def stage(self: Any, places: Any, **options: Any) -> Any:
+        for _, action in (*self._layout.removes, *self._layout.places):
             if action.before is not None and not action.before.is_dir:
-                parent, name, _stage, _temporary = doer._places_of(number, action)
-                parent.unlink(name)
-        stager.begin()
-        return stager.finish(progress)
+                above, _, name = action.path.rpartition(b"/")
+                self._handles.get(above).unlink(name, missing_ok=True)
+        return stage_files(self, places, **options)
 
     def place(self: Any, number: int, action: Any) -> None:
         parent, name, stage, temporary = self._places_of(number, action)
@@ -96,8 +96,8 @@ def clean_before_validate() -> Iterator[None]:
         self._done(action)
 
     with (
-        replaced(staging, _NAMELESS=0),
-        replaced(procedure, _prepare=prepare),
+        replaced(staging.Stager, stage=stage),
+        replaced(procedure, _look_again=lambda *_: None),
         replaced(executor.Executor, _place=place, _remove=remove),
     ):
         yield

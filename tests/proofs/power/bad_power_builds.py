@@ -95,14 +95,12 @@ def restores_unsynced() -> None:
     executor.Executor._sync = lambda _: None  # type: ignore[method-assign]
     staging.sync = lambda *_: None
     staging.sync_filesystem = lambda *_: None
-    staging.sync_beside = lambda _directory, _what, meanwhile: meanwhile()
 
 
 def stages_unsynced() -> None:
     """New files take the place of the old ones with their bytes still in memory; names are synced."""
     staging.sync = lambda *_: None
     staging.sync_filesystem = lambda *_: None
-    staging.sync_beside = lambda _directory, _what, meanwhile: meanwhile()
 
 
 BUILDS: dict[str, Callable[[], None]] = {

@@ -157,8 +157,7 @@ class Victim:
         executor = Executor(self._root, handles, token, layout, seen=Unseen())
         try:
             try:
-                stager.begin()
-                stage = stager.finish()
+                stage = stager.stage(layout.staged)
                 stale = bool(executor.surprises())
             except (mulligan.MulliganError, OSError):
                 stager.clear()

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 import mulligan
-from mulligan.restore import staging
 from mulligan.safefs import seam
 from tree import put
 from users_repository import make_dirty, move_on, new_repository
@@ -118,8 +117,6 @@ def test_a_restore_that_is_refused_leaves_no_name_unconfirmed(moved: Any, projec
 def test_a_restore_that_was_cut_short_is_taken_back_with_every_name_confirmed(
     moved: Any, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "_NAMELESS", 0)
-
     class Dies(Watching):
         def exchange(self, *_names: Any, **_handles: Any) -> None:
             raise KeyboardInterrupt

@@ -17,7 +17,6 @@ import mulligan
 from mulligan.restore import place as places
 from mulligan.restore import staging
 from mulligan.restore.executor import Executor
-from mulligan.safefs import flushing
 from mulligan.safefs.directory import Directory
 from mulligan.workbench import Workbench
 from scenes import left_lying, state_of
@@ -165,7 +164,7 @@ def test_a_sync_that_fails_ends_it_and_is_not_asked_for_again(changed, project, 
         asked.append(what)
         raise mulligan.DurabilityLost("lost")
 
-    for module in (flushing, staging, places):
+    for module in (staging, places):
         monkeypatch.setattr(module, "sync_filesystem", failing)
     with pytest.raises(mulligan.DurabilityLost):
         changed.restore("one")

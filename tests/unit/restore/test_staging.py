@@ -14,12 +14,9 @@ from pathlib import Path
 import pytest
 
 import mulligan
-from faults import ActsWhenStaged, Counting, FailsAlways, is_nameless
-from mulligan.restore import procedure, staging
+from faults import ActsWhenStaged, Counting, FailsAlways
 from mulligan.safefs import seam
-from mulligan.safefs.directory import Directory
 from mulligan.safefs.seam import Calls
-from mulligan.scan.observer import Observer
 from scenes import OLD, Scene, left_lying, state_of
 from tools import PACKAGE, plain_environment
 from tree import put
@@ -282,7 +279,7 @@ def test_nobody_else_may_open_a_staged_file_before_it_has_what_it_takes_over(ws,
 
     class Watching(Counting):
         def write(self, fd, data):
-            if ".mulligan-" in os.readlink(f"/proc/self/fd/{fd}") or is_nameless(fd):
+            if ".mulligan-" in os.readlink(f"/proc/self/fd/{fd}"):
                 seen.append(stat.S_IMODE(os.fstat(fd).st_mode))
             return super().write(fd, data)
 
@@ -316,20 +313,16 @@ def many(ws, project):
 
 
 def test_the_last_sync_before_files_change_comes_after_the_last_was_staged(ws, project):
-    """Those in between only make it shorter."""
     many(ws, project)
     with seam.using(Syncing()) as calls:
         ws.restore("one")
     before = calls.seen[: calls.seen.index("exchange")]
-    assert before.count("syncfs") > 1
     last = len(before) - before[::-1].index("syncfs")
     assert before[:last].count("write") >= 600
     assert {path.read_text() for path in project.glob("f*")} == {"1"}
 
 
-@pytest.mark.parametrize("batch", [staging._BATCH, 600], ids=["in between", "the last one, beside the last look"])
-def test_a_sync_that_fails_is_not_asked_for_again_and_ends_it_with_nothing_changed(ws, project, monkeypatch, batch):
-    monkeypatch.setattr(staging, "_BATCH", batch)
+def test_a_sync_that_fails_is_not_asked_for_again_and_ends_it_with_nothing_changed(ws, project):
     many(ws, project)
     with seam.using(Syncing(fails=True)) as calls, pytest.raises(mulligan.DurabilityLost):
         ws.restore("one")
@@ -372,33 +365,6 @@ def test_files_that_the_disk_did_not_confirm_where_they_belong_are_not_acknowled
     assert left_lying(project) == []
 
 
-def test_what_others_write_while_the_disk_confirms_is_seen_by_the_next_look(ws, project, monkeypatch):
-    """The notices of a watched workspace are read meanwhile."""
-    with ws.watch():
-        many(ws, project)
-        real = Observer.catch_up
-
-        def meanwhile(self: Observer) -> None:
-            put(project, "f7", "3")
-            real(self)
-
-        monkeypatch.setattr(Observer, "catch_up", meanwhile)
-        assert len(ws.restore("one").modified) == 600
-        assert ws.diff().modified == ["f7"]
-        assert ws.save("next").files_changed
-        assert ws.cat("next", "f7") == b"3" and ws.cat("next", "f8") == b"1"
-
-
-class Noting(Counting):
-    """Which calls were made, and on what a file without a name was confirmed."""
-
-    def fsync(self, fd: int) -> None:
-        nameless = is_nameless(fd)
-        super().fsync(fd)
-        if nameless:
-            self.seen.append("confirmed")
-
-
 def two(ws, project) -> None:
     for path in ("a", "d/b", "gone"):
         put(project, path, "1")
@@ -409,63 +375,15 @@ def two(ws, project) -> None:
     put(project, "new", "2")
 
 
-@pytest.fixture
-def phases(monkeypatch) -> list[str]:
-    """The phases that are written to the journal."""
-    found: list[str] = []
-    opened, moved = procedure.open_journal, procedure.set_phase
-    monkeypatch.setattr(procedure, "open_journal", lambda db, row, phase: (found.append(phase), opened(db, row, phase)))
-    monkeypatch.setattr(procedure, "set_phase", lambda db, phase: (found.append(phase), moved(db, phase)))
-    return found
-
-
-def test_few_files_have_no_name_until_they_are_durable_and_the_journal_knows_of_them(ws, project, phases):
+def test_no_file_of_yours_changes_before_all_new_ones_are_durable(ws, project):
     two(ws, project)
-    with seam.using(Noting()) as calls:
+    with seam.using(Counting()) as calls:
         ws.restore("one")
-    assert phases == ["applying"]
-    assert calls.seen.count("confirmed") == 3
-    last = len(calls.seen) - calls.seen[::-1].index("confirmed")
-    assert "link" in calls.seen[last:] and not {"link", "exchange"} & {*calls.seen[:last]}
-    assert {path: (project / path).read_text() for path in ("a", "d/b", "gone")} == dict.fromkeys(
-        ("a", "d/b", "gone"), "1"
-    )
+    assert calls.seen[: calls.seen.index("exchange")].count("fsync") >= 3
+    assert {(project / path).read_text() for path in ("a", "d/b", "gone")} == {"1"}
     assert not (project / "new").exists() and left_lying(project) == []
     ws.undo()
     assert (project / "new").read_text() == "2" and not (project / "gone").exists()
-
-
-@pytest.mark.parametrize(
-    "reason", ["too many", "a link", "another disk", "no such files"], ids=lambda reason: reason.replace(" ", "-")
-)
-def test_where_files_cannot_be_without_a_name_they_are_staged_by_name(ws, project, phases, monkeypatch, reason):
-    two(ws, project)
-    calls = Noting()
-    if reason == "too many":
-        monkeypatch.setattr(staging, "_NAMELESS", 2)
-    elif reason == "a link":
-        (project / "gone").symlink_to("a")
-        ws.save("two")
-        (project / "gone").unlink()
-        put(project, "a", "3")
-    elif reason == "another disk":
-        monkeypatch.setattr(seam.Calls, "kind_of_disk", lambda *_: 0x9123683E)
-    else:
-        real = Directory.made_nameless
-
-        def second_fails(directory: Directory, mode: int):
-            if calls.seen.count("refused"):
-                raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
-            calls.seen.append("refused")
-            return real(directory, mode)
-
-        monkeypatch.setattr(Directory, "made_nameless", second_fails)
-    before = len(os.listdir("/proc/self/fd"))
-    with seam.using(calls):
-        ws.restore("two" if reason == "a link" else "one")
-    assert phases == ["staging", "applying"] and "confirmed" not in calls.seen
-    assert (project / "a").read_text() == ("2" if reason == "a link" else "1")
-    assert left_lying(project) == [] and len(os.listdir("/proc/self/fd")) <= before + 2
 
 
 @pytest.mark.parametrize("call", ["link", "write", "fchmod", "open"])
@@ -502,17 +420,19 @@ def test_whatever_fails_on_the_way_files_are_old_or_new_and_nothing_is_left(ws, 
         pytest.fail("it never came through")
 
 
-def test_a_sync_of_a_file_without_a_name_that_fails_changes_nothing_and_says_so(ws, project):
+def test_a_staged_file_that_the_disk_does_not_confirm_changes_nothing_and_says_so(ws, project):
     two(ws, project)
     before = state_of(project)
 
     class Lost(Counting):
         def fsync(self, fd: int) -> None:
-            if is_nameless(fd):
+            if ".mulligan-" in os.readlink(f"/proc/self/fd/{fd}"):
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             super().fsync(fd)
 
     with seam.using(Lost()), pytest.raises(mulligan.DurabilityLost):
         ws.restore("one")
-    assert state_of(project) == before and ws.pending() is None
+    assert state_of(project) == before
+    ws.save("next")  # which removes what was staged
+    assert left_lying(project) == [] and ws.pending() is None
     assert ws.restore("one").modified == ["a", "d/b"]
