@@ -1,8 +1,8 @@
 /*
- * The optional compiled part: which of many directories are exactly as their records say?
+ * The native look: which of many directories are exactly as their records say?
  *
- * The same question as `scan/glance.py` asks, and the same answers; the Python there is the truth that this is tested
- * against. Plain C99 with POSIX threads, without Python's headers. It opens directories one below the other, never through a
+ * `scan/glance.py` asks the same question in Python, and tests compare the answers; `safefs/native.py` calls this.
+ * Plain C99 with POSIX threads, without Python's headers. It opens directories one below the other, never through a
  * link, for reading; it changes nothing, keeps nothing, and believes no length that a record claims.
  *
  * A record is what `scan/record.py` encodes: a head of 103 bytes (HEAD), names joined by NUL, directories, what was missed,
