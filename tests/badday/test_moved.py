@@ -84,3 +84,23 @@ def test_a_copy_does_not_hear_of_adopt_while_the_original_stands(project: Path, 
     typed(project, "save", "one")
     shutil.copytree(project, tmp_path / "copy")
     assert "mulligan adopt" not in typed(tmp_path / "copy", "status")
+
+
+def test_a_session_that_goes_on_after_the_move_is_undone_turn_by_turn(project: Path, tmp_path: Path) -> None:
+    (project / "app.py").write_text("one\n")
+    agent = Agent(project)
+    agent.turn("first", "echo two > app.py")
+    moved = tmp_path / "moved"
+    project.rename(moved)
+    agent.project = agent.cwd = moved
+    agent.turn("second", "echo new > new.py")
+    typed(moved, "adopt", str(project))
+    agent.turn("third", "echo newest > newest.py")
+    typed(moved, "check")
+    for text, left in (
+        ("third", {"app.py": "two\n", "new.py": "new\n"}),
+        ("second", {"app.py": "two\n"}),
+        ("first", {"app.py": "one\n"}),
+    ):
+        assert tools.cli_json("undo", cwd=moved)["report"]["undone"]["text"] == text
+        assert tree(moved) == left

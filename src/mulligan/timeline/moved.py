@@ -25,6 +25,7 @@ from mulligan.timeline.checkpoints import POSITION, Checkpoints
 from mulligan.timeline.commits import Entry, read_list, read_state
 from mulligan.timeline.database import Database
 from mulligan.timeline.identity import Identity, identity_of
+from mulligan.timeline.renumbering import Renumbering
 from mulligan.timeline.saving import pack_changes
 from mulligan.timeline.sources import Source
 
@@ -68,7 +69,7 @@ class _Joining:
             entries = _checkpoints(self._since, theirs).oldest()
             with self._into.transaction():
                 self._begin()
-                self._add(checkpoints, entries, Source(objects))
+                self._add(checkpoints, self._renumbered(entries, objects), Source(objects))
                 self._steps()
                 self._notes()
 
@@ -118,6 +119,14 @@ class _Joining:
         for table in ("move", "deed"):
             self._into.run(f"DELETE FROM {table} WHERE seq>?", known[table])
         self._before = str(known["position"])
+        self._numbers = Renumbering(self._into)
+
+    def _renumbered(self, entries: list[Entry], objects: ObjectStore) -> list[Entry]:
+        """Returns checkpoints of the new place with the numbers that their sessions have in both; writes their commits anew."""
+        with objects.writer() as writer:
+            found = [self._numbers.entry(entry, objects, writer) for entry in entries]
+            writer.finish()
+        return found
 
     def _add(self, checkpoints: Checkpoints, entries: list[Entry], source: Source) -> None:
         parent = checkpoints.by_id(self._before)
@@ -137,12 +146,12 @@ class _Joining:
     def _steps(self) -> None:
         """Puts the steps of undo and the deeds behind those of the old place; what can be redone is the new place's."""
         for row in self._since.sealed("move", "ORDER BY seq"):
-            self._into.insert("move", None, row["id"], row["what"])
+            self._into.insert("move", None, row["id"], self._numbers.move(row))
         self._into.empty("redo")
         for row in self._since.sealed("redo", "ORDER BY seq"):
             self._into.insert("redo", None, row["id"], row["what"])
         for row in self._since.sealed("deed", "ORDER BY seq"):
-            self._into.insert("deed", None, *tuple(row)[1:-1])
+            self._into.insert("deed", None, *self._numbers.deed(row))
         self._into.known().clear()
 
     def _notes(self) -> None:
