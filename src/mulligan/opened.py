@@ -229,13 +229,14 @@ class Opened:
             self._events.emit("pruned", old.checkpoint)
 
     def holds(self, ref: str | Checkpoint, path: str) -> bool:
-        """Returns whether a checkpoint holds a file or directory of this path."""
+        """Returns whether a checkpoint holds a file, sealed or not, or a directory of this path."""
         from mulligan.model.paths import parse_path
         from mulligan.timeline.sources import Source
 
         with self._needing() as vault:
             entry = vault.checkpoints.resolve(ref)
-            return Source(vault.objects).lookup(entry.files_tree, parse_path(path)) is not None
+            wanted = parse_path(path)
+            return wanted in entry.sealed or Source(vault.objects).lookup(entry.files_tree, wanted) is not None
 
     def contents(self, ref: str | Checkpoint) -> Diff:
         """Returns everything that a checkpoint holds, as a difference from nothing."""

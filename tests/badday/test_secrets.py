@@ -220,6 +220,14 @@ def test_a_secret_that_an_agent_made_goes_with_its_turn(secretive):
     assert not (secretive / ".env.local").exists() and (secretive / ".env").exists()
 
 
+def test_one_deleted_secret_is_restored_by_its_path(secretive):
+    typed(secretive, "save", "one")
+    rm(secretive, ".env", "config/secrets.yml")
+    typed(secretive, "save", "two")
+    typed(secretive, "restore", "one", "-y", "--", ".env")
+    assert (secretive / ".env").read_text() == SECRETS[".env"] and not (secretive / "config/secrets.yml").exists()
+
+
 def test_a_forgotten_secret_is_gone_from_every_checkpoint(secretive, private_home):
     typed(secretive, "save", "one")
     write(secretive, {".env": "TOKEN=other\n"})

@@ -337,7 +337,7 @@ class Executor:
 
     def _list(self, listed: list[str], action: Action) -> None:
         """Reports a directory only where it was made or removed for itself."""
-        if action.path in self._layout.lone_directories:
+        if action in self._layout.lone_directories:
             listed.append(to_text(action.path))
 
     def _lock_again(self) -> None:

@@ -63,8 +63,9 @@ class Layout:
         self.mkdirs = [(n, a) for n, a in numbered if a.before is None and is_dir[n]]
         self.places = [(n, a) for n, a in numbered if is_content(a)]
         self.chmods = sorted(((n, a) for n, a in numbered if is_chmod(a)), key=lambda row: row[1].path, reverse=True)
+        # As actions: where a file takes the place of a directory, one path is both made and removed.
         self.lone_directories = {
-            a.path for group in (self._made(numbered), [a for _, a in gone]) for a in for_themselves(group) if a.path
+            a for group in (self._made(numbered), [a for _, a in gone]) for a in for_themselves(group) if a.path
         }
         self.shared: list[tuple[int, Action]] = []
         self.writable: set[bytes] = set()
