@@ -172,6 +172,7 @@ class Restorer(Workbench):
     def _step(self, verb: str, states: list[Move], skip: Collection[int], patience: Patience) -> RestoreReport | None:
         with self.vault.objects.writer() as writer:
             look: Look | None = None
+            passed: tuple[bytes, ...] = ()
             for depth, move in enumerate(states):
                 entry = self.vault.checkpoints.by_id(move.id)
                 # Where undo stands already, no step is taken back; redo begins with the first.
@@ -183,8 +184,15 @@ class Restorer(Workbench):
                 git = self.git.plan_back(entry) if crossed else None
                 if git is not None or self._differs(entry, move, look):
                     plan = self.plan(entry, look if move.what != "state" else None, None, move.what, git=git)
+                    if git is None and move.what == "files" and (restless := patience.gave_up(plan.actions)):
+                        passed = restless  # all that differs there keeps changing: what came before it is meant
+                        continue
                     down = depth + (verb == "redo")
                     return self.go(entry, plan, look, writer, verb=verb, depth=down, git=git, patience=patience)
+        if passed:
+            from mulligan.restore.procedure import stale
+
+            raise stale(passed)
         return None
 
     def go(

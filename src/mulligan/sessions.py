@@ -56,7 +56,7 @@ class WithSessions(Opened):
         """
         with self._writing("hook", create=True):
             vault = self._bench.vault
-            deeds, place = vault.deeds, vault.deeds.place(deed)
+            deeds, place = vault.deeds, vault.deeds.place(deed, self._bench.now_ns())
             about = ": ".join(filter(None, (deed.tool, deed.text)))
             # What is staged goes back with `restore @prompt-2 --git`.
             staged = self._bench.git.staged() if deed.begins_turn else None

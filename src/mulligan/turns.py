@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mulligan.errors import NothingToUndo, UnknownPath
+from mulligan.errors import NothingToUndo, PlanStale, UnknownPath
 from mulligan.model.checkpoint import MOVING
 from mulligan.model.deed import Turn
 from mulligan.model.objects import BLOB, object_id
@@ -80,7 +80,7 @@ class Undoing:
         while True:
             turn, is_next = stack.waiting(passed)
             if turn is None or not is_next:
-                found = self._walk(stack, turn, asked)
+                found = self._walk_or_pass(stack, turn, asked)
                 if found is not None or turn is None:
                     return found
             found = self._take_back_turn(turn, asked)
@@ -128,7 +128,7 @@ class Undoing:
     def _take_back_turn(self, turn: Turn, asked: Asked) -> RestorePlan | RestoreReport | None:
         """Takes back a turn; None when nothing of it is left."""
         parts = self._turns.of(turn)
-        unsaved = self._turns.unsaved(turn)
+        unsaved = self._turns.unsaved(turn, self._bench.now_ns())
         top = self._vault.checkpoints.current()
         newest = self._turns.newest_of(turn)
 
@@ -184,11 +184,15 @@ class Undoing:
             if found is None:
                 return None
             plan, wanted = found
+            git = self._bench.git.plan(what.target) if asked.git and what.target is not None else None
+            if restless := patience.gave_up(plan.actions) if git is None else ():
+                from mulligan.restore.leaving import busy, remaining
+
+                plan = remaining(plan, busy(restless))
             if plan.is_noop:
                 return self._leave_all(plan, what.mark)
             _keep_contents(self._vault, wanted)
             here = self._vault.checkpoints.resolve("@")
-            git = self._bench.git.plan(what.target) if asked.git and what.target is not None else None
             mark = what.mark.text
             since = (what.target or here, asked.paths)
             return self._bench.go(
@@ -258,6 +262,13 @@ class Undoing:
 
     # -- going to a state -------------------------------------------------------------------------
 
+    def _walk_or_pass(self, stack: Stack, turn: Turn | None, asked: Asked) -> RestorePlan | RestoreReport | None:
+        """Goes to a state, as `_walk` does; None where all that differs keeps changing, so that a turn comes next."""
+        try:
+            return self._walk(stack, turn, asked)
+        except PlanStale:
+            return None
+
     def _walk(self, stack: Stack, turn: Turn | None, asked: Asked) -> RestorePlan | RestoreReport | None:
         """Goes to the newest state that differs, but not past the steps of a turn that waits to be undone."""
         states = stack.states(turn)
@@ -297,7 +308,7 @@ class Undoing:
             except UnknownPath as error:
                 unknown = error
                 continue
-            if plan.is_noop:
+            if plan.is_noop or (patience is not None and git is None and patience.gave_up(plan.actions)):
                 continue
             plan = replace(plan, undone=stack.about(depth))
             if asked.dry_run:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import tools
-from play import typed
+from play import Agent, typed
 
 _ORDINARY = 65534
 _WRITES = "import sys\nwhile True:\n    with open(sys.argv[1], 'a') as log: log.write('x')\n"
@@ -70,6 +70,31 @@ def test_with_a_busy_file_the_next_undo_reaches_the_step_before(project):
         assert (project / "a.txt").read_text() == "two\n" and not list(project.glob("f*.txt"))
         tools.cli("undo", cwd=project)
         assert (project / "a.txt").read_text() == "one\n"
+
+
+def test_after_a_save_a_file_that_keeps_changing_does_not_hide_the_turn(project):
+    (project / "server.out").write_text("start\n")
+    agent = Agent(project)
+    agent.turn("one", "echo 1 > one.txt")
+    typed(project, "save", "mine")
+    with writing_to(project / "server.out"):
+        for _ in range(3):  # the writer may pause for long enough that the file alone is restored
+            tools.cli("undo", cwd=project)
+            if not (project / "one.txt").exists():
+                break
+    assert not (project / "one.txt").exists()
+
+
+def test_a_turn_of_which_only_a_busy_file_is_left_is_listed_and_the_next_undo_goes_further(project):
+    agent = Agent(project)
+    agent.turn("one", "echo 1 > one.txt")
+    agent.turn("two", "echo start > server.out")
+    with writing_to(project / "server.out"):
+        for _ in range(4):
+            tools.cli("undo", cwd=project)
+            if not (project / "one.txt").exists():
+                break
+    assert not (project / "one.txt").exists()
 
 
 def test_an_undo_that_could_change_nothing_leaves_no_safety_checkpoint(project):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
+import tools
 from play import Agent, tree, typed
 
 
@@ -121,8 +124,11 @@ def test_files_that_became_directories_and_back_are_undone_exactly(project, agen
         "rmdir empty && ln -s src empty",
         "rm link && mkdir link && mkdir made",
     )
+    plan = json.loads(typed(project, "--json", "undo", "--dry-run"))["plan"]
     report = report_of(project, "undo")
     assert shape(project) == before and not report["kept"]
+    for planned, did in (("creates", "created"), ("modifies", "modified"), ("deletes", "deleted")):
+        assert sorted(plan[planned]) == sorted(report[did]), "the report names what the plan named"
     after = report_of(project, "redo")
     assert (project / "app.py/in.txt").exists() and (project / "either").is_file() and not after["kept"]
     typed(project, "undo")
@@ -271,3 +277,56 @@ def shape(project: Path) -> dict[str, tuple[str, int, str]]:
         content = os.readlink(path) if kind == "link" else path.read_text() if kind == "file" else ""
         found[str(path.relative_to(project))] = (kind, 0 if kind == "link" else path.stat().st_mode & 0o777, content)
     return found
+
+
+#: Runs each line that it reads with a shell, as clients run their hooks.
+_CLIENT = """
+import subprocess, sys
+for line in sys.stdin:
+    print(subprocess.run(["sh", "-c", line.strip() + "; true"]).returncode, flush=True)
+"""
+
+
+class Client(Agent):
+    """An agent that is a process of its own, which starts its hooks through a shell."""
+
+    def __init__(self, project: Path, session: str, home: Path) -> None:
+        super().__init__(project, session)
+        self._event, self._said = home / "event", home / "said"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _CLIENT], cwd=project, env=tools.plain_environment(CLAUDE_PROJECT_DIR=str(project)),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def call(self, text: str) -> subprocess.CompletedProcess[str]:
+        self._event.write_text(text)
+        assert self.process.stdin is not None and self.process.stdout is not None
+        words = shlex.join(tools.mulligan_argv("hook", "claude-code"))
+        print(f"{words} <{self._event} >{self._said}", file=self.process.stdin, flush=True)
+        code = int(self.process.stdout.readline())
+        return subprocess.CompletedProcess(words, code, self._said.read_text(), "")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def test_what_changes_after_an_agent_was_killed_is_not_its_work(project, private_home):
+    killed = Client(project, "1111aaaa-0000-4000-8000-000000000001", private_home)
+    (project / "mine.txt").write_text("first\n")
+    killed.begin("make a mess")
+    killed.before_bash("make mess")
+    (project / "mess.txt").write_text("mess\n")
+    killed.kill()
+    other = Agent(project, "2222bbbb-0000-4000-8000-000000000002")
+    other.event("SessionStart", source="startup")
+    (project / "mine.txt").write_text("edited by hand\n")
+    other.begin("work")
+    other.bash("make work", work=lambda: (project / "work.txt").write_text("work\n"))
+    other.stop()
+    (project / "later.txt").write_text("by hand\n")
+    assert report_of(project, "undo")["undone"]["text"] == "work"
+    assert tree(project) == {"mess.txt": "mess\n", "mine.txt": "edited by hand\n", "later.txt": "by hand\n"}
+    report = report_of(project, "undo")
+    assert report["undone"]["text"] == "make a mess" and report["deleted"] == ["mess.txt"] and not report["kept"]
+    assert tree(project) == {"mine.txt": "edited by hand\n", "later.txt": "by hand\n"}

@@ -31,18 +31,22 @@ class Agent:
     def event(self, name: str, **payload: Any) -> dict[str, Any]:
         """Sends one event; returns the answer (empty where the hook said nothing)."""
         said = {"session_id": self.session, "cwd": str(self.cwd), "hook_event_name": name, **payload}
-        done = subprocess.run(
+        done = self.call(json.dumps(said))
+        assert done.returncode == 0, f"exit {done.returncode}: {done.stdout}{done.stderr}"
+        return json.loads(done.stdout) if done.stdout.strip() else {}
+
+    def call(self, text: str) -> subprocess.CompletedProcess[str]:
+        """Runs the hook with an event on its standard input."""
+        return subprocess.run(
             tools.mulligan_argv("hook", "claude-code"),
             cwd=self.cwd,
             env=tools.plain_environment(CLAUDE_PROJECT_DIR=str(self.project)),
-            input=json.dumps(said),
+            input=text,
             capture_output=True,
             text=True,
             timeout=120,
             check=False,
         )
-        assert done.returncode == 0, f"exit {done.returncode}: {done.stdout}{done.stderr}"
-        return json.loads(done.stdout) if done.stdout.strip() else {}
 
     def begin(self, prompt: str) -> dict[str, Any]:
         """The person sends a prompt."""

@@ -116,8 +116,10 @@ class Context:
         last: bool = False,
         early: Early | None = None,
         color: str = "auto",
+        caller: int = 0,
     ) -> None:
         self.json = json
+        self.caller = caller or os.getpid()
         self._lend = lend
         self._last = last
         self.environ = environ

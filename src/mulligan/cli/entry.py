@@ -34,12 +34,17 @@ _REFUSALS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, err
 
 
 class Circumstances(NamedTuple):
-    """What a command finds: environment, a workspace that is lent, if the process ends with it, a look that was begun."""
+    """
+    What a command finds: environment, a workspace that is lent, if the process ends with it, a look that was begun.
+
+    `caller` is the process that asked for it, where that is another one.
+    """
 
     environ: Mapping[str, str]
     lend: Lender | None
     last: bool = False
     early: Early | None = None
+    caller: int = 0
 
 
 def main(argv: Sequence[str] | None = None, *, last: bool = False, early: Early | None = None) -> int:
@@ -48,9 +53,9 @@ def main(argv: Sequence[str] | None = None, *, last: bool = False, early: Early 
     return _run_in(list(sys.argv[1:] if argv is None else argv), Circumstances(os.environ, None, last, early))
 
 
-def run(words: list[str], environ: Mapping[str, str], lend: Lender | None = None) -> int:
-    """Runs one command with what a user's environment says, in a workspace that somebody lends, if anybody does."""
-    return _run_in(words, Circumstances(environ, lend))
+def run(words: list[str], environ: Mapping[str, str], lend: Lender | None = None, caller: int = 0) -> int:
+    """Runs one command for another process, `caller`, with that user's environment, in the workspace of `lend` if given."""
+    return _run_in(words, Circumstances(environ, lend, caller=caller))
 
 
 def _run_in(words: list[str], around: Circumstances) -> int:
@@ -132,6 +137,7 @@ def _run(name: str, command: Command, words: list[str], around: Circumstances) -
         lend=around.lend,
         last=around.last,
         early=around.early,
+        caller=around.caller,
         color=args.color or "auto",
     )
     try:

@@ -351,16 +351,16 @@ class Server:
         elif kind != wire.RUN or number != client.number or _is_gone(link):
             return
         else:
-            answer = self._run(number, items)
+            answer = self._run(number, items, wire.peer_of(link)[0])
         self._last = time.monotonic()
         link.settimeout(60.0)
         link.sendall(answer)
 
-    def _run(self, number: bytes, items: list[bytes]) -> bytes:
+    def _run(self, number: bytes, items: list[bytes], caller: int) -> bytes:
         try:
             request = parse_request(items)
             self._answers.begin(number)
-            code, out, err = self._run_command(request)
+            code, out, err = self._run_command(request, caller)
         except Declined:
             answer = wire.pack(wire.DECLINED)
         else:
@@ -369,7 +369,7 @@ class Server:
         self.served += 1
         return answer
 
-    def _run_command(self, request: Request) -> tuple[int, bytes, bytes]:
+    def _run_command(self, request: Request, caller: int) -> tuple[int, bytes, bytes]:
         from mulligan.cli.entry import INTERRUPTED, run
 
         try:
@@ -381,7 +381,7 @@ class Server:
             if f"{here.st_dev} {here.st_ino}" != request.identity:
                 raise Declined  # the same path leads the client elsewhere: another container, another mount
             with _own_signals(), _screens(request) as (out, err):
-                code = run(request.words, request.environ, self._lend)
+                code = run(request.words, request.environ, self._lend, caller)
                 sys.stdout.flush()
                 sys.stderr.flush()
                 if code == INTERRUPTED:

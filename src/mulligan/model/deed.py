@@ -34,7 +34,7 @@ class Deed(NamedTuple):
     `call` is the client's own id of the tool call or prompt, `text` what was asked or a summary of the tool's input,
     `paths` the files of the workspace that the input names, `pending` how many tasks go on after a stop.
     `person` is false for a prompt that no person typed. `named` are the words of a shell command that may be paths; `exact` says
-    that the tool changes the files it names and no others.
+    that the tool changes the files it names and no others. `processes` are those that the hook was started by.
     """
 
     agent: str
@@ -51,6 +51,7 @@ class Deed(NamedTuple):
     person: bool = True
     named: tuple[str, ...] = ()
     exact: bool = False
+    processes: tuple[str, ...] = ()
 
     @property
     def begins_turn(self) -> bool:

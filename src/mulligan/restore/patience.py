@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+
+from mulligan.model.plan import Action
 
 _AGAIN = 2
 
@@ -18,6 +20,7 @@ class Patience:
     def __init__(self, again: int = _AGAIN) -> None:
         self._again = again
         self._moved: set[bytes] = set()
+        self._restless: set[bytes] = set()
 
     def leaves(self, moved: Collection[bytes]) -> bool:
         """Returns whether the restore goes on without these paths."""
@@ -28,5 +31,11 @@ class Patience:
         if not moved or not self._again:
             return False
         self._again -= 1
+        self._restless |= self._moved.intersection(moved)
         self._moved.update(moved)
         return True
+
+    def gave_up(self, actions: Sequence[Action]) -> tuple[bytes, ...]:
+        """Returns the paths of some actions if all of them kept changing: such a restore would change nothing."""
+        paths = {action.path for action in actions}
+        return tuple(sorted(paths)) if paths and paths <= self._restless else ()

@@ -9,7 +9,7 @@ that was interrupted.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -95,7 +95,7 @@ def carry_out(vault: Vault, reach: Reach, journal: Journal, *, seen: Seen, progr
         handles.close()
     if _changed_nothing(outcome, layout, journal):
         _close_unused(vault, journal)
-        raise _stale([os.fsencode(keep.path) for keep in outcome.kept])
+        raise stale([os.fsencode(keep.path) for keep in outcome.kept])
     with vault.database.transaction():
         conclude(vault, journal)
     return outcome
@@ -138,11 +138,12 @@ def _look_again(executor: Executor, journal: Journal, patience: Patience | None)
     numbers, kept = left_out(journal.actions, busy(moved))
     is_all = len(numbers) == len(journal.actions) and journal.git is None and journal.what == "files"
     if is_all or patience is None or not patience.leaves(moved):
-        raise _stale(moved)
+        raise stale(moved)
     executor.leave(numbers, kept)
 
 
-def _stale(moved: list[bytes]) -> PlanStale:
+def stale(moved: Sequence[bytes]) -> PlanStale:
+    """Returns the error for paths that changed under a plan."""
     return PlanStale(
         f"{to_text(moved[0])!r} changed while the restore was prepared. Nothing was changed.",
         hint="Stop the program that writes to it, then run the command again.",

@@ -28,6 +28,7 @@ from mulligan.model.deed import (
     Recorded,
     Turn,
 )
+from mulligan.safefs.processes import has_ended
 from mulligan.timeline.database import Database
 from mulligan.timeline.seals import as_column, from_column
 
@@ -39,10 +40,12 @@ _SESSIONS = 8
 _SAVED = 20
 _SHORT = 8
 _RUNNING = 100
+#: A command that was never seen to end is taken for dead after so long: clients end their commands after ten minutes.
+LONGEST_COMMAND_NS = 600_000_000_000
 _REF = r"@(?:([^/\s]+)/)?(after-)?(prompt|tool)-(\d{1,9})\Z"
 _BEFORE = "@before:"
 _KEPT = (
-    "agent", "tool", "text", "paths", "subagent", "transcript", "at", "pending", "person", "named", "exact",
+    "agent", "tool", "text", "paths", "subagent", "transcript", "at", "pending", "person", "named", "exact", "processes",
 )  # fmt: skip
 
 
@@ -112,8 +115,8 @@ class Deeds:
 
     # -- adding ---------------------------------------------------------------------------------
 
-    def place(self, deed: Deed) -> Place:
-        """Returns where a deed belongs."""
+    def place(self, deed: Deed, now_ns: int) -> Place:
+        """Returns where a deed belongs that happens now."""
         prompt = self._last(deed.session, "prompt")
         known = self._same(deed)
         if known is not None:
@@ -128,11 +131,10 @@ class Deeds:
             prompt = opened.prompt if opened is not None else prompt
         else:
             number = 0
-        return self._attributed(deed, prompt, number, again=known is not None)
+        return self._attributed(deed, prompt, number, self.running(now_ns), again=known is not None)
 
-    def _attributed(self, deed: Deed, prompt: int, number: int, *, again: bool) -> Place:
+    def _attributed(self, deed: Deed, prompt: int, number: int, running: list[Recorded], *, again: bool) -> Place:
         """Decides whose the changes are that are found now: of the tool that ended, else of the one other that runs."""
-        running = self.running()
         beside = tuple(each for each in running if each.deed.session != deed.session)
         owners = {(each.deed.session, each.prompt) for each in beside}
         # Git's hooks change nothing themselves: what they find is the work of the command that called git.
@@ -162,6 +164,14 @@ class Deeds:
             int(deed.kind == BEFORE), json.dumps(about), checkpoint, int(saved),
         )  # fmt: skip
         self._db.run("DELETE FROM deed WHERE seq <= (SELECT max(seq) FROM deed) - ?", MOST)
+        self.end_calls_of_the_dead()
+
+    def end_calls_of_the_dead(self) -> None:
+        """Ends the tool calls of agents whose process has ended: what changes from now on is not their work."""
+        for session in {each.deed.session for each in self.running()}:
+            last = [each.deed.processes for each in self.newest(2, session)]
+            if len(last) == 2 and has_ended(*last):
+                self._close("session=? AND open=1", as_column(session))
 
     def _close(self, where: str, *values: object) -> None:
         for row in self._db.sealed("deed", f"WHERE {where}", *values):
@@ -194,10 +204,21 @@ class Deeds:
 
     # -- asking ---------------------------------------------------------------------------------
 
-    def running(self) -> list[Recorded]:
-        """Returns the tool calls that have begun and not ended, oldest first: no more than can be at work at a time."""
+    def running(self, now_ns: int | None = None) -> list[Recorded]:
+        """
+        Returns the tool calls that have begun and not ended, oldest first: no more than can be at work at a time.
+
+        With the time that it is now, without those whose agent was not heard of for longer than a command can take.
+        """
         # An agent that was killed never ends its calls; those of a year of such agents are not read with every hook.
-        return self._select("WHERE open=1 ORDER BY seq DESC LIMIT ?", _RUNNING)[::-1]
+        found = self._select("WHERE open=1 ORDER BY seq DESC LIMIT ?", _RUNNING)[::-1]
+        if now_ns is None:
+            return found
+        return [each for each in found if now_ns - self._heard_at(each) < LONGEST_COMMAND_NS]
+
+    def _heard_at(self, each: Recorded) -> int:
+        last = self.last(each.deed.session)
+        return last.created_ns if last is not None else each.created_ns
 
     def _left_running(self, session: str) -> Recorded | None:
         last = self.last(session)
@@ -336,7 +357,7 @@ def _turn(session: str, prompt: int) -> Turn | None:
 
 def _read(row: sqlite3.Row) -> Recorded:
     about = json.loads(row["about"])
-    about |= {name: tuple(about.get(name, ())) for name in ("paths", "named")}
+    about |= {name: tuple(about.get(name, ())) for name in ("paths", "named", "processes")}
     deed = Deed(session=from_column(row["session"]), kind=row["kind"], call=from_column(row["call"]), **about)
     return Recorded(
         row["seq"], row["created_ns"], deed, row["prompt"], row["number"], row["checkpoint"], bool(row["saved"])

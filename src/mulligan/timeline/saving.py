@@ -243,6 +243,8 @@ def record(
                 vault.moves.push(Move(entry.id), fresh=True)
             if also is not None:
                 also()
+            elif not database.is_empty("deed"):
+                vault.deeds.end_calls_of_the_dead()
             vault.record_workspace(entry.checkpoint)
             ages = checkpoints.ages(entry.checkpoint.kind) if _may_expire(vault, entry) else []
             keep = {entry.id, entry.checkpoint.parent or ""} | (pinned() | vault.needed() if ages else set())

@@ -62,9 +62,14 @@ class Stack:
         for at, move in enumerate(self._moves):
             is_next = is_next and not (move.partly and at == 0)
             if left := self._turns(at) - over:
-                return max(left, key=lambda turn: turn.prompt), is_next
+                return max(left, key=self._heard), is_next
             is_next = is_next and not self._is_operation(at)
         return None, False
+
+    def _heard(self, turn: Turn) -> int:
+        """Returns when an agent was last heard of in a turn: of two at work in one step, the later one is the newer."""
+        newest = next((e for e in self._vault.deeds.newest(None, turn.session) if e.prompt == turn.prompt), None)
+        return newest.created_ns if newest is not None else 0
 
     def _is_operation(self, at: int) -> bool:
         """Whether something else than a turn led to a state: a restore, or a save that somebody asked for."""

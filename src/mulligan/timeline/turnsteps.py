@@ -26,13 +26,11 @@ from mulligan.model.deed import (
     turn_of,
 )
 from mulligan.timeline.commits import Entry
+from mulligan.timeline.deeds import LONGEST_COMMAND_NS
 
 if TYPE_CHECKING:
     from mulligan.timeline.sources import State
     from mulligan.timeline.vault import Vault
-
-#: A command that was never seen to end is taken for dead after so long: clients end their commands after ten minutes.
-_LONGEST_COMMAND_NS = 600_000_000_000
 
 
 class Claim(NamedTuple):
@@ -126,7 +124,7 @@ class TurnSteps:
         last = self._vault.deeds.last(said["session"])
         if last is not None and last.created_ns > entry.created_ns:
             return True
-        return entry.created_ns - int(said.get("began", 0)) < _LONGEST_COMMAND_NS
+        return entry.created_ns - int(said.get("began", 0)) < LONGEST_COMMAND_NS
 
     # -- steps that are no longer kept ------------------------------------------------------------
 
@@ -156,19 +154,17 @@ class TurnSteps:
 
     # -- what is not saved yet --------------------------------------------------------------------
 
-    def unsaved(self, turn: Turn) -> Callable[[str], bool | None] | None:
+    def unsaved(self, turn: Turn, now_ns: int) -> Callable[[str], bool | None] | None:
         """Returns whose the changes since the last checkpoint are, for a turn that goes on; None where they are not its work."""
-        deeds = self._vault.deeds
-        running = deeds.running()
+        running = self._vault.deeds.running(now_ns)
         own = [each for each in running if (each.deed.session, each.prompt) == turn]
         if not own and not self._works_unheard(turn):
             return None
-        now = max((each.created_ns for each in deeds.newest(1)), default=0)
         claims = [Claim(turn, each.deed.paths + each.deed.named, each.deed.exact) for each in own] or [Claim(turn)]
         claims += [
             Claim(Turn(each.deed.session, each.prompt), each.deed.paths + each.deed.named, each.deed.exact)
             for each in running
-            if (each.deed.session, each.prompt) != turn and now - each.created_ns < _LONGEST_COMMAND_NS
+            if (each.deed.session, each.prompt) != turn
         ]
         return lambda path: _is_of(turn, path, claims)
 

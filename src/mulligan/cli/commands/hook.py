@@ -18,6 +18,7 @@ from mulligan.hooks.handling import OutOfTime, failed, handle
 from mulligan.hooks.replies import rendered
 from mulligan.model.deed import SESSION, Deed
 from mulligan.places import standing
+from mulligan.safefs.processes import ancestry
 
 if TYPE_CHECKING:
     import argparse
@@ -66,7 +67,9 @@ def run(context: Context, args: argparse.Namespace) -> Result:
             _arm(USUALLY)  # a client that never closes our stdin must not hold itself up either
             project = context.environ.get(_PROJECT.get(agent, ""), "")
             event = understand(client, _payload(args.words), directory=project)
-            event = event._replace(home=context.environ.get("HOME", ""))
+            event = event._replace(
+                home=context.environ.get("HOME", ""), deed=_with_processes(event.deed, context.caller)
+            )
             reply = _in_time(context, agent, event)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - an agent is never stopped for a mistake of ours
         reply = _unforeseen(context, agent, event, error)
@@ -100,6 +103,11 @@ def _payload(words: list[str]) -> dict[str, Any]:
         # Which of them depends on what is wrong with it, and on the version of Python.
         raise Unreadable("the event that the agent sent is no JSON that can be read.") from None
     return found if isinstance(found, dict) else {}
+
+
+def _with_processes(deed: Deed | None, caller: int) -> Deed | None:
+    """Returns an event with the processes that its hook was started by."""
+    return deed._replace(processes=ancestry(caller)) if deed is not None else None
 
 
 def _in_time(context: Context, agent: str, event: Event) -> Reply:
