@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,16 +28,23 @@ class Thing(NamedTuple):
 Photo = dict[str, Thing]
 
 
-def photograph(project: Path) -> Photo:
-    """Everything in a project but `.git`; empty where the project is gone."""
+#: Files whose names say that they are secret; git tracks none of them.
+SECRETS = (".env", "src/.env")
+
+
+def photograph(project: Path, without: Iterable[str] = ()) -> Photo:
+    """Everything in a project but `.git` and some paths; empty where the project is gone."""
     found: Photo = {}
+    left_out = set(without)
     for folder, names, files in os.walk(project):
         names[:] = [name for name in names if name != ".git"]
         for name in [*names, *(name for name in files if name != ".git")]:
             path = os.path.join(folder, name)
+            relative = os.path.relpath(path, project)
+            if relative in left_out:
+                continue
             about = os.lstat(path)
             mode = stat.S_IMODE(about.st_mode)
-            relative = os.path.relpath(path, project)
             if stat.S_ISLNK(about.st_mode):
                 found[relative] = Thing("link", 0, os.fsencode(os.readlink(path)))
             elif stat.S_ISDIR(about.st_mode):
@@ -52,6 +59,10 @@ def differing(old: Photo, new: Photo) -> list[str]:
     return sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
 
 
+def _is_below(path: str, above: Iterable[str]) -> bool:
+    return any(path == each or path.startswith(each + "/") for each in above)
+
+
 class Change(NamedTuple):
     """One change of one path by one writer."""
 
@@ -63,21 +74,42 @@ class Change(NamedTuple):
 
 
 class Ledger:
-    """All changes of a day, oldest first; `ignored` are the directories that a rule hides now."""
+    """
+    All changes of a day, oldest first, and what else is known of paths and writers.
+
+    `hidden` are the paths that a rule once hid, or that are worktrees: with all below them, they are not mulligan's. Those in
+    `shown` came into view again. `busy` are the files of background programs. `killed` says for a turn whose agent was killed
+    during a command how many changes there were until then: nothing tells what changed later from what that command did, until
+    the next event. `doomed` are paths that were never saved and that a turn deleted. `branches` says on which branch a turn was.
+    """
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
-        self.ignored: set[str] = set()
-        self.ever_ignored: set[str] = set()
-
-    def ignore(self, folder: str) -> None:
-        """A rule hides this directory from now on."""
-        self.ignored.add(folder)
-        self.ever_ignored.add(folder)
+        self.hidden: set[str] = set()
+        self.shown: set[str] = set()
+        self.busy: set[str] = set()
+        self.killed: dict[str, range] = {}
+        self.doomed: dict[str, str] = {}
+        self.branches: dict[str, str] = {}
 
     def is_hidden(self, path: str) -> bool:
-        """Whether a path was ever below an ignored directory: such paths are not mulligan's."""
-        return path.split("/", maxsplit=1)[0] in self.ever_ignored
+        """Whether a path was ever out of mulligan's sight."""
+        return _is_below(path, self.hidden)
+
+    def touched(self, before: Photo, after: Photo) -> list[str]:
+        """Returns what is wrong with what a command did to paths that were once not saved."""
+        found = []
+        for path in differing(before, after):
+            if not self.is_hidden(path):
+                continue
+            is_gone = path in before and path not in after
+            if not _is_below(path, self.shown) or (is_gone and before[path].kind == "file"):
+                found.append(f"touched {path}, which was never saved")
+        return found
+
+    def may_be_of(self, writer: str, path: str) -> bool:
+        """Whether a change of a path may be taken for a writer's: it was killed, and the path changed right after."""
+        return any(self.changes[at].path == path for at in self.killed.get(writer, ()) if at < len(self.changes))
 
     def record(self, writer: str, before: Photo, after: Photo, *, sure: bool = True) -> None:
         """Notes what one action of a writer changed."""
@@ -88,13 +120,13 @@ class Ledger:
         """The paths that a writer changed, in order."""
         return list(dict.fromkeys(change.path for change in self.changes if change.writer == writer))
 
-    def around(self, writer: str, path: str) -> tuple[Thing | None, Thing | None, bool]:
-        """What stood at a path before and after a writer's changes, and whether only that writer changed it in between."""
+    def around(self, writer: str, path: str) -> tuple[Thing | None, Thing | None, bool, bool]:
+        """What stood at a path before and after a writer's changes, whether no other changed it in between, and for sure."""
         places = [at for at, change in enumerate(self.changes) if change.path == path]
         mine = [at for at in places if self.changes[at].writer == writer]
         alone = [at for at in places if mine[0] <= at <= mine[-1]] == mine
         sure = alone and all(self.changes[at].sure for at in mine)
-        return self.changes[mine[0]].before, self.changes[mine[-1]].after, sure
+        return self.changes[mine[0]].before, self.changes[mine[-1]].after, alone, sure
 
 
 class Outcome(NamedTuple):
@@ -108,7 +140,12 @@ class Outcome(NamedTuple):
     @property
     def listed(self) -> set[str]:
         """The paths that the report lists as left alone or lost."""
-        return {row["path"] for key in ("kept", "lost", "conflicts") for row in _rows(self.report.get(key))}
+        return {row["path"] for key in ("kept", "lost", "conflicts", "missing") for row in _rows(self.report.get(key))}
+
+    @property
+    def lost(self) -> set[str]:
+        """The paths that the report lists as lost."""
+        return {row["path"] for row in _rows(self.report.get("lost"))}
 
 
 def _rows(value: Any) -> Iterable[dict[str, Any]]:
@@ -124,29 +161,42 @@ def saved_in(store: Path, commit: str, path: str) -> bytes | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def judge_turn(ledger: Ledger, writer: str, done: Outcome) -> list[str]:
-    """Returns what is wrong with the undo of one turn."""
-    wrong = []
+def judge_turn(ledger: Ledger, writer: str, done: Outcome, below: str = "") -> list[str]:
+    """Returns what is wrong with the undo of one turn, or of the part of it below a path."""
+    wrong = ledger.touched(done.before, done.after)
     mine = set(ledger.paths(writer))
     for path in differing(done.before, done.after):
         above = any(other.startswith(path + "/") for other in mine)
-        if path not in mine and not above:
+        if not (path in mine or above or ledger.is_hidden(path) or ledger.may_be_of(writer, path)):
             wrong.append(f"touched {path}, which {writer} never changed")
-        if ledger.is_hidden(path):
-            wrong.append(f"touched {path}, which was never saved")
+        if below and not _is_below(path, (below,)) and not below.startswith(path + "/"):
+            wrong.append(f"touched {path}, which is not below {below}")
     for path in sorted(mine):
-        wrong += _judge_path(ledger, writer, path, done)
+        if not below or _is_below(path, (below,)):
+            wrong += _judge_path(ledger, writer, path, done)
+    doomed = ledger.doomed.get(writer)
+    if doomed and not below and doomed not in done.lost and doomed not in done.after:
+        wrong.append(f"{doomed} was never saved, {writer} deleted it, and it is not listed as lost")
     return wrong
 
 
+def judge_branch(ledger: Ledger, writer: str, branch: str, done: Outcome) -> list[str]:
+    """Returns what is wrong with what an undo says about the branch that its turn was on."""
+    was, said = ledger.branches.get(writer, branch), done.report.get("branch", "")
+    if was not in (branch, said):
+        return [f"{writer} was on branch {was}, {branch} is checked out, and the report says {said!r}"]
+    return []
+
+
 def _judge_path(ledger: Ledger, writer: str, path: str, done: Outcome) -> list[str]:
-    before, after, sure = ledger.around(writer, path)
+    before, after, alone, sure = ledger.around(writer, path)
+    sure = sure and not ledger.may_be_of(writer, path)
     here, now = done.before.get(path), done.after.get(path)
     if ledger.is_hidden(path) or before == after:
         return []
     if here == before and here != after:
-        return [] if now == here else [f"{path} was as before {writer} already, and changed"]
-    if here == after:
+        return [] if now == here or not sure else [f"{path} was as before {writer} already, and changed"]
+    if here == after and alone:
         if now == before:
             return []
         if path in done.listed and (not sure or done.code == 3):
@@ -173,13 +223,16 @@ def _say(thing: Thing | None) -> str:
     return "nothing" if thing is None else f"{thing.kind} {thing.mode:o} {thing.data[:30]!r}"
 
 
-def judge_whole(ledger: Ledger, wanted: Photo, done: Outcome) -> list[str]:
-    """Returns what is wrong with a restore of everything to a known state."""
-    wrong = []
+def judge_whole(ledger: Ledger, wanted: Photo, done: Outcome, below: str = "") -> list[str]:
+    """Returns what is wrong with a restore to a known state, of everything or of what is below a path."""
+    wrong = ledger.touched(done.before, done.after)
     for path in sorted(wanted.keys() | done.after.keys() | done.before.keys()):
         if ledger.is_hidden(path):
-            if done.before.get(path) != done.after.get(path):
-                wrong.append(f"touched {path}, which was never saved")
+            continue
+        if below and not _is_below(path, (below,)):
+            is_above = below.startswith(path + "/")
+            if done.before.get(path) != done.after.get(path) and not is_above:
+                wrong.append(f"touched {path}, which is not below {below}")
         elif (
             wanted.get(path) != done.after.get(path)
             and path not in done.listed
@@ -191,34 +244,94 @@ def judge_whole(ledger: Ledger, wanted: Photo, done: Outcome) -> list[str]:
     return wrong
 
 
+def judge_dry_run(plan: dict[str, Any], before: Photo, after: Photo, done: Outcome) -> list[str]:
+    """Returns what is wrong with a plan that was shown, given what the command did that was run next."""
+    wrong = [f"the dry run changed {differing(before, after)[:3]}"] if differing(before, after) else []
+    for planned, did in (("creates", "created"), ("modifies", "modified"), ("deletes", "deleted")):
+        if sorted(plan.get(planned, ())) != sorted(done.report.get(did, ())):
+            wrong.append(f"the plan {planned} {plan.get(planned)}, the undo {did} {done.report.get(did)}")
+    return wrong
+
+
 def _holds_hidden(ledger: Ledger, path: str, done: Outcome) -> bool:
     return any(
         other.startswith(path + "/") and (ledger.is_hidden(other) or other in done.listed) for other in done.after
     )
 
 
+#: Reasons to leave a path alone that are no failure; all others are exit code 3 (INTERFACE.md, "Exit code 3 and the report").
+_BY_POLICY = {
+    "worktree", "not saved then", "spared", "ignored", "excluded", "special", "too large", "other filesystem",
+    "agent settings", "attributes",
+}  # fmt: skip
+#: A directory that holds something unsaved stays: a failure only where a file should stand in its place.
+_EITHER = "not empty"
+
+
 def judge_code(done: Outcome) -> list[str]:
     """Returns what is wrong with an exit code."""
-    failed = [row for key in ("kept",) for row in _rows(done.report.get(key)) if row.get("failed")]
+    reasons = {row["reason"] for row in _rows(done.report.get("kept"))} - _BY_POLICY
+    failed = reasons - {_EITHER}
     changed = differing(done.before, done.after)
     if done.code not in (0, 1, 3):
         return [f"exit {done.code}"]
     if done.code == 1 and changed:
         return [f"exit 1, and {changed[:3]} changed"]
-    if done.code == 0 and (failed or done.report.get("lost") or done.report.get("conflicts")):
-        return ["exit 0, and something was left undone"]
-    if done.code == 3 and not done.listed:
-        return ["exit 3, and nothing is listed"]
+    partial = failed or any(done.report.get(key) for key in ("lost", "conflicts", "missing"))
+    if done.code == 0 and partial:
+        return [f"exit 0, and something was left undone: {failed}"]
+    if done.code == 3 and not partial and _EITHER not in reasons:
+        return ["exit 3, and nothing is listed but what is left alone by policy"]
     return []
 
 
-def judge_loss(ledger: Ledger, store: Path, commit: str, done: Outcome) -> list[str]:
+def judge_loss(store: Path, safety: dict[str, Any], done: Outcome) -> list[str]:
     """Returns which bytes a command replaced or removed that its safety checkpoint does not hold."""
     wrong = []
     for path in differing(done.before, done.after):
         was = done.before.get(path)
         if was is None or was.kind != "file" or ((done.after.get(path) or was).data == was.data and path in done.after):
             continue
-        if saved_in(store, commit, path) != was.data:
+        held = saved_in(store, safety["commit"], path)
+        if path in SECRETS:
+            if path not in safety["sealed"]:
+                wrong.append(f"LOST {path}: it is not among the sealed files of the safety checkpoint")
+            if held is not None:
+                wrong.append(f"{path} is a secret, and saved in the clear")
+        elif held != was.data:
             wrong.append(f"LOST {path}: its bytes before the command are not in the safety checkpoint")
     return wrong
+
+
+def states_of(store: Path, path: str) -> list[bytes]:
+    """Every version of a path that a store holds, asked of plain git."""
+    refs = _git(store, "for-each-ref", "--format=%(objectname)").split()
+    asked = b"".join(b"%s:files/%s\n" % (ref, os.fsencode(path)) for ref in refs)
+    return [data for kind, data in _objects(_git(store, "cat-file", "--batch", stdin=asked)) if kind == b"blob"]
+
+
+def holding(store: Path, text: bytes) -> int:
+    """Returns how many objects of a store hold some bytes in the clear."""
+    found = _git(store, "cat-file", "--batch", "--batch-all-objects", "--unordered")
+    return sum(text in data for _, data in _objects(found))
+
+
+def _objects(said: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yields what `git cat-file --batch` printed, kind and content."""
+    at = 0
+    while at < len(said):
+        end = said.index(b"\n", at)
+        head = said[at:end].split()
+        at = end + 1
+        if head[-1] in {b"missing", b"ambiguous"}:
+            continue
+        size = int(head[2])
+        yield head[1], said[at : at + size]
+        at += size + 1
+
+
+def _git(store: Path, *args: str, stdin: bytes = b"") -> bytes:
+    return subprocess.run(
+        ["git", "--git-dir", store, "-c", "safe.directory=*", *args],
+        env=git_environment(), input=stdin, capture_output=True, check=True,
+    ).stdout  # fmt: skip
