@@ -45,13 +45,20 @@ def test_status_stores_and_du_say_the_same(project: Path) -> None:
     assert status == row["bytes"] == du(store)
 
 
-def test_gc_frees_what_its_dry_run_foretold(project: Path) -> None:
+def test_gc_frees_what_its_dry_run_foretold_and_a_dry_run_frees_nothing(project: Path) -> None:
     edited(project, 12)
     typed(project, "rm", "round 5", "-y")
-    told, before = freed(project, "--dry-run"), du(store_of(project))
+    for number in range(3):
+        (project / "notes.md").write_bytes(random.Random(number).randbytes(100_000))
+        typed(project, "restore", "latest", "-y")
+    store = store_of(project)
+    before = du(store)
+    told = freed(project, "--dry-run")
     assert told > 0
+    assert du(store) == before
     assert freed(project) == told
-    assert before - du(store_of(project)) == told
+    assert before - du(store) == told
+    assert tools.cli_json("status", cwd=project)["bytes"] == before - told
     assert freed(project, "--dry-run") == freed(project) == 0
 
 

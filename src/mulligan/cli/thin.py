@@ -15,6 +15,8 @@ from mulligan.cli.client import HANDED_ON, ask, understand
 if TYPE_CHECKING:
     from mulligan.scan.early import Early
 
+# Commands whose process ends with them, SQLite's log left as it is; else `gc --dry-run` would free it, and `gc` more than it says.
+_ENDING = HANDED_ON | {"gc"}
 # Commands that look at everything in the workspace.
 _LOOKING = frozenset({"save", "diff", "restore", "undo", "redo", "status"})
 
@@ -37,7 +39,7 @@ def main(argv: list[str] | None = None, *, last: bool = False) -> int:
 
 def process() -> int:
     """Runs the command of this process and ends it; returns the exit code where Python itself should end it."""
-    last = _command(sys.argv[1:]) in HANDED_ON and not sys.flags.dev_mode and sys.gettrace() is None
+    last = _command(sys.argv[1:]) in _ENDING and not sys.flags.dev_mode and sys.gettrace() is None
     if last:
         import gc
 
