@@ -103,6 +103,14 @@ def look_library(tmp_path_factory) -> str:
 
 
 @pytest.fixture
+def python_look(monkeypatch) -> None:
+    """No native look, also where the package was built with one."""
+    from mulligan.safefs import native
+
+    monkeypatch.setattr(native, "_library", None)
+
+
+@pytest.fixture
 def native_look(look_library, monkeypatch) -> None:
     """The native look, in use, however few directories there are."""
     from mulligan.safefs import native

@@ -20,10 +20,9 @@ from tools import cli, sweep
 DIRECTORIES = 400  # enough for a second process
 
 
-@pytest.fixture(params=["in Python", "native"])
+@pytest.fixture(params=["python", "native"])
 def settings(project, request):
-    if request.param == "native":
-        request.getfixturevalue("native_look")
+    request.getfixturevalue(f"{request.param}_look")
     for at in range(DIRECTORIES):
         (project / f"d{at}").mkdir()
         (project / f"d{at}/file").write_text("1")
@@ -61,11 +60,10 @@ def test_what_changed_before_an_early_look_is_saved_and_nobody_looks_twice(setti
 
 
 @pytest.mark.parametrize("seed", range(sweep(4)))
-@pytest.mark.parametrize("way", ["in Python", "native"])
+@pytest.mark.parametrize("way", ["python", "native"])
 def test_saves_that_begin_with_an_early_look_hold_what_is_there(project, seed, way, request):
     """Whatever happened since the last one, by a process of their own each."""
-    if way == "native":
-        request.getfixturevalue("native_look")
+    request.getfixturevalue(f"{way}_look")
     rng, settings = random.Random(seed), settings_for(project)
     plant(rng, project)
     for _ in range(6):

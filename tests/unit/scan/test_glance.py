@@ -25,8 +25,7 @@ ALONE, SHARED, NATIVE = "one process", "two processes", "native"
 @pytest.fixture(params=[ALONE, SHARED, NATIVE])
 def way(request, monkeypatch) -> str:
     """One of the ways to glance."""
-    if request.param == NATIVE:
-        request.getfixturevalue("native_look")
+    request.getfixturevalue("native_look" if request.param == NATIVE else "python_look")
     monkeypatch.setattr(glancing, "_SHARE_DIRECTORIES", 0 if request.param == SHARED else 1 << 30)
     monkeypatch.setattr(glancing, "_TASK", 2)
     return request.param

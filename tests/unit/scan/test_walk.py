@@ -22,8 +22,7 @@ is_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
 @pytest.fixture(params=["python", "native"], autouse=True)
 def either_way(request):
     """Every promise of the walk holds with and without the native look."""
-    if request.param == "native":
-        request.getfixturevalue("native_look")
+    request.getfixturevalue(f"{request.param}_look")
 
 
 def test_a_walk_that_starts_over_keeps_the_trees_of_the_first_round(project, store, monkeypatch):
