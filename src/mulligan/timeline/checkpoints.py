@@ -18,7 +18,7 @@ from mulligan.errors import AmbiguousCheckpoint, NothingSaved, StoreDamaged, Unk
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import MOVING, Checkpoint, GitState, NotCaptured, moment, unpack_list
 from mulligan.timeline.commits import COUNTED, HELD, Entry
-from mulligan.timeline.database import COUNTS, CURRENT, Database, is_whole
+from mulligan.timeline.database import Database, is_whole
 from mulligan.timeline.moves import Moves
 from mulligan.timeline.retention import Aged
 from mulligan.timeline.seals import COLUMNS, as_column, from_column
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import sqlite3
 
 POSITION = "position"
-_OWED, _EVER = ("owed", "refs"), ("checkpoints", "ever")
 _INLINE_STATE = 16 << 10
 # A longer list of what was not captured is the commit's alone, where those that say the same share one object.
 _INLINE_LIST, _IN_COMMIT = 4 << 10, b"@"
@@ -65,12 +64,6 @@ class Checkpoints:
             cp.packed_changes, _inlined(cp.packed_not_captured), json.dumps(cp.git.to_dict() if cp.git else None),
             json.dumps(cp.context), state if len(state) <= _INLINE_STATE else None, _metadata(cp),
         )  # fmt: skip
-        known = self._db.known()
-        counts = known.get(COUNTS, {})
-        if cp.kind in counts:
-            counts[cp.kind] += 1
-        if _EVER in known:
-            known[_EVER] = max(entry.seq, known[_EVER] + 1)
 
     def owe_ref(self, entry: Entry) -> None:
         """Says that a checkpoint's ref is to be written."""
@@ -78,23 +71,16 @@ class Checkpoints:
 
     def _owe(self, table: str, *values: str) -> None:
         self._db.insert(table, *values, over=True)
-        known = self._db.known()
-        if _OWED in known:
-            known[_OWED] += 1
 
     def owed_refs(self) -> int:
-        """Returns how many refs the disk has not confirmed, or a few more."""
-        known = self._db.known()
-        if _OWED not in known:
-            row = self._db.row("SELECT (SELECT count(*) FROM fresh_ref) + (SELECT count(*) FROM dead_ref)")
-            known[_OWED] = int(row[0]) if row else 0
-        return int(known[_OWED])
+        """Returns how many refs the disk has not confirmed."""
+        row = self._db.row("SELECT (SELECT count(*) FROM fresh_ref) + (SELECT count(*) FROM dead_ref)")
+        return int(row[0]) if row else 0
 
     def forget_refs(self) -> None:
         """Says that every ref is as it must be, on the disk."""
         self._db.empty("fresh_ref")
         self._db.empty("dead_ref")
-        self._db.known()[_OWED] = 0
 
     def remove(self, entry: Entry) -> list[Entry]:
         """Deletes a checkpoint and returns its children, which now belong to its parent."""
@@ -144,32 +130,13 @@ class Checkpoints:
         return self._db.row("SELECT 1 FROM checkpoint WHERE files_tree=? ORDER BY seq DESC LIMIT 1", tree) is not None
 
     def current(self) -> Entry | None:
-        """Returns the checkpoint at the position; the same value each time, so look and do not hand it out."""
-        known, here = self._db.known(), self.position()
-        entry = known.get(CURRENT)
-        if entry is None or entry.id != here:
-            entry = known[CURRENT] = self.by_id(here)
-        return entry
-
-    def note_current(self, entry: Entry) -> None:
-        """Notes what was just written as the position, so that nobody has to read it back."""
-        cp = entry.checkpoint
-        if not (cp.context or cp.metadata or cp.state):  # values that whoever was given them may change
-            own = cp.replace(context={}, metadata={}, state_source=dict)
-            self._db.known()[CURRENT] = entry._replace(checkpoint=own)
+        """Returns the checkpoint at the position."""
+        return self.by_id(self.position())
 
     def by_id(self, checkpoint_id: str) -> Entry | None:
         """Returns a checkpoint by its exact id."""
-        kept = self._db.kept()
-        row = kept.get(checkpoint_id)
-        if row is not None:
-            return self._read(row)
         found = self._rows("WHERE id=?", as_column(checkpoint_id)) if checkpoint_id else []
-        if not found:
-            return None
-        entry = self._entry(found[0])
-        kept[checkpoint_id] = found[0]
-        return entry
+        return self._entry(found[0]) if found else None
 
     def resolve(self, ref: str | Checkpoint) -> Entry:
         """Returns the checkpoint a reference means: an id, a reserved word, a name, a unique prefix, in that order."""
@@ -253,11 +220,8 @@ class Checkpoints:
 
     def count_of(self, kind: str) -> int:
         """Returns how many checkpoints of a kind there are."""
-        counts: dict[str, int] = self._db.known().setdefault(COUNTS, {})
-        if kind not in counts:
-            row = self._db.row("SELECT count(*) FROM checkpoint WHERE kind=?", kind)
-            counts[kind] = int(row[0]) if row else 0
-        return counts[kind]
+        row = self._db.row("SELECT count(*) FROM checkpoint WHERE kind=?", kind)
+        return int(row[0]) if row else 0
 
     def count(self) -> int:
         """Returns how many checkpoints there are."""
@@ -266,11 +230,8 @@ class Checkpoints:
 
     def ever(self) -> int:
         """Returns how many checkpoints there were; after the timeline was made anew, fewer."""
-        known = self._db.known()
-        if _EVER not in known:
-            row = self._db.row("SELECT seq FROM sqlite_sequence WHERE name='checkpoint'")
-            known[_EVER] = int(row[0]) if row else 0
-        return int(known[_EVER])
+        row = self._db.row("SELECT seq FROM sqlite_sequence WHERE name='checkpoint'")
+        return int(row[0]) if row else 0
 
     def gone(self) -> int:
         """Returns how many checkpoints there were that are no more; after the timeline was made anew, fewer than before."""

@@ -32,17 +32,6 @@ _MANY_ROWS = 4096
 _MOST_NUMBERS = 1 << 62
 # The longest value, far beyond what a restore of a million files notes: a longer one is refused before it is read.
 LONGEST = 256 << 20
-_MOST_KEPT = 4
-#: Where `known` has the checkpoint at the position.
-CURRENT = ("checkpoint", "current")
-#: And how many there are of some kinds.
-COUNTS = ("checkpoint", "counts")
-#: And the newest state that undo would go back to.
-TOP = ("move", "top")
-# A value of the store's own that is longer is not worth its place in memory: it is read when somebody asks.
-_MOST_LETTERS = 1 << 10
-_CHANGING = ("UPDATE checkpoint ", "DELETE FROM checkpoint ", "INSERT OR REPLACE INTO checkpoint ")
-_MOVING = ("INSERT INTO move ", "UPDATE move ", "DELETE FROM move ")
 # How much work a statement may be before somebody asks whether so small a file can need it.
 STEPS = 1 << 20
 STEPS_PER_PAGE = 20_000
@@ -84,10 +73,6 @@ class Database:
                 self._open()
 
     def _open(self) -> None:
-        # Rows of checkpoints that were read and found whole, while nobody changes any: one may hold a list of all files.
-        self._kept: dict[str, sqlite3.Row] = {}
-        self._known: dict[tuple[str, str], Any] = {}
-        self._version, self._alone = -1, False
         self._connection = connect_to_read(self._path) if self.read_only else connect(self._path)
         try:
             self._be_careful()
@@ -192,11 +177,9 @@ class Database:
             if failed is None:
                 self._connection.execute("COMMIT")
                 return
-            self._forget()
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         except BaseException as error:
-            self._forget()
             self._roll_back()
             if isinstance(error, TROUBLE):
                 raise in_our_words(error) from error
@@ -243,101 +226,40 @@ class Database:
 
     def run(self, sql: str, *values: Any) -> None:
         """Runs one statement."""
-        if sql.startswith(_CHANGING):
-            self._kept.clear()
-            self._known.pop(CURRENT, None)
-            self._known.pop(COUNTS, None)
-        elif sql.startswith(_MOVING):
-            self._known.pop(TOP, None)
         try:
             self._execute(sql, values)
         except TROUBLE as error:
             raise in_our_words(error) from error
 
-    # -- what is known without asking -------------------------------------------------------------
-
-    def hold(self) -> None:
-        """Says that nobody else writes from now on: what is known stays true without another question. Again is harmless."""
-        self.known()
-        self._alone = True
-
-    def let_go(self) -> None:
-        """Says that others may write again; a transaction that an interruption left open ends with that."""
-        self._alone = False
-        if self._connection.in_transaction:
-            self._forget()
-            self._roll_back()
-
-    def known(self) -> dict[tuple[str, str], Any]:
-        """
-        Returns what was noted here of rows that this connection read or wrote, as long as it holds.
-
-        It is empty again when another connection wrote, and when a transaction failed; whoever changes a row changes it here.
-        """
-        if not self._alone:
-            try:
-                # Another number when another connection wrote.
-                version = self._execute("PRAGMA data_version").fetchone()[0]
-            except TROUBLE as error:
-                raise in_our_words(error) from error
-            if version != self._version:
-                self._version = version
-                self._forget()
-        return self._known
-
-    def _forget(self) -> None:
-        self._kept.clear()
-        self._known.clear()
-
-    def kept(self) -> dict[str, sqlite3.Row]:
-        """Returns the rows of checkpoints that were put here and are as they were, by id."""
-        self.known()
-        if len(self._kept) > _MOST_KEPT:
-            self._kept.clear()
-        return self._kept
+    def abandon(self) -> None:
+        """Ends a transaction that an interruption left open."""
+        self._roll_back()
 
     def is_empty(self, table: str) -> bool:
         """Returns whether a table has no row."""
-        known = self.known()
-        if ("empty", table) not in known and self.row(f"SELECT 1 FROM {table} LIMIT 1") is None:
-            known["empty", table] = True
-        return ("empty", table) in known
+        return self.row(f"SELECT 1 FROM {table} LIMIT 1") is None
 
     def empty(self, table: str) -> None:
         """Removes every row of a table."""
-        if ("empty", table) not in self.known():
-            # Without a condition SQLite would write the table's page anew even if there is nothing on it.
-            self.run(f"DELETE FROM {table} WHERE true")
-            self._known["empty", table] = True
+        if not self.is_empty(table):  # else SQLite would write the table's page anew
+            self.run(f"DELETE FROM {table}")
 
     def _next_number(self, table: str) -> int | None:
         """Returns the number that SQLite would give the next row of a table; None where it has to say itself what is wrong."""
-        known = self.known()
-        last = known.get(("last", table))
-        if last is None:
-            newest, counted = self.rows(
-                f"SELECT coalesce((SELECT max(seq) FROM {table}), 0), coalesce((SELECT seq FROM sqlite_sequence WHERE name=?), 0)",
-                table,
-            )[0]
-            if not isinstance(counted, int):
-                return None
-            last = max(newest, counted)
-        if last >= _MOST_NUMBERS:
-            return None
-        known["last", table] = last + 1
-        return int(last) + 1
+        newest, counted = self.rows(
+            f"SELECT coalesce((SELECT max(seq) FROM {table}), 0), coalesce((SELECT seq FROM sqlite_sequence WHERE name=?), 0)",
+            table,
+        )[0]
+        last = max(newest, counted) if isinstance(counted, int) else _MOST_NUMBERS
+        return None if last >= _MOST_NUMBERS else int(last) + 1
 
     # -- rows under seal --------------------------------------------------------------------------
 
     def insert(self, table: str, *values: Any, over: bool = False) -> None:
         """Adds a sealed row, `over` one that has its place; the first value is None where SQLite gives the number."""
         number = self._next_number(table) if values[0] is None else None
-        known = self._known
-        known.pop(("empty", table), None)
         if number is not None:
             values = (number, *values[1:])
-        elif ("last", table) in known:
-            del known["last", table]
         sql = ("INSERT OR REPLACE " if over else "INSERT ") + _INTO[table]
         if values[0] is None:
             self.run(sql, *values, b"")
@@ -390,27 +312,15 @@ class Database:
 
     def meta(self, key: str, default: str = "") -> str:
         """Returns a value of the store's own."""
-        known = self.known()
-        if ("meta", key) in known:
-            value = known["meta", key]
-            return default if value is None else str(value)
         found = self.sealed("meta", "WHERE key=?", key)
-        value = found[0]["value"] if found else None
-        if found and not isinstance(value, str):
-            raise broken_row("meta")  # sealed by somebody who means harm
-        self._note_meta(key, value)
-        return default if value is None else str(value)
-
-    def _note_meta(self, key: str, value: str | None) -> None:
-        if value is None or len(value) <= _MOST_LETTERS:
-            self._known["meta", key] = value
-        else:
-            self._known.pop(("meta", key), None)
+        value = found[0]["value"] if found else default
+        if not isinstance(value, str):
+            raise broken_row("meta")  # sealed by a program that means harm
+        return value
 
     def set_meta(self, key: str, value: str) -> None:
         """Sets a value of the store's own."""
         self.insert("meta", key, value, over=True)
-        self._note_meta(key, value)
 
     def integrity(self) -> list[str]:
         """Returns what SQLite's own check finds wrong, and what only its next writer would."""
@@ -436,7 +346,6 @@ class Database:
         """Gives freed pages back to the disk, the log's too."""
         self.run("VACUUM")
         self.run("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._forget()
 
 
 def end_with_process() -> None:

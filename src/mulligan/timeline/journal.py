@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 STAGING, APPLYING, RESUMING = "staging", "applying", "resuming"
 #: In the store's own values: the checkpoint whose state is still to be handed back.
 OWED = "state_owed"
-_PLAN = ("journal", "plan")
 
 
 @dataclass(frozen=True)
@@ -81,15 +80,12 @@ def open_journal(database: Database, journal: Journal, phase: str) -> None:
     plain["locked"] = [[to_text(path), perm] for path, perm in journal.locked]
     packed = pack_text(json.dumps(plain).encode("ascii"), deflate)
     database.insert("journal", 1, phase, packed)
-    database.known()[_PLAN] = packed
 
 
 def set_phase(database: Database, phase: str) -> None:
     """Moves the journal on, durably."""
-    plan = database.known().get(_PLAN)
-    if plan is None:
-        rows = database.sealed("journal")
-        plan = rows[0]["plan"] if rows else b""
+    rows = database.sealed("journal")
+    plan = rows[0]["plan"] if rows else b""
     with database.transaction():
         database.run("UPDATE journal SET phase=?, seal=?", phase, seal(1, phase, plan))
 
@@ -97,7 +93,6 @@ def set_phase(database: Database, phase: str) -> None:
 def close_journal(database: Database) -> None:
     """Ends the restore, inside the transaction that acknowledges it."""
     database.empty("journal")
-    database.known().pop(_PLAN, None)
 
 
 def read_journal(database: Database) -> Journal | None:

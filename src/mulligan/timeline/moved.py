@@ -152,7 +152,6 @@ class _Joining:
             self._into.insert("redo", None, row["id"], row["what"])
         for row in self._since.sealed("deed", "ORDER BY seq"):
             self._into.insert("deed", None, *self._numbers.deed(row))
-        self._into.known().clear()
 
     def _notes(self) -> None:
         for row in self._since.sealed("meta"):

@@ -14,7 +14,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.model.bounded import read_json
-from mulligan.timeline.database import TOP, Database
+from mulligan.timeline.database import Database
 from mulligan.timeline.sqlerrors import broken_row
 
 if TYPE_CHECKING:
@@ -110,7 +110,6 @@ class Moves:
             if move.mark is not None or not move.is_same(top):
                 self._db.insert("move", None, move.id, move.column)
             top = move
-        self._db.known()[TOP] = top
         if not keep_redo:
             self._db.empty("redo")
 
@@ -132,9 +131,7 @@ class Moves:
         """Says what was taken back on the way to the newest state, without an undo of ours."""
         top = self.top()
         if top is not None:
-            marked = top._replace(mark=first)
-            self._set_top(marked)
-            self._db.known()[TOP] = marked
+            self._set_top(top._replace(mark=first))
             self.push(*(top._replace(mark=mark) for mark in more))
 
     def _set_top(self, move: Move) -> None:
@@ -157,12 +154,8 @@ class Moves:
 
     def top(self) -> Move | None:
         """Returns the newest state."""
-        known = self._db.known()
-        if TOP not in known:
-            found = self.down(1)
-            known[TOP] = found[0] if found else None
-        top: Move | None = known[TOP]
-        return top
+        found = self.down(1)
+        return found[0] if found else None
 
     def down(self, limit: int = 1000) -> list[Move]:
         """Returns the states, newest first."""

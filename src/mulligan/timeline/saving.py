@@ -258,8 +258,6 @@ def record(
         with suppress(OSError):
             drop_staged_ref(vault.objects.tmp_directory(), entry.id)
         raise
-    if as_position:
-        checkpoints.note_current(entry)
     vault.settle_saved(entry.id, [old.id for old in gone])
     return gone
 

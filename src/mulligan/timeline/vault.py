@@ -359,8 +359,6 @@ class Vault:
 
     def _begin(self, purpose: str, *, create: bool, as_left: bool) -> None:
         """Makes the store ready to be written to; what the last writer ended well, and that was this one, needs no second look."""
-        if self._database is not None:
-            self._database.hold()
         if create:
             self.create()
         if purpose not in _QUICK:
@@ -374,13 +372,11 @@ class Vault:
         self.objects.hold()
         if not as_left:
             self._heal_refs()
-        if self._database is not None:
-            self._database.hold()
 
     def _end(self) -> None:
         self._held = False
         if self._database is not None:
-            self._database.let_go()
+            self._database.abandon()
         if self._objects is not None:
             self._objects.let_go()
 
