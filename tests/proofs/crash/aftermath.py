@@ -35,11 +35,11 @@ STAYING = frozenset({SECRET, PIPE, *HIDDEN, "sub", "d", "d/secret", "d/e", "d/e/
 _THOROUGH_EVERY = 5
 
 
-def skip_secrets() -> None:
-    """Says in the user's configuration that secrets are not saved: a restore must not touch them, then."""
+def configure_secrets(how: str) -> None:
+    """Says in the user's configuration what becomes of secrets; a restore must not touch them where they are skipped."""
     place = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "mulligan")
     place.mkdir(parents=True, exist_ok=True)
-    (place / "config.toml").write_text('[capture]\nsecrets = "skip"\n')
+    (place / "config.toml").write_text(f'[capture]\nsecrets = "{how}"\n')
 
 
 class Ground(Stage):
@@ -47,7 +47,7 @@ class Ground(Stage):
 
     def __init__(self, base: Path, name: str, operation: Operation, *, user: int | None = None) -> None:
         self.name, self._user = name, None
-        skip_secrets()
+        configure_secrets("seal" if operation.seals else "skip")
         super().__init__(base, operation)
         self.project, self.store = self.place.project, self.place.store
         self.reset().close()
@@ -143,6 +143,11 @@ class Ground(Stage):
         """The workspace without its bystanders."""
         return {path: node for path, node in state_of(self.project).items() if path not in (SECRET, PIPE)}
 
+    def plain(self, state: State) -> State:
+        """What of a state is in the tree of its checkpoint: all but what is sealed."""
+        sealed = ".env" if self.operation.seals else "\0"
+        return {path: node for path, node in state.items() if not path.rpartition("/")[2].startswith(sealed)}
+
     def git(self) -> dict[Any, bytes] | None:
         """What git says, where the operation moves it."""
         return seen(self.project) if self.operation.git else None
@@ -194,8 +199,8 @@ class Aftermath:
         """Each checkpoint is as it was or as the operation makes it; a new one is whole; none is lost."""
         ground = self.ground
         states = [
-            ground.old,
-            ground.new,
+            ground.plain(ground.old),
+            ground.plain(ground.new),
             *(files for name, files in ground.held_new.items() if name not in ground.known),
         ]
         for name, files in ground.known.items():
@@ -238,7 +243,7 @@ class Aftermath:
         if ground.operation.heals:
             yield from (f"checkpoint {name} is not healed" for name in ground.held_new if name not in held)
         yield from self._talk(new=new)
-        if new and ground.old != ground.new and ground.old not in held.values():
+        if new and ground.old != ground.new and ground.plain(ground.old) not in held.values():
             yield "what was unsaved is in no checkpoint"
         yield from self._goes_on_working(held, new=new)
 
@@ -269,9 +274,10 @@ class Aftermath:
         """What was done can be taken back, and an old checkpoint restored, exactly."""
         ground = self.ground
         undone = ground.name.startswith(("undo", "session-undo"))
+        # A save ends what can be redone, and after a turn it is an operation of its own.
+        over = self._saved and (undone or ground.name == "redo-turn")
         with ground.open() as ws:
-            # A save ends what can be redone.
-            if new and ground.old != ground.new and not ground.operation.heals and not (undone and self._saved):
+            if new and ground.old != ground.new and not ground.operation.heals and not over:
                 (ws.redo if undone else ws.undo)()
                 if ground.state() != ground.old:
                     yield f"it cannot be taken back: {_differing(ground.state(), ground.old)}"
@@ -279,7 +285,7 @@ class Aftermath:
                     yield "the conversation cannot be taken back"
             if self.thorough and (name := next((name for name in ground.known if name in held), "")):
                 ws.restore(name)
-                if odd := set(_differing(ground.state(), held[name])) - STAYING:
+                if odd := set(_differing(ground.plain(ground.state()), held[name])) - STAYING:
                     yield f"a restore is not exact: {sorted(odd)}"
             if self.thorough and (problems := ws.check().problems):
                 yield f"check: {problems}"

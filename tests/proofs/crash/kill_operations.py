@@ -12,6 +12,7 @@ from typing import Any
 
 from operations import OPERATIONS, Operation, lowered, noise
 from places import Place
+from turn_operations import TURNS
 
 from mulligan.model.deed import Deed
 from mulligan.model.policy import Retention
@@ -417,7 +418,7 @@ EXTRA: dict[str, Operation] = {
 #: Beyond the rest in cost: for the row about restores of a thousand files alone.
 LARGE: dict[str, Operation] = {"restore-1000": Operation(_thousand, lambda ws, _: ws.restore("new"))}
 #: Those of the shared list whose stage is itself the work of a kill are swept by depth instead.
-KILLED = {name: each for name, each in OPERATIONS.items() if not name.startswith("recovery")} | EXTRA
+KILLED = {name: each for name, each in OPERATIONS.items() if not name.startswith("recovery")} | EXTRA | TURNS
 #: Directories that their owner may not write to mean something only to an ordinary user.
 ORDINARY = frozenset({"restore-locked", "undo-locked"})
 NOBODY = 65534

@@ -67,6 +67,7 @@ class Operation(NamedTuple):
     begins: State | None = None  # where a restore was cut short: the workspace before that
     heals: bool = False  # whether the stage is damaged, so that this verb itself is the next command
     talks: bool = False  # whether a conversation goes back with the files
+    seals: bool = False  # whether secrets are saved, sealed, and go back with the files
 
 
 def _saved(place: Place, *states: tuple[str, State]) -> None:
