@@ -54,7 +54,6 @@ def test_a_save_loads_no_restore_no_diff_and_none_of_the_slow_modules(project, w
         "mulligan.scan.listing",
         "mulligan.scan.sharing",
         "mulligan.store.collect",
-        "mulligan.gitformat.delta",
         "mulligan.store.reach",
         "mulligan.timeline.deeds",
         "mulligan.timeline.stores",
