@@ -18,7 +18,6 @@ from mulligan.hooks.handling import OutOfTime, failed, handle
 from mulligan.hooks.replies import rendered
 from mulligan.model.deed import SESSION, Deed
 from mulligan.places import standing
-from mulligan.safefs.processes import ancestry
 
 if TYPE_CHECKING:
     import argparse
@@ -107,7 +106,11 @@ def _payload(words: list[str]) -> dict[str, Any]:
 
 def _with_processes(deed: Deed | None, caller: int) -> Deed | None:
     """Returns an event with the processes that its hook was started by."""
-    return deed._replace(processes=ancestry(caller)) if deed is not None else None
+    if deed is None:
+        return None
+    from mulligan.safefs.processes import ancestry
+
+    return deed._replace(processes=ancestry(caller))
 
 
 def _in_time(context: Context, agent: str, event: Event) -> Reply:
