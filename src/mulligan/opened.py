@@ -269,11 +269,11 @@ class Opened:
         except MulliganError:
             raise
         except OSError as error:
-            from mulligan.safefs.trouble import unreadable
+            from mulligan.safefs.errors import unreadable
 
             raise unreadable(error) from error
         except MemoryError as error:
-            from mulligan.safefs.trouble import out_of_memory
+            from mulligan.safefs.errors import out_of_memory
 
             raise out_of_memory() from error
 
@@ -309,7 +309,7 @@ class Opened:
             for old in self._bench.evicted if purpose in _RESTORING else ():
                 self._events.emit("pruned", old.checkpoint)
         except (OSError, MemoryError) as error:
-            from mulligan.safefs.trouble import out_of_memory, typed
+            from mulligan.safefs.errors import out_of_memory, typed
 
             trouble = typed(error) if isinstance(error, OSError) else out_of_memory()
             self._events.emit("error", trouble)

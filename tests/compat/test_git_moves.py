@@ -14,7 +14,7 @@ import pytest
 import mulligan
 from checker import judge
 from faults import FailsAt
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from tools import cli, cli_json, git
 from tree import put, snapshot
 from users_repository import commits, expect_whole, git_directory, make_dirty, move_on, new_repository, restored, seen
@@ -728,7 +728,7 @@ def test_a_save_with_git_that_is_refused_a_look_at_the_repository_records_it_or_
         ws.save("first")
         for number in range(1, 50):
             lie, saved = FailsAt(number, errno.EIO), None
-            with seam.using(lie), suppress(mulligan.MulliganError):
+            with syscalls.using(lie), suppress(mulligan.MulliganError):
                 saved = ws.save(f"n{number}", git=True)
             if saved is not None and saved.complete and not _stands(ws, saved):
                 silent.append(f"call {number}, {lie.failed}")

@@ -10,7 +10,7 @@ import pytest
 
 import mulligan
 from faults import ActsAt
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from tools import git, git_environment, sweep
 from tree import contents, put
 from users_repository import expect_whole, move_on, new_repository, seen
@@ -87,7 +87,7 @@ def test_git_that_moves_between_the_plan_and_the_lock_makes_the_plan_stale(tmp_p
     ws.save("then", git=True)
     move_on(repo)
     files = contents(repo)
-    with seam.using(ActsAt("link", 1, lambda: act(repo))), pytest.raises(mulligan.PlanStale):
+    with syscalls.using(ActsAt("link", 1, lambda: act(repo))), pytest.raises(mulligan.PlanStale):
         ws.restore("then", git=True)
     after = contents(repo)
     assert {path for path in files if files[path] != after.get(path)} <= {"only1"} and ws.pending() is None

@@ -1,5 +1,5 @@
 """
-Operating systems that lie, one lie each, for `safefs.seam.using`.
+Operating systems that lie, one lie each, for `safefs.syscalls.using`.
 
 Every one of them passes each call on to the real system until its moment comes, and counts. `Kills` is a process that
 dies inside the engine: from the n-th call on nothing more reaches the disk, whatever clean-up code tries; only
@@ -13,7 +13,7 @@ import errno
 import os
 from typing import Any
 
-from mulligan.safefs.seam import Calls
+from mulligan.safefs.syscalls import Calls
 
 NAMES = tuple(name for name in vars(Calls) if not name.startswith("_"))
 # What the kernel does for a dead process too, and what no local file system fails.

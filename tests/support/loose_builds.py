@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mulligan.safefs.seam import Calls
+from mulligan.safefs.syscalls import Calls
 
 
 @contextmanager

@@ -15,14 +15,14 @@ import mulligan
 from bad_watchers import using
 from checker import judge
 from mulligan.engine import Workspace
-from mulligan.safefs import inotify, seam
+from mulligan.safefs import inotify, syscalls
 from mulligan.settings import resolve
 from tools import plain_environment
 
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 
 
-class Counting(seam.Calls):
+class Counting(syscalls.Calls):
     """Counts what is opened."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ def fill(project: Path, folders: int) -> None:
 
 def opened_by_a_save(ws: mulligan.Workspace, path: Path) -> int:
     path.write_text("another")
-    with seam.using(Counting()) as counting:
+    with syscalls.using(Counting()) as counting:
         assert ws.save().files_changed == ("d1/file",)
     return counting.opened
 
@@ -69,7 +69,7 @@ def test_a_look_that_finds_nothing_new_is_not_made_again(project, ws):
         ws._bench.observer._warm.image.mark_later({b"d1", b"d2"})
         opened = []
         for _ in range(3):
-            with seam.using(Counting()) as counting:
+            with syscalls.using(Counting()) as counting:
                 assert ws.save(if_changed=True) is None
             opened.append(counting.opened)
         assert opened[0] > opened[1] == opened[2]

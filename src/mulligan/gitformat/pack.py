@@ -37,7 +37,7 @@ from mulligan.gitformat.record import (
     parse_header,
 )
 from mulligan.model.objects import BLOB
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, NotRegular
 
 # One read that brings the header and, for most objects, all of the content.
@@ -141,15 +141,17 @@ class Pack:
         self._cache.clear()
         self._cached = 0
         if fd >= 0:
-            seam.calls.close(fd)
+            syscalls.calls.close(fd)
 
     # -- bytes ----------------------------------------------------------------------------------
 
     def pread(self, length: int, offset: int) -> bytes:
         """Returns bytes of the file, fewer only at its end; a disk that cannot read them has lost them."""
         try:
-            data: bytes = seam.calls.pread(self.fd, length, offset)
-            while len(data) < length and (more := seam.calls.pread(self.fd, length - len(data), offset + len(data))):
+            data: bytes = syscalls.calls.pread(self.fd, length, offset)
+            while len(data) < length and (
+                more := syscalls.calls.pread(self.fd, length - len(data), offset + len(data))
+            ):
                 data += more
         except OSError as error:
             if error.errno == errno.EIO:

@@ -17,7 +17,7 @@ from itertools import count, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.gitformat.record import HEADER_SIZE, TRAILER_SIZE, Damaged
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 
 if TYPE_CHECKING:
     from array import array
@@ -45,7 +45,7 @@ class FileBytes:
 
     def __getitem__(self, part: slice) -> bytes:
         start, stop, _ = part.indices(self._size)
-        data: bytes = seam.calls.pread(self._fd, max(stop - start, 0), start)
+        data: bytes = syscalls.calls.pread(self._fd, max(stop - start, 0), start)
         if len(data) < stop - start:
             raise Damaged("the index was cut short")
         return data

@@ -17,7 +17,7 @@ from mulligan.install.folder import CREATE, REMOVE, UNCHANGED, UPDATE, Step
 from mulligan.install.targets import PROJECT, Destination, Home, place_for
 from mulligan.install.wiring import Agent, Edit, Here
 from mulligan.safefs.directory import Directory, NotRegular
-from mulligan.safefs.trouble import typed
+from mulligan.safefs.errors import typed
 from mulligan.safefs.workfile import read_work_file, write_work_file
 
 _LARGEST = 4 << 20

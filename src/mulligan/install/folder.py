@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from mulligan.errors import UserError
 from mulligan.install.targets import Destination
 from mulligan.safefs.directory import Directory, NotRegular
-from mulligan.safefs.trouble import typed
+from mulligan.safefs.errors import typed
 from mulligan.safefs.workfile import read_work_file, write_work_file
 
 NOTE = ".mulligan-install.json"

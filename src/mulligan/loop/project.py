@@ -30,7 +30,7 @@ from mulligan.model.checkpoint import GitState as Seen
 from mulligan.model.paths import to_text
 from mulligan.model.policy import as_pattern
 from mulligan.safefs.directory import random_name
-from mulligan.safefs.trouble import typed
+from mulligan.safefs.errors import typed
 from mulligan.scan.git.repository import Repository
 from mulligan.settings import resolve
 from mulligan.state.features import FEATURE_LIST_FILE, read_features

@@ -20,7 +20,7 @@ from typing import Any
 
 from mulligan.errors import UnsafePath, UserError
 from mulligan.model.paths import ancestors, parent_of, parse_path
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, random_name, write_all
 from mulligan.safefs.durable import sync, write_synced
 from mulligan.state.features import FEATURE_LIST_FILE
@@ -100,7 +100,7 @@ class Records:
             write_all(fd, data)
             sync(fd, "the record of a checkpoint")
         finally:
-            seam.calls.close(fd)
+            syscalls.calls.close(fd)
 
     def _mode(self) -> int:
         """Returns the permissions of the project's own directory: its records are no more secret than it is."""

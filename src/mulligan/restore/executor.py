@@ -24,7 +24,7 @@ from mulligan.restore.place import Handles, is_absence, is_shared, reads_back, s
 from mulligan.restore.staging import Stage
 from mulligan.restore.unlocking import Locked, lock_again
 from mulligan.safefs.directory import NO_FLAGS, Directory
-from mulligan.safefs.trouble import EXHAUSTED, FULL
+from mulligan.safefs.errors import EXHAUSTED, FULL
 from mulligan.scan.record import Stat
 
 # Removes a name from a directory of the workspace, now or later; the number is its size.

@@ -20,7 +20,7 @@ from stat import S_IFREG
 from mulligan.model.objects import BLOB, object_id
 from mulligan.model.paths import covers, join, parent_of
 from mulligan.model.plan import Action, Node
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, SpelledDirectory, fair_share_of_files
 from mulligan.safefs.durable import sync, sync_filesystem
 from mulligan.scan.record import Stat
@@ -155,7 +155,7 @@ def reads_back(directory: Directory, name: bytes, node: Node | None, inode: int 
     if node is None or node.is_dir or node.is_link:
         return (not inode or directory.stat(name).st_ino == inode) and stands(directory, name, node)
     try:
-        fd = seam.calls.open(name, READ_FLAGS, dir_fd=directory.fd)
+        fd = syscalls.calls.open(name, READ_FLAGS, dir_fd=directory.fd)
     except PermissionError:
         return False
     except OSError as error:
@@ -168,13 +168,13 @@ def reads_back(directory: Directory, name: bytes, node: Node | None, inode: int 
             return False
         return _hashed(fd, st.st_size) == node.oid
     finally:
-        seam.calls.close(fd)
+        syscalls.calls.close(fd)
 
 
 def _hashed(fd: int, size: int) -> bytes:
     digest = sha1(b"blob %d\0" % size, usedforsecurity=False)
     left = size + 1  # one byte more, so that growth is noticed
-    while left > 0 and (chunk := seam.calls.read(fd, min(CHUNK, left))):
+    while left > 0 and (chunk := syscalls.calls.read(fd, min(CHUNK, left))):
         digest.update(chunk)
         left -= len(chunk)
         if left == 1 and len(chunk) < CHUNK:

@@ -20,12 +20,12 @@ from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action
 from mulligan.restore.layout import Layout, temporary_name
 from mulligan.restore.place import Handles, is_absence, sync_names
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.attributes import attribute_names, copy_attribute, copy_owner, owner_of, plain_owner
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import sync, sync_filesystem
+from mulligan.safefs.errors import FULL
 from mulligan.safefs.room import free_of
-from mulligan.safefs.trouble import FULL
 
 _SYNC_EACH = 16
 # Larger files are written piece by piece; so many bytes are held from the check of the room until they are staged.
@@ -200,18 +200,18 @@ class Stager:
         try:
             if owner is not None and owner != (made.st_uid, made.st_gid) and not bare:
                 bare = True
-                seam.calls.fchmod(fd, _PRIVATE)
+                syscalls.calls.fchmod(fd, _PRIVATE)
             for chunk in self._content(node.oid):
                 write_all(fd, chunk)
             if bare:
                 if replaces:
                     self._take_over(action.path, fd)
-                seam.calls.fchmod(fd, node.perm)
+                syscalls.calls.fchmod(fd, node.perm)
             if durable:
                 sync(fd, to_text(action.path))
             return made.st_ino
         finally:
-            seam.calls.close(fd)
+            syscalls.calls.close(fd)
 
     @staticmethod
     def _create(directory: Directory, name: bytes, mode: int) -> tuple[int, os.stat_result]:

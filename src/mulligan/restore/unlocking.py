@@ -13,7 +13,7 @@ import os
 from mulligan.model.paths import parent_of
 from mulligan.restore.layout import Layout
 from mulligan.restore.place import Handles, is_absence
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 
 _WRITABLE = 0o200
 
@@ -40,7 +40,7 @@ def is_locked(fd: int, status: os.stat_result) -> bool:
 def unlock(handles: Handles, locked: Locked) -> None:
     """Lets the owner write to each of some directories."""
     for path, perm in locked:
-        seam.calls.fchmod(handles.get(path).fd, perm | _WRITABLE)
+        syscalls.calls.fchmod(handles.get(path).fd, perm | _WRITABLE)
 
 
 def lock_again(handles: Handles, locked: Locked) -> list[bytes]:
@@ -50,7 +50,7 @@ def lock_again(handles: Handles, locked: Locked) -> list[bytes]:
         try:
             fd = handles.get(path).fd
             if os.fstat(fd).st_mode & 0o7777 == perm | _WRITABLE:
-                seam.calls.fchmod(fd, perm)
+                syscalls.calls.fchmod(fd, perm)
         except OSError as error:
             if not is_absence(error):
                 refused.append(path)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 
 
@@ -34,7 +34,7 @@ def plain_owner(directory: Directory, name: bytes) -> tuple[int, int] | None:
 
 def copy_owner(original: int, copy: int) -> None:
     """Gives an open file the user and group of another."""
-    seam.calls.fchown(copy, *owner_of(original))
+    syscalls.calls.fchown(copy, *owner_of(original))
 
 
 def attribute_names(original: int) -> list[str]:
@@ -49,7 +49,7 @@ def attribute_names(original: int) -> list[str]:
 
 def copy_attribute(original: int, copy: int, name: str) -> None:
     """Gives an open file one extended attribute of another."""
-    seam.calls.setxattr(copy, name, os.getxattr(_by_descriptor(original), name))
+    syscalls.calls.setxattr(copy, name, os.getxattr(_by_descriptor(original), name))
 
 
 _MARK = "user.mulligan.workspace"
@@ -69,7 +69,7 @@ def read_mark(directory: Directory) -> str:
 def write_mark(directory: Directory, mark: str) -> bool:
     """Marks a workspace's directory; returns False where the file system or its permissions do not allow it."""
     try:
-        seam.calls.setxattr(directory.fd, _MARK, mark.encode("ascii"))
+        syscalls.calls.setxattr(directory.fd, _MARK, mark.encode("ascii"))
     except (OSError, AttributeError):
         return False
     return True
@@ -79,7 +79,7 @@ def born_ns(directory: Directory) -> int:
     """Returns when a directory was made, in nanoseconds; 0 where the file system does not tell."""
     status = os.fstat(directory.fd)
     born = getattr(status, "st_birthtime", None)
-    return int(born * 1_000_000_000) if born else seam.calls.born_ns(directory.fd)
+    return int(born * 1_000_000_000) if born else syscalls.calls.born_ns(directory.fd)
 
 
 def _by_descriptor(fd: int) -> str:

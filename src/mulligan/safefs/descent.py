@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import DIRECTORY_FLAGS
 
 # Descriptors held open at once; what lies deeper is left to those who can do with less.
@@ -21,11 +21,11 @@ def descending(root: int, paths: Iterable[bytes]) -> Iterator[int]:
     try:
         for path in paths:
             while above and not path.startswith(above[-1][0]):
-                seam.calls.close(above.pop()[1])
+                syscalls.calls.close(above.pop()[1])
             yield _deeper(root, path, above)
     finally:
         for _, fd in above:
-            seam.calls.close(fd)
+            syscalls.calls.close(fd)
 
 
 def _deeper(root: int, path: bytes, above: list[tuple[bytes, int]]) -> int:
@@ -35,7 +35,7 @@ def _deeper(root: int, path: bytes, above: list[tuple[bytes, int]]) -> int:
         for name in path[len(known) :].split(b"/") if path else ():
             if len(above) >= DEEPEST:
                 return -1
-            here = seam.calls.open(name, DIRECTORY_FLAGS, dir_fd=here)
+            here = syscalls.calls.open(name, DIRECTORY_FLAGS, dir_fd=here)
             known += name + b"/"
             above.append((known, here))
     except OSError:

@@ -16,7 +16,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO that was swapped in for a file must not hang.
@@ -44,7 +44,7 @@ class Directory:
     @classmethod
     def open(cls, path: str | bytes | os.PathLike[str]) -> Directory:
         """Opens a root; the caller has resolved links above it."""
-        return cls(seam.calls.open(path, DIRECTORY_FLAGS))
+        return cls(syscalls.calls.open(path, DIRECTORY_FLAGS))
 
     def __enter__(self) -> Directory:
         return self
@@ -56,13 +56,13 @@ class Directory:
         """Closes the directory; again is harmless."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
-            seam.calls.close(fd)
+            syscalls.calls.close(fd)
 
     # -- looking --------------------------------------------------------------------------------
 
     def child(self, name: bytes) -> Directory:
         """Opens a directory in this one; fails on a link."""
-        return Directory(seam.calls.open(name, DIRECTORY_FLAGS, dir_fd=self.fd))
+        return Directory(syscalls.calls.open(name, DIRECTORY_FLAGS, dir_fd=self.fd))
 
     def descend(self, path: bytes) -> Directory:
         """Opens a directory any number of levels below, name by name."""
@@ -121,11 +121,11 @@ class Directory:
     @contextmanager
     def looking_at(self, name: bytes) -> Iterator[int]:
         """Opens whatever stands at a name, not for its bytes but for its status and attributes, and closes it."""
-        fd = seam.calls.open(name, LOOK_FLAGS, dir_fd=self.fd)
+        fd = syscalls.calls.open(name, LOOK_FLAGS, dir_fd=self.fd)
         try:
             yield fd
         finally:
-            seam.calls.close(fd)
+            syscalls.calls.close(fd)
 
     # -- reading files --------------------------------------------------------------------------
 
@@ -136,13 +136,13 @@ class Directory:
         try:
             yield fd
         finally:
-            seam.calls.close(fd)
+            syscalls.calls.close(fd)
 
     def open_file(self, name: bytes) -> int:
         """Opens a regular file for reading, for a caller that closes it later; raises NotRegular for anything else."""
-        fd = seam.calls.open(name, READ_FLAGS, dir_fd=self.fd)
+        fd = syscalls.calls.open(name, READ_FLAGS, dir_fd=self.fd)
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            seam.calls.close(fd)
+            syscalls.calls.close(fd)
             raise NotRegular(name)
         return fd
 
@@ -159,26 +159,26 @@ class Directory:
 
     def made(self, name: bytes, mode: int) -> tuple[int, os.stat_result]:
         """Creates a new file as `create` does; returns its status too (but for the mode, where the umask had its say)."""
-        fd = seam.calls.open(name, CREATE_FLAGS, mode, dir_fd=self.fd)
+        fd = syscalls.calls.open(name, CREATE_FLAGS, mode, dir_fd=self.fd)
         try:
             status = os.fstat(fd)
             if status.st_mode & 0o7777 != mode:  # to set what is set already would be another write
-                seam.calls.fchmod(fd, mode)
+                syscalls.calls.fchmod(fd, mode)
         except BaseException:
-            seam.calls.close(fd)
+            syscalls.calls.close(fd)
             self.unlink(name, missing_ok=True)
             raise
         return fd, status
 
     def mkdir(self, name: bytes, mode: int = 0o700) -> None:
         """Makes a directory with exactly this mode, whatever the umask."""
-        seam.calls.mkdir(name, mode, dir_fd=self.fd)
+        syscalls.calls.mkdir(name, mode, dir_fd=self.fd)
         with self.child(name) as made:
-            seam.calls.fchmod(made.fd, mode)
+            syscalls.calls.fchmod(made.fd, mode)
 
     def symlink(self, target: bytes, name: bytes) -> None:
         """Makes a symbolic link."""
-        seam.calls.symlink(target, name, dir_fd=self.fd)
+        syscalls.calls.symlink(target, name, dir_fd=self.fd)
 
     def chmod(self, name: bytes, mode: int, *, inode: int) -> bool:
         """Sets the permissions of a name if it still is this inode; returns whether it was."""
@@ -186,17 +186,17 @@ class Directory:
             if os.fstat(fd).st_ino != inode:
                 return False
             # fchmod refuses O_PATH descriptors, and opening for reading would fail on mode 000.
-            seam.calls.chmod(f"/proc/self/fd/{fd}", mode)
+            syscalls.calls.chmod(f"/proc/self/fd/{fd}", mode)
         return True
 
     def rename(self, name: bytes, new: bytes, *, to: Directory | None = None) -> None:
         """Renames, replacing what stands at the new name."""
-        seam.calls.rename(name, new, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd)
+        syscalls.calls.rename(name, new, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd)
 
     def rename_new(self, name: bytes, new: bytes, *, to: Directory | None = None) -> None:
         """Renames what nobody else knows of, only if the new name is free; FileExistsError otherwise."""
         try:
-            seam.calls.rename_new(name, new, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd)
+            syscalls.calls.rename_new(name, new, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd)
         except OSError as error:
             if error.errno not in NO_FLAGS:
                 raise
@@ -205,7 +205,7 @@ class Directory:
     def _rename_by_link(self, name: bytes, new: bytes, there: Directory) -> None:
         """Without flags: a hard link fails on a name that is taken, too."""
         try:
-            seam.calls.link(name, new, src_dir_fd=self.fd, dst_dir_fd=there.fd, follow_symlinks=False)
+            syscalls.calls.link(name, new, src_dir_fd=self.fd, dst_dir_fd=there.fd, follow_symlinks=False)
         except OSError as error:
             if error.errno not in _NO_LINK:
                 raise
@@ -218,12 +218,12 @@ class Directory:
 
     def link(self, name: bytes, new: bytes, *, to: Directory | None = None) -> None:
         """Gives a file a second name; FileExistsError if that is taken."""
-        seam.calls.link(name, new, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd, follow_symlinks=False)
+        syscalls.calls.link(name, new, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd, follow_symlinks=False)
 
     def rename_away(self, name: bytes, secret: bytes, *, to: Directory | None = None) -> None:
         """Renames what others may be writing to, to a name that only the caller knows."""
         try:
-            seam.calls.rename_new(name, secret, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd)
+            syscalls.calls.rename_new(name, secret, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd)
         except OSError as error:
             if error.errno not in NO_FLAGS:
                 raise
@@ -232,19 +232,19 @@ class Directory:
 
     def exchange(self, name: bytes, other: bytes, *, to: Directory | None = None) -> None:
         """Swaps two names in one step."""
-        seam.calls.exchange(name, other, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd)
+        syscalls.calls.exchange(name, other, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd)
 
     def unlink(self, name: bytes, *, missing_ok: bool = False) -> None:
         """Removes a file or link."""
         try:
-            seam.calls.unlink(name, dir_fd=self.fd)
+            syscalls.calls.unlink(name, dir_fd=self.fd)
         except FileNotFoundError:
             if not missing_ok:
                 raise
 
     def rmdir(self, name: bytes) -> None:
         """Removes an empty directory."""
-        seam.calls.rmdir(name, dir_fd=self.fd)
+        syscalls.calls.rmdir(name, dir_fd=self.fd)
 
     def remove_tree(self, name: bytes) -> None:
         """Removes a directory of ours with all below it, never through a link; what is gone is gone. Not for workspaces."""
@@ -319,7 +319,7 @@ def read_all(fd: int, limit: int | None = None, *, expect: int = 0) -> bytes:
     parts: list[bytes] = []
     chunk = max(CHUNK, expect + 1)
     left = limit if limit is not None else -1
-    read = seam.calls.read
+    read = syscalls.calls.read
     while left != 0:
         part = read(fd, chunk if left < 0 else min(left, chunk))
         if not part:
@@ -334,31 +334,31 @@ def write_all(fd: int, data: bytes) -> None:
     """Writes every byte."""
     view = memoryview(data)
     while view:
-        view = view[seam.calls.write(fd, view) :]
+        view = view[syscalls.calls.write(fd, view) :]
 
 
 def append_at(directory: Directory, name: bytes, offset: int, data: bytes) -> None:
     """Cuts an existing file at an offset and writes behind it."""
-    fd = seam.calls.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory.fd)
+    fd = syscalls.calls.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory.fd)
     try:
         if os.fstat(fd).st_size != offset:  # to be cut where it ends takes a file system a transaction, too
-            seam.calls.ftruncate(fd, offset)
+            syscalls.calls.ftruncate(fd, offset)
         os.lseek(fd, offset, os.SEEK_SET)
         write_all(fd, data)
     finally:
-        seam.calls.close(fd)
+        syscalls.calls.close(fd)
 
 
 def append(directory: Directory, name: bytes, data: bytes) -> None:
     """Writes behind the end of an existing regular file; raises NotRegular for anything else."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-    fd = seam.calls.open(name, flags, dir_fd=directory.fd)
+    fd = syscalls.calls.open(name, flags, dir_fd=directory.fd)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise NotRegular(name)
         write_all(fd, data)
     finally:
-        seam.calls.close(fd)
+        syscalls.calls.close(fd)
 
 
 def random_name(size: int) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from mulligan.errors import DurabilityLost
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, write_all
 
 #: A file to be: its name, its bytes in parts, and what to call it when the disk does not confirm it.
@@ -42,7 +42,7 @@ def sync(fd: int, what: str) -> None:
 
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
         else:
-            seam.calls.fsync(fd)
+            syscalls.calls.fsync(fd)
     except OSError as error:
         raise DurabilityLost(
             f"The disk did not confirm the write of {what} ({error.strerror}). Not saved. Earlier checkpoints are safe.",
@@ -53,7 +53,7 @@ def sync(fd: int, what: str) -> None:
 def sync_filesystem(directory: Directory, what: str) -> None:
     """Makes everything written so far on a directory's file system durable, in one call."""
     try:
-        seam.calls.syncfs(directory.fd)
+        syscalls.calls.syncfs(directory.fd)
     except AttributeError:
         os.sync()
     except OSError as error:
@@ -90,7 +90,7 @@ def write_all_synced(directory: Directory, files: Iterable[NewFile], mode: int =
                 sync(fd, what)
         finally:
             for _, fd, _ in made:
-                seam.calls.close(fd)
+                syscalls.calls.close(fd)
     except BaseException:
         for name, _, _ in made:
             directory.unlink(name, missing_ok=True)

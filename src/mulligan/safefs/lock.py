@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from mulligan.errors import Busy
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 
 NAME = b"lock"
@@ -48,7 +48,7 @@ class exclusive:  # noqa: N801 - used like a function; as a generator it took as
 
     def __enter__(self) -> str:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._fd = fd = seam.calls.open(NAME, flags, 0o600, dir_fd=self._directory.fd)
+        self._fd = fd = syscalls.calls.open(NAME, flags, 0o600, dir_fd=self._directory.fd)
         try:
             if not _acquire(fd, self._wait):
                 raise _busy(fd, self._wait)
@@ -66,7 +66,7 @@ class exclusive:  # noqa: N801 - used like a function; as a generator it took as
     def __exit__(self, *_: object) -> None:
         _held.discard(self._fd)
         _release(self._fd)
-        seam.calls.close(self._fd)
+        syscalls.calls.close(self._fd)
 
 
 @contextmanager
@@ -93,7 +93,7 @@ def alone(directory: Directory, *, wait: float) -> Iterator[bool]:
 def let_go() -> None:
     """In a forked process: gives up its share of the locks that the parent holds. The parent keeps them."""
     while _held:
-        seam.calls.close(_held.pop())
+        syscalls.calls.close(_held.pop())
 
 
 def _release(fd: int) -> None:
@@ -129,7 +129,7 @@ def _busy(fd: int, wait: float) -> Busy:
 def holder(directory: Directory) -> int:
     """Returns the process that holds the directory's lock now, 0 where none does."""
     try:
-        fd = seam.calls.open(NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0, dir_fd=directory.fd)
+        fd = syscalls.calls.open(NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0, dir_fd=directory.fd)
     except OSError:
         return 0  # no lock was ever needed here, or it cannot be looked at
     try:
@@ -141,7 +141,7 @@ def holder(directory: Directory) -> int:
         return 0  # a file system without locks
     finally:
         _release(fd)
-        seam.calls.close(fd)
+        syscalls.calls.close(fd)
     return 0
 
 
@@ -159,7 +159,7 @@ class Pin:
     def __init__(self, directory: Directory) -> None:
         self.number, self._fd = _PINS_FROM + int.from_bytes(os.urandom(7), "big"), -1
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = seam.calls.open(_PINS, flags, 0o600, dir_fd=directory.fd)
+        fd = syscalls.calls.open(_PINS, flags, 0o600, dir_fd=directory.fd)
         try:
             fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _RANGE.pack(fcntl.F_WRLCK, os.SEEK_SET, self.number, 1, 0))
             self._fd = fd
@@ -167,13 +167,13 @@ class Pin:
             self.number = os.getpid()
         finally:
             if self._fd < 0:
-                seam.calls.close(fd)
+                syscalls.calls.close(fd)
 
     def close(self) -> None:
         """Lets go; again is harmless."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            seam.calls.close(fd)
+            syscalls.calls.close(fd)
 
 
 def is_pinned(directory: Directory, number: int) -> bool:
@@ -181,7 +181,7 @@ def is_pinned(directory: Directory, number: int) -> bool:
     if number < _PINS_FROM:
         return is_alive(number)
     try:
-        fd = seam.calls.open(_PINS, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory.fd)
+        fd = syscalls.calls.open(_PINS, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory.fd)
     except FileNotFoundError:
         return False
     try:
@@ -189,7 +189,7 @@ def is_pinned(directory: Directory, number: int) -> bool:
     except (OSError, AttributeError):
         return True  # whoever cannot tell removes nothing
     finally:
-        seam.calls.close(fd)
+        syscalls.calls.close(fd)
     return bool(_RANGE.unpack(found)[0] != fcntl.F_UNLCK)
 
 

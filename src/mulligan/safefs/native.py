@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,7 +41,7 @@ _library = load(PATH)
 
 def look(root: int, paths: Sequence[bytes], records: Iterable[bytes]) -> Looking | None:
     """Begins to look at directories beneath an open one, each with its record; None where Python has to."""
-    if _library is None or type(seam.calls) is not seam.Calls:
+    if _library is None or type(syscalls.calls) is not syscalls.Calls:
         return None  # calls that a test replaced must all be made
     return Looking(_library, root, paths, [*records]).begin()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from mulligan.safefs.boot import boot_id
+from mulligan.safefs.clock import boot_id
 from mulligan.safefs.directory import Directory
 
 _MOST = 6

@@ -12,7 +12,7 @@ import errno
 import os
 
 from mulligan.errors import NoRoom
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, write_all
 
 _CHUNK = 1 << 20
@@ -55,7 +55,7 @@ class naming_need:  # noqa: N801 - used like a function
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, OSError):
-            from mulligan.safefs.trouble import FULL
+            from mulligan.safefs.errors import FULL
 
             if error.errno in FULL:
                 raise no_room(*self._about) from error
@@ -70,7 +70,7 @@ class HeldRoom:
         if unless is not None and (free_bytes(directory) or 0) > size + unless:
             return
         try:
-            self._fd = seam.calls.open(b".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=directory.fd)
+            self._fd = syscalls.calls.open(b".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=directory.fd)
         except OSError as error:
             if error.errno not in NO_NAMELESS:
                 raise
@@ -86,4 +86,4 @@ class HeldRoom:
         """Gives the room back; again is harmless."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            seam.calls.close(fd)
+            syscalls.calls.close(fd)

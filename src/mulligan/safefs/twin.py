@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import read_all, write_all
 
 # Task numbers wait in a pipe, which holds 64 KiB before a writer has to wait.
@@ -99,9 +99,9 @@ class Twin:
             # Not loaded means that nothing is held: a command makes its first twin before it loads much.
             if (lock := sys.modules.get("mulligan.safefs.lock")) is not None:
                 lock.let_go()
-            seam.calls.close(self._answer)
+            syscalls.calls.close(self._answer)
             write_all(answer, work(self._while_needed(maker)) + _WHOLE)
-            seam.calls.close(answer)  # the maker goes on, while the system takes this process apart
+            syscalls.calls.close(answer)  # the maker goes on, while the system takes this process apart
             code = 0
         except BaseException:  # noqa: BLE001, S110 - no answer says it; the maker meets the same trouble and tells
             pass
@@ -148,5 +148,5 @@ class Listener(Twin):
 
     def _listen(self, work: Callable[[Callable[[], bytes], Callable[[], bool]], bytes]) -> bytes:
         maker = os.getppid()
-        seam.calls.close(self._mouth)  # or it would wait for words of its own
+        syscalls.calls.close(self._mouth)  # or it would wait for words of its own
         return work(lambda: read_all(self._ear), lambda: os.getppid() == maker)

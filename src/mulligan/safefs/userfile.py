@@ -11,7 +11,7 @@ import os
 import stat
 from contextlib import suppress
 
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, NotRegular, read_all, write_all
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -20,7 +20,7 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 def read_user_file(path: str, *, limit: int) -> bytes | None:
     """Returns the first `limit` bytes of a regular file, None if nothing stands there; NotRegular for anything else."""
     try:
-        fd = seam.calls.open(path, _FLAGS)
+        fd = syscalls.calls.open(path, _FLAGS)
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
@@ -28,19 +28,19 @@ def read_user_file(path: str, *, limit: int) -> bytes | None:
             raise NotRegular(path)
         return read_all(fd, limit)
     finally:
-        seam.calls.close(fd)
+        syscalls.calls.close(fd)
 
 
 def read_user_part(path: str, begin: int, end: int) -> bytes:
     """Returns the bytes of a regular file from one position to another, as far as it has them."""
-    fd = seam.calls.open(path, _FLAGS)
+    fd = syscalls.calls.open(path, _FLAGS)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise NotRegular(path)
         os.lseek(fd, begin, os.SEEK_SET)
         return read_all(fd, end - begin)
     finally:
-        seam.calls.close(fd)
+        syscalls.calls.close(fd)
 
 
 def append_private_line(directory: str, name: str, line: bytes, *, limit: int) -> None:
@@ -48,15 +48,15 @@ def append_private_line(directory: str, name: str, line: bytes, *, limit: int) -
     os.makedirs(directory, mode=0o700, exist_ok=True)
     with Directory.open(os.path.realpath(directory)) as into:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = seam.calls.open(os.fsencode(name), flags, 0o600, dir_fd=into.fd)
+        fd = syscalls.calls.open(os.fsencode(name), flags, 0o600, dir_fd=into.fd)
         try:
             if os.fstat(fd).st_size > limit:
                 kept = os.pread(fd, limit, os.fstat(fd).st_size - limit // 2).partition(b"\n")[2]
-                seam.calls.ftruncate(fd, 0)
+                syscalls.calls.ftruncate(fd, 0)
                 write_all(fd, kept)
             write_all(fd, line)
         finally:
-            seam.calls.close(fd)
+            syscalls.calls.close(fd)
 
 
 def remove_user_file(path: str) -> None:
@@ -78,7 +78,7 @@ def write_private_file(directory: str, name: str, data: bytes, *, most: int = 0)
         try:
             write_all(fd, data)
         finally:
-            seam.calls.close(fd)
+            syscalls.calls.close(fd)
         for old in sorted(into.names())[:-most] if most else ():
             into.unlink(old, missing_ok=True)
     return os.path.join(directory, name)

@@ -11,7 +11,7 @@ import os
 import stat
 from contextlib import suppress
 
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import CREATE_FLAGS, Directory, random_name, write_all
 
 
@@ -31,14 +31,14 @@ def write_work_file(root: str, path: bytes, data: bytes) -> None:
         mode = _mode_of(directory, name)
         # The name is one that checkpoints leave out, should a kill leave it behind.
         temporary = b".mulligan-%s-0" % random_name(6).encode()
-        fd = seam.calls.open(temporary, CREATE_FLAGS, 0o666, dir_fd=directory.fd)
+        fd = syscalls.calls.open(temporary, CREATE_FLAGS, 0o666, dir_fd=directory.fd)
         try:
             try:
                 write_all(fd, data)
                 if mode is not None:
-                    seam.calls.fchmod(fd, mode)
+                    syscalls.calls.fchmod(fd, mode)
             finally:
-                seam.calls.close(fd)
+                syscalls.calls.close(fd)
             directory.rename(temporary, name)
         except BaseException:
             directory.unlink(temporary, missing_ok=True)
@@ -55,7 +55,7 @@ def _made(root: str, path: bytes) -> Directory:
     for name in path.split(b"/") if path else ():
         with here:
             with suppress(FileExistsError):
-                seam.calls.mkdir(name, 0o777, dir_fd=here.fd)
+                syscalls.calls.mkdir(name, 0o777, dir_fd=here.fd)
             below = here.child(name)
         here = below
     return here

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mulligan.model.paths import join, parent_of
-from mulligan.safefs.boot import booted_at
+from mulligan.safefs.clock import booted_at
 from mulligan.safefs.descent import descending
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache

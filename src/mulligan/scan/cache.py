@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, append_at, read_all, write_all
 from mulligan.scan.record import Head, Record, decode, doubted, head_in, tree_in
 
@@ -215,7 +215,7 @@ class Cache:
                 tmp.unlink(_TEMPORARY, missing_ok=True)
                 raise
             finally:
-                seam.calls.close(fd)
+                syscalls.calls.close(fd)
         self._log_bytes, self._log_inode = written, store.stat(NAME).st_ino
 
     def size_anew(self) -> int:

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mulligan.model.paths import join
+from mulligan.safefs.clock import SECOND, pass_coarse_tick, stamping_clock, tick_began
 from mulligan.safefs.descent import descending
-from mulligan.safefs.stillness import SECOND, pass_coarse_tick, stamping_clock, tick_began
 from mulligan.safefs.twin import MOST_TASKS, Twin, can_twin
 from mulligan.scan.cache import Cache
 from mulligan.scan.record import HEAD, HEAD_SIZE, STAT, Missed, head_in, key_in

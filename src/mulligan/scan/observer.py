@@ -17,7 +17,7 @@ from mulligan.model.checkpoint import GitState
 from mulligan.model.objects import MODE_DIR
 from mulligan.model.paths import ancestors, to_text
 from mulligan.model.policy import CapturePolicy, Settings
-from mulligan.safefs.boot import boot_id
+from mulligan.safefs.clock import boot_id
 from mulligan.safefs.directory import Directory, empty_directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.glance import Glancing, begin

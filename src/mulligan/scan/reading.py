@@ -4,7 +4,7 @@ Reading one file so that what is stored is a state the file really had.
 A file is read between two looks at its stat fields; if they differ, it is read again, and after a few rounds given up as
 `moving`. That they are the same proves something only if every write since the first look would have changed them: the file
 must not have changed in the present tick of the kernel's clock, and no write that began before may still be under way
-(`safefs.stillness`). Never follows a link, never waits on a FIFO, never fails on a file that vanishes: it is not there, then.
+(`safefs.clock`). Never follows a link, never waits on a FIFO, never fails on a file that vanishes: it is not there, then.
 
 LIMIT: a live writable mmap changes bytes without touching the stat fields until they are written back.
 """
@@ -20,9 +20,9 @@ from typing import Any, Protocol
 
 from mulligan.model.checkpoint import MOVING, SECRET, UNREADABLE
 from mulligan.model.objects import BLOB, object_id
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
+from mulligan.safefs.clock import SECOND, let_writes_end, pass_coarse_tick, pass_time, stamping_clock, tick_began
 from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, read_all
-from mulligan.safefs.stillness import SECOND, let_writes_end, pass_coarse_tick, pass_time, stamping_clock, tick_began
 from mulligan.scan.record import Stat
 from mulligan.scan.scope import IGNORE_FILE
 from mulligan.scan.secrets import secret_content
@@ -191,7 +191,7 @@ def _past_its_tick(directory: Directory, name: bytes, since: int) -> os.stat_res
 
 def _open(directory: Directory, name: bytes) -> int | None:
     try:
-        return seam.calls.open(name, READ_FLAGS, dir_fd=directory.fd)
+        return syscalls.calls.open(name, READ_FLAGS, dir_fd=directory.fd)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -211,7 +211,7 @@ def _small(
     try:
         if fresh:
             let_writes_end(fd)
-        data = seam.calls.read(fd, st.st_size + 1)
+        data = syscalls.calls.read(fd, st.st_size + 1)
         if len(data) < st.st_size:  # a network file system may answer in pieces
             data += read_all(fd, st.st_size + 1 - len(data))
         after = os.fstat(fd)
@@ -220,7 +220,7 @@ def _small(
             raise
         raise Unreadable(UNREADABLE, os.strerror(error.errno or 0)) from None
     finally:
-        seam.calls.close(fd)
+        syscalls.calls.close(fd)
     if len(data) != st.st_size or not _same(st, after):
         return None
     if check_secrets and (secret := secret_content(data[:_HEAD])):
@@ -246,7 +246,7 @@ def _large(
     except ValueError:
         return None  # grew or shrank while it was read
     finally:
-        seam.calls.close(fd)
+        syscalls.calls.close(fd)
 
 
 def _head(fd: int) -> bytes:
@@ -261,7 +261,7 @@ def _chunks(fd: int, size: int) -> Iterator[bytes]:
     left = size + 1
     while left > 0:
         try:
-            chunk = seam.calls.read(fd, min(CHUNK, left))
+            chunk = syscalls.calls.read(fd, min(CHUNK, left))
         except OSError as error:
             if error.errno in FATAL:
                 raise

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from mulligan.model.paths import join
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.descent import descending
 from mulligan.safefs.directory import READ_FLAGS, Directory
 from mulligan.safefs.twin import Listener, can_twin
@@ -156,7 +156,7 @@ class Taking:
         if secret_name(full) and not wanted:
             return False
         try:
-            opened = seam.calls.open(name, READ_FLAGS, dir_fd=fd)
+            opened = syscalls.calls.open(name, READ_FLAGS, dir_fd=fd)
         except OSError:
             return False  # gone, or not to be read: the walk says which
         try:
@@ -166,7 +166,7 @@ class Taking:
         except OSError:
             return False  # the walk says why
         finally:
-            seam.calls.close(opened)
+            syscalls.calls.close(opened)
 
 
 def _cut(oids: bytes) -> Iterator[bytes]:

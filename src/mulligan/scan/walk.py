@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, MOVING, OTHER_FILESYSTEM, SECRET, SPECIAL, UNREADABLE, WORKTREE
 from mulligan.model.paths import join
+from mulligan.safefs.clock import stamping_clock
 from mulligan.safefs.directory import Directory
-from mulligan.safefs.stillness import stamping_clock
 from mulligan.safefs.twin import MOST_TASKS, Twin, can_twin
 from mulligan.scan.cache import Cache
 from mulligan.scan.frame import Frame, Subtree, attach, changed_files, same_names

@@ -23,8 +23,8 @@ from mulligan.gitformat.pack import Pack
 from mulligan.gitformat.pack_index import ROW_SIZE
 from mulligan.gitformat.record import KIND_OF_TYPE, TYPE_OF_KIND, Damaged, RecordHeader, hash_of, parse_header
 from mulligan.model.objects import BLOB, TREE, TreeEntry, parse_tree
+from mulligan.safefs.clock import SECOND
 from mulligan.safefs.directory import Directory
-from mulligan.safefs.stillness import SECOND
 from mulligan.store.pack_writer import Indexes, PackWriter
 
 if TYPE_CHECKING:

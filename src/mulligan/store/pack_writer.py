@@ -34,7 +34,7 @@ from mulligan.gitformat.record import (
     stored,
 )
 from mulligan.model.objects import BLOB
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import NewFile, sync, write_all_synced
 
@@ -162,7 +162,7 @@ class PlacedPacks:
                     if not known(oid):
                         sync(fd, "a pack")
                 finally:
-                    seam.calls.close(fd)
+                    syscalls.calls.close(fd)
                 if known(oid):
                     tmp.unlink(stem + b".pack")
                 else:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from mulligan.errors import StoreDamaged, StoreError
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.timeline.schema import STATEMENTS, TABLES
 from mulligan.timeline.seals import COLUMNS, seal, sealing
@@ -57,7 +57,7 @@ class Database:
             )
         if fresh:
             # SQLite would create it with the umask's mode; its -wal and -shm take over the mode found here.
-            seam.calls.close(directory.create(NAME.encode()))
+            syscalls.calls.close(directory.create(NAME.encode()))
         self.inode = directory.stat(NAME.encode()).st_ino
         self._path = f"{store_path}/{NAME}"
         self.read_only = look or (not create and not os.access(store_path, os.W_OK | os.X_OK, effective_ids=True))

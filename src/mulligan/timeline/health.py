@@ -15,8 +15,8 @@ from typing import Any
 from mulligan.errors import Busy, MulliganError, StoreDamaged, StoreError
 from mulligan.model.objects import object_id
 from mulligan.safefs.directory import Directory, random_name
+from mulligan.safefs.errors import FULL, typed
 from mulligan.safefs.lock import exclusive
-from mulligan.safefs.trouble import FULL, typed
 from mulligan.scan import cache
 from mulligan.store import refs, repository
 from mulligan.store.retire import retire

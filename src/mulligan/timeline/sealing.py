@@ -17,8 +17,8 @@ from mulligan.model.checkpoint import SECRET, SPECIAL, TOO_LARGE, UNREADABLE
 from mulligan.model.objects import BLOB
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.sealed import Sealed, SealedFile, Secrets
+from mulligan.safefs.clock import stamping_clock
 from mulligan.safefs.directory import Directory
-from mulligan.safefs.stillness import stamping_clock
 from mulligan.scan.reading import HashOnly, Unreadable, capture
 from mulligan.scan.record import Missed
 from mulligan.scan.result import Scan

@@ -464,7 +464,7 @@ def open_store(path: str) -> Directory:
                 hint=f"Name the directory itself: --store {os.path.realpath(path)}",
             ) from error
         if error.errno not in (errno.ELOOP, errno.ENOTDIR):
-            from mulligan.safefs.trouble import typed
+            from mulligan.safefs.errors import typed
 
             raise typed(error) from error
         raise StoreDamaged(f"The store {path} cannot be opened ({error.strerror}).", hint="mulligan status") from error

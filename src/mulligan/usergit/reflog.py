@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from mulligan.model.gitconfig import parse_git_config
 from mulligan.model.objects import AUTHOR
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, append
 from mulligan.safefs.durable import sync
 from mulligan.scan.git.files import read_file, status
@@ -39,7 +39,7 @@ def write_reflog(repo: Repository, place: Place, line: bytes) -> None:
             return
         make_parents(place)
         with place.parent() as parent, suppress(FileExistsError):  # git made it meanwhile
-            seam.calls.close(parent.create(place.name, file_mode(repo)))
+            syscalls.calls.close(parent.create(place.name, file_mode(repo)))
     with place.parent() as parent:
         tail = _tail(parent, place.name)
         if line in tail:

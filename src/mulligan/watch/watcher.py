@@ -18,7 +18,7 @@ import time
 from typing import NamedTuple
 
 from mulligan.model.paths import join, parent_of
-from mulligan.safefs import inotify, seam
+from mulligan.safefs import inotify, syscalls
 from mulligan.safefs.directory import READ_FLAGS, Directory
 from mulligan.safefs.inotify import Inotify, Mounts, files_told, notices, unwatchable
 
@@ -176,7 +176,7 @@ class Watcher:
         if not self.usable or self._queue is None or self._mounts is None:
             return None
         try:
-            seam.calls.close(seam.calls.open(COOKIE, READ_FLAGS, dir_fd=self._store.fd))
+            syscalls.calls.close(syscalls.calls.open(COOKIE, READ_FLAGS, dir_fd=self._store.fd))
             if not self._collect(self._queue, self._queue.waiting()):
                 self._reopen()
             mounted = self._mounts is None or self._mounts.changed()

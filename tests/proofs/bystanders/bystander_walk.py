@@ -36,7 +36,7 @@ from world import CONFIG, Album, Photo, World, album, is_bystander, own_mounts
 import mulligan
 from checker import batch_objects, judge
 from loose_builds import BUILDS
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.settings import places
 from tally import Tally, cannot, parser, workplace
 from tools import git_environment
@@ -166,7 +166,7 @@ class Walk:
         refused = ""
         report = mulligan.RestoreReport("")
         try:
-            with seam.using(BUILDS[self.build]()):
+            with syscalls.using(BUILDS[self.build]()):
                 report = act()
         except mulligan.MulliganError as error:
             refused = type(error).__name__

@@ -13,7 +13,7 @@ import pytest
 import mulligan
 from checker import judge
 from faults import Counting, Killed, KilledAt
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from tools import git, plain_environment, sweep
 from tree import contents, put
 
@@ -71,7 +71,7 @@ def test_a_kill_while_bits_of_a_linked_file_are_restored_leaves_the_other_name_a
         (project / "a").chmod(0o600)
         put(project, "b", "changed")
         system: Counting = KilledAt(number)
-        with mulligan.open(project, store=store) as ws, seam.using(system):
+        with mulligan.open(project, store=store) as ws, syscalls.using(system):
             try:
                 ws.restore("one")
             except Killed:

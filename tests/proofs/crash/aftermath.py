@@ -22,7 +22,7 @@ from operations import HIDDEN, Operation, Stage
 import mulligan
 from checker import disturbed, judge, neither_old_nor_new, view_of
 from faults import FailsAlways
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.state.transcript import Transcript
 from scenes import State, state_of
 from tree import Entry, entry_at, put
@@ -73,13 +73,13 @@ class Ground(Stage):
     def as_user(self) -> Iterator[None]:
         """What happens inside is done by the user, and on the kind of file system, that the stage was made for."""
         lacking = self.operation.lacking
-        system = FailsAlways(errno.ENOSYS, *lacking) if lacking else seam.calls
+        system = FailsAlways(errno.ENOSYS, *lacking) if lacking else syscalls.calls
         if self._user is not None:
             from isal import isal_zlib  # noqa: F401 - who is not root may not be able to read where this Python is
 
             os.seteuid(self._user)
         try:
-            with seam.using(system):
+            with syscalls.using(system):
                 yield
         finally:
             if self._user is not None:

@@ -15,7 +15,7 @@ from loose_builds import replaced
 from mulligan.errors import Busy
 from mulligan.restore import executor, procedure, staging
 from mulligan.restore.layout import temporary_name
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, read_all, write_all
 from mulligan.store import collect, refs
 from mulligan.store.pack_writer import PackWriter
@@ -37,10 +37,10 @@ def in_place() -> Any:
             return
         with stage.reading(temporary) as staged:
             content = read_all(staged)
-        fd = seam.calls.open(name, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, dir_fd=parent.fd)
+        fd = syscalls.calls.open(name, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, dir_fd=parent.fd)
         write_all(fd, content[: len(content) // 2])
         write_all(fd, content[len(content) // 2 :])
-        seam.calls.close(fd)
+        syscalls.calls.close(fd)
         stage.unlink(temporary)
         self._done(action)
 
@@ -184,7 +184,7 @@ def lock_by_existence() -> Iterator[None]:
     @contextmanager
     def exclusive(directory: Directory, *, wait: float = 0.0, purpose: str = "", mark: str = "") -> Iterator[str]:
         try:
-            seam.calls.close(directory.create(b"held"))
+            syscalls.calls.close(directory.create(b"held"))
         except FileExistsError:
             raise Busy("The store is in use.") from None
         try:

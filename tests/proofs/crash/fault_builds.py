@@ -13,7 +13,7 @@ from typing import Any
 
 from mulligan.errors import DurabilityLost
 from mulligan.restore import staging
-from mulligan.safefs import directory, durable, seam, trouble
+from mulligan.safefs import directory, durable, errors, syscalls
 from mulligan.store import pack_writer
 
 
@@ -43,9 +43,9 @@ def _repeats_fsync() -> None:
 
     def sync(fd: int, what: str) -> None:
         try:
-            seam.calls.fsync(fd)
+            syscalls.calls.fsync(fd)
         except OSError:
-            seam.calls.fsync(fd)
+            syscalls.calls.fsync(fd)
 
     _spread("sync", sync)
 
@@ -59,8 +59,8 @@ def _leaks_descriptors() -> None:
     """A file that could not be made ready stays open."""
 
     def create(self: Any, name: bytes, mode: int = 0o600) -> int:
-        fd = seam.calls.open(name, directory.CREATE_FLAGS, mode, dir_fd=self.fd)
-        seam.calls.fchmod(fd, mode)
+        fd = syscalls.calls.open(name, directory.CREATE_FLAGS, mode, dir_fd=self.fd)
+        syscalls.calls.fchmod(fd, mode)
         return fd
 
     directory.Directory.create = create
@@ -68,14 +68,14 @@ def _leaks_descriptors() -> None:
 
 def _says_it_in_pythons_words() -> None:
     """What the system refused is raised as it came."""
-    trouble.typed = lambda error: error
+    errors.typed = lambda error: error
 
 
 def _writes_short() -> None:
     """One write is taken to have written everything."""
 
     def write_all(fd: int, data: bytes) -> None:
-        seam.calls.write(fd, data)
+        syscalls.calls.write(fd, data)
 
     for module in (directory, durable, pack_writer, staging):
         module.write_all = write_all

@@ -39,7 +39,7 @@ import mulligan
 from check_timeline import Timeline, read_timeline, view_of
 from checker import judge, neither_old_nor_new
 from faults import NAMES, FailsAt
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from scenes import State, left_lying, state_of
 from stores import open_descriptors
 from tally import hand_in
@@ -67,7 +67,7 @@ class Fails(FailsAt):
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
 
-class Short(seam.Calls):
+class Short(syscalls.Calls):
     """A system that takes and gives fewer bytes than were asked for, as it may at any time."""
 
     def write(self, fd: int, data: Any) -> int:
@@ -139,7 +139,7 @@ def cleanly(stage: Stage) -> Expected:
     """Runs the operation on an honest system."""
     ws, project = stage.reset(), stage.place.project
     before, lie = standing(project) if stage.operation.git else None, Fails(0, 0, stage.operation.lacking)
-    with seam.using(lie):
+    with syscalls.using(lie):
         stage.operation.act(ws, stage.place)
     ws.close()
     after = standing(project) if stage.operation.git else None
@@ -150,12 +150,12 @@ def cleanly(stage: Stage) -> Expected:
     return Expected(lie.count, state_of(project), before, after)
 
 
-def trial(stage: Stage, expected: Expected, lie: seam.Calls, known: list[Footprint] | None = None) -> Trial:
+def trial(stage: Stage, expected: Expected, lie: syscalls.Calls, known: list[Footprint] | None = None) -> Trial:
     """Runs the operation on a system that lies once, and looks at everything; what came to something `known`, at less."""
     ws, place = stage.reset(), stage.place
     ws.close()
     before, error, result = open_descriptors(), None, None
-    with seam.using(lie):
+    with syscalls.using(lie):
         try:
             result = stage.operation.act(ws, place)
         except Exception as raised:  # noqa: BLE001 - whatever it is, it is looked at

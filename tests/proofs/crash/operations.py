@@ -22,7 +22,7 @@ from adopted import refresh
 from check_checkpoints import read_checkpoint
 from checker import objects_of, rows
 from faults import Killed, KilledAt
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.scan import adopting, reading, taking
 from mulligan.timeline import tidying
 from scenes import MID, NEW, OLD, State, file, folder, state_of, write_state
@@ -246,7 +246,7 @@ def _killed_at(place: Place, kept: Path, number: int) -> str:
     shutil.copytree(kept, place.store)
     ws = place.open()
     try:
-        with seam.using(KilledAt(number)):
+        with syscalls.using(KilledAt(number)):
             ws.restore("new")
     except Killed:
         pass

@@ -16,7 +16,7 @@ from typing import Any
 import mulligan
 from mulligan.dialects.praisonai.history import History
 from mulligan.dialects.praisonai.types import CheckpointConfig
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.settings import resolve
 from mulligan.state.transcript import Transcript
 
@@ -36,7 +36,7 @@ COUNTED = (
 )
 
 
-class Dying(seam.Calls):
+class Dying(syscalls.Calls):
     """The operating system until the n-th call."""
 
     def __init__(self, lives: int) -> None:
@@ -75,7 +75,7 @@ def die_at(place: Path, lives: int) -> bool:
         try:
             ws = mulligan.open(place / "project", store=place / "store")
             ws.provide("conversation", Transcript(place / "chat.jsonl"))
-            seam.calls = Dying(lives)
+            syscalls.calls = Dying(lives)
             ws.restore("first", what="all")
             code = 0
         finally:

@@ -18,7 +18,7 @@ import pytest
 import mulligan
 from checker import neither_old_nor_new
 from faults import FailsAt, FsyncFailsAt, Killed, KilledAt
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from scenes import MID, NEW, OLD, Scene, State, left_lying, state_of
 from stores import open_descriptors
 from tools import sweep
@@ -72,7 +72,7 @@ def test_a_kill_before_any_call_leaves_old_or_new(scene: Scene, verb: str) -> No
         number += 1
         ws, lie = ready(scene, verb), KilledAt(number)
         try:
-            with seam.using(lie):
+            with syscalls.using(lie):
                 VERBS[verb](ws)
             ws.close()
             break
@@ -89,7 +89,7 @@ def test_a_kill_during_recovery_changes_nothing_about_that(scene: Scene) -> None
     for number in range(60, 10_000, max(1, 23 // sweep(1))):
         ws = scene.reset()
         try:
-            with seam.using(KilledAt(number)):
+            with syscalls.using(KilledAt(number)):
                 ws.restore("new")
             ws.close()
             break
@@ -100,7 +100,7 @@ def test_a_kill_during_recovery_changes_nothing_about_that(scene: Scene) -> None
             scene.put(crashed, store)
             ws = scene.open()
             try:
-                with seam.using(KilledAt(second)):
+                with syscalls.using(KilledAt(second)):
                     ws.save("not yet")
                 ws.close()
                 break
@@ -114,7 +114,7 @@ def fails(scene: Scene, verb: str, number: int, code: int) -> bool:
     """Runs a verb whose n-th call fails, checks what came of it, and returns whether there was such a call."""
     ws, lie, report = ready(scene, verb), FailsAt(number, code), None
     at, error = f"{verb}, call {number}", None
-    with seam.using(lie):
+    with syscalls.using(lie):
         try:
             report = VERBS[verb](ws)
         except mulligan.MulliganError as refusal:
@@ -169,7 +169,7 @@ def test_a_disk_that_does_not_confirm_is_believed_at_once(scene: Scene, verb: st
 def not_confirmed(scene: Scene, verb: str, number: int) -> bool:
     """Runs a verb whose n-th fsync fails; returns whether there were so many."""
     ws, lie, code = ready(scene, verb), FsyncFailsAt(number), 0
-    with seam.using(lie):
+    with syscalls.using(lie):
         try:
             VERBS[verb](ws)
         except mulligan.DurabilityLost as lost:
@@ -187,7 +187,7 @@ def test_a_store_that_cannot_be_looked_at_for_a_moment_is_not_called_damaged(sce
         ws, lie = ready(scene, "restore"), FailsAt(number, code)
         ws.close()
         before, error = open_descriptors(), None
-        with seam.using(lie):
+        with syscalls.using(lie):
             try:
                 ws.restore("new")
             except mulligan.MulliganError as raised:

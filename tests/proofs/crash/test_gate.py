@@ -148,7 +148,7 @@ DRIVER = """
     from kill_operations import KILLED
     from faults import Counting
     from gate import passed
-    from mulligan.safefs import seam
+    from mulligan.safefs import syscalls
 
     base, name = Path(sys.argv[1]), sys.argv[2]
     os.environ["HOME"] = str(base)
@@ -157,7 +157,7 @@ DRIVER = """
 
     def act():
         os.path.lexists("/the/operation/begins")
-        with seam.using(Counting()) as listening:
+        with syscalls.using(Counting()) as listening:
             ground.act()
         os.path.lexists("/the/operation/ends")
         Path(base, "seam").write_text(json.dumps(listening.seen))

@@ -19,7 +19,7 @@ import pytest
 
 import mulligan
 from faults import FailsAt, FsyncFailsAt, Killed, KilledAt
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from tools import git, sweep
 from tree import contents
 from users_repository import expect_whole, make_dirty, move_on, new_repository, seen
@@ -115,7 +115,7 @@ def test_a_kill_before_any_call_leaves_both_old_or_both_new(scene: Scene, verb: 
     ends = set()
     for number in points(_calls(scene, verb)):
         ws = scene.ready(verb)
-        with suppress(Killed), seam.using(KilledAt(number)):
+        with suppress(Killed), syscalls.using(KilledAt(number)):
             VERBS[verb](ws)
         ws.close()
         assert scene.half_done() == [], number
@@ -129,11 +129,11 @@ def test_a_kill_during_recovery_is_recovered(scene: Scene) -> None:
     for number in points(total)[-10 :: 1 if sweep(1) > 3 else 3]:
         for second in range(1 + number % 11, 200, 7 if sweep(1) > 3 else 40):
             ws = scene.ready("restore")
-            with suppress(Killed), seam.using(KilledAt(number)):
+            with suppress(Killed), syscalls.using(KilledAt(number)):
                 VERBS["restore"](ws)
             ws.close()
             ws = scene.open()
-            with suppress(Killed), seam.using(KilledAt(second)):
+            with suppress(Killed), syscalls.using(KilledAt(second)):
                 ws.save("not yet")
             ws.close()
             assert scene.half_done() == [], (number, second)
@@ -142,7 +142,7 @@ def test_a_kill_during_recovery_is_recovered(scene: Scene) -> None:
 
 def _calls(scene: Scene, verb: str) -> int:
     ws, counting = scene.ready(verb), KilledAt(10_000)
-    with seam.using(counting):
+    with syscalls.using(counting):
         VERBS[verb](ws)
     ws.close()
     return counting.count
@@ -155,7 +155,7 @@ def test_a_failing_call_changes_nothing_or_is_ended_by_the_next_command(scene: S
     step = 1 if sweep(1) > 3 else 71
     for number in range(1 + code % step, 10_000, step):
         ws, lie, error, report = scene.ready(verb), FailsAt(number, code), None, None
-        with seam.using(lie):
+        with syscalls.using(lie):
             try:
                 report = VERBS[verb](ws)
             except mulligan.MulliganError as refusal:
@@ -182,7 +182,7 @@ def test_a_disk_that_does_not_confirm_is_never_believed(scene: Scene) -> None:
     for number in range(1, 200, 1 if sweep(1) > 3 else 4):
         ws, lie = scene.ready("restore"), FsyncFailsAt(number)
         failed = False
-        with seam.using(lie):
+        with syscalls.using(lie):
             try:
                 VERBS["restore"](ws)
             except mulligan.MulliganError:
@@ -199,7 +199,7 @@ def test_somebody_elses_lock_after_a_crash_takes_the_files_back(scene: Scene) ->
     total, tried = _calls(scene, "restore"), 0
     for number in range(total // 2, total, 1 if sweep(1) > 3 else 15):
         ws, killer = scene.ready("restore"), KilledAt(number)
-        with suppress(Killed), seam.using(killer):
+        with suppress(Killed), syscalls.using(killer):
             VERBS["restore"](ws)
         ws.close()
         if killer.count < number:
@@ -235,7 +235,7 @@ def test_a_user_who_commits_over_a_crash_keeps_that_commit(scene: Scene) -> None
     total = _calls(scene, "restore")
     ws = scene.ready("restore")
     number = total - 45
-    with pytest.raises(Killed), seam.using(KilledAt(number)):
+    with pytest.raises(Killed), syscalls.using(KilledAt(number)):
         VERBS["restore"](ws)
     ws.close()
     for lock in (scene.project / ".git").rglob("*.lock"):

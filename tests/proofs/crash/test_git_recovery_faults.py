@@ -16,7 +16,7 @@ from operations import Stage
 
 import mulligan
 from faults import FailsAt, Killed, KilledAt
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from scenes import state_of
 from tools import sweep
 from tree import wipe
@@ -39,7 +39,7 @@ class CutShort:
 
     def _run(self, number: int) -> KilledAt:
         killing = KilledAt(number)
-        with self.stage.reset() as ws, suppress(Killed), seam.using(killing):
+        with self.stage.reset() as ws, suppress(Killed), syscalls.using(killing):
             self.stage.operation.act(ws, self.stage.place)
         return killing
 
@@ -59,7 +59,7 @@ def test_a_recovery_that_is_refused_a_call_is_ended_by_the_next_command(
     for number in range(1 + code % step, 10_000, step):
         scene.again()
         lie = FailsAt(number, code)
-        with scene.stage.place.open() as ws, seam.using(lie), suppress(mulligan.MulliganError):
+        with scene.stage.place.open() as ws, syscalls.using(lie), suppress(mulligan.MulliganError):
             ws.log()
             ws.doctor()
             ws.save("now")

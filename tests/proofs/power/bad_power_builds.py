@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mulligan.restore import executor, staging
-from mulligan.safefs import durable, seam
+from mulligan.safefs import durable, syscalls
 from mulligan.timeline import saving
 from mulligan.timeline.checkpoints import Checkpoints
 from mulligan.timeline.database import Database
@@ -28,8 +28,8 @@ def no_fsync() -> None:
         self._connection.execute("PRAGMA synchronous=OFF")
 
     Database._initialise = initialise  # type: ignore[method-assign]
-    seam.calls.fsync = lambda _: None  # type: ignore[method-assign]
-    seam.calls.syncfs = lambda _: None  # type: ignore[method-assign]
+    syscalls.calls.fsync = lambda _: None  # type: ignore[method-assign]
+    syscalls.calls.syncfs = lambda _: None  # type: ignore[method-assign]
 
 
 def no_directory_fsync() -> None:
@@ -39,8 +39,8 @@ def no_directory_fsync() -> None:
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
             os.fsync(fd)
 
-    seam.calls.fsync = fsync  # type: ignore[method-assign]
-    seam.calls.syncfs = lambda _: None  # type: ignore[method-assign]
+    syscalls.calls.fsync = fsync  # type: ignore[method-assign]
+    syscalls.calls.syncfs = lambda _: None  # type: ignore[method-assign]
 
 
 def refs_unsynced() -> None:

@@ -52,9 +52,9 @@ _GROWS, _SHRINKS = 1.5, 0.97
 
 def forgets_the_wall() -> None:
     """A known-bad build: what does not fit is taken for written."""
-    from mulligan.safefs import seam
+    from mulligan.safefs import syscalls
 
-    real = seam.calls.write
+    real = syscalls.calls.write
 
     def write(fd: int, data: bytes) -> int:
         try:
@@ -62,7 +62,7 @@ def forgets_the_wall() -> None:
         except OSError:
             return len(data)
 
-    seam.calls.write = write  # type: ignore[method-assign]
+    syscalls.calls.write = write  # type: ignore[method-assign]
 
 
 def leaves_half() -> None:

@@ -21,7 +21,7 @@ import mulligan
 from faults import Counting
 from loose_builds import replaced
 from mulligan.restore.executor import Executor
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from tally import Tally, parser, workplace
 
 # Both ways in which a restore takes a file from its place: replaced, and removed.
@@ -64,7 +64,7 @@ def played(folder: Path, rng: random.Random) -> list[str]:
         order = [*sorted(set(names) - set(kept)), *sorted(kept)]
         content = b"mine" + rng.randbytes((project / chosen).stat().st_size - 4)
         intruder = Intruder(order.index(chosen) + 1, project / chosen, content)
-        with seam.using(intruder):
+        with syscalls.using(intruder):
             try:
                 report = ws.restore("base")
             except mulligan.PlanStale:

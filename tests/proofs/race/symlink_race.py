@@ -36,7 +36,7 @@ from mulligan.restore.executor import Executor
 from mulligan.restore.layout import Layout
 from mulligan.restore.place import Handles
 from mulligan.restore.staging import Stager
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.ignore import Rules
@@ -193,7 +193,7 @@ def by_executor(scene: Scene, tally: Tally, rng: random.Random, build: str) -> N
     """Restores path after path while the attackers run."""
     plans, at, failed = both_ways(), {}, {}
     victim = Victim(scene.root, tally)
-    with scene.attackers, seam.using(BUILDS[build]()):
+    with scene.attackers, syscalls.using(BUILDS[build]()):
         while not tally.over:
             number = rng.randrange(len(plans))
             plan = plans[number][at.get(number, 0)]
@@ -228,7 +228,7 @@ def by_capture(scene: Scene, tally: Tally, _rng: random.Random, build: str) -> N
     """Scans the whole workspace again and again while the attackers run, remembering nothing."""
     root = Directory.open(scene.root)
     scope = Scope(CapturePolicy(), Rules.base(), nothing_tracked())
-    with scene.attackers, seam.using(BUILDS[build]()):
+    with scene.attackers, syscalls.using(BUILDS[build]()):
         while not tally.over:
             sink = Looking()
             scan = Scanner(root, scope, Cache(), Defaults(), time.time_ns, Options(sink)).run()
@@ -254,7 +254,7 @@ def by_engine(scene: Scene, tally: Tally, _rng: random.Random, build: str) -> No
     """Saves and restores through the front door; every path that a report names is an attempt, a refusal is one too."""
     with mulligan.open(scene.root, store=scene.store) as ws, Directory.open(scene.root) as root:
         ws.save("base")
-        with scene.attackers, seam.using(BUILDS[build]()):
+        with scene.attackers, syscalls.using(BUILDS[build]()):
             number = 0
             while not tally.over:
                 number += 1

@@ -35,8 +35,8 @@ from swapper import forked
 
 import mulligan
 from loose_builds import replaced
+from mulligan.safefs.clock import stamping_clock
 from mulligan.safefs.directory import Directory
-from mulligan.safefs.stillness import stamping_clock
 from mulligan.scan import reading
 from tally import Tally, parser, workplace
 from tools import git_environment

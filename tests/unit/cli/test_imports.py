@@ -62,7 +62,7 @@ def test_a_save_loads_no_restore_no_diff_and_none_of_the_slow_modules(project, w
         "mulligan.model.gitconfig",
         "mulligan.model.sizes",
         "mulligan.scan.wildmatch",
-        "mulligan.safefs.trouble",
+        "mulligan.safefs.errors",
         "mulligan.safefs.removal",
         "isal",
     )

@@ -11,7 +11,7 @@ import pytest
 import mulligan
 from faults import FailsAlways
 from mulligan.environments.ghost import GhostCommitManager
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_an_undo_that_failed_can_be_tried_again(ghost: GhostCommitManager, proje
     (project / "f").write_text("1")
     ghost.snapshot("a", ["f"])
     (project / "f").write_text("2")
-    with seam.using(FailsAlways(errno.EIO, "fsync", "syncfs")), pytest.raises(mulligan.MulliganError):
+    with syscalls.using(FailsAlways(errno.EIO, "fsync", "syncfs")), pytest.raises(mulligan.MulliganError):
         ghost.undo()
     assert ghost.depth == 1
     assert ghost.undo() == ["restored: f"]

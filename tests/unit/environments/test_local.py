@@ -15,7 +15,7 @@ import mulligan
 from faults import FailsAlways
 from mulligan.environments import local
 from mulligan.environments.local import IncompleteRestoreWarning, LocalEnvironment
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from tools import plain_environment
 
 
@@ -67,7 +67,7 @@ def test_a_link_inside_is_written_through_and_stays_a_link(env: LocalEnvironment
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(env: LocalEnvironment) -> None:
     env.write_file("f", "precious")
-    with seam.using(FailsAlways(errno.ENOSPC, "write")), pytest.raises(OSError):
+    with syscalls.using(FailsAlways(errno.ENOSPC, "write")), pytest.raises(OSError):
         env.write_file("f", "new")
     assert env.read_file("f") == "precious"
     assert env.list_files() == ["f"]
@@ -160,7 +160,7 @@ def test_a_checkpoint_that_failed_leaves_everything_as_it_was(env: LocalEnvironm
     env.write_file("f", "1")
     env.checkpoint()
     env.write_file("f", "2")
-    with seam.using(FailsAlways(errno.EIO, "fsync", "syncfs")), pytest.raises(mulligan.MulliganError):
+    with syscalls.using(FailsAlways(errno.EIO, "fsync", "syncfs")), pytest.raises(mulligan.MulliganError):
         env.checkpoint()
     assert env.checkpoint_ids() == ["0"]
     assert env.read_file("f") == "2"

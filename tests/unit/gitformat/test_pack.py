@@ -15,7 +15,7 @@ from mulligan.gitformat.delta import encode_delta
 from mulligan.gitformat.pack_index import encode_index
 from mulligan.gitformat.record import OFS_DELTA, REF_DELTA, SIGNATURE, crc32, encode_distance, encode_header
 from mulligan.model.objects import BLOB, TREE
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from stores import add_all, opened
 
 
@@ -156,7 +156,7 @@ def test_an_index_that_points_outside_the_pack_is_damage(tmp_path):
                 store.packed_size(A)
 
 
-class CannotRead(seam.Calls):
+class CannotRead(syscalls.Calls):
     """The operating system on a disk that cannot read."""
 
     def __init__(self, code: int) -> None:
@@ -169,8 +169,8 @@ class CannotRead(seam.Calls):
 def test_a_disk_that_cannot_read_has_lost_the_object_and_other_errors_are_what_they_are(tmp_path):
     with opened(tmp_path / "store") as store:
         (oid,) = add_all(store, [b"x"])
-        with seam.using(CannotRead(errno.EIO)), pytest.raises(StoreDamaged, match=oid.hex()):
+        with syscalls.using(CannotRead(errno.EIO)), pytest.raises(StoreDamaged, match=oid.hex()):
             store.read(oid, BLOB)
-        with seam.using(CannotRead(errno.ENOMEM)), pytest.raises(OSError):
+        with syscalls.using(CannotRead(errno.ENOMEM)), pytest.raises(OSError):
             store.read(oid, BLOB)
         assert store.read(oid, BLOB) == b"x"

@@ -12,7 +12,7 @@ import pytest
 import mulligan
 from mulligan.cli import main
 from mulligan.hooks.conversation import MOST_COPIED, resume
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from told import Session, write
 from tools import cli, cli_json
 
@@ -211,7 +211,7 @@ def test_a_transcript_that_is_not_named_after_its_session_is_not_copied(tmp_path
     assert [each.name for each in tmp_path.iterdir()] == ["talk.jsonl"]
 
 
-class NoRoomForTalk(seam.Calls):
+class NoRoomForTalk(syscalls.Calls):
     """Has no room for a conversation."""
 
     def open(self, path, flags, *args, **kwargs):
@@ -224,7 +224,7 @@ def test_a_conversation_that_cannot_be_written_is_told_beside_the_files_that_are
     talk.says(type="user", text="first")
     talk.prompt("first")
     talk.does("one", {"a.txt": "1\n"})
-    with seam.using(NoRoomForTalk()):
+    with syscalls.using(NoRoomForTalk()):
         code = main(["-C", str(project), "restore", "@prompt-1", "--all"])
     assert (code, (project / "a.txt").read_text()) == (3, "a\n")
     assert "the files are back, the conversation is not" in capsys.readouterr().err

@@ -17,7 +17,7 @@ from mulligan import settings
 from mulligan.engine import Workspace
 from mulligan.hooks.clients import CLIENTS, understand
 from mulligan.hooks.handling import handle
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from told import hook, write
 from tools import cli, cli_json, mulligan_argv, plain_environment
 
@@ -83,7 +83,7 @@ def impatient(directory):
     return Workspace(settings.resolve(directory, wait=0.05))
 
 
-class Full(seam.Calls):
+class Full(syscalls.Calls):
     """A disk that takes no more."""
 
     def open(self, path, flags, *more, **options):
@@ -94,7 +94,7 @@ class Full(seam.Calls):
 
 def test_a_full_disk_is_told_even_where_nothing_can_be_noted(project, saved):
     write(project, {"b.txt": "2\n"})
-    with seam.using(Full()):
+    with syscalls.using(Full()):
         reply = handle("claude-code", understand(CLIENTS["claude-code"], event(project), directory=""), impatient)
     assert "could not be noted" in reply.message
 

@@ -12,7 +12,7 @@ from faults import Killed, KilledAt
 from mulligan.errors import MulliganError, UserError
 from mulligan.install.folder import NOTE, Folder
 from mulligan.install.targets import TARGETS, Destination, Home, Target, destination
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 
 OLD = {"A.md": b"old", "scripts/run.py": b"print(1)\n", "gone.md": b"gone"}
 NEW = {"A.md": b"new", "scripts/run.py": b"print(1)\n", "fresh/B.md": b"fresh"}
@@ -105,7 +105,7 @@ def test_a_run_that_is_cut_short_anywhere_is_finished_by_repeating_it(project):
         folder = Folder(Destination(str(root), ".claude/skills/x"))
         folder.install(OLD)
         try:
-            with seam.using(KilledAt(number)):
+            with syscalls.using(KilledAt(number)):
                 folder.install(NEW)
             finished = number
         except Killed:

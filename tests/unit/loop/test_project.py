@@ -12,7 +12,7 @@ from faults import FailsAlways, Killed, KilledAt
 from mulligan.errors import MulliganError, NoRoom, Unprotectable
 from mulligan.loop.project import ProjectCheckpoints
 from mulligan.loop.project_values import Checkpoint, CheckpointType
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_kill_at_any_call_leaves_a_checkpoint_that_works_or_none(checkpoints, 
         dying = ProjectCheckpoints(project)
         dying.workspace.position()
         try:
-            with seam.using(KilledAt(number)):
+            with syscalls.using(KilledAt(number)):
                 dying.create("second")
             finished = True
         except Killed:
@@ -52,7 +52,7 @@ def test_a_kill_at_any_call_leaves_a_checkpoint_that_works_or_none(checkpoints, 
 
 def test_a_full_disk_is_said_in_our_words_and_nothing_is_left(checkpoints, project):
     checkpoints.create("first")
-    with seam.using(FailsAlways(28, "write")), pytest.raises(NoRoom):
+    with syscalls.using(FailsAlways(28, "write")), pytest.raises(NoRoom):
         checkpoints.create("second")
     assert [each.name for each in checkpoints.all()] == ["first"]
     assert len({*os.listdir(folder(project))} - {".gitignore"}) == 1
@@ -60,7 +60,7 @@ def test_a_full_disk_is_said_in_our_words_and_nothing_is_left(checkpoints, proje
 
 
 def test_a_read_only_project_is_refused_in_our_words(checkpoints, project):
-    with seam.using(FailsAlways(30, "mkdir")), pytest.raises(MulliganError, match="No permission to write"):
+    with syscalls.using(FailsAlways(30, "mkdir")), pytest.raises(MulliganError, match="No permission to write"):
         checkpoints.create("x")
 
 

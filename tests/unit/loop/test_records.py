@@ -11,7 +11,7 @@ import pytest
 from faults import FailsAt, Killed, KilledAt
 from mulligan.errors import MulliganError, UnsafePath, UserError
 from mulligan.loop.records import Records, next_id
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 
 NOON = datetime(2025, 1, 15, 12, 0, 0)
 
@@ -105,7 +105,7 @@ def test_whatever_happens_a_record_is_whole_or_not_there(project, lie):
         records = Records(str(root))
         made = records.claim(ids())
         try:
-            with seam.using(lie(number)):
+            with syscalls.using(lie(number)):
                 records.write(made, RECORD)
         except (Killed, OSError, MulliganError):
             if (root / ".claude" / "checkpoints" / made).exists():

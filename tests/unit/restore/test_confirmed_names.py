@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 import mulligan
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from tree import put
 from users_repository import make_dirty, move_on, new_repository
 
 
-class Watching(seam.Calls):
+class Watching(syscalls.Calls):
     """The real calls, and which directories of a workspace have names that were not confirmed."""
 
     def __init__(self, root: Path) -> None:
@@ -65,7 +65,7 @@ class Watching(seam.Calls):
 
 def owed_after(root: Path, act: Callable[[], Any]) -> set[str]:
     """The directories that are still there with names that the disk was not asked to confirm."""
-    with seam.using(Watching(root)) as watching:
+    with syscalls.using(Watching(root)) as watching:
         act()
     # What git calls a log is a help, not a promise.
     return {place for place in watching.owed if os.path.isdir(place) and "/.git/logs" not in place}
@@ -73,7 +73,7 @@ def owed_after(root: Path, act: Callable[[], Any]) -> set[str]:
 
 def dies_and_is_ended(ws: Any, root: Path, dies: Watching) -> None:
     """A restore ends in the middle, with temporaries of its own; the next save ends it, and every name is confirmed."""
-    with pytest.raises(SystemExit), seam.using(dies):
+    with pytest.raises(SystemExit), syscalls.using(dies):
         ws.restore("one")
     ws.close()
     assert list(root.rglob(".mulligan-*")) != []

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from faults import ActsAt, ActsWhenStaged, Counting, FailsAt
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from scenes import NEW, OLD, Scene, file, left_lying, state_of
 from tree import put, snapshot
 
@@ -62,7 +62,7 @@ def test_bytes_written_in_the_very_moment_stay_and_are_listed(ws, project, call,
         for path in paths:
             intrude(project / path)
 
-    with seam.using(ActsAt(call, 1, act)):
+    with syscalls.using(ActsAt(call, 1, act)):
         report = ws.restore("one")
     assert {kept.path for kept in report.kept if kept.failed} == set(paths)
     assert report.modified == ["left in peace"]
@@ -84,7 +84,7 @@ def test_two_writes_in_one_moment_are_both_kept(ws, project):
                 write_file(project / (LONG + "a"))
                 (project / (LONG + "a")).write_text(f"mine {self.seen.count('exchange')}")
 
-    with seam.using(EachTime()):
+    with syscalls.using(EachTime()):
         report = ws.restore("one")
     found = snapshot(project)
     assert sorted(entry.content for entry in found.values()) == [b"mine 1", b"mine 2"]
@@ -96,7 +96,7 @@ def test_something_new_in_a_directory_that_should_go_stays(ws, project):
     put(project, "a", "1")
     ws.save("one")
     put(project, "d/f", "2")
-    with seam.using(ActsAt("rmdir", 1, lambda: put(project, "d/new", "mine"))):
+    with syscalls.using(ActsAt("rmdir", 1, lambda: put(project, "d/new", "mine"))):
         report = ws.restore("one")
     assert [(kept.path, kept.reason) for kept in report.kept] == [("d", "not empty")]
     assert (project / "d/new").read_text() == "mine"
@@ -108,7 +108,7 @@ def test_a_directory_that_leaves_while_files_are_staged_is_planned_again(ws, pro
     ws.save("one")
     put(project, "d/f", "2")
     put(project, "d/g", "2")
-    with seam.using(ActsWhenStaged(lambda: act(project))):
+    with syscalls.using(ActsWhenStaged(lambda: act(project))):
         report = ws.restore("one")
     assert (project / "d/f").read_text() == "1" and not (project / "d/g").exists()
     assert report.complete and not [path for path in left_lying(project) if not path.startswith("moved")]
@@ -132,7 +132,7 @@ class Lacking(Counting):
 @pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP])
 def test_file_systems_without_the_newer_calls_are_restored_to_all_the_same(scene, missing, code):
     """NFS, 9p and older FUSE servers know no flags, some no hard links either; the report says what was not guarded."""
-    with seam.using(Lacking(code, *missing)), scene.reset() as ws:
+    with syscalls.using(Lacking(code, *missing)), scene.reset() as ws:
         report = ws.restore("new")
         assert state_of(scene.project) == NEW
         assert {kept.reason for kept in report.kept} == {"no exchange"}
@@ -153,7 +153,7 @@ def test_without_flags_a_file_that_appears_is_not_replaced(ws, project):
                 write_file(project / "a")
                 raise OSError(errno.EINVAL, "no flags")
 
-    with seam.using(NoFlags()):
+    with syscalls.using(NoFlags()):
         report = ws.restore("one")
     assert (project / "a").read_text() == "mine"
     assert [kept.path for kept in report.kept] == ["a"]
@@ -175,7 +175,7 @@ def test_a_path_that_refuses_is_listed_and_the_rest_is_exact(scene, call, code):
                 raise OSError(code, os.strerror(code))
             Counting.meet(self, name)
 
-    with seam.using(Once(0)) as once:
+    with syscalls.using(Once(0)) as once:
         report = ws.restore("new")
     ws.close()
     assert once.failed
@@ -191,7 +191,7 @@ def test_a_restore_of_permission_bits_alone_is_made_durable(ws, project):
     put(project, "a", "1", perm=0o600)
     ws.save("one")
     (project / "a").chmod(0o644)
-    with seam.using(Counting()) as calls:
+    with syscalls.using(Counting()) as calls:
         ws.restore("one")
     assert calls.seen[::-1].index("syncfs") < calls.seen[::-1].index("chmod")
 
@@ -207,7 +207,7 @@ def test_a_directory_that_cannot_be_opened_to_be_synced_is_synced_with_its_file_
                 raise OSError(errno.EACCES, os.strerror(errno.EACCES))
             return super().open(path, *args, **kwargs)
 
-    with seam.using(NotYours()) as calls:
+    with syscalls.using(NotYours()) as calls:
         ws.restore("one")
     assert "syncfs" in calls.seen[calls.seen.index("chmod") :]
 
@@ -227,7 +227,7 @@ def test_without_an_exchange_an_edit_in_the_same_tick_is_seen(ws, project):
                 os.utime(place, ns=(seen.st_atime_ns, seen.st_mtime_ns))
                 raise OSError(errno.EINVAL, "no flags")
 
-    with seam.using(Sly()):
+    with syscalls.using(Sly()):
         report = ws.restore("one")
     assert place.read_text() == "3"
     assert [kept.path for kept in report.kept if kept.failed] == ["a"]

@@ -10,7 +10,7 @@ import pytest
 from mulligan.model.objects import BLOB, MODE_FILE, object_id
 from mulligan.model.plan import Node
 from mulligan.restore.place import Handles, reads_back
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 
 FILE = Node(MODE_FILE, object_id(BLOB, b"1"), 0o644)
@@ -49,12 +49,12 @@ def opens(monkeypatch) -> list[bytes]:
     """The names of the directories that are opened."""
     found: list[bytes] = []
 
-    class Watched(seam.Calls):
+    class Watched(syscalls.Calls):
         def open(self, path, flags, mode=0o777, *, dir_fd=None):
             found.append(path)
             return super().open(path, flags, mode, dir_fd=dir_fd)
 
-    monkeypatch.setattr(seam, "calls", Watched())
+    monkeypatch.setattr(syscalls, "calls", Watched())
     return found
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import mulligan
 from faults import ActsAt, Killed, KilledAt
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from scenes import NEW, OLD, Scene, left_lying, state_of
 from tree import put
 
@@ -39,7 +39,7 @@ class KilledAfter(KilledAt):
 def crash(scene: Scene, call: str, number: int = 1) -> Any:
     """A restore to `new`, killed before the n-th call of one name; returns the workspace as the next process has it."""
     ws = scene.reset()
-    with pytest.raises(Killed), seam.using(KilledAfter(call, number)):
+    with pytest.raises(Killed), syscalls.using(KilledAfter(call, number)):
         ws.restore("new")
     ws.close()
     return scene.open()
@@ -172,7 +172,7 @@ def test_unplanned_bytes_in_a_temporary_are_put_in_sight(scene):
                     put(scene.project, path, "mine")
             super().meet(name)
 
-    with pytest.raises(Killed), seam.using(Unlucky("exchange", 10**9)) as lie:
+    with pytest.raises(Killed), syscalls.using(Unlucky("exchange", 10**9)) as lie:
         real = lie.exchange
 
         def once(*args: Any, **kwargs: Any) -> None:
@@ -228,7 +228,7 @@ def test_an_interrupt_leaves_nothing_half_done(scene, call, state):
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), seam.using(ActsAt(call, 1, interrupt)):
+    with pytest.raises(KeyboardInterrupt), syscalls.using(ActsAt(call, 1, interrupt)):
         ws.restore("new")
     assert state_of(scene.project) == state
     assert left_lying(scene.project) == []

@@ -15,8 +15,8 @@ import pytest
 
 import mulligan
 from faults import ActsWhenStaged, Counting, FailsAlways
-from mulligan.safefs import seam
-from mulligan.safefs.seam import Calls
+from mulligan.safefs import syscalls
+from mulligan.safefs.syscalls import Calls
 from scenes import OLD, Scene, left_lying, state_of
 from tools import PACKAGE, plain_environment
 from tree import put
@@ -55,7 +55,7 @@ def test_a_full_disk_is_found_before_anything_changes(scene, code, refusal):
                 raise OSError(code, os.strerror(code))
             return super().write(fd, data)
 
-    with pytest.raises(refusal), seam.using(Full()):
+    with pytest.raises(refusal), syscalls.using(Full()):
         ws.restore("new")
     assert state_of(scene.project) == OLD
     assert ws.pending() is None
@@ -73,7 +73,7 @@ def test_room_is_counted_before_anything_is_written(scene, monkeypatch):
         return os.statvfs_result(found)
 
     monkeypatch.setattr(os, "fstatvfs", nearly_full)
-    with pytest.raises(mulligan.NoRoom, match="needs") as refusal, seam.using(Counting()) as calls:
+    with pytest.raises(mulligan.NoRoom, match="needs") as refusal, syscalls.using(Counting()) as calls:
         ws.restore("new")
     assert "symlink" not in calls.seen
     assert refusal.value.hint
@@ -90,7 +90,7 @@ def test_what_cannot_be_cleared_now_is_cleared_by_the_next_command(scene):
             if (name == "symlink" and self.seen.count(name) == 2) or (name == "unlink" and "symlink" in self.seen):
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    with pytest.raises(mulligan.MulliganError), seam.using(Stuck()):
+    with pytest.raises(mulligan.MulliganError), syscalls.using(Stuck()):
         ws.restore("new")
     assert ws.pending()["phase"] == "staging"
     ws.save("after")
@@ -110,7 +110,7 @@ def changed_pair(ws, project):
 def test_a_path_that_changes_while_files_are_staged_makes_a_plan_stale_that_is_applied_as_it_is(ws, project):
     changed_pair(ws, project)
     plan, count = ws.plan("one"), len(ws.log())
-    with pytest.raises(mulligan.PlanStale), seam.using(ActsWhenStaged(lambda: put(project, "a", "3"))):
+    with pytest.raises(mulligan.PlanStale), syscalls.using(ActsWhenStaged(lambda: put(project, "a", "3"))):
         ws.apply(plan)
     assert [(project / path).read_text() for path in ("a", "b")] == ["3", "2"]
     assert left_lying(project) == [] and len(ws.log()) == count
@@ -128,7 +128,7 @@ def test_a_plan_that_need_not_be_strict_leaves_alone_what_moved_and_lists_it(ws,
 
 def test_a_path_that_changes_once_while_files_are_staged_is_planned_again(ws, project):
     changed_pair(ws, project)
-    with seam.using(ActsWhenStaged(lambda: put(project, "a", "3"))):
+    with syscalls.using(ActsWhenStaged(lambda: put(project, "a", "3"))):
         report = ws.restore("one")
     assert [(project / path).read_text() for path in ("a", "b")] == ["1", "1"] and not report.kept
     assert ws.cat(report.undo, "a") == b"3"  # what came last is what the safety checkpoint holds
@@ -166,7 +166,7 @@ def test_what_cannot_be_taken_over_is_listed(ws, project, call, word):
         os.chown(place, 1234, 4321)
     except OSError:
         pytest.skip("attributes or owners cannot be set here")
-    with seam.using(FailsAlways(errno.EPERM, call)):
+    with syscalls.using(FailsAlways(errno.EPERM, call)):
         report = ws.restore("one")
     assert place.read_text() == "1"
     assert [(kept.path, kept.reason) for kept in report.kept] == [("a", "attributes")]
@@ -180,7 +180,7 @@ import os, resource, sys
 from pathlib import Path
 import mulligan
 from faults import Counting
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 
 project, store, most = Path(sys.argv[1]), sys.argv[2], 0
 resource.setrlimit(resource.RLIMIT_NOFILE, (128, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
@@ -199,7 +199,7 @@ class Watching(Counting):
             most = max(most, len(os.listdir("/proc/self/fd")))
 
 at_rest = len(os.listdir("/proc/self/fd"))
-with seam.using(Watching()):
+with syscalls.using(Watching()):
     ws.restore("one")
 print(most - at_rest)
 """
@@ -233,7 +233,7 @@ def test_where_many_descriptors_may_be_had_no_directory_is_opened_more_than_twic
                 opened[name] += 1
             return super().open(name, flags, *rest, dir_fd=dir_fd)
 
-    with seam.using(Watching()):
+    with syscalls.using(Watching()):
         ws.plan("one")
         for_the_look = Counter(opened)
         opened.clear()
@@ -248,7 +248,7 @@ def test_a_file_that_takes_nothing_over_is_made_with_its_bits_and_not_changed_ag
     for path in "abcd":
         (project / path).unlink()
         put(project, path, "2")
-    with seam.using(Counting()) as calls:
+    with syscalls.using(Counting()) as calls:
         ws.restore("one")
     assert [stat.S_IMODE((project / path).stat().st_mode) for path in "abcd"] == [0o644, 0o600, 0o755, 0o444]
     assert "fchmod" not in calls.seen
@@ -283,7 +283,7 @@ def test_nobody_else_may_open_a_staged_file_before_it_has_what_it_takes_over(ws,
                 seen.append(stat.S_IMODE(os.fstat(fd).st_mode))
             return super().write(fd, data)
 
-    with seam.using(Watching()):
+    with syscalls.using(Watching()):
         ws.restore("one")
     assert seen == [0o600]
     assert os.getxattr(place, "user.note") == b"mine"
@@ -314,7 +314,7 @@ def many(ws, project):
 
 def test_the_last_sync_before_files_change_comes_after_the_last_was_staged(ws, project):
     many(ws, project)
-    with seam.using(Syncing()) as calls:
+    with syscalls.using(Syncing()) as calls:
         ws.restore("one")
     before = calls.seen[: calls.seen.index("exchange")]
     last = len(before) - before[::-1].index("syncfs")
@@ -324,7 +324,7 @@ def test_the_last_sync_before_files_change_comes_after_the_last_was_staged(ws, p
 
 def test_a_sync_that_fails_is_not_asked_for_again_and_ends_it_with_nothing_changed(ws, project):
     many(ws, project)
-    with seam.using(Syncing(fails=True)) as calls, pytest.raises(mulligan.DurabilityLost):
+    with syscalls.using(Syncing(fails=True)) as calls, pytest.raises(mulligan.DurabilityLost):
         ws.restore("one")
     assert calls.seen.count("syncfs") == 1
     assert "exchange" not in calls.seen
@@ -340,7 +340,7 @@ def test_what_changes_each_time_the_disk_confirms_is_left_alone_and_listed(ws, p
             super().syncfs(fd)
             put(project, "f7", f"{len(self.seen)}")
 
-    with seam.using(Racing()):
+    with syscalls.using(Racing()):
         report = ws.restore("one")
     assert [(keep.path, keep.reason) for keep in report.kept] == [("f7", "busy")] and not report.complete
     assert {path.name for path in project.glob("f*") if path.read_text() != "1"} == {"f7"}
@@ -356,7 +356,7 @@ def test_files_that_the_disk_did_not_confirm_where_they_belong_are_not_acknowled
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             super().syncfs(fd)
 
-    with seam.using(Late()), pytest.raises(mulligan.DurabilityLost):
+    with syscalls.using(Late()), pytest.raises(mulligan.DurabilityLost):
         ws.restore("one")
     assert ws.pending() is not None
     ws.save("next")
@@ -377,7 +377,7 @@ def two(ws, project) -> None:
 
 def test_no_file_of_yours_changes_before_all_new_ones_are_durable(ws, project):
     two(ws, project)
-    with seam.using(Counting()) as calls:
+    with syscalls.using(Counting()) as calls:
         ws.restore("one")
     assert calls.seen[: calls.seen.index("exchange")].count("fsync") >= 3
     assert {(project / path).read_text() for path in ("a", "d/b", "gone")} == {"1"}
@@ -405,7 +405,7 @@ def test_whatever_fails_on_the_way_files_are_old_or_new_and_nothing_is_left(ws, 
     for turn in range(1, 60):
         calls = Failing()
         calls.turn = turn
-        with seam.using(calls), suppress(mulligan.MulliganError, OSError):
+        with syscalls.using(calls), suppress(mulligan.MulliganError, OSError):
             ws.restore("one")
         if calls.seen.count(call) < turn:
             break
@@ -430,7 +430,7 @@ def test_a_staged_file_that_the_disk_does_not_confirm_changes_nothing_and_says_s
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             super().fsync(fd)
 
-    with seam.using(Lost()), pytest.raises(mulligan.DurabilityLost):
+    with syscalls.using(Lost()), pytest.raises(mulligan.DurabilityLost):
         ws.restore("one")
     assert state_of(project) == before
     ws.save("next")  # which removes what was staged

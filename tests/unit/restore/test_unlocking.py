@@ -12,7 +12,7 @@ import pytest
 
 import mulligan
 from faults import FailsAt, Killed, KilledAt
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from scenes import State, file, folder, left_lying, state_of, write_state
 
 SOMEBODY_ELSE = 1234
@@ -131,7 +131,7 @@ def test_no_failure_and_no_kill_leaves_a_directory_open(scene, project, store, l
         write_state(project, LOCKED)
         scene.save("locked")
         report, calls = None, lie(number)
-        with suppress(Killed, mulligan.MulliganError), seam.using(calls):
+        with suppress(Killed, mulligan.MulliganError), syscalls.using(calls):
             report = scene.restore("changed")
         scene.close()
         with scene._writing("recovery"):

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from faults import Counting, FailsAlways
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, NotRegular
 
 
@@ -81,7 +81,7 @@ def test_a_rename_that_must_not_replace_works_everywhere(here, tmp_path, move, m
     (tmp_path / "file").write_text("x")
     (tmp_path / "link").symlink_to("nowhere")
     (tmp_path / "dir").mkdir()
-    with here.child(b"into") as into, seam.using(Lacking(*missing)):
+    with here.child(b"into") as into, syscalls.using(Lacking(*missing)):
         for name in (b"file", b"link", b"dir"):
             getattr(here, move)(name, b"new " + name, to=into)
     assert sorted(os.listdir(tmp_path / "into")) == ["new dir", "new file", "new link"]
@@ -92,7 +92,7 @@ def test_a_rename_that_must_not_replace_works_everywhere(here, tmp_path, move, m
 def test_a_name_that_is_taken_is_not_replaced(here, tmp_path, missing):
     (tmp_path / "a").write_text("a")
     (tmp_path / "b").write_text("b")
-    with pytest.raises(FileExistsError), seam.using(Lacking(*missing)):
+    with pytest.raises(FileExistsError), syscalls.using(Lacking(*missing)):
         here.rename_new(b"a", b"b")
     assert ((tmp_path / "a").read_text(), (tmp_path / "b").read_text()) == ("a", "b")
 
@@ -109,6 +109,6 @@ def test_other_errors_of_a_rename_are_told(here):
     for move in (here.rename_new, here.rename_away, here.exchange):
         with pytest.raises(FileNotFoundError):
             move(b"missing", b"new")
-    with pytest.raises(OSError) as refused, seam.using(FailsAlways(errno.EIO, "rename_new")):
+    with pytest.raises(OSError) as refused, syscalls.using(FailsAlways(errno.EIO, "rename_new")):
         here.rename_new(b"missing", b"new")
     assert refused.value.errno == errno.EIO

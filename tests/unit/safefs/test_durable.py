@@ -11,7 +11,7 @@ import pytest
 
 from faults import Counting, FailsAlways, FailsAt
 from mulligan.errors import DurabilityLost
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import make_private, sync, sync_filesystem, write_durably
 
@@ -23,7 +23,7 @@ def here(tmp_path):
 
 
 def test_the_order_is_bytes_file_name_directory(here, tmp_path):
-    with seam.using(Counting()) as calls:
+    with syscalls.using(Counting()) as calls:
         write_durably(here, b"name", [b"a", b"b"], temporary=b"on its way", what="it")
     assert [name for name in calls.seen if name in {"write", "fsync", "rename"}] == [
         "write",
@@ -42,7 +42,7 @@ def test_a_failing_call_leaves_the_old_file_or_the_new_and_nothing_else(here, tm
         (tmp_path / "name").write_bytes(b"old")
         lie = FailsAt(number, errno.EIO)
         try:
-            with seam.using(lie):
+            with syscalls.using(lie):
                 write_durably(here, b"name", [b"new"], temporary=b"on its way", what="it")
             break
         except (OSError, DurabilityLost):
@@ -53,7 +53,7 @@ def test_a_failing_call_leaves_the_old_file_or_the_new_and_nothing_else(here, tm
 
 @pytest.mark.parametrize("call", [sync, lambda fd, what: sync_filesystem(Directory(fd), what)])
 def test_a_refused_sync_is_final(here, call):
-    with pytest.raises(DurabilityLost) as lost, seam.using(FailsAlways(errno.EIO, "fsync", "syncfs")) as calls:
+    with pytest.raises(DurabilityLost) as lost, syscalls.using(FailsAlways(errno.EIO, "fsync", "syncfs")) as calls:
         call(here.fd, "it")
     assert lost.value.exit_code == 91
     assert calls.count == 1
@@ -62,14 +62,14 @@ def test_a_refused_sync_is_final(here, call):
 def test_directories_of_the_store_are_private_and_durable(tmp_path):
     before = os.umask(0)
     try:
-        with seam.using(Counting()) as calls:
+        with syscalls.using(Counting()) as calls:
             make_private(os.fspath(tmp_path / "a/b/c"))
     finally:
         os.umask(before)
     assert all((tmp_path / path).stat().st_mode & 0o7777 == 0o700 for path in ("a", "a/b", "a/b/c"))
     assert calls.seen.count("fsync") == 3
     make_private(os.fspath(tmp_path / "a/b/c"))
-    with pytest.raises(DurabilityLost), seam.using(FailsAlways(errno.EIO, "fsync")):
+    with pytest.raises(DurabilityLost), syscalls.using(FailsAlways(errno.EIO, "fsync")):
         make_private(os.fspath(tmp_path / "d"))
 
 
@@ -78,7 +78,7 @@ def test_what_is_known_of_one_disk_is_not_taken_for_another_with_the_same_number
     # As an overlay has the number of the disk that it lies on.
     monkeypatch.setattr(os, "fstatvfs", lambda _: SimpleNamespace(f_fsid=7))
     kinds = []
-    for calls in (one := seam.Calls(), one, seam.Calls()):
+    for calls in (one := syscalls.Calls(), one, syscalls.Calls()):
         for place in (tmp_path, "/proc"):
             fd = os.open(place, os.O_RDONLY)
             kinds.append(calls.kind_of_disk(fd))

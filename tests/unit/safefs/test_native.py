@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from faults import Counting
-from mulligan.safefs import native, seam
+from mulligan.safefs import native, syscalls
 from mulligan.safefs.directory import Directory
 from sanitizing import sanitized
 from scans import Looking
@@ -91,7 +91,7 @@ def test_calls_that_were_replaced_are_all_made(project, native_look):
     cache = saved(project).cache
     with Directory.open(project) as root:
         assert native.look(root.fd, [b""], [cache.packed(b"")]) is not None
-        with seam.using(Counting()):
+        with syscalls.using(Counting()):
             assert native.look(root.fd, [b""], [cache.packed(b"")]) is None
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from faults import FailsAlways
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import NotRegular
 from mulligan.safefs.workfile import make_work_directory, read_work_file, write_work_file
 
@@ -53,7 +53,7 @@ def test_a_link_in_the_files_place_is_replaced_and_its_target_is_not_written(tmp
 @pytest.mark.parametrize("call", ["write", "rename", "fchmod"])
 def test_a_failure_leaves_what_was_there(tmp_path: Path, call: str) -> None:
     (tmp_path / "f").write_text("old")
-    with seam.using(FailsAlways(errno.ENOSPC, call)), pytest.raises(OSError):
+    with syscalls.using(FailsAlways(errno.ENOSPC, call)), pytest.raises(OSError):
         write_work_file(str(tmp_path), b"f", b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
     assert (tmp_path / "f").read_text() == "old"

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from faults import FailsAlways
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.scan import cache as caching
 from mulligan.scan.cache import Cache, discard, root_tree_of
@@ -175,7 +175,7 @@ def test_garbage_is_no_cache(place, tmp_path):
 @pytest.mark.parametrize("call", ["write", "rename"])
 def test_a_log_that_cannot_be_written_anew_leaves_nothing_behind(place, tmp_path, call):
     """A temporary beside it would stay until the next time it is written anew, which may be never."""
-    with seam.using(FailsAlways(errno.ENOSPC, call)), pytest.raises(OSError, match="space"):
+    with syscalls.using(FailsAlways(errno.ENOSPC, call)), pytest.raises(OSError, match="space"):
         save(Cache(), place, {b"": record(b"x")}, ONE)
     assert os.listdir(tmp_path) == ["tmp"] and os.listdir(tmp_path / "tmp") == []
 

@@ -11,14 +11,14 @@ import pytest
 
 from loose_builds import replaced
 from mulligan.model.checkpoint import INCOMPLETE
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.scan import reading
 from mulligan.scan.reading import STREAM_FROM, HashOnly, Unreadable, capture
 from tree import put
 
 
-class Interfering(seam.Calls):
+class Interfering(syscalls.Calls):
     """A system in which something happens to a file at each read."""
 
     def __init__(self, at_read):
@@ -57,7 +57,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(place, tmp_path, siz
         next(changes, lambda: None)()
         return os.read(fd, count)
 
-    with seam.using(Interfering(at_read)):
+    with syscalls.using(Interfering(at_read)):
         oid, seen = captured(place)
     assert (oid, seen.size) == (git_id(b"b" * (size + 1)), size + 1)
 
@@ -70,14 +70,14 @@ def test_a_file_that_never_holds_still_is_moving(place, tmp_path):
             file.write(b"more")
         return os.read(fd, count)
 
-    with seam.using(Interfering(at_read)), pytest.raises(Unreadable) as caught:
+    with syscalls.using(Interfering(at_read)), pytest.raises(Unreadable) as caught:
         captured(place)
     assert caught.value.reason == "moving"
 
 
 def test_a_system_that_answers_in_pieces_is_asked_again(place, tmp_path):
     put(tmp_path, "f", b"0123456789" * 100)
-    with seam.using(Interfering(lambda fd, size: os.read(fd, min(size, 7)))):
+    with syscalls.using(Interfering(lambda fd, size: os.read(fd, min(size, 7)))):
         assert captured(place)[0] == git_id(b"0123456789" * 100)
 
 
@@ -110,9 +110,9 @@ def test_a_disk_that_fails_is_a_finding_and_a_process_that_is_out_of_files_an_er
 
         return at_read
 
-    with seam.using(Interfering(failing(errno.EIO))), pytest.raises(Unreadable):
+    with syscalls.using(Interfering(failing(errno.EIO))), pytest.raises(Unreadable):
         captured(place)
-    with seam.using(Interfering(failing(errno.EMFILE))), pytest.raises(OSError, match=os.strerror(errno.EMFILE)):
+    with syscalls.using(Interfering(failing(errno.EMFILE))), pytest.raises(OSError, match=os.strerror(errno.EMFILE)):
         captured(place)
 
 

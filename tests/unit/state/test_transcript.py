@@ -13,7 +13,7 @@ import textwrap
 import pytest
 
 import mulligan
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.state.transcript import Transcript
 from tools import plain_environment
 
@@ -123,7 +123,7 @@ def test_something_that_is_no_file_is_refused(tmp_path):
 
 
 def test_a_full_disk_leaves_the_old_transcript(file):
-    class Full(seam.Calls):
+    class Full(syscalls.Calls):
         def write(self, fd, data):
             raise OSError(28, "No space left on device")
 
@@ -131,7 +131,7 @@ def test_a_full_disk_leaves_the_old_transcript(file):
     file.write_text(line("other"))
     transcript.capture()
     make_current = transcript.stage({"count": 1, "text": line(1)})
-    with seam.using(Full()), pytest.raises(OSError, match="No space"):
+    with syscalls.using(Full()), pytest.raises(OSError, match="No space"):
         make_current()
     assert file.read_text() == line("other") and os.listdir(file.parent) == ["chat.jsonl"]
 

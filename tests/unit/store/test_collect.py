@@ -10,7 +10,7 @@ import pytest
 
 from mulligan.gitformat.record import compress
 from mulligan.model.objects import BLOB, TREE, object_id
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.store import collect as collecting
 from mulligan.store import pack_writer, rewrite
 from mulligan.store.collect import collect, merge_small
@@ -196,7 +196,7 @@ def small_limits(monkeypatch) -> None:
     monkeypatch.setattr(collecting, "_SETTLED_SIZE", 32 << 10)
 
 
-class Peak(seam.Calls):
+class Peak(syscalls.Calls):
     """The operating system, with a note of the most that the store ever took."""
 
     def __init__(self, path) -> None:
@@ -217,7 +217,7 @@ def test_little_room_is_needed_at_a_time(tmp_path, monkeypatch):
         settled = max(pack_files(tmp_path / "store"), key=lambda p: p.stat().st_size)
         before = sum(p.stat().st_size for p in (tmp_path / "store").rglob("*") if p.is_file())
         peak = Peak(tmp_path / "store")
-        with seam.using(peak):
+        with syscalls.using(peak):
             freed = collect(store, {*kept, *big})
         assert freed > 150_000
         assert peak.most - before < (64 << 10) + 4000
@@ -249,7 +249,7 @@ def test_a_full_pack_starts_a_new_one_without_losing_a_base(tmp_path, monkeypatc
         assert len(pack_files(tmp_path / "store")) > 1
 
 
-class DiesAt(seam.Calls):
+class DiesAt(syscalls.Calls):
     """The operating system of a process that is killed before its n-th changing call, and changes nothing after it."""
 
     class Killed(BaseException):
@@ -294,7 +294,7 @@ def test_killed_at_any_step_every_live_object_is_still_there(tmp_path, monkeypat
         shutil.copytree(tmp_path / "before", path)
         with opened(path) as store:
             try:
-                with seam.using(DiesAt(number)):
+                with syscalls.using(DiesAt(number)):
                     if action == "collect":
                         collect(store, set(chain), chains=[chain])
                     else:

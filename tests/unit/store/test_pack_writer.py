@@ -10,14 +10,14 @@ import pytest
 
 from mulligan.errors import DurabilityLost
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_FILE, TREE, TreeEntry, encode_tree, object_id
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.store import pack_writer
 from mulligan.store.objects import ObjectStore
 from stores import add_all, opened, pack_files
 from tools import git
 
 
-class Recording(seam.Calls):
+class Recording(syscalls.Calls):
     """The operating system, with a note of every call that matters for durability."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Recording(seam.Calls):
         os.rename(old, new, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
 
-class FailsAt(seam.Calls):
+class FailsAt(syscalls.Calls):
     """The operating system, whose n-th changing call fails."""
 
     def __init__(self, number: int, code: int) -> None:
@@ -206,7 +206,7 @@ def test_packs_are_synced_before_they_are_named_and_the_directory_last(tmp_path)
     with opened(tmp_path / "store") as store:
         store.refresh()
         calls = Recording()
-        with seam.using(calls):
+        with syscalls.using(calls):
             add_all(store, [b"one", b"two"])
     kinds = [(what, name.rpartition(".")[2]) for what, name in calls.made]
     assert kinds[:4] == [("fsync", "pack"), ("fsync", "idx"), ("rename", "pack"), ("rename", "idx")]
@@ -222,7 +222,7 @@ def test_whichever_call_fails_nothing_is_acknowledged_and_nothing_remains(tmp_pa
         for number in range(1, 60):
             held = len(os.listdir("/proc/self/fd"))
             try:
-                with seam.using(FailsAt(number, code)), store.writer() as writer:
+                with syscalls.using(FailsAt(number, code)), store.writer() as writer:
                     writer.add(BLOB, b"late")
                     writer.add_stream(2 << 20, [bytes(2 << 20)])
                     writer.finish()

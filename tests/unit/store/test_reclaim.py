@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from mulligan.model.objects import BLOB
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.store import reclaim
 from mulligan.store.collect import collect, merge_small
 from mulligan.store.reclaim import Outdated, Reclaiming
@@ -134,7 +134,7 @@ def test_a_pack_that_cannot_be_read_stays_and_the_rest_is_done(tmp_path, monkeyp
         assert not any(store.has(oid) for oid in good[2][1:])
 
 
-class DiesAt(seam.Calls):
+class DiesAt(syscalls.Calls):
     """Dies at the n-th call that changes something."""
 
     class Killed(BaseException):
@@ -176,7 +176,7 @@ def test_a_kill_at_any_moment_loses_nothing_and_what_is_there_twice_goes_the_nex
         killed = False
         with opened(path) as store:
             try:
-                with seam.using(DiesAt(number)):
+                with syscalls.using(DiesAt(number)):
                     freed(store, live)
             except DiesAt.Killed:
                 killed = True

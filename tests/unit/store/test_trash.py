@@ -9,7 +9,7 @@ import pytest
 
 import mulligan
 from faults import Counting
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_large_file_and_a_store_on_another_disk_are_removed_at_once(ws, projec
     ws.restore("one")
     assert os.listdir(store / "tmp") == []
     (project / "a").write_text("2")
-    with seam.using(Elsewhere()):
+    with syscalls.using(Elsewhere()):
         ws.restore("one")
     assert os.listdir(store / "tmp") == []
     assert (project / "a").read_text() == "1"

@@ -7,7 +7,7 @@ import pytest
 import mulligan
 from checker import judge, refs
 from faults import Counting
-from mulligan.safefs.seam import using
+from mulligan.safefs.syscalls import using
 from mulligan.scan import walk
 from mulligan.settings import resolve
 from mulligan.timeline.vault import Vault

@@ -12,7 +12,7 @@ import pytest
 
 from faults import FailsAlways
 from mulligan.errors import Busy, GitNotMoved
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.usergit.locks import Lock, Place
 
@@ -91,7 +91,7 @@ def test_a_directory_that_is_gone_holds_no_lock(root: Directory) -> None:
 
 def test_a_file_system_without_links_is_said(lock: Lock) -> None:
     lock.stage(b"new\n", 0o644)
-    with seam.using(FailsAlways(errno.EPERM, "link")), pytest.raises(GitNotMoved, match="hard links"):
+    with syscalls.using(FailsAlways(errno.EPERM, "link")), pytest.raises(GitNotMoved, match="hard links"):
         lock.take(until=0)
 
 

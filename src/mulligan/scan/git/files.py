@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 
 _AT_LEAST = 1 << 16
@@ -54,8 +54,8 @@ def read_open(fd: int, limit: int) -> bytes | None:
     if size > limit:
         return None
     # One call for the whole file: chunks of a large index would be copied twice.
-    data = seam.calls.read(fd, max(size + 1, _AT_LEAST))
-    while part := seam.calls.read(fd, _AT_LEAST):
+    data = syscalls.calls.read(fd, max(size + 1, _AT_LEAST))
+    while part := syscalls.calls.read(fd, _AT_LEAST):
         data += part
         if len(data) > limit:
             return None

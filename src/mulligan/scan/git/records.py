@@ -35,7 +35,7 @@ from mulligan.gitformat.record import (
     parse_header,
 )
 from mulligan.model.objects import BLOB, TREE
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.scan.git.files import read_open
 
@@ -154,7 +154,7 @@ def _take_from(pack: _Pack, wanted: Mapping[bytes, int], taken: set[bytes], take
 
 def _read(fd: int, begin: int, end: int) -> bytes:
     try:
-        data: bytes = seam.calls.pread(fd, end - begin, begin)
+        data: bytes = syscalls.calls.pread(fd, end - begin, begin)
     except OSError as error:
         raise Damaged(f"it cannot be read ({error.strerror})") from error
     if len(data) != end - begin:

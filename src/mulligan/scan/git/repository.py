@@ -13,8 +13,8 @@ import os
 import stat
 from collections.abc import Callable
 
+from mulligan.safefs.clock import SECOND
 from mulligan.safefs.directory import Directory
-from mulligan.safefs.stillness import SECOND
 from mulligan.scan.git.files import notice, open_directory, read_file, read_open, status
 from mulligan.scan.git.index import EMPTY, INDEX_LIMIT, Index, parse_index
 from mulligan.scan.git.index_format import TRAILER

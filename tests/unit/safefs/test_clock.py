@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mulligan.safefs.boot import boot_id
+from mulligan.safefs.clock import boot_id
 
 
 def test_the_start_of_the_machine_has_one_name():

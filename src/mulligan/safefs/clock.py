@@ -1,12 +1,18 @@
 """
-Whether a file holds still, told by the kernel: which tick of its clock it stamps files with, and when a write call is over.
+The clocks that mulligan trusts: the one that stamps files, and the start of the machine.
 
-A write stamps the file once, when it begins, and then copies its bytes piece by piece. Whoever reads meanwhile sees a part of
-it, and the stamps are the same before and after. Two things are needed to rule that out: that no write is under way when the
+A write stamps the file once, when it begins, and then copies its bytes piece by piece. A read at that time sees a part of it,
+and the stamps are the same before and after. Two things are needed to rule that out: that no write is in progress when the
 read begins, and that one that begins later gets another stamp than the file has. A stamp lasts for a tick of the clock, or
 for a whole second on file systems that keep no parts of one (ext3, ext4 with inodes of 128 bytes), two of them on FAT.
 LIMIT: direct writes of databases, and file systems without a lock around a search for holes (vfat, some in user space), are
 not waited for.
+
+After a power cut a file may have the times and the size of its last edit and the bytes of an earlier one: the file system
+writes the former to its journal at once and the latter later. Code that trusts times must therefore know whether the machine
+was started since.
+LIMIT: a disk that loses its power while the machine runs on cannot be told from one that did not; `doctor` reads everything
+again.
 """
 
 from __future__ import annotations
@@ -14,14 +20,17 @@ from __future__ import annotations
 import os
 import sys
 import time
+from functools import cache
 
-from mulligan.safefs import seam
+from mulligan.safefs import syscalls
+from mulligan.safefs.directory import Directory
 
 SECOND = 1_000_000_000
 _FAT = 0x4D44
 # Linux stamps files with this clock, which stands still for a tick of 1 to 10 ms; Python has no name for it.
 _COARSE_CLOCK = 5
 _PAUSE_S = 0.001
+_BOOT_FOLDER, _BOOT_NAME, _BOOT_LIMIT = "/proc/sys/kernel/random", b"boot_id", 64
 
 
 def stamping_clock() -> int:
@@ -37,7 +46,7 @@ def tick_began(clock: int, stamp: int, fd: int) -> int:
 
 
 def _coarse_tick(fd: int) -> int:
-    return 2 * SECOND if seam.calls.kind_of_disk(fd) == _FAT else SECOND
+    return 2 * SECOND if syscalls.calls.kind_of_disk(fd) == _FAT else SECOND
 
 
 def pass_time() -> None:
@@ -61,3 +70,19 @@ def let_writes_end(fd: int) -> None:
         at = -1  # empty, all hole, or not supported here
     if at:
         os.lseek(fd, 0, os.SEEK_SET)
+
+
+@cache
+def boot_id() -> str:
+    """Returns a text that is another one after each start of the machine, empty where the system has none."""
+    try:
+        with Directory.open(_BOOT_FOLDER) as folder:
+            return folder.read(_BOOT_NAME, limit=_BOOT_LIMIT).decode("ascii", "replace").strip()
+    except OSError:
+        return ""  # not Linux, or hidden from this process: then all starts look the same
+
+
+def booted_at(now_ns: int) -> int:
+    """Returns when the machine was started, by the clock that stands at `now_ns`; 0 if unknown."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return now_ns - time.clock_gettime_ns(clock) if clock is not None else 0
