@@ -75,15 +75,14 @@ class Undoing:
         """Takes back the last operation; None when there is none."""
         stack = Stack(self._vault)
         if self._bench.root.is_lost():
-            return self._walk(stack, None, asked)  # all files are gone: that is no turn's work
+            return self._walk(stack, stack.states(), asked)  # all files are gone: that is no turn's work
         passed: set[Turn] = set()
         while True:
             turn, is_next = stack.waiting(passed)
-            if turn is None or not is_next:
-                found = self._walk_or_pass(stack, turn, asked)
-                if found is not None or turn is None:
-                    return found
-            found = self._take_back_turn(turn, asked)
+            if turn is None:
+                return self._undo_own(stack, asked)
+            found = self._walk_or_pass(stack, stack.states(turn), asked) if not is_next else None
+            found = found or self._take_back_turn(turn, asked)
             if found is not None:
                 return found
             passed.add(turn)
@@ -97,6 +96,8 @@ class Undoing:
         left = {keep.path: keep.reason for keep in plan.keeps if keep.failed}
         # What could be read now, and not a moment ago, keeps changing too.
         left |= {to_text(action.path): MOVING for action in plan.actions}
+        if not left and asked.paths is not None:
+            return NothingToUndo("Nothing to undo in these paths. Nothing was changed.", hint="mulligan log")
         if not left:
             return NothingToUndo("Nothing to undo: your files match the oldest checkpoint.", hint="mulligan log")
         more = f", +{len(left) - _NAMED:,} more" if len(left) > _NAMED else ""
@@ -109,6 +110,29 @@ class Undoing:
             f"Nothing was undone. All that differs from the last checkpoint had to be left alone: {paths} ({why}).",
             hint=hint,
         )
+
+    def _undo_own(self, stack: Stack, asked: Asked) -> RestorePlan | RestoreReport | None:
+        """Takes back what no turn did: what changed by itself, else the newest step; None when there is nothing."""
+        passed: set[str] = set()
+        while (step := stack.beside(passed)) is not None:
+            found = self._walk_or_pass(stack, stack.states(step=step), asked) or self._take_back_step(step, asked)
+            if found is not None:
+                return found
+            passed.add(step.id)
+        return self._walk_or_pass(stack, stack.states(), asked)
+
+    def _take_back_step(self, step: Entry, asked: Asked) -> RestorePlan | RestoreReport | None:
+        """Takes back what one checkpoint changed, because the states below it hold undone work; None when nothing is left."""
+        start = self._vault.checkpoints.by_id(step.checkpoint.parent or "")
+        before = step.before or (start.trees if start is not None else None)
+        if before is None:
+            return None
+        part = Part(before, step.trees, lambda _: True, step, start)
+        undone = Undone("step", step.id, step.checkpoint.created_at)
+        if step.checkpoint.kind == "safety":
+            undone = Undone("unsaved", start.id if start is not None else "", step.checkpoint.created_at)
+        mark = Mark(step=step.id) if asked.paths is None else Mark()
+        return self.take_back(TakeBack(lambda _: [_step(part)], undone, mark, start, step.seq - 1, step), asked)
 
     def undo_session(self, session: str, asked: Asked) -> RestorePlan | RestoreReport:
         """Takes back the newest turn of a session that is not undone yet; raises NothingToUndo."""
@@ -246,7 +270,7 @@ class Undoing:
     def _leave_all(self, plan: RestorePlan, mark: Mark) -> RestoreReport:
         """Remembers that an undo could take back nothing, so that the next one goes further; no checkpoint is needed."""
         with self._vault.database.transaction():
-            if mark.turn is not None:
+            if mark != Mark():
                 self._vault.moves.push(Move(plan.target, gone=True, mark=mark), keep_redo=True)
         return RestoreReport(plan.target, kept=list(plan.keeps), undone=plan.undone, branch=plan.branch)
 
@@ -262,16 +286,15 @@ class Undoing:
 
     # -- going to a state -------------------------------------------------------------------------
 
-    def _walk_or_pass(self, stack: Stack, turn: Turn | None, asked: Asked) -> RestorePlan | RestoreReport | None:
+    def _walk_or_pass(self, stack: Stack, states: list[Move], asked: Asked) -> RestorePlan | RestoreReport | None:
         """Goes to a state, as `_walk` does; None where all that differs keeps changing, so that a turn comes next."""
         try:
-            return self._walk(stack, turn, asked)
+            return self._walk(stack, states, asked)
         except PlanStale:
             return None
 
-    def _walk(self, stack: Stack, turn: Turn | None, asked: Asked) -> RestorePlan | RestoreReport | None:
-        """Goes to the newest state that differs, but not past the steps of a turn that waits to be undone."""
-        states = stack.states(turn)
+    def _walk(self, stack: Stack, states: list[Move], asked: Asked) -> RestorePlan | RestoreReport | None:
+        """Goes to the newest of some states that differs."""
         if asked == Asked():
             report = self._bench.step("undo", states, skip=stack.mixed())
             if report is None:
@@ -343,8 +366,11 @@ class Undoing:
                 # States that a merge starts from are not passed over.
                 plain = [at for at, move in enumerate(moves) if at and self._can_merge(move, stack)]
                 report = self._bench.step("redo", moves[: plain[0]] if plain else moves)
-                if report is not None or not plain:
-                    return replace(report, undone=stack.redone(report.target)) if report is not None else None
+                if report is not None:
+                    done = next(move for move in moves if move.id == report.target)
+                    return replace(report, undone=self._about_redo(done, stack))
+                if not plain:
+                    return None
                 with self._vault.database.transaction():
                     self._vault.moves.redone(skipped=plain[0])
                 continue
@@ -355,18 +381,26 @@ class Undoing:
     def _can_merge(self, move: Move, stack: Stack) -> bool:
         return bool(move.base) and stack.has(move.base) and self._vault.checkpoints.by_id(move.base) is not None
 
+    def _about_redo(self, move: Move, stack: Stack) -> Undone:
+        """Names what a redo brings forward."""
+        mark = move.mark or stack.mark(move.base)
+        if mark is not None and mark.turn is not None:
+            return replace(self._about(mark.turn), running=False)
+        return stack.redone(mark.step if mark is not None and mark.step else move.id)
+
     def _bring_forward(self, move: Move, stack: Stack) -> RestoreReport | None:
         """Takes back what an undo did, three-way; None when the workspace has it already."""
-        from mulligan.restore.taking_back import Step
+        from mulligan.restore.taking_back import Step, all_of_it
+        from mulligan.scan.result import cover_of
 
         left, base = self._vault.checkpoints.by_id(move.id), self._vault.checkpoints.by_id(move.base)
         if left is None or base is None:
             return None
-        mark = stack.mark(move.base)
-        undone = self._about(mark.turn) if mark is not None and mark.turn is not None else stack.redone(left.id)
-        what = TakeBack(
-            lambda _: [Step(left.trees, base.trees)], replace(undone, running=False), Mark(), None, left.seq
-        )
+        undone = self._about_redo(move, stack)
+        # What a rule hid before the undo is there since longer ago than the undo that made it visible.
+        covers = cover_of(left.checkpoint.not_captured), cover_of(base.checkpoint.not_captured)
+        step = Step(left.trees, base.trees, all_of_it, *covers)
+        what = TakeBack(lambda _: [step], undone, Mark(), None, left.seq - 1)
         self._bench.root.prepare()
         report = self._bench.patiently(lambda patience: self._brought_forward(what, move, left, patience))
         if report is None or report.undo is None:

@@ -46,6 +46,16 @@ def test_a_chain_of_undos_leaves_data_alone_that_no_agent_touched(project, agent
         assert (project / "results/big.jsonl").read_text() == "precious\n"
 
 
+def test_a_redo_leaves_data_alone_that_the_undo_of_a_rule_made_visible(project, agent):
+    agent.turn("one", "echo results/ > .gitignore")
+    (project / "results").mkdir()
+    (project / "results/big.jsonl").write_text("precious\n")
+    for verb in ("undo", "redo", "undo", "redo"):
+        typed(project, verb)
+        assert (project / "results/big.jsonl").read_text() == "precious\n"
+        assert (project / ".gitignore").exists() == (verb == "redo")
+
+
 def test_a_restore_leaves_data_alone_that_was_ignored_when_it_appeared(project, agent):
     typed(project, "save", "base")
     (project / ".gitignore").write_text("results/\n")
@@ -57,6 +67,53 @@ def test_a_restore_leaves_data_alone_that_was_ignored_when_it_appeared(project, 
     said = typed(project, "restore", "base", "-y")
     assert (project / "results/big.jsonl").read_text() == "precious\n" and not (project / "new.txt").exists()
     assert "results" in said and "not saved then" in said
+
+
+def test_a_save_after_a_turn_does_not_hide_it_and_saves_are_undone_one_by_one(project, agent):
+    states = [tree(project)]
+    agent.turn("one", "echo agent >> app.py")
+    for name in ("src/shop.py", "src/login.py"):
+        (project / name).write_text("mine\n")
+        typed(project, "save", f"my {name}")
+    (project / "notes.txt").write_text("not saved\n")
+    states.append(tree(project))
+    named = []
+    for _ in range(4):
+        named.append(typed(project, "undo").partition(" (")[0].partition(":")[0])
+        states.append(tree(project))
+    assert named[:3] == [
+        'Undid prompt 1 "one"',
+        'Undid checkpoint "my src/login.py"',
+        'Undid checkpoint "my src/shop.py"',
+    ]
+    without_turn = {**states[1], "app.py": states[0]["app.py"]}
+    without_login = {**without_turn, "src/login.py": states[0]["src/login.py"]}
+    assert states[2:] == [without_turn, without_login, {**states[0], "notes.txt": "not saved\n"}, states[0]]
+    typed(project, "undo", expect=1)
+    said = [typed(project, "redo") for _ in range(4)]
+    assert tree(project) == states[1]
+    assert [line.partition(" (")[0] for line in said[1:]] == [line.replace("Undid", "Redid") for line in named[2::-1]]
+
+
+def test_undo_asks_on_a_terminal_if_something_was_saved_after_the_prompt(project, agent):
+    agent.turn("one", "echo agent >> app.py")
+    (project / "src/shop.py").write_text("mine\n")
+    typed(project, "save", "mine")
+    before = tree(project)
+    code, shown = tools.at_a_terminal("undo", cwd=project, typed="n\n")
+    assert code == 1 and 'You saved "mine" (' in shown and 'Undo prompt 1 "one" (just now)? [y/N]' in shown
+    assert tree(project) == before
+    assert tools.at_a_terminal("undo", cwd=project, typed="y\n")[0] == 0
+    assert tree(project) == {**before, "app.py": "# app.py\nfirst\nlast\n"}
+
+
+def test_what_changed_since_a_save_is_undone_first_where_no_turn_waits(project, agent):
+    agent.turn("one", "echo agent >> app.py")
+    typed(project, "undo")
+    typed(project, "save", "mine")
+    (project / "app.py").write_text("edited\n")
+    assert 'Undid what changed since "mine": restored app.py' in typed(project, "undo")
+    assert (project / "app.py").read_text() == "# app.py\nfirst\nlast\n"
 
 
 def test_a_background_writer_does_not_hide_the_turn(project, agent):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -62,6 +63,32 @@ def cli_json(*args: str | os.PathLike[str], cwd: Path, expect: int = 0, **env: s
     done = cli("--json", *args, cwd=cwd, **env)
     assert done.returncode == expect, f"exit {done.returncode}: {done.stdout}{done.stderr}"
     return json.loads(done.stdout)
+
+
+def at_a_terminal(*words: str, cwd: Path, typed: str, **env: str) -> tuple[int, str]:
+    """Runs a command with a terminal on all three streams; returns its exit code and everything it showed."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        mulligan_argv(*words),
+        cwd=cwd,
+        env=plain_environment(TERM="xterm", **env),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    os.write(ours, typed.encode())
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+    os.close(ours)
+    return process.wait(), shown.decode()
 
 
 def git_environment(**more: str) -> dict[str, str]:

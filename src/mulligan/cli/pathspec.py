@@ -55,6 +55,19 @@ def chosen(
     return list(dict.fromkeys(found))
 
 
+def expanded(paths: Sequence[str], candidates: Sequence[str]) -> list[str]:
+    """Returns paths with the patterns among them replaced by the candidates they match; UnknownPath where none does."""
+    found: list[str] = []
+    for path in paths:
+        matches = matcher(path)
+        found += (
+            [each for each in candidates if matches(each)] or _refuse(path, "matches no changed path")
+            if is_pattern(path)
+            else [path]
+        )
+    return list(dict.fromkeys(found))
+
+
 def _refuse(path: str, why: str) -> list[str]:
     raise UnknownPath(f"{path!r} {why}. Nothing was changed.", hint="mulligan diff --stat")
 

@@ -27,11 +27,13 @@ class Mark(NamedTuple):
     """
     What an undo took back without removing states from the stack.
 
-    Either a whole `turn`; or some paths, which now stand as in an earlier state: the checkpoint `to`, empty for a part of a turn.
+    Either a whole `turn`; or what the checkpoint `step` changed; or some paths, which now stand as in an earlier state: the
+    checkpoint `to`, empty for a part of a turn.
     """
 
     turn: Turn | None = None
     to: str = ""
+    step: str = ""
 
     @classmethod
     def read(cls, text: str) -> Mark:
@@ -39,15 +41,15 @@ class Mark(NamedTuple):
         from mulligan.model.deed import Turn
 
         try:
-            turn, to = read_json(text)
-            return cls(Turn(str(turn[0]), int(turn[1])) if turn else None, str(to))
+            turn, to, *step = read_json(text)
+            return cls(Turn(str(turn[0]), int(turn[1])) if turn else None, str(to), *map(str, step))
         except (ValueError, TypeError, LookupError):
             raise broken_row("move") from None  # sealed, and still no mark
 
     @property
     def text(self) -> str:
         """The form that is kept."""
-        return json.dumps([list(self.turn) if self.turn else None, self.to])
+        return json.dumps([list(self.turn) if self.turn else None, self.to, *filter(None, [self.step])])
 
 
 class Move(NamedTuple):
@@ -57,7 +59,7 @@ class Move(NamedTuple):
     `git` says that the step from here on moved the user's repository too: an undo that comes back here moves it back. `restored`
     says that a restore or a redo led here, `partly` that a restore of some paths or of state went on from here, `mark` what an
     undo took back that led here, and `gone` that the state itself is no longer kept. `base`, on the redo stack, is the state that
-    the undo left.
+    the undo left, and `mark` what it took back.
     """
 
     id: str
@@ -141,11 +143,10 @@ class Moves:
     def landed(self, checkpoint_id: str) -> None:
         """Says which checkpoint holds what the undo left whose mark is on top: a redo starts from there."""
         self.replace_top(Move(checkpoint_id))
-        newest = self.redoable()[:1]
-        for move in newest:
-            self._db.run(
-                "UPDATE redo SET what=? WHERE seq=(SELECT max(seq) FROM redo)", move._replace(base=checkpoint_id).column
-            )
+        top = self.top()
+        for move in self.redoable()[:1]:
+            left = move._replace(base=checkpoint_id, mark=top.mark if top is not None else None)
+            self._db.run("UPDATE redo SET what=? WHERE seq=(SELECT max(seq) FROM redo)", left.column)
             self._db.reseal("redo", "seq=(SELECT max(seq) FROM redo)")
 
     def unmark(self, base: str) -> None:

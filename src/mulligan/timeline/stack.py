@@ -10,7 +10,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mulligan.model.cause import CAUSE
 from mulligan.model.deed import Turn
 from mulligan.model.plan import Undone
 from mulligan.timeline.commits import Entry
@@ -63,7 +62,7 @@ class Stack:
             is_next = is_next and not (move.partly and at == 0)
             if left := self._turns(at) - over:
                 return max(left, key=self._heard), is_next
-            is_next = is_next and not self._is_operation(at)
+            is_next = is_next and not (move.restored and move.mark is None and not move.gone)
         return None, False
 
     def _heard(self, turn: Turn) -> int:
@@ -71,25 +70,28 @@ class Stack:
         newest = next((e for e in self._vault.deeds.newest(None, turn.session) if e.prompt == turn.prompt), None)
         return newest.created_ns if newest is not None else 0
 
-    def _is_operation(self, at: int) -> bool:
-        """Whether something else than a turn led to a state: a restore, or a save that somebody asked for."""
-        move, entry = self._moves[at], self._entry(at)
-        if move.mark is not None or move.gone:
-            return False
-        if move.restored:
-            return True
-        if entry is None or entry.checkpoint.kind == "safety" or self._turns(at):
-            return False
-        cause = entry.checkpoint.metadata.get(CAUSE) if entry.checkpoint.kind == "step" else None
-        # What was found changed when a prompt or a tool began came by itself.
-        return not isinstance(cause, dict) or bool(cause.get("by"))
+    def beside(self, passed: set[str]) -> Entry | None:
+        """
+        Returns the newest change that no turn made among the states that no undo goes to, but for some.
 
-    def states(self, turn: Turn | None) -> list[Move]:
-        """Returns the states down to the newest of a turn, all of them without one."""
-        if turn is None:
+        That is a save, or what an undo of a turn kept and saved first.
+        """
+        over = passed | {move.mark.step for move in self._moves if move.mark is not None}
+        for at in sorted(self.mixed()):
+            move, entry = self._moves[at], self._entry(at)
+            is_led = move.mark is None and not move.gone and not move.restored
+            if is_led and entry is not None and not self._turns(at) and entry.id not in over:
+                return entry
+        return None
+
+    def states(self, turn: Turn | None = None, step: Entry | None = None) -> list[Move]:
+        """Returns the states down to the newest of a turn, or to a step; all of them without one."""
+        if turn is None and step is None:
             return self._moves
-        end = next((at for at in range(len(self._moves)) if turn in self._turns(at)), len(self._moves))
-        return self._moves[: end + 1]
+        for at, move in enumerate(self._moves):
+            if (turn is not None and turn in self._turns(at)) or (step is not None and move.id == step.id):
+                return self._moves[: at + 1]
+        return self._moves
 
     @cached_property
     def _mixed(self) -> frozenset[int]:
@@ -106,7 +108,8 @@ class Stack:
         if mark.turn is not None:
             steps = [below for below in range(at + 1, len(self._moves)) if mark.turn in self._turns(below)]
             return steps[-1] + 1 if steps else at
-        return next((below for below, move in enumerate(self._moves) if mark.to and move.id == mark.to), at)
+        found = next((below for below, move in enumerate(self._moves) if move.id == (mark.step or mark.to)), at)
+        return found + 1 if mark.step and found > at else found
 
     def mixed(self) -> frozenset[int]:
         """Returns the numbers of the states that no undo goes to: they hold what was undone."""
@@ -130,6 +133,9 @@ class Stack:
             kind = "restore"
         else:
             kind = "step" if depth else "unsaved"
+        if kind == "step" and top is not None and top.checkpoint.kind == "safety" and there is not None:
+            # An undo left this state, and it holds what was kept.
+            return Undone("unsaved", there.id, there.checkpoint.created_at)
         is_safety = kind == "restore" and there is not None and there.checkpoint.kind == "safety"
         told = there if is_safety else top
         at = told.checkpoint.created_at if told is not None else None
@@ -138,5 +144,6 @@ class Stack:
     def redone(self, target: str) -> Undone:
         """Names what a redo brings forward: the state that an undo left."""
         entry = self._vault.checkpoints.by_id(target)
-        kind = "unsaved" if entry is not None and entry.checkpoint.kind == "safety" else "step"
-        return Undone(kind, target, entry.checkpoint.created_at if entry is not None else None)
+        if entry is not None and entry.checkpoint.kind == "safety":
+            return Undone("unsaved", entry.checkpoint.parent or "", entry.checkpoint.created_at)
+        return Undone("step", target, entry.checkpoint.created_at if entry is not None else None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import pty
 import subprocess
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from mulligan.cli import main
-from tools import git, mulligan_argv, plain_environment
+from tools import at_a_terminal, git, mulligan_argv, plain_environment
 
 
 def cli(*words: object, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
@@ -397,32 +396,6 @@ def test_a_wrong_user_configuration_is_a_warning_that_names_it(proj, private_hom
 
 
 # -- a person at a terminal ---------------------------------------------------------------------
-
-
-def at_a_terminal(*words: str, cwd: Path, typed: str, **env: str) -> tuple[int, str]:
-    """Runs a command with a terminal on all three streams; returns its exit code and everything it showed."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        mulligan_argv(*words),
-        cwd=cwd,
-        env=plain_environment(TERM="xterm", **env),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    os.write(ours, typed.encode())
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 4096)
-        except OSError:
-            break
-        if not part:
-            break
-        shown += part
-    os.close(ours)
-    return process.wait(), shown.decode()
 
 
 def test_restore_on_a_terminal_shows_the_plan_and_asks(saved):

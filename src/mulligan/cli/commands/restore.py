@@ -116,7 +116,7 @@ def _restored(context: Context, args: argparse.Namespace) -> Result:
         context.err.lines([*plan_lines(plan, context.err.style), *circumstances(plan)])
         if not context.ask(f"Restore {named(workspace.get(plan.target), context.now())}?"):
             raise UserError("Cancelled; nothing changed.")
-    return finished(workspace, in_same_project(context, lambda: workspace.apply(plan)), paths)
+    return finished(workspace, in_same_project(context, lambda: workspace.apply(plan, strict=False)), paths)
 
 
 def _planned(plan: RestorePlan) -> list[str]:

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.restoring import circumstances, finished, in_same_project, render_undo
+from mulligan.cli.pathspec import expanded, is_pattern
+from mulligan.cli.restoring import Done, circumstances, finished, in_same_project, render_undo
+from mulligan.cli.usage import UsageError
 from mulligan.errors import UserError
-from mulligan.model.plan import RestorePlan
-from mulligan.present.outcome import about
+from mulligan.model.plan import Undone
+from mulligan.present.outcome import about, named
+from mulligan.present.text import count
 from mulligan.present.timeline import plan_lines
 
 if TYPE_CHECKING:
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
     from mulligan.engine import Workspace
 
-USAGE = "undo [--dry-run] [--session ID] [--git] [-- PATH…]"
+USAGE = "undo [N] [--dry-run] [--session ID] [--git] [[--] PATH…]"
 DESCRIPTION = """\
 Undo the last prompt, restore or unsaved change. Run it again to undo one more.
 
@@ -27,9 +30,10 @@ brings it back.
 """
 EXAMPLES = (
     ("mulligan undo", "undo what just happened"),
+    ("mulligan undo 3", "undo the last three operations"),
     ("mulligan undo --dry-run", "show what it would do"),
     ("mulligan undo --session 1bd24cd5", "undo the last turn of that agent only"),
-    ("mulligan undo -- src/login.py", "undo it in this file only"),
+    ("mulligan undo src/login.py", "undo it in this file only"),
 )
 EXIT_CODES = (0, 1, 3, 10, 11, 90, 91)
 PATHS = "many"
@@ -37,6 +41,9 @@ PATHS = "many"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
+    parser.add_argument(
+        "words", nargs="*", metavar="N|PATH", help="how many operations; or only these paths, patterns too"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the plan and change nothing")
     parser.add_argument("--git", action="store_true", help="move HEAD, its branch and the index back too")
     parser.add_argument(
@@ -49,31 +56,79 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Goes back."""
     workspace = context.saved
-    paths = context.paths(args.paths)
+    number, paths = _number_and_paths(context, workspace, args)
     options: dict[str, Any] = {"session": args.session, "paths": paths, "git": args.git}
     if args.dry_run:
         plan = workspace.undo(dry_run=True, **options)
         return Result(plan, lambda: {"plan": plan.to_dict()})
-    if context.interactive:
-        _ask_first(context, workspace, options)
-    report = in_same_project(context, lambda: workspace.undo(**options))
-    return finished(workspace, report, paths)
+    done: list[Result] = []
+    for _ in range(number):
+        try:
+            if context.interactive:
+                _ask_first(context, workspace, options)
+            report = in_same_project(context, lambda: workspace.undo(**options))
+        except UserError as error:
+            if not done:
+                raise
+            return _together(done, error.message)
+        done.append(finished(workspace, report, paths))
+    return _together(done)
+
+
+def _number_and_paths(context: Context, workspace: Workspace, args: argparse.Namespace) -> tuple[int, list[str] | None]:
+    """Returns how many operations to undo and in which paths; a number that is a file's name too is the number."""
+    words, number = list(args.words), 1
+    if words and words[0].isascii() and words[0].isdigit():
+        number = int(words.pop(0))
+        if not number or (args.dry_run and number > 1):
+            what = "--dry-run shows one operation." if number else "The number of operations is at least 1."
+            raise UsageError(what, hint="mulligan undo --dry-run")
+    paths = context.paths([*words, *args.paths])
+    if paths is None or not any(map(is_pattern, paths)):
+        return number, paths
+    plan = workspace.undo(dry_run=True, session=args.session)
+    return number, expanded(paths, [*plan.creates, *plan.modifies, *plan.deletes])
+
+
+def _together(done: list[Result], ended: str = "") -> Result:
+    """Returns several undos as one result; `ended` says why there are fewer than asked for."""
+    if len(done) == 1 and not ended:
+        return done[0]
+    document = {**done[-1].json(), "reports": [each.json()["report"] for each in done]}
+    return Result((done, ended), lambda: document, 3 if ended else max(each.exit_code for each in done))
 
 
 def _ask_first(context: Context, workspace: Workspace, options: dict[str, Any]) -> None:
-    """Asks where the undo may surprise: its agent is still at work, or another branch is checked out."""
+    """Asks where the undo may surprise: its agent is at work, another branch is checked out, or you saved since."""
     plan = workspace.undo(dry_run=True, **options)
-    if warnings := circumstances(plan):
+    if warnings := [*circumstances(plan), *_saved_since(context, workspace, plan.undone)]:
         context.err.lines(warnings)
         what = about(plan.undone, context.now()) if plan.undone is not None else "it"
         if not context.ask(f"Undo {what}?"):
             raise UserError("Cancelled; nothing changed.")
 
 
+def _saved_since(context: Context, workspace: Workspace, undone: Undone | None) -> list[str]:
+    """Returns a line about the newest checkpoint that a person saved after the prompt that is to be undone."""
+    if undone is None or undone.kind != "turn" or undone.at is None:
+        return []
+    newest = workspace.log(limit=1, kind="manual")
+    if not newest or newest[0].created_at <= undone.at:
+        return []
+    return [f"You saved {named(newest[0], context.now())} after this prompt. What you changed is kept."]
+
+
 def render(context: Context, result: Result) -> None:
     """Prints the plan, or what was undone."""
-    if not isinstance(result.value, RestorePlan):
+    if isinstance(result.value, Done):
         render_undo(context, result, again="redo")
+        return
+    if isinstance(result.value, tuple):
+        done, ended = result.value
+        for each in done:
+            render_undo(context, each, again="redo")
+        if ended:
+            context.note(f"Stopped after {count(len(done), 'operation')}. {ended}")
         return
     plan, out = result.value, context.out
     if plan.undone is not None:
