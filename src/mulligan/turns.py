@@ -50,7 +50,7 @@ class TakeBack(NamedTuple):
 
     `steps` gets the workspace as it is and returns them, newest first. `target` is the checkpoint that git would go back to, and
     where the files stand afterwards if nothing else changed. `since` is the number of the last checkpoint before the steps,
-    `newest` the checkpoint that holds the newest of them.
+    `newest` the checkpoint that holds the newest of them. With `skips`, steps of which nothing can be undone are passed over.
     """
 
     steps: Callable[[State], Sequence[Step]]
@@ -59,6 +59,7 @@ class TakeBack(NamedTuple):
     target: Entry | None = None
     since: int = 0
     newest: Entry | None = None
+    skips: bool = False
 
 
 class Undoing:
@@ -132,7 +133,8 @@ class Undoing:
         if step.checkpoint.kind == "safety":
             undone = Undone("unsaved", start.id if start is not None else "", step.checkpoint.created_at)
         mark = Mark(step=step.id) if asked.paths is None else Mark()
-        return self.take_back(TakeBack(lambda _: [_step(part)], undone, mark, start, step.seq - 1, step), asked)
+        what = TakeBack(lambda _: [_step(part)], undone, mark, start, step.seq - 1, step, skips=True)
+        return self.take_back(what, asked)
 
     def undo_session(self, session: str, asked: Asked) -> RestorePlan | RestoreReport:
         """Takes back the newest turn of a session that is not undone yet; raises NothingToUndo."""
@@ -234,7 +236,7 @@ class Undoing:
         steps = what.steps(now)
         wanted = without(look.source, now, steps, self._content, _chosen(asked.paths))
         git = self._bench.git.plan(what.target) if asked.git and what.target is not None else None
-        if not wanted.nodes and not wanted.kept and git is None:
+        if not wanted.nodes and git is None and (what.skips or not wanted.kept):
             return None
         drawn = draw_wanted(
             look.source,

@@ -97,7 +97,7 @@ def _with_new_key(reply: Reply, workspace: Workspace) -> Reply:
         return reply
     from mulligan.present.text import new_key_words
 
-    return reply._replace(message=f"{reply.message} mulligan: {new_key_words(key)}".strip())
+    return reply._replace(message="\n".join(filter(None, (reply.message, f"mulligan: {new_key_words(key)}"))))
 
 
 def _news(workspace: Workspace, deed: Deed) -> str:
