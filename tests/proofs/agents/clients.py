@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tools import cli, cli_json, plain_environment
+from tools import cli, cli_json, git, plain_environment
 
 #: Seconds, and no measure of anything: a machine that is busy with something else may take minutes for what takes it five.
 PATIENCE = 600
@@ -40,11 +40,22 @@ class Project(NamedTuple):
         found = {}
         for path in sorted(self.root.rglob("*")):
             name = str(path.relative_to(self.root))
-            if name.startswith((".aider", ".claude", ".codex", ".gemini", ".opencode", ".git")):
+            if name.startswith((".aider", ".claude", ".codex", ".gemini", ".opencode", ".git/")):
                 continue
             data = os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes() if path.is_file() else b""
             found[name] = (path.lstat().st_mode, data)
         return found
+
+    def protect_from_below(self) -> Project:
+        """Makes a repository of this, with tests and a secret; returns the project as seen by who starts in `src`."""
+        (self.root / "tests").mkdir()
+        (self.root / "tests/test_app.py").write_text("assert True\n")
+        (self.root / ".env").write_text("TOKEN=1\n")
+        (self.root / ".gitignore").write_text(".env\n")
+        git("init", "-q", cwd=self.root)
+        git("add", "-A", cwd=self.root)
+        git("commit", "-q", "-m", "first", cwd=self.root)
+        return self._replace(root=self.root / "src")
 
     def mulligan(self, *words: str) -> Any:
         """Runs mulligan here and returns its document."""

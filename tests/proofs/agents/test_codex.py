@@ -117,6 +117,36 @@ def test_turns_of_a_resumed_and_of_a_forked_session_are_taken_back_one_by_one(wi
         assert wired.everything() == state
 
 
+def test_two_turns_from_a_subdirectory_are_undone_exactly_and_the_model_is_told(agents_project, codex):
+    """The hooks are the user's: Codex reads those of a project only at its top."""
+    project = agents_project
+    below = project.protect_from_below()
+    project.mulligan("install", "codex", "--scope", "user")
+    start = project.everything()
+    patch = "*** Begin Patch\n*** Update File: app.py\n@@\n-    return 42\n+    return 43\n*** End Patch\n"
+    script = [
+        *(Use("apply_patch", patch, raw=True), shell("echo 1 > ../one.txt"), Say("one.")),
+        *(shell("rm -r ../tests ../.env; echo oops > junk.txt"), Say("two.")),
+        Say("three."),
+    ]
+    with scripted({"the task": script}) as model:
+        configure_codex(project, model.url)
+        approve_codex_hooks(project, codex)
+        turn(below, codex, model, "the task")
+        one, session = project.everything(), newest_session(project)
+        assert "one.txt" in one and b"43" in one["src/app.py"][1]
+        turn(below, codex, model, "clean up", "resume", session)
+        assert not {"tests/test_app.py", ".env"} & set(project.everything())
+        assert 'Undid prompt 2 "clean up"' in project.said("undo")
+        assert project.everything() == one
+        asked = len(model.asked)
+        turn(below, codex, model, "go on", "resume", session)
+        heard = next(each.people for each in model.asked[asked:] if each.tools and "go on" in each.people)
+        assert all(word in heard for word in ("undid", "tests/test_app.py", ".env", "junk.txt", "read them again"))
+    project.mulligan("undo")
+    assert project.everything() == start
+
+
 def test_an_agent_killed_in_the_middle_of_a_command(wired, codex):
     before = wired.everything()
     breaking = [

@@ -17,11 +17,15 @@ from tools import git, sweep
 pytestmark = pytest.mark.skipif(sweep(1) < 10, reason="the slow agents run with MULLIGAN_SWEEP=10")
 
 
-def test_gemini(agents_project, gemini):
-    project = agents_project
+def trust_gemini(project):
     folder = project.home / ".gemini"
     folder.mkdir()
     (folder / "settings.json").write_text(json.dumps({"security": {"auth": {"selectedType": "gemini-api-key"}}}))
+
+
+def test_gemini(agents_project, gemini):
+    project = agents_project
+    trust_gemini(project)
     project.mulligan("install", "gemini", "--scope", "user")
     before = project.everything()
     breaking = [
@@ -52,6 +56,40 @@ def test_gemini(agents_project, gemini):
     happened = [each["name"] for each in chapter["happened"] if each["changed"]]
     assert happened == ["write_file", "run_shell_command", "replace", "run_shell_command"]
     assert chapter["text"] == "break it"
+
+
+def test_gemini_from_a_subdirectory_is_undone_turn_by_turn_and_the_model_is_told(agents_project, gemini):
+    project = agents_project
+    below = project.protect_from_below()
+    trust_gemini(project)
+    project.mulligan("install", "gemini", "--scope", "user")
+    start = project.everything()
+    edit = {"file_path": str(below.root / "app.py"), "old_string": "42", "new_string": "43", "instruction": "-"}
+    script = [
+        *(Use("replace", edit), Use("run_shell_command", {"command": "echo 1 > ../one.txt"}), Say("one.")),
+        *(Use("run_shell_command", {"command": "rm -r ../tests ../.env; echo oops > junk.txt"}), Say("two.")),
+        Say("three."),
+    ]
+
+    def turn(prompt, *resume):
+        argv = [gemini, "--yolo", "--skip-trust", *resume, "-p", prompt]
+        done = below.run(argv, GOOGLE_GEMINI_BASE_URL=model.url, GEMINI_API_KEY="none")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    with scripted({"the task": script}) as model:
+        turn("the task")
+        one = project.everything()
+        assert "one.txt" in one and b"43" in one["src/app.py"][1]
+        turn("clean up", "--resume", "latest")
+        assert not {"tests/test_app.py", ".env"} & set(project.everything())
+        assert '"clean up"' in project.said("undo")
+        assert project.everything() == one
+        asked = len(model.asked)
+        turn("go on", "--resume", "latest")
+        heard = next(each.people for each in model.asked[asked:] if each.tools and "go on" in each.people)
+        assert all(word in heard for word in ("undid", "tests/test_app.py", ".env", "junk.txt", "read them again"))
+    project.mulligan("undo")
+    assert project.everything() == start
 
 
 @pytest.mark.parametrize("scope", ["project", "user"])
