@@ -228,7 +228,9 @@ class _Handler(BaseHTTPRequestHandler):
         people = [_said(each.get("content")) for each in told]
         calls = {"function_call", "custom_tool_call"}
         replies = sum(each.get("type") in calls or each.get("role") == "assistant" for each in items)
-        reply = self.server.reply(Request(" ".join(people), replies, bool(body.get("tools"))))
+        # What hooks add comes as a message of the developer.
+        heard = [_said(each.get("content")) for each in items if each.get("role") in {"user", "developer"}]
+        reply = self.server.reply(Request(" ".join(people), replies, bool(body.get("tools")), "\n".join(heard)))
         item = _response_item(reply)
         usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
         done = {
@@ -294,7 +296,7 @@ class _Handler(BaseHTTPRequestHandler):
         contents = body.get("contents", [])
         people = [_said(each.get("parts")) for each in contents if each.get("role") == "user"]
         replies = sum(each.get("role") == "model" for each in contents)
-        reply = self.server.reply(Request(" ".join(people), replies, bool(body.get("tools"))))
+        reply = self.server.reply(Request(" ".join(people), replies, bool(body.get("tools")), "\n".join(people)))
         part: dict[str, Any] = (
             {"functionCall": {"name": reply.tool, "args": reply.given, "id": f"call-{next(_ids)}"}}
             if isinstance(reply, Use)
