@@ -249,7 +249,9 @@ class Actors:
         if yard.open:
             return
         before = yard.photo()
-        git("add", "-A", "--", ".", *(f":!{each}" for each in _WORKTREES), cwd=yard.top, check=False)
+        # What git takes away of a file that a program writes is not mulligan's to bring back.
+        left = (*_WORKTREES, *yard.ledger.busy)
+        git("add", "-A", "--", ".", *(f":!{each}" for each in left), cwd=yard.top, check=False)
         git("commit", "-qm", "work", cwd=yard.top, check=False)
         git("checkout", "-q", "-B", f"side{self.random.randint(0, 2)}", cwd=yard.top, check=False)
         if self.random.random() < 0.5:
