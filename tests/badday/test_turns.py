@@ -387,3 +387,18 @@ def test_what_changes_after_an_agent_was_killed_is_not_its_work(project, private
     report = report_of(project, "undo")
     assert report["undone"]["text"] == "make a mess" and report["deleted"] == ["mess.txt"] and not report["kept"]
     assert tree(project) == {"mine.txt": "edited by hand\n", "later.txt": "by hand\n"}
+
+
+def test_a_command_that_never_ended_claims_no_changes_after_ten_minutes(project, agent, tmp_path, monkeypatch):
+    agent.begin("hang")
+    agent.before_bash("make hang")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import time\nnow = time.time_ns\ntime.time_ns = lambda: now() + 660_000_000_000\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (project / "app.py").write_text("edited by hand\n")
+    other = Agent(project, "2222bbbb-0000-4000-8000-000000000002")
+    other.turn("work", "echo work > work.txt")
+    (project / "mine.txt").write_text("by hand\n")
+    typed(project, "undo", "--session", agent.session, expect=1)
+    assert (project / "app.py").read_text() == "edited by hand\n" and (project / "mine.txt").exists()

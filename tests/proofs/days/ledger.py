@@ -107,6 +107,11 @@ class Ledger:
                 found.append(f"touched {path}, which was never saved")
         return found
 
+    def is_taken_back(self, writer: str, path: str) -> bool:
+        """Whether an undo came after a writer's last change of a path: what others did since is all that is left."""
+        of = [change.writer for change in self.changes if change.path == path]
+        return any(each.startswith("undo") for each in of[len(of) - of[::-1].index(writer) :])
+
     def may_be_of(self, writer: str, path: str) -> bool:
         """Whether a change of a path may be taken for a writer's: it was killed, and the path changed right after."""
         return any(self.changes[at].path == path for at in self.killed.get(writer, ()) if at < len(self.changes))
@@ -207,6 +212,8 @@ def _judge_path(ledger: Ledger, writer: str, path: str, done: Outcome) -> list[s
             f"{path} is not as it was before {writer}: {_say(before)} expected, {_say(now)} found, exit {done.code}"
         ]
     # Changed since by another writer: merged, or left alone and listed.
+    if ledger.is_taken_back(writer, path):
+        return []
     if now == here and path not in done.listed and not (here and here.kind == "dir"):
         return [f"{path} was changed by {writer} and others; it is neither merged nor listed"]
     return []
