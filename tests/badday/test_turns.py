@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -368,6 +369,18 @@ class Client(Agent):
         self.process.communicate()
 
 
+@pytest.fixture(params=["alone", "watched"])
+def perhaps_watched(request, project: Path, private_home: Path) -> Iterator[None]:
+    """With a watcher, which runs the hooks, and without."""
+    if request.param == "watched":
+        typed(project, "save", "base")
+        typed(project, "watch", "--background")
+    yield
+    if request.param == "watched":
+        typed(project, "watch", "--stop")
+
+
+@pytest.mark.usefixtures("perhaps_watched")
 def test_what_changes_after_an_agent_was_killed_is_not_its_work(project, private_home):
     killed = Client(project, "1111aaaa-0000-4000-8000-000000000001", private_home)
     (project / "mine.txt").write_text("first\n")
