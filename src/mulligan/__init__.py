@@ -19,6 +19,8 @@ TYPE_CHECKING = False  # the module of that name costs a command more than every
 if TYPE_CHECKING:
     from typing import Any
 
+    from mulligan.doctor.check import CheckReport, DoctorReport
+    from mulligan.doctor.forget import ForgetReport
     from mulligan.engine import Workspace
     from mulligan.errors import (
         AmbiguousCheckpoint,
@@ -50,8 +52,6 @@ if TYPE_CHECKING:
     from mulligan.model.diff import Diff
     from mulligan.model.gitposition import GitMove, GitPosition
     from mulligan.model.plan import Keep, RestorePlan, RestoreReport
-    from mulligan.timeline.forgetting import ForgetReport
-    from mulligan.timeline.health import CheckReport, DoctorReport
 
 __version__ = "0.1.0"
 
@@ -59,14 +59,14 @@ __version__ = "0.1.0"
 _LAZY = {
     "AmbiguousCheckpoint": "mulligan.errors",
     "Busy": "mulligan.errors",
-    "CheckReport": "mulligan.timeline.health",
+    "CheckReport": "mulligan.doctor.check",
     "Checkpoint": "mulligan.model.checkpoint",
     "ConfigError": "mulligan.errors",
     "Diff": "mulligan.model.diff",
-    "DoctorReport": "mulligan.timeline.health",
+    "DoctorReport": "mulligan.doctor.check",
     "DurabilityLost": "mulligan.errors",
     "FileSealed": "mulligan.errors",
-    "ForgetReport": "mulligan.timeline.forgetting",
+    "ForgetReport": "mulligan.doctor.forget",
     "GitFailed": "mulligan.errors",
     "GitMissing": "mulligan.errors",
     "GitMove": "mulligan.model.gitposition",

@@ -24,11 +24,11 @@ from mulligan.timeline import budget, saving
 from mulligan.timeline.sources import Source
 
 if TYPE_CHECKING:
+    from mulligan.doctor.check import CheckReport, DoctorReport
+    from mulligan.doctor.forget import ForgetReport
     from mulligan.model.diff import Diff
     from mulligan.model.gitposition import GitPosition
     from mulligan.model.plan import RestorePlan, RestoreReport
-    from mulligan.timeline.forgetting import ForgetReport
-    from mulligan.timeline.health import CheckReport, DoctorReport
 
 Ref = str | Checkpoint
 
@@ -285,7 +285,7 @@ class Workspace(WithSessions):
 
     def forget(self, path: str | os.PathLike[str]) -> ForgetReport:
         """Removes a path from every checkpoint, provably. The workspace is not touched."""
-        from mulligan.timeline import forgetting
+        from mulligan.doctor.forget import forget
 
         self._refuse_taking()
         wanted = parse_path(path)
@@ -294,7 +294,7 @@ class Workspace(WithSessions):
                 "The whole workspace cannot be forgotten. Nothing was changed.", hint="mulligan stores --purge"
             )
         with self._writing("forget", needed=True):
-            report = forgetting.forget(self._bench.vault, wanted)
+            report = forget(self._bench.vault, wanted)
         self._events.emit("pruned", report.freed_bytes)
         return report
 
@@ -306,32 +306,31 @@ class Workspace(WithSessions):
 
     def check(self, progress: Callable[[int, int], None] | None = None) -> CheckReport:
         """Reads every byte of the store and returns what is wrong with it. Changes nothing."""
-        from mulligan.timeline import health
+        from mulligan.doctor.check import CheckReport, check
 
         with self._reading() as vault:
-            return (
-                health.check(vault, progress or self._bench.counted("checking"))
-                if vault is not None
-                else health.CheckReport()
-            )
+            if vault is None:
+                return CheckReport()
+            return check(vault, progress or self._bench.counted("checking"))
 
     def doctor(self) -> DoctorReport:
         """Ends what was cut short and repairs what can be repaired."""
-        from mulligan.timeline import health
+        from mulligan.doctor import repair
+        from mulligan.doctor.check import DoctorReport, look
 
         with self._mutex:
             if not os.path.isdir(self.store_path):
-                return health.DoctorReport()
-            repaired = health.repair(self._bench.vault)
+                return DoctorReport()
+            repaired = repair.repair(self._bench.vault)
             self._bench.observer.forget()
             with self._writing("doctor"):
                 vault = self._bench.vault
-                repaired += health.mend_damaged_indexes(vault) + health.mend_refs(vault) + self._bench.heal_objects()
-                repaired += health.retire_damaged(vault)
-                problems = health.look(vault).problems
+                repaired += repair.mend_damaged_indexes(vault) + repair.mend_refs(vault) + self._bench.heal_objects()
+                repaired += repair.retire_damaged(vault)
+                problems = look(vault).problems
             if self.last_recovery:
                 repaired.insert(0, self.last_recovery)
-            return health.DoctorReport(problems, repaired)
+            return DoctorReport(problems, repaired)
 
     def adopt(self, old: str | os.PathLike[str]) -> dict[str, Any]:
         """Takes over the history of a project that moved here from `old` (its former directory, or its store)."""

@@ -273,7 +273,8 @@ class Workbench:
 
     def heal_objects(self) -> list[str]:
         """Brings back objects that were lost: what the workspace still holds, and what the timeline says of checkpoints."""
-        from mulligan.timeline.health import derived_objects, lost_objects
+        from mulligan.doctor.check import lost_objects
+        from mulligan.doctor.repair import derived_objects
 
         lost = lost_objects(self.vault)
         if not lost:

@@ -30,7 +30,7 @@ FUNCTION_LINES = 60
 # Who may import whom. A layer is a package or a module directly below `mulligan`; its own modules are always allowed.
 _WORDS = {"errors", "model"}
 _DISK = _WORDS | {"safefs"}
-_HISTORY = _DISK | {"gitformat", "watch", "scan", "store", "diff", "timeline"}
+_HISTORY = _DISK | {"gitformat", "watch", "scan", "store", "diff", "timeline", "doctor"}
 _ALL = _HISTORY | {"restore", "state", "engine", "settings", "present", "aio", "events", "mulligan"}
 ALLOWED = {
     "errors": set(),
@@ -46,6 +46,7 @@ ALLOWED = {
     "scoping": _DISK | {"places"},
     "settings": _DISK | {"places", "scoping"},
     "present": _WORDS | {"diff"},
+    "doctor": _DISK | {"gitformat", "scan", "store", "diff", "timeline"},
     "timeline": _DISK | {"gitformat", "scan", "store", "diff"},
     "restore": _HISTORY | {"usergit"},
     "state": _HISTORY | {"restore"},

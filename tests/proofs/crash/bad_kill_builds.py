@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from loose_builds import replaced
+from mulligan.doctor import check, repair
 from mulligan.errors import Busy
 from mulligan.restore import executor, procedure, staging
 from mulligan.restore.layout import temporary_name
@@ -19,7 +20,7 @@ from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, read_all, write_all
 from mulligan.store import collect, refs
 from mulligan.store.pack_writer import PackWriter
-from mulligan.timeline import health, journal, saving, vault
+from mulligan.timeline import journal, saving, vault
 from mulligan.timeline.checkpoints import Checkpoints
 from mulligan.timeline.vault import Vault
 
@@ -192,7 +193,11 @@ def lock_by_existence() -> Iterator[None]:
         finally:
             directory.unlink(b"held")
 
-    with replaced(vault, exclusive=exclusive), replaced(health, exclusive=exclusive):
+    with (
+        replaced(vault, exclusive=exclusive),
+        replaced(check, exclusive=exclusive),
+        replaced(repair, exclusive=exclusive),
+    ):
         yield
 
 

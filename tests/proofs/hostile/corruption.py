@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
 from specimen import Bench, Specimen, files_of, logical
 
 import mulligan
+from mulligan.doctor import check as checking
+from mulligan.doctor.check import check
 from mulligan.store.verify import verify_packs
-from mulligan.timeline import health
-from mulligan.timeline.health import check
 from tally import Tally, parser, workplace
 
 DATABASE = "timeline.db"
@@ -134,8 +134,8 @@ def look(bench: Bench, turn: int, *, about: str = "") -> Seen:
     ws = bench.open()
     try:
         few = about == "timeline" and turn % 16
-        health.verify_packs = (lambda *_, **__: []) if few else verify_packs
-        health.check = health.look if turn % 16 else check
+        checking.verify_packs = (lambda *_, **__: []) if few else verify_packs
+        checking.check = checking.look if turn % 16 else check
         try:
             report = ws.check()
             found = not report.ok

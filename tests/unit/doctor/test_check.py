@@ -9,10 +9,10 @@ import pytest
 
 import mulligan
 from checker import judge
+from mulligan.doctor.check import look
 from mulligan.model.policy import Retention
 from mulligan.timeline import crosscheck
 from mulligan.timeline.checkpoints import Checkpoints
-from mulligan.timeline.health import look
 from scans import settings_for
 from tree import put
 

@@ -12,6 +12,7 @@ from contextlib import closing, suppress
 from itertools import count
 from typing import Any, NamedTuple
 
+from mulligan.doctor.readable import whole_rows
 from mulligan.errors import MulliganError, StoreDamaged
 from mulligan.model.checkpoint import pack_list
 from mulligan.safefs.directory import Directory
@@ -25,7 +26,6 @@ from mulligan.timeline.moves import Move
 from mulligan.timeline.saving import pack_changes
 from mulligan.timeline.sources import Source
 from mulligan.timeline.vault import Vault
-from mulligan.timeline.wreck import whole_rows
 
 _ASIDE = b"timeline.db.damaged-%d"
 _NOTE = "note:"

@@ -1,18 +1,16 @@
 """
-Is the store whole? And if not, what can be made whole again.
+Repairing a store.
 
-`check` reads everything and changes nothing. `mend` rebuilds what can be derived: indexes from packs, refs from the
-timeline, the timeline from the repository. It never deletes data that can be read.
+Everything that can be derived is made again: indexes from packs, refs from the timeline, the timeline from the repository. No
+data that can be read is deleted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
-from typing import Any
 
-from mulligan.errors import Busy, MulliganError, StoreDamaged, StoreError
+from mulligan.doctor import agreement, rebuild
+from mulligan.errors import MulliganError, StoreDamaged, StoreError
 from mulligan.model.objects import object_id
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.errors import FULL, typed
@@ -21,131 +19,10 @@ from mulligan.scan import cache
 from mulligan.store import refs, repository
 from mulligan.store.retire import retire
 from mulligan.store.verify import DAMAGED_INDEX, DAMAGED_PACK, LOST_INDEX, LOST_PACK, rebuild_index, verify_packs
-from mulligan.timeline import crosscheck, salvage
-from mulligan.timeline.closures import Closures
 from mulligan.timeline.commits import read_commit, write_commit
 from mulligan.timeline.database import NAME, Database
 from mulligan.timeline.journal import read_journal
 from mulligan.timeline.vault import Vault
-
-Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong, and the checkpoints it touches."""
-
-    kind: str
-    subject: str
-    detail: str
-    checkpoints: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the JSON form."""
-        return {
-            "kind": self.kind,
-            "subject": self.subject,
-            "detail": self.detail,
-            "checkpoints": list(self.checkpoints),
-        }
-
-
-@dataclass(frozen=True)
-class CheckReport:
-    """The result of a check."""
-
-    problems: tuple[Finding, ...] = ()
-    objects: int = 0
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.problems
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the JSON form."""
-        return {"ok": self.ok, "problems": [problem.to_dict() for problem in self.problems], "objects": self.objects}
-
-
-@dataclass(frozen=True)
-class DoctorReport:
-    """What was mended, and what is still wrong."""
-
-    problems: tuple[Finding, ...] = ()
-    repaired: list[str] = field(default_factory=list)
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong any more."""
-        return not self.problems
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the JSON form."""
-        return {"ok": self.ok, "problems": [problem.to_dict() for problem in self.problems], "repaired": self.repaired}
-
-
-def check(vault: Vault, progress: Progress | None = None) -> CheckReport:
-    """Reads every byte of the store and returns what is wrong with it, also while others work in it."""
-    report = look(vault, progress)
-    if report.ok:
-        return report
-    # A pack that somebody merges, or a reference that he is about to write, looks like damage. Damage is what stays when
-    # he is done; and whoever saves must not wait until a whole store was read, so the store is let go of at once.
-    try:
-        with exclusive(vault.directory, wait=vault.settings.wait, purpose="check"):
-            pass
-    except (Busy, OSError):
-        pass  # in use without a pause, or not to be written: the second look alone must do
-    seen = {(problem.kind, problem.subject) for problem in report.problems}
-    again = look(vault, progress)
-    return CheckReport(tuple(p for p in again.problems if (p.kind, p.subject) in seen), again.objects)
-
-
-def look(vault: Vault, progress: Progress | None = None) -> CheckReport:
-    """Does what `check` does in one look, for one who holds the store."""
-    lost: set[bytes] = set()
-    packs: list[Finding] = []
-    for problem in verify_packs(vault.objects, progress=progress):
-        lost |= problem.oids
-        packs.append(Finding(problem.kind, problem.subject, problem.detail))
-    said = crosscheck.read(vault)
-    found = [Finding("timeline", NAME, breach.detail, breach.checkpoints) for breach in said.breaches]
-    whole = Closures(vault.objects, lost)
-    touched = tuple(entry.id for entry in said.entries if whole.lacks(entry.commit_id))
-    found += [replace(finding, checkpoints=touched) for finding in packs]
-    for entry in said.entries:
-        if missing := whole.lacks(entry.commit_id):
-            found.append(Finding("checkpoint", entry.id, missing, (entry.id,)))
-    found += _refs(vault, said) + [
-        Finding("repository", part, why) for part, why in repository.strange_parts(vault.directory)
-    ]
-    return CheckReport(tuple(found), sum(pack.index.count for pack in vault.objects.packs()))
-
-
-def _refs(vault: Vault, said: crosscheck.Said) -> list[Finding]:
-    want = said.rows
-    # What the timeline owes may have gone, or come back, with the power: the next writing command sees to it. Asked before the
-    # refs are read, since what is owed no longer is there by then.
-    owed = {row["id"]: row["commit_id"] for row in vault.database.whole("fresh_ref")}
-    dead = {row["id"] for row in vault.database.whole("dead_ref")}
-    have = refs.read_refs(vault.directory)
-    missing = [name for name in want.keys() - have.keys() if owed.get(name) != want[name].hex()]
-    unknown = have.keys() - want.keys() - dead
-    if (missing or unknown) and not said.breaches:
-        # Others may have saved or deleted them meanwhile: the rows say so now.
-        now = {entry.id for entry in vault.checkpoints.believable()}
-        missing, unknown = [name for name in missing if name in now], unknown - now
-    found = [Finding("ref", name, "its ref is missing", (name,)) for name in missing]
-    found += [
-        Finding("ref", name, "its ref names another commit", (name,))
-        for name in want.keys() & have.keys()
-        if want[name] != have[name]
-    ]
-    found += [Finding("ref", name, "no checkpoint of the timeline has this ref", (name,)) for name in unknown]
-    return found + [Finding("ref", name, "it holds no commit id") for name in refs.bad_refs(vault.directory)]
-
-
-# -- mending ----------------------------------------------------------------------------------------
 
 
 def repair(vault: Vault) -> list[str]:
@@ -163,14 +40,6 @@ def repair(vault: Vault) -> list[str]:
         ) from error
 
 
-def lost_objects(vault: Vault) -> set[bytes]:
-    """Returns the objects that some checkpoint needs and no pack can give."""
-    lost: set[bytes] = set()
-    for problem in verify_packs(vault.objects):
-        lost |= problem.oids
-    return lost | Closures(vault.objects).missing(entry.commit_id for entry in crosscheck.read(vault).entries)
-
-
 def _mend(vault: Vault, directory: Directory) -> list[str]:
     done: list[str] = []
     missing = repository.missing_parts(directory)
@@ -179,9 +48,9 @@ def _mend(vault: Vault, directory: Directory) -> list[str]:
         done.append(f"Made the missing parts of the repository: {', '.join(missing)}.")
     done += _mend_indexes(directory)
     if _is_damaged(vault, directory):
-        done.append(f"Put the damaged timeline aside as {salvage.put_aside(directory)}.")
+        done.append(f"Put the damaged timeline aside as {rebuild.put_aside(directory)}.")
     if not directory.exists(NAME.encode()):
-        done.append(salvage.rebuild(vault, directory))
+        done.append(rebuild.rebuild(vault, directory))
     name, strange = _store_id(vault, directory), [part for part, _ in repository.strange_parts(directory)]
     if name != repository.store_id(directory) and "config" not in strange:
         strange.append("config")
@@ -247,7 +116,7 @@ def mend_damaged_indexes(vault: Vault) -> list[str]:
 def derived_objects(vault: Vault) -> dict[bytes, tuple[bytes, bytes]]:
     """Returns the objects that can be made anew from the timeline, by id: commits and what they say of their checkpoints."""
     found = repository.permanent_objects()
-    for entry in crosscheck.read(vault).entries:
+    for entry in agreement.read(vault).entries:
         with suppress(MulliganError):  # state that was kept in the repository alone, and is damaged with it
             write_commit(entry, _Collected(found))
     return found
@@ -299,6 +168,6 @@ def mend_refs(vault: Vault) -> list[str]:
         refs.remove_refs(vault.directory, misnamed)
         done.append(f"Removed {len(misnamed)} refs that stood for no checkpoint.")
     with vault.database.transaction():
-        for entry in salvage.link(vault.objects, salvage.in_order(found), entries):
+        for entry in rebuild.link(vault.objects, rebuild.in_order(found), entries):
             vault.checkpoints.add(entry)
     return done + ([f"Took {len(found)} checkpoints into the timeline that only the repository knew."] if found else [])
