@@ -70,7 +70,7 @@ def choose_agents(context: Context, args: argparse.Namespace, config: PipelineCo
     if missing and not args.dry_run:
         name = missing[0]
         raise UserError(
-            f"Nobody provides the agent {name!r}. Nothing was run.",
+            f"No command is set for the agent {name!r}. Nothing was run.",
             hint=f"Add to the file:  agents: {{{name}: 'claude -p {{prompt}}'}}  or use --agent or --agent-factory",
         )
     return agents

@@ -10,7 +10,7 @@ from mulligan.cli.context import Context
 from mulligan.errors import UnknownCheckpoint, WorkspaceReplaced
 from mulligan.model.checkpoint import INCOMPLETE, Checkpoint, NotCaptured
 from mulligan.model.plan import RestorePlan, RestoreReport
-from mulligan.present.outcome import about, left_lines, named, outcome_lines
+from mulligan.present.outcome import about, left_lines, name_of, named, outcome_lines
 from mulligan.present.timeline import not_captured_lines
 from mulligan.present.visible import visible
 
@@ -68,19 +68,11 @@ def render_undo(context: Context, result: Result, *, again: str) -> None:
     report = result.value.report
     forward = again == "undo"
     if report.undone is not None:
-        named_after = _named(context.workspace, report.undone.checkpoint)
+        named_after = name_of(report.undone.checkpoint, context.workspace.get)
         head = f"{'Redid' if forward else 'Undid'} {about(report.undone, context.now(), named_after)}"
     else:
         head = "Redone" if forward else "Undone"
     _render(context, result.value, head, changed="changed" if forward else "restored", again=again)
-
-
-def _named(workspace: Workspace, checkpoint: str) -> str:
-    """Returns the name of a checkpoint, empty where it has none or is gone."""
-    try:
-        return workspace.get(checkpoint).name if checkpoint else ""
-    except UnknownCheckpoint:
-        return ""
 
 
 def render_restore(context: Context, done: Done) -> None:

@@ -24,7 +24,7 @@ from mulligan.loop.makers import maker, words_for
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.deed import PROMPT, Turn, turn_of
 from mulligan.model.plan import RestoreReport
-from mulligan.present.outcome import about, outcome_lines
+from mulligan.present.outcome import about, name_of, outcome_lines
 from mulligan.present.text import count, shorten
 
 HELP = """\
@@ -69,7 +69,7 @@ class SlashCommands:
         except KeyError as error:
             return str(error.args[0]) if error.args else "Not found."
         except MulliganError as error:
-            return f"{error}\n{error.hint}" if error.hint else str(error)
+            return f"{error}\nhint: {error.hint}" if error.hint else str(error)
         except (OSError, ValueError) as error:
             return str(error)
 
@@ -173,11 +173,11 @@ class SlashCommands:
             return "Nothing to undo."
         return "\n".join(lines) or "Nothing to change."
 
-    @staticmethod
-    def _told(report: RestoreReport, verb: str, otherwise: str) -> str:
+    def _told(self, report: RestoreReport, verb: str, otherwise: str) -> str:
         head = otherwise
-        if verb and report.undone is not None:
-            head = f"{verb} {about(report.undone, datetime.now(UTC))}"
+        if verb and report.undone is not None and self.workspace is not None:
+            name = name_of(report.undone.checkpoint, self.workspace.get)
+            head = f"{verb} {about(report.undone, datetime.now(UTC), name)}"
         return "\n".join(outcome_lines(report, head, changed="changed" if verb == "Redid" else "restored"))
 
 

@@ -146,6 +146,6 @@ class Agents:
             return CommandAgent(self.commands[agent], cwd=self._cwd, model=model, on_output=self._on_output)
         factory = self._factories.get(agent, self._fallback)
         if factory is None:
-            raise UnknownAgent(f"Nobody provides the agent {agent!r}. Nothing was run.")
+            raise UnknownAgent(f"No command is set for the agent {agent!r}. Nothing was run.")
         made = load_factory(factory) if isinstance(factory, str) else factory
         return made(agent=agent, model=model)

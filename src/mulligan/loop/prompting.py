@@ -45,7 +45,7 @@ class PromptedAgent:
         try:
             result = self._agent.run(prompt)
         finally:
-            self._record(STOP, "")
+            self._record(STOP, prompt)
         diff = self._workspace.diff(before)
         moved = [name for pair in diff.renamed for name in pair]
         return Answer(result, sorted({*diff.added, *diff.modified, *diff.deleted, *moved}))

@@ -6,10 +6,11 @@ Nothing here prints. Paths and names come from a workspace that anyone may have 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from mulligan.errors import UnknownCheckpoint
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, TOO_LARGE
 from mulligan.present.text import PLAIN, Style, ago, count, shorten, some
 from mulligan.present.visible import visible
@@ -132,6 +133,14 @@ def named(checkpoint: Checkpoint, now: datetime) -> str:
     if not checkpoint.name:
         return f"{checkpoint.short_id} ({when})"
     return f'"{shorten(visible(checkpoint.name), _TEXT)}" ({checkpoint.short_id}, {when})'
+
+
+def name_of(checkpoint: str, get: Callable[[str], Checkpoint]) -> str:
+    """Returns the name of a checkpoint, empty where it has none or is gone."""
+    try:
+        return get(checkpoint).name if checkpoint else ""
+    except UnknownCheckpoint:
+        return ""
 
 
 def about(undone: Undone, now: datetime, name: str = "") -> str:

@@ -137,9 +137,12 @@ class Stack:
             # An undo left this state, and it holds what was kept.
             return Undone("unsaved", there.id, there.checkpoint.created_at)
         is_safety = kind == "restore" and there is not None and there.checkpoint.kind == "safety"
-        told = there if is_safety else top
+        # Checkpoints that changed nothing were passed over: the step is the one right above the target.
+        above = next((at for at in range(depth - 1, 0, -1) if at not in self._mixed), 0) if kind == "step" else 0
+        named = self._entry(above) or top
+        told = there if is_safety else named
         at = told.checkpoint.created_at if told is not None else None
-        return Undone(kind, top.id if top is not None else "", at)
+        return Undone(kind, named.id if named is not None else "", at)
 
     def redone(self, target: str) -> Undone:
         """Names what a redo brings forward: the state that an undo left."""

@@ -122,3 +122,17 @@ def test_an_agent_that_cannot_be_used_is_refused_at_once(begun: Path) -> None:
     assert "{prompt}" in "".join(chat(begun, agent="claude -p", expect=2))
     assert "was not found" in "".join(chat(begun, agent="no-such-agent-here {prompt}", expect=1))
     assert chat(begun, "free text")[0].startswith("Unknown command: free")
+
+
+def test_undo_names_the_checkpoint_whose_changes_it_takes_back(begun: Path) -> None:
+    (begun / "n.txt").write_text("n\n")
+    assert cli("save", "made n", cwd=begun).returncode == 0
+    assert cli("save", "nothing new", cwd=begun).returncode == 0
+    (said,) = chat(begun, "/undo")
+    assert said == 'Undid checkpoint "made n" (just now): removed n.txt.'
+    assert chat(begun, "/undo")[1] == "hint: mulligan log"
+
+
+def test_the_log_shows_what_a_prompt_of_the_chat_asked_for(begun: Path, agent: str) -> None:
+    chat(begun, "do the first thing", agent=agent)
+    assert "do the first thing" in cli("log", "-n", "1", cwd=begun).stdout

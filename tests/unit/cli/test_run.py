@@ -179,7 +179,7 @@ def test_an_agent_that_nobody_provides(project, pipe):
     pipe("  - {prompt: a, agent: review}\n")
     done = cli("run", "pipe.yaml", cwd=project)
     assert done.returncode == 1
-    assert "Nobody provides the agent 'review'" in done.stderr
+    assert "No command is set for the agent 'review'" in done.stderr
 
 
 def test_from_step_with_what_it_needs(project, pipe):

@@ -59,7 +59,7 @@ def test_who_provides_what(tmp_path, monkeypatch):
     assert isinstance(agents(agent="a"), CommandAgent)
     assert agents(agent="b", model="m") == ("b", "m")
     assert [agents.knows(name) for name in "abc"] == [True, True, False]
-    with pytest.raises(UnknownAgent, match="Nobody provides"):
+    with pytest.raises(UnknownAgent, match="No command is set"):
         agents(agent="c")
     assert Agents({}, cwd=str(tmp_path), fallback="some_agents:Holder.make")(agent="c") == ("c", None)
     assert Agents({}, cwd=str(tmp_path), fallback=lambda agent, model: agent)(agent="d") == "d"
