@@ -15,10 +15,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from mulligan.cli.arguments import Parser, add_global_options, build_parser, load
 from mulligan.cli.command import Command
-from mulligan.cli.parsers import Parser, build_parser
 from mulligan.cli.registry import COMMANDS, GROUPS, WITHIN
-from mulligan.cli.usage import add_global_options, load
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "cli.md"
 

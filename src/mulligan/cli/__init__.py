@@ -6,6 +6,6 @@ so that `--json` is the same value in another form. Only the module of the comma
 stdout carries the result, stderr everything else.
 """
 
-from mulligan.cli.thin import main, process
+from mulligan.cli.main import main, process
 
 __all__ = ["main", "process"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 
+from mulligan.cli.arguments import UsageError
 from mulligan.cli.context import Context
 from mulligan.cli.interruption import interrupted_by_signals
-from mulligan.cli.usage import UsageError
 from mulligan.engine import Workspace
 from mulligan.errors import UserError
 from mulligan.loop.agents import split_command

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.usage import UsageError
 from mulligan.dialects.praisonai.history import OURS, History, NotSaved
 from mulligan.dialects.praisonai.types import CheckpointConfig
 from mulligan.errors import MulliganError, NothingSaved, UserError

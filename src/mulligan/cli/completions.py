@@ -6,9 +6,8 @@ Checkpoint names come from `mulligan __complete`, which answers in the time of a
 
 from __future__ import annotations
 
-from mulligan.cli.parsers import build_parser
+from mulligan.cli.arguments import WITH_VALUE, build_parser, load
 from mulligan.cli.registry import COMMANDS
-from mulligan.cli.usage import WITH_VALUE, load
 from mulligan.install.targets import TARGETS
 
 TAKES_REFS = ("show", "diff", "restore", "cat", "rm")

@@ -13,12 +13,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mulligan.cli.arguments import UsageError, help_text, load, parse, split_command, wants
 from mulligan.cli.client import HANDED_ON, NO_START, is_paged
 from mulligan.cli.command import Command, Result
 from mulligan.cli.context import Context, Lender
 from mulligan.cli.registry import READING
 from mulligan.cli.streams import abandon, steady_streams, tell
-from mulligan.cli.usage import UsageError, load, parse, split_command, wants
 from mulligan.errors import MulliganError
 
 if TYPE_CHECKING:
@@ -68,14 +68,15 @@ def _run_in(words: list[str], around: Circumstances) -> int:
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one boundary of this door
         code = _explain(error, words, around.environ, as_json=as_json)
         # Agents take exit code 2 of a hook for the order to stop the tool.
-        return 1 if code == 2 and _is_hook(words) else code
+        return 1 if code == 2 and command_of(words) == "hook" else code
 
 
-def _is_hook(words: list[str]) -> bool:
+def command_of(words: list[str]) -> str | None:
+    """Returns the command among the words, None where there is none."""
     try:
-        return split_command(words).command == "hook"
+        return split_command(words).command
     except UsageError:
-        return False
+        return None
 
 
 def explain(error: BaseException, words: list[str]) -> int:
@@ -93,8 +94,6 @@ def _dispatch(words: list[str], around: Circumstances, *, as_json: bool) -> int:
         return _without_command(rest, as_json=as_json)
     command = load(name)
     if wants(rest, "-h", "--help"):
-        from mulligan.cli.parsers import help_text
-
         return _say(help_text(name, command, width=_reading_width()), "help", as_json=as_json)
     return _run(name, command, rest, around)
 

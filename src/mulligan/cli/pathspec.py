@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 
+from mulligan.cli.arguments import UsageError
 from mulligan.cli.context import Context
-from mulligan.cli.usage import UsageError
 from mulligan.errors import UnknownCheckpoint, UnknownPath
 
 _SPECIAL = "*?["

@@ -11,9 +11,9 @@ import shlex
 import shutil
 from typing import TYPE_CHECKING
 
+from mulligan.cli.arguments import UsageError
 from mulligan.cli.context import Context
 from mulligan.cli.steps import Watcher
-from mulligan.cli.usage import UsageError
 from mulligan.errors import UserError
 from mulligan.present.text import count
 from mulligan.present.visible import visible

@@ -23,8 +23,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.cli import client as wire
+from mulligan.cli.arguments import wants
 from mulligan.cli.context import Declined
-from mulligan.cli.usage import wants
 from mulligan.errors import MulliganError, UserError
 
 if TYPE_CHECKING:

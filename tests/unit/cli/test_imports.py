@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
+import mulligan
 from tools import plain_environment
+from watchers import watched
 
 # Not one of these may be loaded by an everyday command.
 HEAVY = {"asyncio", "tomllib", "importlib.metadata", "http", "email", "subprocess", "difflib", "platform"}
@@ -46,7 +48,7 @@ def test_a_save_loads_no_restore_no_diff_and_none_of_the_slow_modules(project, w
     loaded(project, *words)
     (project / "a").write_text("2")
     modules = loaded(project, *words)
-    assert modules & {"logging", "tempfile", "random", "secrets", "traceback", "urllib", "argparse", "gettext"} == set()
+    assert modules & {"logging", "tempfile", "random", "secrets", "traceback", "urllib"} == set()
     unneeded = (
         "mulligan.restore.",
         "mulligan.diff",
@@ -76,7 +78,7 @@ def test_going_back_by_one_file_loads_none_of_the_slow_modules(project, words):
     (project / "a").write_text("2")
     modules = loaded(project, *words)
     assert (project / "a").read_text() == "1"
-    assert modules & {"uuid", "platform", "argparse"} == set()
+    assert modules & {"uuid", "platform"} == set()
     assert not [name for name in modules if name.startswith(("mulligan.hooks", "mulligan.usergit", "isal"))]
 
 
@@ -124,7 +126,17 @@ def test_a_hook_loads_no_more_than_a_save(project):
 
 def test_a_hook_that_has_nothing_to_do_loads_neither_engine_nor_database(project):
     modules = loaded_by_hook(project, "Read")
-    assert "argparse" not in modules
     assert not [
         name for name in modules if name.startswith(("mulligan.engine", "mulligan.store", "mulligan.safefs", "sqlite3"))
     ]
+
+
+def test_a_command_that_a_watcher_runs_loads_neither_engine_nor_parser(project):
+    with mulligan.open(project) as ws:
+        ws.save("first")
+    with watched(project):
+        modules = loaded_by("from mulligan.cli import main; main()", "save", "x", cwd=project)
+    ours = {name for name in modules if name.startswith("mulligan.")}
+    assert ours == {"mulligan.cli", "mulligan.cli.main", "mulligan.cli.client", "mulligan.cli.registry"}
+    assert modules & {"argparse", "sqlite3", "json"} == set()
+    assert mulligan.open(project).log()[0].name == "x"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
+from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.usage import UsageError
 from mulligan.errors import UnknownCheckpoint, UserError
 from mulligan.model.checkpoint import Checkpoint
 

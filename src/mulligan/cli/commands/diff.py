@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.pathspec import chosen, split_refs
-from mulligan.cli.usage import UsageError
 from mulligan.model.diff import Diff
 from mulligan.present.diff import render as render_diff
 from mulligan.present.diff import render_stat

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.usage import UsageError
 from mulligan.model.checkpoint import KINDS, Checkpoint
 from mulligan.present.text import count, moved_words
 from mulligan.present.timeline import log_lines

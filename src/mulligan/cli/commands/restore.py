@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.pathspec import chosen
 from mulligan.cli.restoring import Done, circumstances, finished, in_same_project, render_restore
-from mulligan.cli.usage import UsageError
 from mulligan.errors import UserError
 from mulligan.model.plan import RestorePlan, RestoreReport
 from mulligan.present.outcome import named

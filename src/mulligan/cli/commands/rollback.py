@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.restoring import finished, render_restore
-from mulligan.cli.usage import UsageError
 from mulligan.errors import MulliganError, UnknownCheckpoint
 from mulligan.loop.commits import CommitCheckpoints
 from mulligan.present.visible import visible

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.usage import UsageError
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.present.visible import visible
 

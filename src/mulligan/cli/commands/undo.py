@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.pathspec import expanded, is_pattern
 from mulligan.cli.restoring import Done, circumstances, finished, in_same_project, render_undo
-from mulligan.cli.usage import UsageError
 from mulligan.errors import UserError
 from mulligan.model.plan import Undone
 from mulligan.present.outcome import about, named

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mulligan.cli.parsers import help_text
+from mulligan.cli.arguments import UsageError, help_text, load, parse, split_command, wants
 from mulligan.cli.registry import COMMANDS, EXIT_CODES, FIRST_FIVE, GROUPS, HIDDEN
-from mulligan.cli.usage import UsageError, load, parse, split_command, wants
 
 
 @pytest.mark.parametrize(

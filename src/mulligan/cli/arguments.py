@@ -1,28 +1,27 @@
 """
 From words on the command line to one parsed request.
 
-The command's name is found first, without a parser; then everything else is read with that command's own arguments, so the
-global options work before and after the name: plain words by a table of them (`plainly`), all others by argparse (`parsers`).
-A mistake is a UsageError (exit 2), never a SystemExit from the depths.
+The command's name is found first; then everything else is read with that command's own arguments, so the global options work
+before and after the name. A mistake is a UsageError (exit 2), never a SystemExit from the depths.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
+import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 from mulligan.cli.command import Command
-from mulligan.cli.plainly import Table
 from mulligan.cli.registry import COMMANDS, OTHER_WORDS, WITHIN, module_of
 from mulligan.errors import UserError
-
-if TYPE_CHECKING:
-    import argparse
 
 WITH_VALUE = ("-C", "--store", "--wait", "--color")
 FLAGS = ("--json", "--no-pager", "-h", "--help", "--version")
 COLOURS = ("auto", "always", "never")
+#: The lines of a terminal that was not made larger.
+SCREEN = 24
 
 
 class UsageError(UserError):
@@ -117,9 +116,7 @@ class _Unlisted:
 
     def add_argument(self, *names: str, **about: Any) -> None:
         """Adds an argument."""
-        from argparse import SUPPRESS
-
-        self._parser.add_argument(*names, **{**about, "help": SUPPRESS})
+        self._parser.add_argument(*names, **{**about, "help": argparse.SUPPRESS})
 
 
 def _seconds(text: str) -> float:
@@ -138,23 +135,67 @@ def parse(name: str, command: Command, words: Sequence[str]) -> argparse.Namespa
     if command.PATHS and "--" in own:
         at = own.index("--")
         own, paths = own[:at], own[at + 1 :]
-    args = _plainly(command, own) or _thoroughly(name, command, own)
+    parser = build_parser(name, command)
+    # Intermixed parsing loses what `--` says about the words after it.
+    args = parser.parse_args(own) if "--" in own else parser.parse_intermixed_args(own)
     if command.PATHS == "one" and len(paths) > 1:
         raise UsageError("Only one path can follow `--` here.", hint=f"See: mulligan {name} -h")
     args.paths, args.dashes = paths, bool(command.PATHS) and "--" in words
     return args
 
 
-def _plainly(command: Command, words: list[str]) -> argparse.Namespace | None:
-    table: Any = Table()
-    command.add_arguments(table)
-    add_global_options(table)
-    return cast("argparse.Namespace | None", table.read(words))
+# -- the parser of one command --------------------------------------------------------------------
 
 
-def _thoroughly(name: str, command: Command, words: list[str]) -> argparse.Namespace:
-    from mulligan.cli.parsers import build_parser
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises instead of leaving the process."""
 
-    parser = build_parser(name, command)
-    # Intermixed parsing loses what `--` says about the words after it.
-    return parser.parse_args(words) if "--" in words else parser.parse_intermixed_args(words)
+    def error(self, message: str) -> NoReturn:
+        """Raises UsageError."""
+        raise UsageError(message[:1].upper() + message[1:].rstrip(".") + ".", hint=f"See: {self.prog} -h")
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Wraps paragraphs to the terminal and leaves indented lists alone."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = text.strip("\n").split("\n\n")
+        return "\n\n".join(p if "\n  " in p else textwrap.fill(p, width, initial_indent=indent) for p in paragraphs)
+
+
+def build_parser(name: str, command: Command, *, width: int = 80) -> Parser:
+    """Returns the parser of one command."""
+    parser = Parser(
+        prog=f"mulligan {name}",
+        usage=f"mulligan {command.USAGE}",
+        # argparse makes a formatter for each argument; one that is told its width asks no terminal for it.
+        formatter_class=lambda prog: _Formatter(prog, max_help_position=28, width=width),
+        add_help=False,
+        allow_abbrev=False,
+    )
+    command.add_arguments(parser)
+    add_global_options(parser, listed=False)
+    return parser
+
+
+def help_text(name: str, command: Command, *, width: int = 80) -> str:
+    """Returns the help of one command, no longer than a screen: what does not fit stands in the reference alone."""
+    parser = build_parser(name, command, width=width)
+    parser.usage = textwrap.fill(f"mulligan {command.USAGE}", max(width - 7, 40), subsequent_indent="           ")
+    paragraphs = command.DESCRIPTION.strip("\n").split("\n\n")
+    text = ""
+    for shown, examples in ((p, e) for p in range(len(paragraphs), 0, -1) for e in (3, 2, 1)):
+        parser.description = "\n\n".join(paragraphs[:shown])
+        parser.epilog = _epilog(command, examples, width)
+        text = parser.format_help()
+        if text.count("\n") <= SCREEN:
+            break
+    return text
+
+
+def _epilog(command: Command, most: int, width: int) -> str:
+    examples = command.EXAMPLES[:most]
+    widest = max((len(words) for words, _ in examples), default=0)
+    lines = [f"  {words:<{widest}}  {meaning}" for words, meaning in examples]
+    fitting = [line if len(line) <= width else f"  {words}" for line, (words, _) in zip(lines, examples, strict=True)]
+    return "\n".join(["examples:", *fitting, SHARED])

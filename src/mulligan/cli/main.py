@@ -21,30 +21,22 @@ _ENDING = HANDED_ON | {"gc"}
 _LOOKING = frozenset({"save", "diff", "restore", "undo", "redo", "status"})
 
 
-def main(argv: list[str] | None = None, *, last: bool = False) -> int:
-    """Runs one command and returns its exit code; `last` says that the process ends with it."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    answered = ask(words) if argv is None and not sys.flags.dev_mode else None
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command and returns its exit code; only the words of this process are handed to a watcher."""
+    answered = ask(sys.argv[1:]) if argv is None else None
     if answered is not None:
         return answered
-    early = _look_early(words) if last else None
-    try:
-        from mulligan.cli.entry import main as run
+    from mulligan.cli.entry import main as run
 
-        return run(words, last=last, early=early)
-    finally:
-        if early is not None:
-            early.close()
+    return run(list(sys.argv[1:] if argv is None else argv))
 
 
 def process() -> int:
     """Runs the command of this process and ends it; returns the exit code where Python itself should end it."""
-    last = _command(sys.argv[1:]) in _ENDING and not sys.flags.dev_mode and sys.gettrace() is None
-    if last:
-        import gc
-
-        gc.disable()  # it looks for garbage among what was just loaded, and the process ends before there is any
-    code = main(last=last)
+    words, ends = sys.argv[1:], not sys.flags.dev_mode and sys.gettrace() is None
+    code = ask(words) if ends else None
+    if code is None:
+        code, ends = _run(words, ends=ends)
     try:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
@@ -53,19 +45,28 @@ def process() -> int:
         from mulligan.cli.streams import settle
 
         settle()
-    if not last:
+    if not ends:
         return code
     os._exit(code)  # everything is written, and taking an interpreter apart costs 5 ms
 
 
-def _command(words: list[str]) -> str | None:
-    """Returns the command among the words, None where they are wrong."""
-    from mulligan.cli.usage import UsageError, split_command
+def _run(words: list[str], *, ends: bool) -> tuple[int, bool]:
+    """Runs a command here; returns its exit code, and whether the process may end without ceremony."""
+    from mulligan.cli.entry import command_of
+    from mulligan.cli.entry import main as run
 
+    last = ends and command_of(words) in _ENDING
+    if not last:
+        return run(words), False
+    import gc
+
+    gc.disable()  # it looks for garbage among what was just loaded, and the process ends before there is any
+    early = _look_early(words)
     try:
-        return split_command(words).command
-    except UsageError:
-        return None  # it is said where the command runs
+        return run(words, last=True, early=early), True
+    finally:
+        if early is not None:
+            early.close()
 
 
 def _look_early(words: list[str]) -> Early | None:
