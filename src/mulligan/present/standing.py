@@ -33,7 +33,7 @@ def history_words(status: dict[str, Any], style: Style, *, ascii_only: bool) -> 
 def watcher_words(state: dict[str, Any] | None) -> str:
     """Returns whether a watcher runs, and what that means."""
     if state is None:
-        return "off: each command scans all files (start: mulligan watch --background)"
+        return "off: each command scans all files (mulligan watch --background)"
     if not state["active"]:
         return f"on, but each command scans all files: {state['reason']}"
     return f"on ({count(state['directories'], 'directory', 'directories')})"

@@ -113,7 +113,7 @@ def checkpoint_lines(checkpoint: Checkpoint, *, now: datetime, style: Style = PL
     rows += [("context", f"{visible(str(key))}={visible(str(value))}") for key, value in checkpoint.context.items()]
     lines = columns(rows, paint=lambda _row, at, text: style("dim", text) if at == 0 else text)
     description = checkpoint.description.strip()
-    if description:
+    if description and visible(description) != title(checkpoint):
         lines += ["", *("    " + visible(line) for line in description.split("\n"))]
     return lines
 

@@ -165,7 +165,7 @@ class _Draft:
         hidden = self._out_then.over(path)
         if hidden is not None:
             row = self._then_rows[hidden]
-            self.keeps[path] = Keep(to_text(path), row.reason, "it was not captured then, so it is not deleted now")
+            self.keeps[path] = Keep(to_text(path), row.reason, "it was not saved then, so it is not deleted now")
             return True
         for cover, rows, trees in self._later:
             later = cover.over(path)
@@ -204,7 +204,7 @@ class _Draft:
                 and action.after.is_dir
             )
             if unread or not self._stands(action.path, action.after):
-                detail = "it is not captured now, so it is not overwritten"
+                detail = "it is not saved now, so it is not overwritten"
                 self.keeps[action.path] = Keep(to_text(action.path), missed.reason, detail, failed=True)
             return
         if action.after is not None and action.after.is_dir:
@@ -282,9 +282,7 @@ class _Draft:
         for action in self.actions:
             over = Cover(kept).over(action.path) if action.after is not None and action.before is None else None
             if action.path in kept and action.after is None:
-                self.keeps[action.path] = Keep(
-                    to_text(action.path), "not empty", "it holds something that is not captured"
-                )
+                self.keeps[action.path] = Keep(to_text(action.path), "not empty")
             elif over is not None and not action.after.is_dir and over == action.path:  # type: ignore[union-attr]
                 self.keeps[action.path] = Keep(
                     to_text(action.path), "not empty", "a directory that must stay is in its place", failed=True
@@ -330,7 +328,7 @@ def _selection(source: Source, scan: Scan, target: Target, paths: tuple[bytes, .
         then: object = source.lookup(target.files_tree, path) or target.sealed.get(path)
         if then is None and source.lookup(scan.tree, path) is None and path not in scan.sealed:
             raise UnknownPath(
-                f"{to_text(path)!r} is neither in the checkpoint nor captured in the workspace. Nothing was changed.",
+                f"{to_text(path)!r} is neither here nor in the checkpoint. Nothing was changed.",
                 hint="mulligan show REF",
             )
         chosen.update(database_family(path))

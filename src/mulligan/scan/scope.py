@@ -121,7 +121,7 @@ class Scope:
     def decide(self, path: bytes, name: bytes, rules: Rules, *, is_dir: bool) -> Decision:
         """Returns CAPTURE, or TRACKED, or the reason and detail why a path is out of scope."""
         if is_dot_git(name):
-            return EXCLUDED, "git's own files are never captured or touched"
+            return EXCLUDED, "git's own files are never saved or touched"
         if path == self._own:
             return EXCLUDED, "mulligan's own store"
         if is_dir and path in self._worktrees:
@@ -141,7 +141,7 @@ class Scope:
             return found
         if is_dir and name in self._built_in:
             if not self.tracked.below(path):
-                return EXCLUDED, "rebuilt by a tool; capture it with capture.include in your own config"
+                return EXCLUDED, "rebuilt by a tool"
             found = TRACKED
         if self._exclude and self._exclude.match(path, is_dir=is_dir):
             return EXCLUDED, "capture.exclude"

@@ -86,7 +86,7 @@ def changes_since(base: Entry | None, scan: Scan, source: Source) -> list[Change
             scan.missed[hidden] = scan.missed[hidden]._replace(detail=TURNED_WORKTREE)
         elif scan.missed[hidden].reason == IGNORED and to_text(hidden) not in base.by_name:
             scan.missed[hidden] = scan.missed[hidden]._replace(
-                reason=NEWLY_IGNORED, detail="captured until now; an ignore rule hides it"
+                reason=NEWLY_IGNORED, detail="saved until now; an ignore rule hides it"
             )
     shown += permission_changes(source, base.trees, state_of(scan))
     shown.sort(key=lambda change: change.path)

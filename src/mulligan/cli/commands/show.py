@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from mulligan.engine import Workspace
 
-USAGE = "show REF [-p]"
+USAGE = "show [REF] [-p]"
 DESCRIPTION = """\
 Show one checkpoint: what it changed against its parent, and what it did not save.
 """
 EXAMPLES = (
-    ("mulligan show @", "the last checkpoint"),
+    ("mulligan show", "the last checkpoint"),
     ("mulligan show latest~1 -p", "the one before the newest, with its patch"),
     ('mulligan --json show "login works"', "for a program"),
 )
@@ -35,7 +35,13 @@ MOST = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
-    parser.add_argument("ref", metavar="REF", help="@, latest, latest~2, a name, an id or the beginning of one")
+    parser.add_argument(
+        "ref",
+        nargs="?",
+        default="@",
+        metavar="REF",
+        help="@ (default), latest, latest~2, a name, an id or the beginning of one",
+    )
     parser.add_argument("-p", "--patch", action="store_true", help="print the patch too")
 
 
