@@ -47,7 +47,7 @@ def test_paths_follow_two_dashes_only_where_there_are_paths():
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("show", []),
+        ("cat", []),
         ("show", ["a", "b"]),
         ("save", ["--kind", "safety"]),
         ("save", ["--kin", "step"]),

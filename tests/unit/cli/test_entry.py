@@ -52,7 +52,7 @@ def test_the_version_is_told(capsys):
 
 
 @pytest.mark.parametrize(
-    "words", [["bogus"], ["--bogus"], ["show"], ["save", "--context", "nonsense", "name"], ["cat", "no-colon"]]
+    "words", [["bogus"], ["--bogus"], ["cat"], ["save", "--context", "nonsense", "name"], ["cat", "no-colon"]]
 )
 def test_a_usage_mistake_ends_with_two(capsys, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -61,7 +61,7 @@ def test_a_usage_mistake_ends_with_two(capsys, words, tmp_path, monkeypatch):
     assert code == 2 and captured.out == "" and captured.err.startswith("mulligan: ")
 
 
-@pytest.mark.parametrize("words", [["--json"], ["--json", "bogus"], ["show", "--json"], ["--json", "log", "-n", "x"]])
+@pytest.mark.parametrize("words", [["--json"], ["--json", "bogus"], ["cat", "--json"], ["--json", "log", "-n", "x"]])
 def test_with_json_a_mistake_is_one_document(capsys, words):
     assert main(words) == 2
     captured = capsys.readouterr()

@@ -31,7 +31,6 @@ brings it back.
 EXAMPLES = (
     ("mulligan undo", "undo what just happened"),
     ("mulligan undo 3", "undo the last three operations"),
-    ("mulligan undo --dry-run", "show what it would do"),
     ("mulligan undo --session 1bd24cd5", "undo the last turn of that agent only"),
     ("mulligan undo src/login.py", "undo it in this file only"),
 )
