@@ -77,6 +77,10 @@ class Undoing:
         stack = Stack(self._vault)
         if self._bench.root.is_lost():
             return self._walk(stack, stack.states(), asked)  # all files are gone: that is no turn's work
+        for begun in self._turns.just_begun(self._bench.now_ns()):
+            found = None if begun in stack.undone() else self._take_back_turn(begun, asked)
+            if found is not None:
+                return found
         passed: set[Turn] = set()
         while True:
             turn, is_next = stack.waiting(passed)
@@ -100,7 +104,10 @@ class Undoing:
         if not left and asked.paths is not None:
             return NothingToUndo("Nothing to undo in these paths. Nothing was changed.", hint="mulligan log")
         if not left:
-            return NothingToUndo("Nothing to undo: your files match the oldest checkpoint.", hint="mulligan log")
+            apart = f", apart from {plan.keeps[0].path}, which undo leaves alone" if plan.keeps else ""
+            return NothingToUndo(
+                f"Nothing to undo: your files match the oldest checkpoint{apart}.", hint="mulligan log"
+            )
         more = f", +{len(left) - _NAMED:,} more" if len(left) > _NAMED else ""
         paths = ", ".join(sorted(left)[:_NAMED]) + more
         if {*left.values()} == {MOVING}:
@@ -148,7 +155,7 @@ class Undoing:
         if not turns:
             raise NothingToUndo(f"Session {whole} changed no files. Nothing was changed.", hint="mulligan log --story")
         what = "Nothing is left of what session" if not undone.intersection(turns) else "All that session"
-        how = "did" if not undone.intersection(turns) else "did is undone already"
+        how = "did" if not undone.intersection(turns) else "did is undone already, or was left alone"
         raise NothingToUndo(f"{what} {whole} {how}. Nothing was changed.", hint="Redo it: mulligan redo")
 
     def _take_back_turn(self, turn: Turn, asked: Asked) -> RestorePlan | RestoreReport | None:

@@ -415,3 +415,29 @@ def test_a_command_that_never_ended_claims_no_changes_after_ten_minutes(project,
     (project / "mine.txt").write_text("by hand\n")
     typed(project, "undo", "--session", agent.session, expect=1)
     assert (project / "app.py").read_text() == "edited by hand\n" and (project / "mine.txt").exists()
+
+
+def test_an_undo_during_the_first_command_of_a_turn_names_the_turn(project):
+    (project / "a.txt").write_text("a\n")
+    typed(project, "save", "base")
+    agent = Agent(project)
+    agent.begin("try something")
+    call = agent.before_bash("make")
+    (project / "made.txt").write_text("so far\n")
+    said = typed(project, "undo")
+    assert 'Undid prompt 1 "try something"' in said and "has not ended this turn" in said
+    assert tree(project) == {"a.txt": "a\n"}
+    typed(project, "redo")
+    assert tree(project) == {"a.txt": "a\n", "made.txt": "so far\n"}
+    agent.after_bash(call)
+    agent.stop()
+    typed(project, "undo")
+    assert tree(project) == {"a.txt": "a\n"}
+
+
+def test_a_file_in_the_place_of_a_directory_is_named_once(project):
+    (project / "f").write_text("a file\n")
+    typed(project, "save", "base")
+    agent = Agent(project)
+    agent.turn("swap", "rm f; mkdir f; echo x > f/inner")
+    assert "restored f; removed f/inner." in typed(project, "undo")

@@ -55,7 +55,9 @@ def outcome_lines(
 ) -> list[str]:
     """Returns what was done, then one sentence for each reason why a path was left alone or lost."""
     made = [*report.created, *report.modified] if changed == "restored" else report.modified
-    parts = [(changed, made), ("removed", report.deleted)]
+    # A file in the place of a directory, or the other way round, is one change.
+    standing = {above for path in (*report.created, *report.modified) for above in _with_above(path)}
+    parts = [(changed, made), ("removed", [path for path in report.deleted if path not in standing])]
     if changed != "restored":
         parts.insert(0, ("created", report.created))
     parts = [(verb, paths) for verb, paths in parts if paths]
@@ -64,11 +66,17 @@ def outcome_lines(
     said = "; ".join(
         f"{verb} {', '.join(map(visible, paths)) if few else count(len(paths), 'file')}" for verb, paths in parts
     )
-    lines = [f"{head}: {said}.{tail}" if said else f"{head}: no file had to change.{tail}"]
+    otherwise = "nothing was changed" if any(keep.failed for keep in report.kept) else "no file had to change"
+    lines = [f"{head}: {said or otherwise}.{tail}"]
     if not few:
         lines += [f"  {verb:<9} {_by_directory(paths)}" for verb, paths in parts]
     lines += git_lines(report.git, "Git moved too:", style)
     return [*lines, *left_lines(report, style)]
+
+
+def _with_above(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[: end + 1]) for end in range(len(parts))]
 
 
 def left_lines(report: RestoreReport, style: Style = PLAIN) -> list[str]:

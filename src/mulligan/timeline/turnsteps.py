@@ -154,6 +154,13 @@ class TurnSteps:
 
     # -- what is not saved yet --------------------------------------------------------------------
 
+    def just_begun(self, now_ns: int) -> list[Turn]:
+        """Returns the turns of which a command runs and no step is saved yet, newest first."""
+        if self._vault.database.is_empty("deed"):
+            return []
+        running = [Turn(each.deed.session, each.prompt) for each in reversed(self._vault.deeds.running(now_ns))]
+        return [turn for turn in dict.fromkeys(running) if not self.of(turn)]
+
     def unsaved(self, turn: Turn, now_ns: int) -> Callable[[str], bool | None] | None:
         """Returns whose the changes since the last checkpoint are, for a turn that goes on; None where they are not its work."""
         running = self._vault.deeds.running(now_ns)
