@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ import mulligan
 import tools
 from gate import NO_GATE, gate_works, passed
 from play import Agent, tree, typed
+from scenes import state_of
 from tree import put
 
 WHY_NOT = folding.why_not()
@@ -160,6 +163,49 @@ def test_a_checkpoint_with_two_spellings_is_restored_as_far_as_this_file_system_
     assert all(name in said for name in ("a", "d", "d/ONE"))
     typed(project, "undo")
     assert tree(project) == {}
+
+
+NAMES = ("a", "A", "b", "B", "Readme", "README", "é", "É")
+
+
+def meddle(project: Path, rng: random.Random) -> None:
+    """Writes, removes, moves or respells something."""
+    path = project.joinpath(*rng.choices(NAMES, k=rng.choice((1, 1, 2, 3))))
+    with suppress(OSError):  # a name that is taken, or a directory that is a file
+        match rng.choice(("write", "write", "remove", "respell", "respell", "mkdir", "move")):
+            case "write":
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(str(rng.random()))
+            case "mkdir":
+                path.mkdir(parents=True)
+            case "remove":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            case "move":
+                os.rename(path, project / rng.choice(NAMES))
+            case _:
+                found = rng.choice(sorted(project.rglob("*")))
+                os.rename(found, found.parent / found.name.swapcase())
+
+
+@pytest.mark.parametrize("seed", range(tools.sweep(2)))
+def test_random_histories_come_back_exactly(project, tmp_path, seed):
+    rng = random.Random(seed)
+    with mulligan.open(project, store=tmp_path / "store") as ws:
+        saved = {ws.save().id: state_of(project)}
+        for _ in range(14):
+            for _ in range(rng.randrange(1, 6)):
+                meddle(project, rng)
+            before, target = state_of(project), rng.choice(list(saved))
+            if rng.random() < 0.4:
+                saved[ws.save().id] = before
+            elif before != saved[target]:
+                assert ws.restore(target).complete
+                assert state_of(project) == saved[target]
+                ws.undo()
+                assert state_of(project) == before
+                ws.redo()
+                assert state_of(project) == saved[target]
+        assert ws.check().ok
 
 
 @pytest.mark.skipif(not gate_works(), reason=NO_GATE)
