@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from mulligan.doctor.check import CheckReport, DoctorReport
     from mulligan.doctor.forget import ForgetReport
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
     from mulligan.errors import (
         AmbiguousCheckpoint,
         Busy,
@@ -91,7 +91,7 @@ _LAZY = {
     "Unprotectable": "mulligan.errors",
     "UnsafePath": "mulligan.errors",
     "UserError": "mulligan.errors",
-    "Workspace": "mulligan.engine",
+    "Workspace": "mulligan.engine.workspace",
     "WorkspaceGone": "mulligan.errors",
     "WorkspaceReplaced": "mulligan.errors",
 }
@@ -140,7 +140,7 @@ __all__ = [
 
 def open(path: str | os.PathLike[str] = ".", *, store: str | os.PathLike[str] | None = None) -> Workspace:  # noqa: A001 - the name users type
     """Opens a directory for protection. Nothing is written until the first save."""
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
     from mulligan.settings import resolve
 
     return Workspace(resolve(path, store=store))

@@ -17,8 +17,8 @@ from functools import partial, wraps
 from typing import Any
 
 import mulligan
-from mulligan.engine import Workspace as _Workspace
-from mulligan.events import Handler
+from mulligan.engine.events import Handler
+from mulligan.engine.workspace import Workspace as _Workspace
 from mulligan.model.checkpoint import Checkpoint
 
 __all__ = ["Workspace", "open"]

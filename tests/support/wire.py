@@ -148,7 +148,7 @@ def own_process(root: Path, *, store: Path | None = None, hello: bool = True, **
 @contextmanager
 def same_process(root: Path, *, store: Path | None = None, hello: bool = True) -> Iterator[Wire]:
     """Runs the server in a thread over two pipes: the same code from the first byte on, without a second interpreter."""
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
     from mulligan.mcp.session import converse
     from mulligan.settings import resolve
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 import mulligan
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 from mulligan.errors import NoRoom, UserError
 from mulligan.settings import resolve
 from tree import put

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import mulligan
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 from mulligan.errors import NothingToUndo
 from mulligan.settings import resolve
 

@@ -31,11 +31,10 @@ FUNCTION_LINES = 60
 _WORDS = {"errors", "model"}
 _DISK = _WORDS | {"safefs"}
 _HISTORY = _DISK | {"gitformat", "watch", "scan", "store", "diff", "timeline", "doctor"}
-_ALL = _HISTORY | {"restore", "state", "engine", "settings", "present", "aio", "events", "mulligan"}
+_ALL = _HISTORY | {"restore", "state", "engine", "settings", "present", "aio", "mulligan"}
 ALLOWED = {
     "errors": set(),
     "model": {"errors"},
-    "events": _WORDS,
     "safefs": _WORDS,
     "watch": _DISK,
     "scan": _DISK | {"gitformat", "watch"},
@@ -50,15 +49,8 @@ ALLOWED = {
     "timeline": _DISK | {"gitformat", "scan", "store", "diff"},
     "restore": _HISTORY | {"usergit"},
     "state": _HISTORY | {"restore"},
-    "gitside": _HISTORY | {"restore", "usergit"},
-    "workbench": _HISTORY | {"restore", "state", "usergit", "gitside"},
-    "restorer": _HISTORY | {"restore", "state", "usergit", "workbench"},
-    "opened": _HISTORY | {"restore", "state", "settings", "events", "workbench", "restorer"},
-    "sessions": _HISTORY | {"opened", "turns"},
-    "turns": _HISTORY | {"restore", "restorer"},
-    "engine": _HISTORY
-    | {"opened", "sessions", "turns", "restore", "state", "settings", "events", "workbench", "usergit"},
-    "aio": _HISTORY | {"restore", "state", "settings", "events", "engine", "mulligan"},
+    "engine": _HISTORY | {"restore", "state", "settings", "usergit"},
+    "aio": _HISTORY | {"restore", "state", "settings", "engine", "mulligan"},
     "usergit": _DISK | {"scan", "settings"},
     "environments": _ALL | {"usergit"},
     "loop": _ALL | {"usergit"},

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import mulligan
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 from mulligan.settings import resolve
 from tools import plain_environment
 

@@ -14,7 +14,7 @@ import pytest
 import mulligan
 from bad_watchers import using
 from checker import judge
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 from mulligan.safefs import inotify, syscalls
 from mulligan.settings import resolve
 from tools import plain_environment

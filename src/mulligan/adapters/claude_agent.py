@@ -15,7 +15,7 @@ from mulligan.adapters.recorder import Recorder
 from mulligan.hooks.clients import CLIENTS, understand
 
 if TYPE_CHECKING:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
 
 AGENT = "claude-code"
 #: Those of the SDK's events that concern files; it has none for the start of a session, and the prompt comes first anyway.

@@ -21,7 +21,7 @@ from mulligan.adapters.recorder import Recorder
 from mulligan.errors import UnknownCheckpoint, UserError
 
 if TYPE_CHECKING:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
     from mulligan.model.plan import RestoreReport
 
 #: In the metadata of LangGraph's checkpoint: the id of ours.

@@ -14,7 +14,7 @@ from mulligan.adapters.recorder import Recorder, in_words
 from mulligan.model.deed import AFTER, BEFORE, FAILED, PROMPT, STOP
 
 if TYPE_CHECKING:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
 
 
 class MulliganCapability(AbstractCapability[Any]):

@@ -15,7 +15,7 @@ from mulligan.hooks.summary import summary
 from mulligan.model.deed import PROMPT, Deed
 
 if TYPE_CHECKING:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
 
 _TEXT = 300
 _MOST_TROUBLES = 100

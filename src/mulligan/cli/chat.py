@@ -7,7 +7,7 @@ import shutil
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.context import Context
 from mulligan.cli.interruption import interrupted_by_signals
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 from mulligan.errors import UserError
 from mulligan.loop.agents import split_command
 from mulligan.loop.prompting import PromptedAgent

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from mulligan.errors import MulliganError, NothingSaved, UnsafePath, UserError
 
 if TYPE_CHECKING:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
     from mulligan.model.policy import Settings
     from mulligan.present.progress import ProgressLine
     from mulligan.present.text import Style
@@ -186,7 +186,7 @@ class Context:
         """Opens the workspace of this command, or takes the one that is lent for it."""
         if self._lend is not None:
             return self.adopt(self._lend(settings))
-        from mulligan.engine import Workspace
+        from mulligan.engine.workspace import Workspace
 
         workspace = Workspace(settings)
         workspace.expect(self._early)

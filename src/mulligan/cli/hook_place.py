@@ -9,7 +9,7 @@ from mulligan.cli.context import Context
 from mulligan.places import standing
 
 if TYPE_CHECKING:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
 
 
 def workspace_of(context: Context, directory: str, cwd: str, *, wait: float) -> Workspace:

@@ -15,7 +15,7 @@ from mulligan.present.timeline import not_captured_lines
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
 
 
 class Done(NamedTuple):

@@ -28,7 +28,7 @@ from mulligan.cli.context import Declined
 from mulligan.errors import MulliganError, UserError
 
 if TYPE_CHECKING:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
     from mulligan.model.policy import Settings
 
 IDLE = 30 * 60.0
@@ -396,7 +396,7 @@ class Server:
         if (settings.workspace, settings.store) != (mine.workspace, mine.store):
             raise Declined
         if settings != mine._replace(wait=settings.wait):
-            from mulligan.engine import Workspace
+            from mulligan.engine.workspace import Workspace
 
             self.workspace.close()
             self.workspace = Workspace(settings)

@@ -22,7 +22,7 @@ from mulligan.loop.commits import CommitCheckpoints, Listed
 from mulligan.usergit.messages import PREFIX, of_step
 
 if TYPE_CHECKING:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
     from mulligan.loop.agent import AgentLoop
     from mulligan.loop.pipeline import (
         PipelineConfig,

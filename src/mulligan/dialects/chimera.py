@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 from mulligan.environments.base import CommandResult, Environment, TestResult
 from mulligan.environments.ghost import GhostCommitManager, GhostSnapshot
 from mulligan.environments.git import GitEnvironment

@@ -17,7 +17,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from mulligan.dialects.chimera import CheckpointManager
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 from mulligan.environments.ghost import GhostCommitManager
 from mulligan.errors import MulliganError, UnknownCheckpoint
 from mulligan.loop.makers import maker, words_for

@@ -26,7 +26,7 @@ from mulligan.scan.result import cover_of
 from mulligan.timeline.commits import COUNTED
 
 if TYPE_CHECKING:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
     from mulligan.model.checkpoint import Checkpoint
     from mulligan.model.plan import RestoreReport
     from mulligan.model.policy import Settings
@@ -80,7 +80,7 @@ class GhostCommitManager:
 
     def _open(self, paths: Iterable[str]) -> Workspace:
         """Opens the workspace; `paths` are captured whatever the rules about others."""
-        from mulligan.engine import Workspace
+        from mulligan.engine.workspace import Workspace
         from mulligan.settings import resolve
 
         try:

@@ -38,7 +38,7 @@ from mulligan.safefs.workfile import make_work_directory, read_work_file, write_
 from mulligan.timeline.commits import COUNTED
 
 if TYPE_CHECKING:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
     from mulligan.model.plan import RestoreReport
     from mulligan.model.policy import Settings
 
@@ -111,7 +111,7 @@ class LocalEnvironment(Environment):
     def workspace(self) -> Workspace:
         """The directory as a workspace of the engine; PermissionError for one that must not be captured (`/`, home)."""
         if self._workspace is None:
-            from mulligan.engine import Workspace
+            from mulligan.engine.workspace import Workspace
             from mulligan.settings import resolve
 
             try:

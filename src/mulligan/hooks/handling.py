@@ -20,7 +20,7 @@ from mulligan.model.checkpoint import moment
 from mulligan.model.deed import BEFORE, PROMPT, SESSION, Deed
 
 if TYPE_CHECKING:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
     from mulligan.model.policy import Settings
 
 OFF, SAVE, ASK = "off", "save", "ask"

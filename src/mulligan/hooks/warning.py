@@ -21,7 +21,7 @@ from mulligan.present.text import count, some
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
 
 _MOST = 200
 CONFIGURED = "capture.exclude"

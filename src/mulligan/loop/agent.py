@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, NamedTuple, Protocol
 
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 from mulligan.errors import UserError
 from mulligan.loop.risk import Verdict, judge
 from mulligan.model.checkpoint import Checkpoint

@@ -17,7 +17,7 @@ import re
 import time
 from typing import Any, NamedTuple
 
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 from mulligan.errors import GitFailed, MulliganError, UnknownCheckpoint
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.plan import RestoreReport

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 from mulligan.errors import UserError
 from mulligan.loop.project_values import Checkpoint
 from mulligan.loop.records import COPIES, Records

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 from mulligan.errors import MulliganError
 from mulligan.loop import conditions
 from mulligan.loop.agents import AgentFactory, Agents, CommandAgent, UnknownAgent

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from mulligan import engine
+from mulligan.engine.workspace import Workspace
 from mulligan.errors import MulliganError, NothingSaved, StoreError, UnknownCheckpoint, UnknownPath, UserError
 from mulligan.loop.inherited import InheritedRecords
 from mulligan.loop.project_values import Checkpoint, CheckpointType, FeatureState, GitState, RollbackResult
@@ -64,17 +64,17 @@ class ProjectCheckpoints:
         unusual = () if self.records.place == PLACE else (f"{as_pattern(self.records.place)}/",)
         capture = named._replace(exclude=(*named.exclude, *unusual))
         self._settings = settings._replace(capture=capture)
-        self._workspace: engine.Workspace | None = None
+        self._workspace: Workspace | None = None
         self._opening = threading.Lock()
         self._kept = dict(KEPT if kept is None else kept)
         self._with_git = with_git
 
     @property
-    def workspace(self) -> engine.Workspace:
+    def workspace(self) -> Workspace:
         """The engine's workspace behind these checkpoints."""
         with self._opening:
             if self._workspace is None:
-                self._workspace = engine.Workspace(self._settings)
+                self._workspace = Workspace(self._settings)
                 # Users of the skill never close anything; what is open goes with this object.
                 weakref.finalize(self, self._workspace.close)
             return self._workspace

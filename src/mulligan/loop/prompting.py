@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 from mulligan.loop.agents import AgentResult, CommandAgent, split_command
 from mulligan.model.deed import PROMPT, STOP, Deed
 from mulligan.safefs.directory import random_name

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 from mulligan.errors import UserError
 
 Function = TypeVar("Function", bound=Callable[..., Any])

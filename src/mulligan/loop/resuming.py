@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 from mulligan.errors import UserError
 from mulligan.loop.conditions import as_text
 from mulligan.loop.steps import PipelineConfig

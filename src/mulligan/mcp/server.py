@@ -23,7 +23,7 @@ from mulligan.mcp.tools import TOOLS, Desk, Tool
 from mulligan.mcp.worker import Tell, Worker
 
 if TYPE_CHECKING:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
 
 NAME = "mulligan"
 INSTRUCTIONS = (

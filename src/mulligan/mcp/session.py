@@ -10,7 +10,7 @@ from mulligan.mcp import stdio
 from mulligan.mcp.server import Door, Unforeseen, build
 
 if TYPE_CHECKING:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
 
 
 def converse(

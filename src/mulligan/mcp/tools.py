@@ -16,7 +16,7 @@ from mulligan.model.checkpoint import KINDS
 from mulligan.model.diff import Diff
 
 if TYPE_CHECKING:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
     from mulligan.mcp.plans import Plans
 
 REF = "Which checkpoint: its id or the first characters of it, its name, `@` (the one last saved or restored to), `latest`, or `latest~2` (two before the newest)."

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
 
 Tell = Callable[[float, str], Awaitable[None]]
 _Result = TypeVar("_Result")

@@ -76,7 +76,7 @@ def over_http(project, store):
     """The same server behind the SDK's HTTP transport, for the suite alone: mulligan itself serves no port."""
     import uvicorn
 
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
     from mulligan.mcp.server import Door, build
     from mulligan.settings import resolve
 

@@ -8,7 +8,7 @@ from pathlib import Path
 #: Python that runs when the interpreter starts. All but the first patch public names.
 BUILDS = {
     "claims-everything": """
-import mulligan.turns as turns
+import mulligan.engine.undo as turns
 from mulligan.restore.taking_back import all_of_it
 step = turns._step
 turns._step = lambda part: step(part)._replace(mine=all_of_it)
@@ -18,12 +18,12 @@ from mulligan.model.plan import RestoreReport
 RestoreReport.complete = property(lambda self: True)
 """,
     "ignores-paths": """
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 undo = Workspace.undo
 Workspace.undo = lambda self, **said: undo(self, **{**said, "paths": None})
 """,
     "dry-runs-for-real": """
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 undo = Workspace.undo
 def dry(self, **said):
     plan = undo(self, **said)
@@ -33,7 +33,7 @@ def dry(self, **said):
 Workspace.undo = dry
 """,
     "any-session": """
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 undo = Workspace.undo
 Workspace.undo = lambda self, **said: undo(self, **{**said, "session": None})
 """,

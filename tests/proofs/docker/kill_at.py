@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import Any
 
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 from mulligan.environments.container.engine import Engine
 from mulligan.environments.container.record import Record
 from mulligan.environments.docker import DockerEnvironment

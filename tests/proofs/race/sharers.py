@@ -115,7 +115,7 @@ class _ByNumber(lock.Pin):
 
 
 def _pins_by_process() -> AbstractContextManager[None]:
-    from mulligan import engine
+    from mulligan.engine import workspace as engine
 
     return replaced(engine, Pin=_ByNumber)
 

@@ -59,7 +59,7 @@ def test_a_save_loads_no_restore_no_diff_and_none_of_the_slow_modules(project, w
         "mulligan.store.reach",
         "mulligan.timeline.deeds",
         "mulligan.timeline.stores",
-        "mulligan.turns",
+        "mulligan.engine.undo",
         "mulligan.model.deed",
         "mulligan.model.gitconfig",
         "mulligan.model.sizes",
@@ -87,7 +87,7 @@ def test_help_loads_no_command_and_no_engine(project):
     assert not [
         name
         for name in modules
-        if name.startswith(("mulligan.cli.commands", "mulligan.engine", "mulligan.store", "sqlite3"))
+        if name.startswith(("mulligan.cli.commands", "mulligan.engine.workspace", "mulligan.store", "sqlite3"))
     ]
 
 
@@ -127,7 +127,9 @@ def test_a_hook_loads_no_more_than_a_save(project):
 def test_a_hook_that_has_nothing_to_do_loads_neither_engine_nor_database(project):
     modules = loaded_by_hook(project, "Read")
     assert not [
-        name for name in modules if name.startswith(("mulligan.engine", "mulligan.store", "mulligan.safefs", "sqlite3"))
+        name
+        for name in modules
+        if name.startswith(("mulligan.engine.workspace", "mulligan.store", "mulligan.safefs", "sqlite3"))
     ]
 
 

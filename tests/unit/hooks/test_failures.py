@@ -14,7 +14,7 @@ import pytest
 
 import mulligan
 from mulligan import settings
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 from mulligan.hooks.clients import CLIENTS, understand
 from mulligan.hooks.handling import handle
 from mulligan.safefs import syscalls

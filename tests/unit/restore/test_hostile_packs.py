@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 from mulligan.errors import NoRoom, StoreDamaged
 from mulligan.gitformat.pack_index import PackIndex
 from mulligan.gitformat.record import encode_header

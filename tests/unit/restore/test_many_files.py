@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 import mulligan
+from mulligan.engine.save import Workbench
 from mulligan.restore import place as places
 from mulligan.restore import staging
 from mulligan.restore.executor import Executor
 from mulligan.safefs.directory import Directory
-from mulligan.workbench import Workbench
 from scenes import left_lying, state_of
 from tree import snapshot
 

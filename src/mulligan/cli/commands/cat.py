@@ -14,7 +14,7 @@ from mulligan.model.checkpoint import Checkpoint
 if TYPE_CHECKING:
     import argparse
 
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
 
 USAGE = "cat REF:PATH [--reveal]"
 DESCRIPTION = """\

@@ -20,7 +20,7 @@ from mulligan.settings import resolve
 if TYPE_CHECKING:
     import argparse
 
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
 
 USAGE = "demo"
 DESCRIPTION = """\
@@ -66,7 +66,7 @@ def run(context: Context, _args: argparse.Namespace) -> Result:
 
 
 def _play(base: Path, style: Style, context: Context) -> Iterator[str]:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
 
     root = base / "greeter"
     for name, data in PROJECT.items():

@@ -12,7 +12,7 @@ from mulligan.errors import MulliganError, UserError
 if TYPE_CHECKING:
     import argparse
 
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
 
 USAGE = "mcp"
 DESCRIPTION = """\
@@ -60,7 +60,7 @@ def run(context: Context, _args: argparse.Namespace) -> Result:
 
 def _opened(context: Context) -> Workspace:
     """Returns the workspace; where there is none, one that answers every call with the reason."""
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
     from mulligan.mcp.unopened import Unopened
 
     try:

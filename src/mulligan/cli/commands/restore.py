@@ -18,7 +18,7 @@ from mulligan.present.visible import visible
 if TYPE_CHECKING:
     import argparse
 
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
 
 USAGE = "restore REF | --before WORDS [-y] [--dry-run] [--git] [--state | --all] [PATH…]"
 DESCRIPTION = """\

@@ -17,7 +17,7 @@ from mulligan.present.visible import visible
 if TYPE_CHECKING:
     import argparse
 
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
 
 USAGE = "show [REF] [-p]"
 DESCRIPTION = """\

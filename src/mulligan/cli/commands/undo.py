@@ -18,7 +18,7 @@ from mulligan.present.timeline import plan_lines
 if TYPE_CHECKING:
     import argparse
 
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
 
 USAGE = "undo [N] [--dry-run] [--session ID] [--git] [[--] PATH…]"
 DESCRIPTION = """\

@@ -22,7 +22,7 @@ from mulligan.dialects.praisonai.types import (
     CheckpointResult,
     FileDiff,
 )
-from mulligan.engine import Workspace
+from mulligan.engine.workspace import Workspace
 from mulligan.errors import AmbiguousCheckpoint, MulliganError, UnknownCheckpoint, UserError
 from mulligan.loop.makers import maker
 from mulligan.model.checkpoint import Checkpoint as Saved

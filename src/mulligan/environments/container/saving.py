@@ -40,7 +40,7 @@ from mulligan.errors import MulliganError, UserError
 from mulligan.safefs.directory import random_name
 
 if TYPE_CHECKING:
-    from mulligan.engine import Workspace
+    from mulligan.engine.workspace import Workspace
 
 #: How many safety checkpoints stay: as many restores can be undone.
 SAFETY_KEPT = 10
@@ -73,7 +73,7 @@ class ContainerSaves:
     def workspace(self, host: str) -> Workspace:
         """Returns the engine's view of a mounted directory; raises Unprotectable for one that must not be captured."""
         if host not in self._workspaces:
-            from mulligan.engine import Workspace
+            from mulligan.engine.workspace import Workspace
             from mulligan.settings import resolve
 
             self._workspaces[host] = Workspace(resolve(host))

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mulligan.engine.restore import Restorer
 from mulligan.errors import NothingToUndo, PlanStale, UnknownPath
 from mulligan.model.checkpoint import MOVING
 from mulligan.model.deed import Turn
 from mulligan.model.objects import BLOB, object_id
 from mulligan.model.paths import covers, parent_of, to_text
 from mulligan.model.plan import RestorePlan, RestoreReport, Undone
-from mulligan.restorer import Restorer
 from mulligan.safefs.directory import Directory
 from mulligan.timeline import saving
 from mulligan.timeline.commits import Entry

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from mulligan.engine.access import without_staged
+from mulligan.engine.agents import Paths, WithSessions, parse_paths
 from mulligan.errors import MulliganError, UnknownPath, UserError
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import KINDS, Checkpoint, NotCaptured, as_json_object, sealed_rows
 from mulligan.model.objects import BLOB, MODE_DIR
 from mulligan.model.paths import parse_path, to_text
-from mulligan.opened import without_staged
 from mulligan.safefs.lock import Pin
-from mulligan.sessions import Paths, WithSessions, parse_paths
 from mulligan.timeline import budget, saving
 from mulligan.timeline.sources import Source
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from mulligan.engine.save import Workbench
 from mulligan.errors import PlanStale, UserError
 from mulligan.model.paths import parent_of, to_text
 from mulligan.safefs.directory import Directory, random_name
@@ -21,7 +22,6 @@ from mulligan.timeline.commits import ABSENT, BUSY_THEN, Entry
 from mulligan.timeline.moves import Move
 from mulligan.timeline.sealing import secrets_of
 from mulligan.timeline.sources import Look
-from mulligan.workbench import Workbench
 
 if TYPE_CHECKING:
     from typing import TypeVar

@@ -14,16 +14,16 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
+from mulligan.engine.events import Events, Handler
+from mulligan.engine.restore import Restorer
+from mulligan.engine.save import Progress
 from mulligan.errors import MulliganError, NothingSaved
-from mulligan.events import Events, Handler
 from mulligan.model.checkpoint import within_bounds
 from mulligan.model.policy import Settings
-from mulligan.restorer import Restorer
 from mulligan.state.providers import Provider
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.protectable import refuse_unprotectable
 from mulligan.timeline.vault import Vault
-from mulligan.workbench import Progress
 
 if TYPE_CHECKING:
     from mulligan.model.checkpoint import Checkpoint, NotCaptured

@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast, overload
 
+from mulligan.engine.access import Opened
 from mulligan.errors import MulliganError, NothingToRedo, UserError
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, as_json_object
 from mulligan.model.paths import parse_path
-from mulligan.opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -130,7 +130,7 @@ class WithSessions(Opened):
         is listed. With `session`, the newest turn of that session (the beginning of its id is enough). With `paths`, only those.
         With `git`, HEAD, its branch and the index go back too. With `dry_run`, returns the plan and changes nothing.
         """
-        from mulligan.turns import Asked, Undoing
+        from mulligan.engine.undo import Asked, Undoing
 
         asked = Asked(parse_paths(paths, "files", git=git), git, dry_run)
         with self._needing() if dry_run else self._writing("undo", needed=True):
@@ -144,7 +144,7 @@ class WithSessions(Opened):
 
     def redo(self) -> RestoreReport:
         """Brings forward what the last undo took back."""
-        from mulligan.turns import Undoing
+        from mulligan.engine.undo import Undoing
 
         with self._writing("redo", needed=True):
             report = Undoing(self._bench).redo()
