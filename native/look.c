@@ -1,7 +1,7 @@
 /*
  * The native look: which of many directories are exactly as their records say?
  *
- * `scan/glance.py` asks the same question in Python, and tests compare the answers; `safefs/native.py` calls this.
+ * `scan/look.py` asks the same question in Python, and tests compare the answers; `safefs/native.py` calls this.
  * Plain C99 with POSIX threads, without Python's headers. It opens directories one below the other, never through a
  * link, for reading; it changes nothing, keeps nothing, and believes no length that a record claims.
  *

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from mulligan.safefs import inotify
-from mulligan.scan import image, patching, trees, warm
-from mulligan.watch import watcher
+from mulligan.scan import directory, walk
+from mulligan.watch import dirty, watcher
 
 
 def _forgets_new_directories() -> tuple[object, str, Any]:
@@ -36,18 +36,18 @@ def _overlooks_overflow() -> tuple[object, str, Any]:
 
 def _knows_one_name() -> tuple[object, str, Any]:
     """Does not think of second names."""
-    return warm.WarmScanner, "_note_names", lambda self, frame, found: None
+    return dirty.Watched, "links", lambda self, directory, name: None
 
 
 def _forgives_too_early() -> tuple[object, str, Any]:
     """Takes marks away although no checkpoint holds what was found."""
-    real = image.Image.add
+    real = dirty.Marks.add
 
-    def add(self: image.Image, touched: Any) -> None:
-        self._marks = {}
+    def add(self: dirty.Marks, touched: Any) -> None:
+        self._places = {}
         real(self, touched)
 
-    return image.Image, "add", add
+    return dirty.Marks, "add", add
 
 
 def _keeps_moved() -> tuple[object, str, Any]:
@@ -57,27 +57,23 @@ def _keeps_moved() -> tuple[object, str, Any]:
 
 def _overlooks_the_index() -> tuple[object, str, Any]:
     """Does not look again when git tracks something else."""
-    real = image.Image.wanted
-    return image.Image, "wanted", lambda self, index_changed: real(self, index_changed=False)
+    real = dirty.Marks.dirty
+    return dirty.Marks, "dirty", lambda self, always: real(self, ())
 
 
-def _patches_anything() -> tuple[object, str, Any]:
+def _overlooks_names_that_came() -> tuple[object, str, Any]:
     """Takes a directory in which names came for one that holds the same names as before."""
-
-    def lasting(directory: Any, packed: Any, names: Any) -> list[bytes]:
-        return [name for name in names if name in packed.names]
-
-    return patching.Patching, "_lasting", staticmethod(lasting)
+    return directory, "_holds_same_names", lambda directory, old, names: True
 
 
-def _forgets_patches() -> tuple[object, str, Any]:
-    """Tells a directory that is walked of what was in those below it, and not of what was patched there."""
-    return warm.WarmScanner, "_head_of", lambda self, path: self._cache.head_of(path)
+def _looks_too_shallow() -> tuple[object, str, Any]:
+    """Goes to new directories only, and not to those whose rules changed, or that another one took the place of."""
+    real = walk._Walk._below
 
+    def below(self: Any, *given: Any) -> list[Any]:
+        return [visit for visit in real(self, *given) if visit.path not in self.draft]
 
-def _exchanges_one_id() -> tuple[object, str, Any]:
-    """Makes a tree of the last one with one of the ids that are new."""
-    return patching, "spliced", lambda tree, edits: trees.spliced(tree, edits[:1])
+    return walk._Walk, "_below", below
 
 
 BUILDS: dict[str, Callable[[], tuple[object, str, Any]]] = {
@@ -87,9 +83,8 @@ BUILDS: dict[str, Callable[[], tuple[object, str, Any]]] = {
     "forgives-too-early": _forgives_too_early,
     "keeps-moved": _keeps_moved,
     "overlooks-the-index": _overlooks_the_index,
-    "patches-anything": _patches_anything,
-    "forgets-patches": _forgets_patches,
-    "exchanges-one-id": _exchanges_one_id,
+    "overlooks-names-that-came": _overlooks_names_that_came,
+    "looks-too-shallow": _looks_too_shallow,
 }
 OVERFLOW_BUILDS = {"overlooks-overflow": _overlooks_overflow}
 

@@ -8,7 +8,6 @@ import shutil
 import stat
 from pathlib import Path
 
-from mulligan.scan.glance import Visited
 from mulligan.scan.result import Scan
 
 NAMES = ["a", "b", "a-b", "a.py", "c d", "ä", "long" * 20, "z"]
@@ -22,8 +21,7 @@ def story(scan: Scan) -> dict[str, object]:
         "files": scan.files,
         "missed": scan.missed,
         "gone": sorted(scan.gone),
-        "seen": scan.visited.all() if isinstance(scan.visited, Visited) else dict(scan.visited),
-        "records": {path: record.encode() for path, record in scan.seen_records()},
+        "records": dict(scan.packed()),
         "objects": scan.objects,
         "observed": scan.observed,
     }

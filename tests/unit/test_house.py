@@ -115,8 +115,6 @@ PATH_METHODS = {"write_text", "write_bytes", "read_text", "read_bytes", "touch",
 HOME_AND_ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv", "expanduser", "expandvars"}
 SPOKEN = {"print", "input", "exit", "quit", "breakpoint", "sys.stdout", "sys.stderr", "sys.stdin", "sys.exit"}
 STARTS_A_PROCESS = re.compile(r"(os|posix)\.(exec|spawn|posix_spawn|fork|system|popen)")
-# The one fork: a second process of our own that runs no program (docs/decisions/0008-a-second-process.md).
-FORKS = "safefs/twin.py"
 BROAD = {"OSError", "IOError", "EnvironmentError", "Exception", "BaseException"}
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc"}
 
@@ -254,8 +252,6 @@ def process_findings(module: Module) -> Iterator[str]:
         if allowed is not None and module.layer not in allowed:
             yield module.at(node, f"imports {name}")
     for node, name in module.uses():
-        if name == "os.fork" and module.name == FORKS:
-            continue
         if name.endswith("ProcessPoolExecutor") or STARTS_A_PROCESS.match(name):
             yield module.at(node, f"{name} starts a process")
 

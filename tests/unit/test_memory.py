@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import mulligan
-from mulligan.scan import walk
 from mulligan.store import collect, pack_writer
 
 FEW, MANY = 1500, 4500
@@ -37,11 +36,10 @@ def _peak(work: Callable[[], object]) -> int:
 
 @pytest.fixture(autouse=True)
 def bounded_packs(monkeypatch):
-    """Packs that are full early, so that a small tree shows what a large one costs; one process, which is looked at."""
+    """Packs that are full early, so that a small tree shows what a large one costs."""
     monkeypatch.setattr(pack_writer, "MOST_ROWS", 256)
     monkeypatch.setattr(collect, "MOST_ROWS", 256)
     monkeypatch.setattr(collect, "_SETTLED_COUNT", 128)
-    monkeypatch.setattr(walk, "can_twin", lambda: False)
 
 
 def test_a_first_checkpoint_takes_less_than_600_bytes_a_file(tmp_path):

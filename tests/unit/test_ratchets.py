@@ -25,13 +25,13 @@ SOURCE = PACKAGE / "mulligan"
 
 #: What is counted: the most today, the target.
 MOST = {
-    "lines of Python in src": (55_600, 36_000),
-    "our lines loaded by a cold save": (17_400, 8_000),
+    "lines of Python in src": (53_900, 36_000),
+    "our lines loaded by a cold save": (17_300, 8_000),
     "our lines loaded by a cold restore": (21_800, 10_000),
-    "our files touched by a watched save": (59, 22),
+    "our files touched by a watched save": (56, 22),
     "our files touched by a watched restore": (79, 30),
-    "private modules of CPython imported": (1, 0),
-    "banned words": (515, 0),
+    "private modules of CPython imported": (0, 0),
+    "banned words": (475, 0),
 }
 
 BANNED = re.compile(

@@ -61,12 +61,13 @@ def test_a_save_opens_as_little_in_a_large_project_as_in_a_small_one(tmp_path):
 
 
 def test_a_look_that_finds_nothing_new_is_not_made_again(project, ws):
-    """What could not be watched while it was read is looked at once more, not at every save in which nothing changed."""
+    """What was written to and is the same is looked at once more, not at every save in which nothing changed."""
     fill(project, 6)
     ws.save()
     with ws.watch():
         ws.save()
-        ws._bench.observer._warm.image.mark_later({b"d1", b"d2"})
+        for number in (1, 2):
+            (project / f"d{number}" / "file").write_text(f"{number}")
         opened = []
         for _ in range(3):
             with syscalls.using(Counting()) as counting:
@@ -356,7 +357,7 @@ def test_an_interruption_between_memory_and_its_sums_costs_a_look_and_nothing_el
         (project / "d1" / "x.log").write_text("not captured")
         (project / "d1" / "more").write_text("more")
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr("mulligan.scan.image.Warm.remember", interrupted)
+            patch.setattr("mulligan.watch.dirty.Watched.remember", interrupted)
             ws.save()
         (project / "d1" / "x.log").unlink()
         (project / "d1" / "more").unlink()

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mulligan.model.policy import Settings
     from mulligan.present.progress import ProgressLine
     from mulligan.present.text import Style
-    from mulligan.scan.early import Early
 
 
 class Declined(BaseException):
@@ -114,7 +113,6 @@ class Context:
         environ: Mapping[str, str],
         lend: Lender | None = None,
         last: bool = False,
-        early: Early | None = None,
         color: str = "auto",
         caller: int = 0,
     ) -> None:
@@ -130,7 +128,6 @@ class Context:
         self._wait = wait
         self._opened: Workspace | None = None
         self._progress: ProgressLine | None = None
-        self._early = early
         self._is_named = False
 
     # -- the workspace --------------------------------------------------------------------------
@@ -188,16 +185,7 @@ class Context:
             return self.adopt(self._lend(settings))
         from mulligan.engine.workspace import Workspace
 
-        workspace = Workspace(settings)
-        workspace.expect(self._early)
-        return self.adopt(workspace)
-
-    def look_early(self) -> None:
-        """Begins to look at the workspace while the engine is being loaded; for a command that looks at everything."""
-        if self._lend is None and self._opened is None and self._early is None:
-            from mulligan.scan.early import look_early
-
-            self._early = look_early(self.settings.workspace, self.settings.store)
+        return self.adopt(Workspace(settings))
 
     def wants_watcher(self, command: str) -> bool:
         """Returns whether the workspace that a command opened is to be watched from now on."""
@@ -339,8 +327,6 @@ class Context:
     def close(self) -> None:
         """Closes the workspace, if it was opened."""
         self.quiet()
-        if self._early is not None:
-            self._early.close()
         if self._opened is not None and self._lend is None:
             self._end_with_process()
             self._opened.close()

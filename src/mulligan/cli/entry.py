@@ -11,7 +11,7 @@ import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mulligan.cli.arguments import UsageError, help_text, load, parse, split_command, wants
 from mulligan.cli.client import HANDED_ON, NO_START, is_paged
@@ -20,9 +20,6 @@ from mulligan.cli.context import Context, Lender
 from mulligan.cli.registry import READING
 from mulligan.cli.streams import abandon, steady_streams, tell
 from mulligan.errors import MulliganError
-
-if TYPE_CHECKING:
-    from mulligan.scan.early import Early
 
 INTERRUPTED = 130
 UNEXPECTED = 70
@@ -35,7 +32,7 @@ _REFUSALS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, err
 
 class Circumstances(NamedTuple):
     """
-    What a command finds: environment, a workspace that is lent, if the process ends with it, a look that was begun.
+    What a command finds: environment, a workspace that is lent, and if the process ends with it.
 
     `caller` is the process that asked for it, where that is another one.
     """
@@ -43,14 +40,13 @@ class Circumstances(NamedTuple):
     environ: Mapping[str, str]
     lend: Lender | None
     last: bool = False
-    early: Early | None = None
     caller: int = 0
 
 
-def main(argv: Sequence[str] | None = None, *, last: bool = False, early: Early | None = None) -> int:
-    """Runs one command and returns its exit code; `last`: the process ends with it; `early`: a look that was begun."""
+def main(argv: Sequence[str] | None = None, *, last: bool = False) -> int:
+    """Runs one command and returns its exit code; `last`: the process ends with it."""
     steady_streams()
-    return _run_in(list(sys.argv[1:] if argv is None else argv), Circumstances(os.environ, None, last, early))
+    return _run_in(list(sys.argv[1:] if argv is None else argv), Circumstances(os.environ, None, last))
 
 
 def run(words: list[str], environ: Mapping[str, str], lend: Lender | None = None, caller: int = 0) -> int:
@@ -135,7 +131,6 @@ def _run(name: str, command: Command, words: list[str], around: Circumstances) -
         environ=around.environ,
         lend=around.lend,
         last=around.last,
-        early=around.early,
         caller=around.caller,
         color=args.color or "auto",
     )

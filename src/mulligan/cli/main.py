@@ -8,17 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
-from mulligan.cli.client import HANDED_ON, ask, understand
-
-if TYPE_CHECKING:
-    from mulligan.scan.early import Early
+from mulligan.cli.client import HANDED_ON, ask
 
 # Commands whose process ends with them, SQLite's log left as it is; else `gc --dry-run` would free it, and `gc` more than it says.
 _ENDING = HANDED_ON | {"gc"}
-# Commands that look at everything in the workspace.
-_LOOKING = frozenset({"save", "diff", "restore", "undo", "redo", "status"})
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -61,24 +55,4 @@ def _run(words: list[str], *, ends: bool) -> tuple[int, bool]:
     import gc
 
     gc.disable()  # it looks for garbage among what was just loaded, and the process ends before there is any
-    early = _look_early(words)
-    try:
-        return run(words, last=True, early=early), True
-    finally:
-        if early is not None:
-            early.close()
-
-
-def _look_early(words: list[str]) -> Early | None:
-    """Begins to look at the workspace that a command is probably about, while everything else is being loaded."""
-    said = understand(words)
-    if said.command not in _LOOKING or os.environ.get("MULLIGAN_STORE") or "-C" in words[2:] or "--store" in words:
-        return None  # whose store it is says the store itself
-    from mulligan.places import find_workspace, places, spot
-    from mulligan.scan.early import look_early
-
-    try:
-        root = os.path.realpath(said.directory) if said.directory else find_workspace(".", os.environ)
-        return look_early(*spot(root, None, os.environ, places(os.environ)))
-    except (OSError, ValueError):
-        return None  # the command itself tells what is wrong
+    return run(words, last=True), True

@@ -28,7 +28,6 @@ from mulligan.timeline.vault import Vault
 if TYPE_CHECKING:
     from mulligan.model.checkpoint import Checkpoint, NotCaptured
     from mulligan.model.diff import Diff
-    from mulligan.scan.early import Early
 
 _RESTORING = frozenset({"restore", "undo", "redo"})
 
@@ -154,10 +153,6 @@ class Opened:
     def patience(self, seconds: float) -> None:
         """Says how long to wait for another process that writes."""
         self._bench.vault.settings = self._bench.vault.settings._replace(wait=seconds)
-
-    def expect(self, early: Early | None) -> None:
-        """Takes over a look at the workspace that was begun before it was open."""
-        self._bench.observer.expect(early)
 
     def recognise(self) -> None:
         """Says that the directory that stands here is this history's project, although it was made in another one."""
@@ -300,8 +295,6 @@ class Opened:
                     try:
                         self._bench.evicted = []
                         self.last_recovery = self._bench.recover()
-                        if self.last_recovery:
-                            self.expect(None)  # what was seen before is not there any more
                         yield
                     finally:
                         if was_on:

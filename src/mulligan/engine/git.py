@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from mulligan.errors import GitNotMoved, UserError
 from mulligan.model.checkpoint import GitState
 from mulligan.model.objects import BLOB
-from mulligan.scan.result import Defaults, Scan
+from mulligan.scan.result import Scan
+from mulligan.scan.trees import Defaults
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.sources import Permissions, Source
 from mulligan.timeline.vault import Vault

@@ -109,7 +109,7 @@ class Restorer(Workbench):
 
         def attempt(patience: Patience) -> RestoreReport:
             with self.vault.objects.writer() as writer:
-                look = self.look(writer, by_name=entry.by_name, later=True)
+                look = self.look(writer, by_name=entry.by_name)
                 planned = self.git.plan(entry) if git else self.git.plan_staging(stage) if stage else None
                 plan = self.plan(entry, look if what != "state" else None, paths, what, git=planned)
                 return self._restored(entry, plan, look, writer, planned, patience)
@@ -125,7 +125,7 @@ class Restorer(Workbench):
 
         self.root.prepare()
         with self.vault.objects.writer() as writer:
-            look = self.look(writer, by_name=entry.by_name, later=True)
+            look = self.look(writer, by_name=entry.by_name)
             planned = self.git.plan(entry) if promised.git is not None else None
             plan = self.plan(entry, look if promised.what != "state" else None, paths, promised.what, git=planned)
             if not strict and promised.is_same_git(plan):
@@ -146,11 +146,7 @@ class Restorer(Workbench):
         git: Planned | None,
         patience: Patience | None,
     ) -> RestoreReport:
-        report = self.go(entry, plan, look, writer, verb="restore", git=git, patience=patience)
-        if self._watched:
-            # Whoever goes back to a checkpoint goes back to it again, and what the next look remembers is what this one saw.
-            self._way = look.source.way_to(entry.files_tree)
-        return report
+        return self.go(entry, plan, look, writer, verb="restore", git=git, patience=patience)
 
     def patiently(self, attempt: Callable[[Patience], Done]) -> Done:
         """Returns what an attempt at a restore returns; makes a new attempt a few times where paths moved under it."""

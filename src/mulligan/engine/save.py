@@ -17,7 +17,7 @@ from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.lock import is_pinned
 from mulligan.safefs.room import naming_need
 from mulligan.scan.observer import Observer
-from mulligan.scan.result import Defaults, Scan
+from mulligan.scan.result import Scan
 from mulligan.state.providers import Providers
 from mulligan.store.objects import MANY_PACKS
 from mulligan.timeline import budget, saving
@@ -25,7 +25,7 @@ from mulligan.timeline.commits import BY_NAME, HELD, Entry
 from mulligan.timeline.retention import is_fresh_safety
 from mulligan.timeline.root import Root
 from mulligan.timeline.sealing import seal_workspace
-from mulligan.timeline.sources import NO_STORE, Look, Way
+from mulligan.timeline.sources import NO_STORE, Look
 from mulligan.timeline.vault import Vault
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ class Workbench:
         self.providers = Providers()
         self.progress: Progress | None = None
         self._watched = False
-        self._way: Way | None = None
         #: Safety checkpoints that the budget removed before their time, during the last operation that wrote.
         self.evicted: list[Entry] = []
 
@@ -109,10 +108,9 @@ class Workbench:
         fresh: bool = False,
         by_name: tuple[str, ...] = (),
         with_git: bool = True,
-        later: bool = False,
     ) -> Look:
         """
-        Scans the workspace; with a sink the bytes that changed go there, some of them `later`. `fresh` trusts nothing remembered.
+        Scans the workspace; with a sink the bytes that changed go there. `fresh` trusts nothing remembered.
 
         Of `by_name`, what a checkpoint captured because it was asked for, the state is looked at too, whatever hides it.
         """
@@ -130,10 +128,10 @@ class Workbench:
         report = self.counted("reading")
         count = None if report is None else lambda done: report(done, None)
         base = vault.checkpoints.current if exists else None
-        scanned = self.observer.scan(cache, sink, count, by_name, with_git=with_git, base=base, later=later, gone=gone)
-        seal_workspace(vault, scanned[0], sink)
+        scan, git, note = self.observer.scan(cache, sink, count, by_name, with_git=with_git, base=base, gone=gone)
+        scan = seal_workspace(vault, scan, sink)
         named = self.settings.capture.naming(by_name).by_name
-        return Look(*scanned, vault.objects if exists else NO_STORE, named, self._way)
+        return Look(scan, git, note, vault.objects if exists else NO_STORE, named)
 
     # -- keeping --------------------------------------------------------------------------------
 
@@ -187,13 +185,13 @@ class Workbench:
         from mulligan.scan.cache import Cache
         from mulligan.scan.ignore import Rules
         from mulligan.scan.scope import Scope, nothing_tracked
-        from mulligan.scan.walk import Options, Scanner
+        from mulligan.scan.walk import Options, walk
 
         policy = self.settings.capture
         scope = Scope(policy, Rules.base(policy.global_excludes), nothing_tracked())
         with self.vault.objects.writer() as writer, Directory.open(directory) as root:
-            scan = Scanner(root, scope, Cache(), Defaults(), self.now_ns, Options(writer)).run()
-            seal_workspace(self.vault, scan, writer, directory)
+            scan = walk(root, Cache(), Options(scope, writer, self.now_ns))
+            scan = seal_workspace(self.vault, scan, writer, directory)
             look = Look(scan, None, {}, self.vault.objects, policy.by_name)
             return self._write(draft, look, writer, as_position=False)
 

@@ -12,9 +12,9 @@ import os
 from mulligan.model.paths import parent_of
 from mulligan.model.plan import RestorePlan, is_sealed
 from mulligan.scan.observer import Observer
+from mulligan.scan.reading import IGNORES_LIMIT
 from mulligan.scan.scope import IGNORE_FILE
 from mulligan.scan.secrets import secret_name
-from mulligan.scan.walk import IGNORES_LIMIT
 from mulligan.store.objects import ObjectStore
 
 

@@ -21,7 +21,7 @@ from mulligan.restore.staging import BlobSource
 from mulligan.restore.unlocking import Locked, is_locked, is_writable, touched_directories
 from mulligan.restore.unsealing import unsealed
 from mulligan.safefs.directory import Directory
-from mulligan.scan.result import Defaults
+from mulligan.scan.trees import Defaults
 from mulligan.timeline.sources import Permissions, Source
 from mulligan.timeline.vault import Vault
 

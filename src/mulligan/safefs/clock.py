@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
 from functools import cache
 
 from mulligan.safefs import syscalls
@@ -31,6 +32,7 @@ _FAT = 0x4D44
 _COARSE_CLOCK = 5
 _PAUSE_S = 0.001
 _BOOT_FOLDER, _BOOT_NAME, _BOOT_LIMIT = "/proc/sys/kernel/random", b"boot_id", 64
+Seen = Mapping[bytes, tuple[int, int, int]]  # directories, each with inode, mtime and ctime
 
 
 def stamping_clock() -> int:
@@ -86,3 +88,26 @@ def booted_at(now_ns: int) -> int:
     """Returns when the machine was started, by the clock that stands at `now_ns`; 0 if unknown."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return now_ns - time.clock_gettime_ns(clock) if clock is not None else 0
+
+
+def moved_since(root: int, seen: Seen, since: int = 0) -> list[bytes]:
+    """
+    Returns the directories beneath an open one that are no longer what was seen of them.
+
+    Where stamps are whole seconds, also those that had changed in the second in which the clock stood at `since`, before
+    they were looked at: another change in that second does not show. Returns when it is over.
+    """
+    found, young = [], []
+    for path, own in seen.items():
+        try:
+            st = os.stat(path or b".", dir_fd=root, follow_symlinks=False)
+        except OSError:
+            continue  # too deep for one path, or gone: its parent tells
+        if (st.st_ino, st.st_mtime_ns, st.st_ctime_ns) != own:
+            found.append(path)
+        elif since and not own[2] % SECOND and own[2] >= tick_began(since, own[2], root):
+            young.append(path)
+    newest = max((seen[path][2] for path in young), default=0)
+    if young and newest >= tick_began(stamping_clock(), newest, root):
+        pass_coarse_tick(root)
+    return found + young

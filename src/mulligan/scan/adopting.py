@@ -3,7 +3,7 @@ A first look that begins with what git knows.
 
 Where the workspace is a git repository, its index holds name, stat fields and object id of every tracked file, and its
 packs hold the objects. From the index records are made as if an earlier scan had remembered them, and the objects are copied
-(`git.records`), in a second process where there can be one. Then the workspace is looked at as ever: what is remembered is
+(`git.records`). Then the workspace is looked at as ever: what is remembered is
 compared with the disk, name by name, and whatever differs, or is not proven, is decided and read by the walk. So no rule
 has a second spelling here: a file is taken over because its stat fields are, now, those that git noted when it read it
 (`git.belief` says when that may be believed), and every directory is listed for names that git does not know.
@@ -24,21 +24,19 @@ from typing import NamedTuple
 
 from mulligan.model.paths import join, parent_of
 from mulligan.safefs.clock import booted_at
-from mulligan.safefs.descent import descending
+from mulligan.safefs.descent import depth_first, descending
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.expected import Declined, Expected, Folder
 from mulligan.scan.git.belief import ATTRIBUTES, attributes_in, believable_index, may_rewrite
 from mulligan.scan.git.repository import Repository
-from mulligan.scan.glance import Looked, begin, depth_first
 from mulligan.scan.ignore import Rules
 from mulligan.scan.reading import HashOnly, Sink, Unreadable, capture, fields, ignores_in
 from mulligan.scan.record import Record, can_be_remembered, modes_in, unproven, without_proof
-from mulligan.scan.result import Defaults
 from mulligan.scan.scope import CAPTURE, IGNORE_FILE, TRACKED, Scope
 from mulligan.scan.secrets import is_plain_place
-from mulligan.scan.taking import Doubts, Taking
-from mulligan.scan.trees import Objects, Sealed, seal
+from mulligan.scan.taking import Doubts, take
+from mulligan.scan.trees import Defaults, Objects, Sealed, seal
 
 # Fewer files are read in the time that this takes.
 LEAST = 500
@@ -61,15 +59,13 @@ class Ground(NamedTuple):
     defaults: Defaults
     started: int
     homes: tuple[str, str]  # the user's own, and that of git's configuration
-    glance: bool = True  # whether one glance at everything is wanted
 
 
 class Adopted(NamedTuple):
-    """What is remembered by git's word, the trees of it, which nothing holds yet, and a glance at the disk."""
+    """What is remembered by git's word, and the trees of it, which nothing holds yet."""
 
     cache: Cache
     objects: Objects
-    looked: Looked | None
 
 
 def adopt(ground: Ground, sink: Sink) -> Adopted | None:
@@ -78,34 +74,21 @@ def adopt(ground: Ground, sink: Sink) -> Adopted | None:
     if found is None or found[1] < LEAST * _ENTRY_LEAST:
         return None
     boot = booted_at(ground.started)
-    begun = None
     try:
-        with Taking(ground.root, ground.repo, ground.scope, sink) as taking:
-            index = believable_index(ground.repo, *ground.homes)
-            if index is None or len(index[0].heads) < LEAST:
-                return None
-            expected = Expected(ground.root, ground.repo.prefix, ground.scope, *index, boot)
-            taking.want(expected)
-            making = _Making(ground, expected)
-            making.run()
-            cache = Cache()
-            cache.suppose(making.packed())
-            begun = begin(ground.root.fd, cache, alone=True) if ground.glance else None
-            same = begun.answer() if begun is not None else b""
-            changed = making.doubt(taking.end())
-            making.try_some(changed)
-            taking.keep()
-    except BaseException as error:
-        if begun is not None:
-            begun.close()
-        if not isinstance(error, Declined):
-            raise
+        index = believable_index(ground.repo, *ground.homes)
+        if index is None or len(index[0].heads) < LEAST:
+            return None
+        expected = Expected(ground.root, ground.repo.prefix, ground.scope, *index, boot)
+        making = _Making(ground, expected)
+        making.run()
+        changed = making.doubt(take(ground.root, ground.repo, ground.scope, sink, expected))
+        making.try_some(changed)
+    except Declined:
         return None
+    cache = Cache()
+    cache.suppose(making.packed())
     cache.suppose((path, record.encode()) for path, record in changed.items())
-    if begun is None:
-        return Adopted(cache, making.objects, None)
-    still = bytes(was and path not in changed for was, path in zip(same, begun.order, strict=True))
-    return Adopted(cache, making.objects, Looked(begun.root, cache, begun.order, begun.looking, still))
+    return Adopted(cache, making.objects)
 
 
 class _Making:

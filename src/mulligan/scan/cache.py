@@ -15,13 +15,14 @@ import zlib
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from mulligan.model.paths import join
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, append_at, read_all, write_all
-from mulligan.scan.record import Head, Record, decode, doubted, head_in, tree_in
+from mulligan.scan.record import Head, Missed, Record, decode, doubted, head_in, missed_in, sums_in, tree_in
 
 NAME = b"cache"
 _TEMPORARY = b"cache"  # in tmp/, where the next writing command sweeps what a dead process left
-_MAGIC = b"mulligan-cache-4\n"
+_MAGIC = b"mulligan-cache-5\n"
 _FRAME = struct.Struct("<IIII")
 _ROOT_PATH = b"\0root"  # no directory has this name
 _GONE = b"\0"
@@ -34,6 +35,37 @@ _MOST_LATER = 32
 _READ = 96 << 10
 
 
+class _Sums:
+    """What is known of all records together, kept up as each of them changes."""
+
+    def __init__(self) -> None:
+        self.files = 0
+        self.missed: dict[bytes, Missed] = {}
+        self.untrusted: set[bytes] = set()
+        self.leaning: set[bytes] = set()
+
+    def exchange(self, path: bytes, old: bytes, new: bytes) -> None:
+        """Takes one encoded record out, empty for none, and another in."""
+        if old:
+            was = sums_in(old)
+            self.files -= was.files
+            self.untrusted.discard(path)
+            self.leaning.discard(path)
+            for row in missed_in(old) if was.has_missed else ():
+                # A record may also speak for a directory below that was passed over: only its own row goes.
+                if self.missed.get(join(path, row.name)) == row:
+                    del self.missed[join(path, row.name)]
+        if new:
+            now = sums_in(new)
+            self.files += now.files
+            if not now.trusted:
+                self.untrusted.add(path)
+            if now.leans:
+                self.leaning.add(path)
+            for row in missed_in(new) if now.has_missed else ():
+                self.missed[join(path, row.name)] = row
+
+
 class Cache:
     """The records of one workspace, decoded when a directory is visited."""
 
@@ -41,9 +73,11 @@ class Cache:
         self.root_tree = b""
         self.note = b""
         self._packed: dict[bytes, bytes] = {}
+        self._sums: _Sums | None = None  # of all records, when first asked for
         self._live = 0  # the bytes of all of them
         self._doubted: set[bytes] = set()
         self._doubted_since = 0
+        self._last: tuple[bytes, Record] | None = None  # the last one that was decoded
         self._log_bytes = 0
         self._log_inode = -1
         self._later: list[tuple[bytes, bytes]] = []  # what the next `save` writes besides
@@ -52,7 +86,9 @@ class Cache:
         return len(self._packed)
 
     def get(self, path: bytes) -> Record | None:
-        """Returns the record of a directory, None if it was never seen."""
+        """Returns the record of a directory, not to be changed; None if it was never seen."""
+        if self._last is not None and self._last[0] == path:
+            return self._last[1]  # decoding a directory of 100,000 names for each of them would take hours
         packed = self._packed.get(path)
         if packed is None:
             return None
@@ -60,15 +96,13 @@ class Cache:
             record = decode(packed)
         except (ValueError, struct.error, UnicodeDecodeError):
             return None  # a format of another version: read the directory again
-        return doubted(record, self._doubted_since) if path in self._doubted else record
+        record = doubted(record, self._doubted_since) if path in self._doubted else record
+        self._last = path, record
+        return record
 
     def packed(self, path: bytes) -> bytes:
         """Returns the record of a directory as it is written; raises KeyError if it was never seen."""
         return self._packed[path]
-
-    def doubts(self, path: bytes) -> bool:
-        """Returns whether the record of a directory may not be taken by its word."""
-        return path in self._doubted
 
     @property
     def is_doubted(self) -> bool:
@@ -85,12 +119,40 @@ class Cache:
         packed = self._packed.get(path)
         return head_in(packed) if packed is not None else None
 
+    # -- all records together ---------------------------------------------------------------------------
+
+    @property
+    def files(self) -> int:
+        """How many files are captured in all."""
+        return self._summed().files
+
+    @property
+    def missed(self) -> dict[bytes, Missed]:
+        """What is not captured, by path; not to be changed."""
+        return self._summed().missed
+
+    def missed_of(self, path: bytes) -> list[Missed]:
+        """Returns what is not captured in one directory."""
+        return missed_in(self._packed[path])
+
+    def restless(self, *, index_changed: bool) -> set[bytes]:
+        """Returns the directories that are looked at in any case: their records say less than all, or the git index decides."""
+        sums = self._summed()
+        return sums.untrusted | sums.leaning if index_changed else sums.untrusted
+
+    def _summed(self) -> _Sums:
+        if self._sums is None:
+            self._sums = _Sums()
+            for path, packed in self._packed.items():
+                self._sums.exchange(path, b"", packed)
+        return self._sums
+
     def __contains__(self, path: bytes) -> bool:
         return path in self._packed
 
     def doubt(self, since_ns: int) -> None:
         """Takes no word for entries that changed after a moment, until they are read again."""
-        self._doubted, self._doubted_since = set(self._packed), since_ns
+        self._doubted, self._doubted_since, self._last = set(self._packed), since_ns, None
 
     def paths(self) -> list[bytes]:
         """Returns every directory that has a record."""
@@ -114,7 +176,11 @@ class Cache:
             self.root_tree, self.note = packed[:20], packed[20:]
             return
         self._doubted.discard(path)
-        self._live -= len(self._packed.get(path, b""))
+        self._last = None
+        before = self._packed.get(path, b"")
+        self._live -= len(before)
+        if self._sums is not None:
+            self._sums.exchange(path, before, b"" if packed == _GONE else packed)
         if packed == _GONE:
             self._packed.pop(path, None)
         else:
@@ -128,6 +194,7 @@ class Cache:
 
     def load(self, store: Directory) -> None:
         """Reads the log as far as it is whole."""
+        self._sums = self._last = None
         try:
             with store.reading(NAME) as fd:
                 self._log_bytes = self._read(fd)

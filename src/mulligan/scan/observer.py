@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -20,20 +21,18 @@ from mulligan.model.policy import CapturePolicy, Settings
 from mulligan.safefs.clock import boot_id
 from mulligan.safefs.directory import Directory, empty_directory
 from mulligan.scan.cache import Cache
-from mulligan.scan.glance import Glancing, begin
 from mulligan.scan.ignore import Rules
-from mulligan.scan.intake import Progress
-from mulligan.scan.reading import IGNORES_LIMIT, HashOnly, Sink, Unreadable
-from mulligan.scan.result import Defaults, Scan
+from mulligan.scan.reading import IGNORES_LIMIT, HashOnly, Progress, Sink, Unreadable
+from mulligan.scan.result import Scan
 from mulligan.scan.scope import IGNORE_FILE, Scope, Tracked, nothing_tracked
-from mulligan.scan.walk import Options, Scanner
+from mulligan.scan.trees import Defaults
+from mulligan.scan.walk import Options, walk
 
 if TYPE_CHECKING:
     from mulligan.scan.adopting import Adopted
-    from mulligan.scan.early import Early
     from mulligan.scan.git.index_format import IndexEntry
     from mulligan.scan.git.repository import Repository
-    from mulligan.scan.image import Warm
+    from mulligan.watch.dirty import Watched
     from mulligan.watch.watcher import Watcher
 
 
@@ -52,46 +51,41 @@ class Observer:
         self._boot = boot
         self._cache: Cache | None = None
         self._epoch = -1
-        self._warm: Warm | None = None
-        self._early: Early | None = None
+        self._watched: Watched | None = None
         self._noted: tuple[bytes, dict[str, Any]] = (b"", {})
         self._plain: tuple[CapturePolicy, Scope] | None = None  # where there is no repository, the same every time
         self._repositories = _repositories(settings.workspace)
-
-    def expect(self, early: Early | None) -> None:
-        """Takes over a look that was begun before there was anybody to look; None for one that must not count any more."""
-        self._early = early
 
     # -- the watcher ------------------------------------------------------------------------------
 
     def watch(self, store: Directory) -> Watcher:
         """Watches the workspace from the next scan on; returns the watcher, which says whether it can."""
-        if self._warm is not None and not self._warm.watcher.belongs_to(store):
+        if self._watched is not None and not self._watched.watcher.belongs_to(store):
             self.unwatch()
-        if self._warm is None:
-            from mulligan.scan.image import Warm
+        if self._watched is None:
+            from mulligan.watch.dirty import Watched
             from mulligan.watch.watcher import Watcher
 
             with _open_root(self._settings.workspace) as root:
                 watcher = Watcher(root, self._settings.workspace, store, ruling=frozenset({IGNORE_FILE}))
-            self._warm = Warm(watcher)
-        return self._warm.watcher
+            self._watched = Watched(watcher)
+        return self._watched.watcher
 
     @property
     def watcher(self) -> Watcher | None:
         """The watcher, None where nobody asked for one."""
-        return self._warm.watcher if self._warm is not None else None
+        return self._watched.watcher if self._watched is not None else None
 
     def catch_up(self) -> None:
         """Takes note of what happened in a watched workspace so far, so that the next look has less to read."""
-        if self._warm is not None:
-            self._warm.watcher.drain()
+        if self._watched is not None:
+            self._watched.watcher.drain()
 
     def unwatch(self) -> None:
         """Ends the watching."""
-        if self._warm is not None:
-            self._warm.watcher.close()
-            self._warm = None
+        if self._watched is not None:
+            self._watched.watcher.close()
+            self._watched = None
 
     # -- the cache --------------------------------------------------------------------------------
 
@@ -100,10 +94,7 @@ class Observer:
         if self._cache is None or epoch != self._epoch:
             self._cache, self._epoch = Cache(), epoch
             if store is not None:
-                if self._early is not None and self._early.is_fresh(store):
-                    self._cache = self._early.cache
-                else:
-                    self._cache.load(store)
+                self._cache.load(store)
                 self._doubt_unwritten(self._cache)
                 if not self._cache.root_tree or not is_held(self._cache.root_tree):
                     # The usual permission bits stay those of earlier checkpoints: otherwise nothing would equal them.
@@ -127,14 +118,13 @@ class Observer:
         note = {"defaults": list(scan.defaults), "boot": self._boot(), "at": self._now_ns(), **git}
         cache, held = scan.cache, scan.cache if scan.is_adopted else self._cache
         self._cache = None  # whoever interrupts this leaves half of it: the next scan reads more
-        scan.forget_trees()
         self._noted = json.dumps(note).encode("ascii"), note
         frames = cache.update(scan.packed(), scan.gone, scan.tree, self._noted[0])
-        if self._warm is not None:
-            self._warm.remember(scan)
+        if self._watched is not None:
+            self._watched.remember(scan.noticed, scan.observed)
         try:
             # What a restore is about to put back is in the way of nobody who reads the log meanwhile.
-            if not (passing and self._warm is not None and cache.save_later(frames)):
+            if not (passing and self._watched is not None and cache.save_later(frames)):
                 cache.save(store, frames)
         except OSError:
             return  # disposable
@@ -142,10 +132,10 @@ class Observer:
 
     def confirm(self, store: Directory, scan: Scan, git: dict[str, Any]) -> None:
         """Keeps what was seen of a workspace that a checkpoint holds already; where that is nothing new, nothing is written."""
-        if scan.records or scan.patches or scan.gone:
+        if scan.records or scan.gone:
             self.remember(store, scan, git)
-        elif self._warm is not None:
-            self._warm.remember(scan)
+        elif self._watched is not None:
+            self._watched.remember(scan.noticed, scan.observed)
 
     def forget(self) -> None:
         """Drops the cache from memory."""
@@ -170,13 +160,12 @@ class Observer:
         *,
         with_git: bool = True,
         base: Callable[[], Any] | None = None,
-        later: bool = False,
         gone: bool = False,
     ) -> tuple[Scan, GitState | None, dict[str, Any]]:
         """
         Returns the workspace as it is (`by_name` too), where its git repository stands, and what to remember about that.
 
-        `later` lets the trees of the scan be made when somebody asks for them. `base` tells the entry whose usual permission bits count where nothing is remembered: by others, nothing would equal it.
+        `base` tells the entry whose usual permission bits count where nothing is remembered: by others, nothing would equal it.
         A workspace that is `gone` is seen as an empty one.
         """
         note = self._note(cache)
@@ -185,21 +174,20 @@ class Observer:
             try:
                 policy = self._settings.capture.naming(by_name)
                 scope, guests = self._scope(repo, policy), policy != self._settings.capture
-                options = Options(
-                    sink or HashOnly(), settle=sink is not None, progress=progress, later=later,
-                    index_changed=scope.tracked.key.hex() != note.get("index", ""),
-                )  # fmt: skip
+                index_changed = scope.tracked.key.hex() != note.get("index", "")
                 held = base() if base is not None and "defaults" not in note else None
                 usual = note.get("defaults") or (held.defaults if held is not None else None)
                 defaults = Defaults(*usual) if usual else _usual(root)
+                options = Options(
+                    scope, sink or HashOnly(), self._now_ns, defaults,
+                    settle=sink is not None, index_changed=index_changed, progress=progress,
+                )  # fmt: skip
                 adopted = None
                 if repo is not None and sink is not None and not (len(cache) or guests) and base and base() is None:
                     adopted = self._adopted(root, repo, scope, defaults, sink)
-                scanner = self._scanner(root, scope, cache, defaults, options, guests=guests, adopted=adopted)
-                scan = _run(scanner, self._settings.workspace)
+                scan = self._walk(root, adopted.cache if adopted is not None else cache, options, guests=guests)
                 if adopted is not None:
-                    scan.objects.update(adopted.objects)
-                    scan.is_adopted = True
+                    scan = replace(scan, objects=scan.objects | adopted.objects, is_adopted=True)
                 judged = repo if with_git else None
                 git, remembered = self._git(judged, scan, note, _hidden_from_git(root, scope))
                 return scan, git, {"index": scope.tracked.key.hex(), **remembered}
@@ -207,26 +195,16 @@ class Observer:
                 if repo is not None:
                     repo.close()
 
-    def _scanner(
-        self,
-        root: Directory,
-        scope: Scope,
-        cache: Cache,
-        defaults: Defaults,
-        options: Options,
-        *,
-        guests: bool,
-        adopted: Adopted | None,
-    ) -> Scanner:
-        cache = adopted.cache if adopted is not None else cache
+    def _walk(self, root: Directory, cache: Cache, options: Options, *, guests: bool) -> Scan:
         # What is looked at by name on top is another scope, for one look: what is watched knows nothing of it.
-        if self._warm is None or not self._warm.watcher.usable or guests:
-            looked = adopted.looked if adopted is not None else None
-            glance = self._begin_for(cache) if looked is None else lambda _: looked
-            return Scanner(root, scope, cache, defaults, self._now_ns, options._replace(glance=glance))
-        from mulligan.scan.warm import WarmScanner
-
-        return WarmScanner(root, scope, cache, defaults, self._now_ns, options, self._warm)
+        watched = self._watched if self._watched is not None and self._watched.watcher.usable and not guests else None
+        try:
+            return walk(root, cache, options, watched)
+        except Unreadable as finding:  # of all its directories, the one that has none above to list it
+            raise UserError(
+                f"The workspace {self._settings.workspace} cannot be read ({finding.detail}). Nothing was changed.",
+                hint="mulligan -C DIR …",
+            ) from None
 
     def _adopted(
         self, root: Directory, repo: Repository, scope: Scope, defaults: Defaults, sink: Sink
@@ -238,16 +216,7 @@ class Observer:
         from mulligan.scan.adopting import Ground, adopt
 
         homes = (settings.home, settings.git_home)
-        glance = self._warm is None or not self._warm.watcher.usable
-        return adopt(Ground(root, repo, scope, defaults, self._now_ns(), homes, glance), sink)
-
-    def _begin_for(self, cache: Cache) -> Callable[[int], Glancing | None]:
-        def begin_glance(root: int) -> Glancing | None:
-            early, self._early = self._early, None
-            begun = early.taken(root, cache) if early is not None else None
-            return begun if begun is not None else begin(root, cache)
-
-        return begin_glance
+        return adopt(Ground(root, repo, scope, defaults, self._now_ns(), homes), sink)
 
     def hidden(self, paths: Iterable[tuple[bytes, bool]], coming: Mapping[bytes, bytes] = _NONE) -> list[bytes]:
         """
@@ -411,15 +380,6 @@ def _open_root(path: str) -> Directory:
         raise UserError(
             f"The workspace {path} cannot be opened ({error.strerror}). Nothing was changed.", hint="mulligan -C DIR …"
         ) from error
-
-
-def _run(scanner: Scanner, path: str) -> Scan:
-    try:
-        return scanner.run()
-    except Unreadable as finding:  # of all its directories, the one that has none above to list it
-        raise UserError(
-            f"The workspace {path} cannot be read ({finding.detail}). Nothing was changed.", hint="mulligan -C DIR …"
-        ) from None
 
 
 def _usual(root: Directory) -> Defaults:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha1
-from typing import Any, Protocol
+from typing import Protocol
 
 from mulligan.model.checkpoint import MOVING, SECRET, UNREADABLE
 from mulligan.model.objects import BLOB, object_id
@@ -40,6 +40,7 @@ FATAL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 # Opening something fails so when it was removed, or swapped for something else.
 GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 IGNORES_LIMIT = 4 << 20
+Progress = Callable[[int], None]
 
 
 class Sink(Protocol):
@@ -53,23 +54,11 @@ class Sink(Protocol):
     def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
         """Takes a large blob piece by piece and returns its id; ValueError if the pieces do not add up."""
 
-    def part(self) -> None:
-        """In a forked process: goes on with a share of its own."""
-
-    def hand_over(self) -> Any:
-        """In a forked process: returns what its maker needs to take the share over."""
-
     def add_run(self, data: bytes, rows: Sequence[tuple[bytes, int, int]]) -> None:
         """Takes finished records that stand one behind the other: id, CRC-32 and place of each."""
 
     def add_delta(self, oid: bytes, base: bytes, size: int, deflated: bytes, /) -> bool:
         """Takes an object as a deflated delta of `size` bytes of another; False where that does not stand in the same pack."""
-
-    def take_over(self, share: Any, held: Container[bytes] = ()) -> None:
-        """Takes what another process, or another writer, handed over; what that is known to hold is not asked for again."""
-
-    def drop_share(self, process: int) -> None:
-        """Removes the share of a forked process that failed."""
 
 
 class HashOnly:
@@ -90,24 +79,12 @@ class HashOnly:
             raise ValueError("the file changed while it was read")
         return digest.digest()
 
-    def part(self) -> None:
-        """Needs nothing."""
-
-    def hand_over(self) -> None:
-        """Hands over nothing."""
-
     def add_run(self, data: bytes, rows: Sequence[tuple[bytes, int, int]]) -> None:
         """Forgets the records."""
 
     def add_delta(self, *_: object) -> bool:
         """Takes nothing."""
         return False
-
-    def take_over(self, share: None, held: Container[bytes] = ()) -> None:
-        """Takes nothing."""
-
-    def drop_share(self, process: int) -> None:
-        """There is nothing to remove."""
 
 
 class Unreadable(Exception):

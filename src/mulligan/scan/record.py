@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
 from mulligan.model.objects import MODE_EXEC, MODE_FILE, MODE_LINK
@@ -19,12 +19,14 @@ from mulligan.model.objects import MODE_EXEC, MODE_FILE, MODE_LINK
 STAT = struct.Struct("<Q4q")
 HEAD = struct.Struct("<Q2q16s20s20sHBIIIII")
 HEAD_SIZE = HEAD.size
-_KEY_AT = 24
 _TREE_AT = 40
 _MODE_AT = 8
 # The mode alone, of stat fields that lie one behind the other.
 _MODE = struct.Struct("<8xq24x")
 _OWN = struct.Struct("<Q2q")
+# Flags and lengths alone, of an encoded record.
+_SUMS = struct.Struct("<B4I")
+_SUMS_AT = 82
 _PERM = struct.Struct("<H")
 NO_DIRECTORY = (0, -1, -1)
 _FARTHEST = 1 << 63
@@ -32,7 +34,7 @@ _FARTHEST = 1 << 63
 # kernel's clock leaves the same stat fields. Ticks are 1 to 10 ms; whole seconds betray a file system without finer stamps.
 _YOUNG = 40_000_000
 _YOUNG_COARSE = 2_100_000_000
-_TRUSTED, _GROUPED, _HAS_IGNORES, _LEANS = 1, 2, 4, 8
+_TRUSTED, _GROUPED, _HAS_IGNORES, _LEANS, _ONLY = 1, 2, 4, 8, 16
 
 
 class Stat(NamedTuple):
@@ -58,11 +60,6 @@ def unproven(mode: int) -> bytes:
 def tree_in(packed: bytes) -> bytes:
     """Returns the tree of an encoded record without decoding the rest."""
     return packed[_TREE_AT : _TREE_AT + 20]
-
-
-def key_in(packed: bytes) -> bytes:
-    """Returns what the rules over a directory were, of an encoded record."""
-    return packed[_KEY_AT:_TREE_AT]
 
 
 class Head(NamedTuple):
@@ -93,114 +90,47 @@ def position_of(name: bytes, names: list[bytes]) -> int:
     return at if at < len(names) and names[at] == name else -1
 
 
-class Packed:
-    """
-    An encoded record, read only as far as somebody asks, and patched without being made anew.
+class Sums(NamedTuple):
+    """What all records together are asked for: how many files, what is not captured, and when a directory is looked at anyway."""
 
-    For what changes nothing but stat fields and objects of some names: nothing else of the record is touched.
-    """
+    files: int
+    has_missed: bool
+    trusted: bool
+    leans: bool  # on the git index: what is captured in it may change with that
+    only: bool
 
-    __slots__ = (
-        "_dirs_at",
-        "_missed_at",
-        "_names",
-        "_packed",
-        "_stats_at",
-        "_stats_end",
-        "flags",
-        "key",
-        "own",
-        "perm",
-    )
 
-    def __init__(self, packed: bytes) -> None:
-        ino, mtime, ctime, self.key, _, _, self.perm, self.flags, names, dirs, missed, count, _ = HEAD.unpack_from(
-            packed
-        )
-        self.own = (ino, mtime, ctime)
-        self._packed = packed
-        self._dirs_at = HEAD_SIZE + names
-        self._missed_at = self._dirs_at + dirs
-        self._stats_at = self._missed_at + missed
-        self._stats_end = self._stats_at + count * STAT.size
-        if len(packed) != self._stats_end + count * 20:
-            raise ValueError("not a directory record")
-        self._names: list[bytes] | None = None if count else []
+def sums_in(packed: bytes) -> Sums:
+    """Returns the sums of an encoded record without decoding the rest."""
+    flags, _, _, missed, count = _SUMS.unpack_from(packed, _SUMS_AT)
+    only = bool(flags & _ONLY)
+    return Sums(count, missed > 0, bool(flags & _TRUSTED), only or missed > 0 or bool(flags & _LEANS), only)
 
-    @property
-    def names(self) -> list[bytes]:
-        """The captured names, sorted."""
-        if self._names is None:
-            self._names = self._packed[HEAD_SIZE : self._dirs_at].split(b"\0")
-        return self._names
 
-    def find(self, name: bytes) -> int:
-        """Returns the position of a captured name, -1 if it is none."""
-        return position_of(name, self.names)
+def own_in(packed: bytes) -> tuple[int, int, int]:
+    """Returns the stat fields of the directory itself, of an encoded record."""
+    ino, mtime, ctime = _OWN.unpack_from(packed)
+    return ino, mtime, ctime
 
-    @property
-    def trusted(self) -> bool:
-        """Whether nothing but the names and the rules decided what was captured."""
-        return bool(self.flags & _TRUSTED)
 
-    @property
-    def grouped(self) -> bool:
-        """Whether it holds a database with its journals."""
-        return bool(self.flags & _GROUPED)
+def missed_in(packed: bytes) -> list[Missed]:
+    """Returns what an encoded record says is not captured, without decoding the rest."""
+    _, names, dirs, missed, _ = _SUMS.unpack_from(packed, _SUMS_AT)
+    start = HEAD_SIZE + names + dirs
+    return _missed(packed[start : start + missed].split(b"\0")) if missed else []
 
-    @property
-    def has_ignores(self) -> bool:
-        """Whether there are ignore rules in it."""
-        return bool(self.flags & _HAS_IGNORES)
 
-    @property
-    def tree(self) -> bytes:
-        """Its tree."""
-        return tree_in(self._packed)
+def _missed(rows: list[bytes]) -> list[Missed]:
+    return [
+        Missed(rows[i], rows[i + 1].decode(), rows[i + 2].decode("utf-8", "surrogateescape"))
+        for i in range(0, len(rows), 3)
+    ]
 
-    @property
-    def dirs(self) -> list[bytes]:
-        """The directories in it, sorted."""
-        return self._packed[self._dirs_at : self._missed_at].split(b"\0") if self._missed_at > self._dirs_at else []
 
-    @property
-    def missed(self) -> list[bytes]:
-        """The names that are not captured."""
-        if self._stats_at == self._missed_at:
-            return []
-        return self._packed[self._missed_at : self._stats_at].split(b"\0")[::3]
-
-    @property
-    def stats(self) -> bytes:
-        """The stat fields of the captured names, one behind the other."""
-        return self._packed[self._stats_at : self._stats_end]
-
-    @property
-    def oids(self) -> bytes:
-        """The object ids of the captured names, one behind the other."""
-        return self._packed[self._stats_end :]
-
-    def stat_at(self, at: int) -> tuple[int, ...]:
-        """Returns the remembered stat fields of an entry."""
-        return STAT.unpack_from(self._packed, self._stats_at + at * STAT.size)
-
-    def oid_at(self, at: int) -> bytes:
-        """Returns the object id of an entry."""
-        at = self._stats_end + at * 20
-        return self._packed[at : at + 20]
-
-    def patched(
-        self, own: tuple[int, int, int], tree: bytes, entries: Iterable[tuple[int, bytes, bytes]] = ()
-    ) -> bytes:
-        """Returns the record with stat fields and a tree of its own, and with other stat fields and objects of some entries."""
-        made = bytearray(self._packed)
-        _OWN.pack_into(made, 0, *own)
-        made[_TREE_AT : _TREE_AT + 20] = tree
-        for at, stat, oid in entries:
-            stat_at, oid_at = self._stats_at + at * STAT.size, self._stats_end + at * 20
-            made[stat_at : stat_at + STAT.size] = stat
-            made[oid_at : oid_at + 20] = oid
-        return bytes(made)
+def dirs_in(packed: bytes) -> list[bytes]:
+    """Returns the directories that an encoded record lists, without decoding the rest."""
+    _, names, dirs, _, _ = _SUMS.unpack_from(packed, _SUMS_AT)
+    return packed[HEAD_SIZE + names : HEAD_SIZE + names + dirs].split(b"\0") if dirs else []
 
 
 def names_of(packed: bytes) -> list[bytes]:
@@ -211,7 +141,7 @@ def names_of(packed: bytes) -> list[bytes]:
 
 def can_be_remembered(mtime_ns: int, ctime_ns: int, started_ns: int) -> bool:
     """Returns whether stat fields prove something to the next look: a file too young at the start of this one is read again."""
-    # Spelled out, without a call: it is asked of every file.
+    # Spelled out, because it is asked of every file. A file may claim a time that a record has no room for.
     young = _YOUNG if ctime_ns % 1_000_000_000 else _YOUNG_COARSE
     return ctime_ns < started_ns - young and -_FARTHEST <= mtime_ns < _FARTHEST
 
@@ -235,25 +165,13 @@ class Record:
     """
     One directory as a checkpoint saw it; `names`, `stats` and `oids` run in parallel, sorted by name.
 
-    It `leans` on the git index when something is captured only because that tracks it.
+    It `leans` on the git index when something is captured only because that tracks it. Where it is `only`, nothing is wanted
+    but what is tracked or asked for by name.
     """
 
     __slots__ = (
-        *(
-            "dirs",
-            "grouped",
-            "has_ignores",
-            "key",
-            "leans",
-            "missed",
-            "modes",
-            "names",
-            "oids",
-            "perm",
-            "stat",
-            "stats",
-        ),
-        *("tree", "trusted"),
+        *("dirs", "grouped", "has_ignores", "key", "leans", "missed", "modes", "names"),
+        *("oids", "only", "perm", "stat", "stats", "tree", "trusted"),
     )
 
     def __init__(self, *, has_ignores: bool = False) -> None:
@@ -266,6 +184,7 @@ class Record:
         self.grouped = False
         self.has_ignores = has_ignores
         self.leans = False
+        self.only = False
         self.names: list[bytes] = []
         self.stats = b""
         self.oids = b""
@@ -275,13 +194,8 @@ class Record:
     def copy(self) -> Record:
         """Returns a record that can be changed without changing this one."""
         other = Record(has_ignores=self.has_ignores)
-        other.stat, other.key, other.tree, other.modes, other.perm = (
-            self.stat,
-            self.key,
-            self.tree,
-            self.modes,
-            self.perm,
-        )
+        other.stat, other.key, other.tree, other.modes = self.stat, self.key, self.tree, self.modes
+        other.perm, other.only = self.perm, self.only
         other.trusted, other.grouped, other.leans = self.trusted, self.grouped, self.leans
         other.stats, other.oids = self.stats, self.oids
         other.names, other.dirs, other.missed = self.names.copy(), self.dirs.copy(), self.missed.copy()
@@ -306,7 +220,11 @@ class Record:
             [b"\0".join((m.name, m.reason.encode(), m.detail.encode("utf-8", "surrogateescape"))) for m in self.missed]
         )
         flags = (
-            self.trusted * _TRUSTED | self.grouped * _GROUPED | self.has_ignores * _HAS_IGNORES | self.leans * _LEANS
+            self.trusted * _TRUSTED
+            | self.grouped * _GROUPED
+            | self.has_ignores * _HAS_IGNORES
+            | self.leans * _LEANS
+            | self.only * _ONLY
         )
         head = HEAD.pack(
             *self.stat, self.key, self.tree, self.modes, self.perm, flags,
@@ -371,15 +289,11 @@ def decode(data: bytes) -> Record:
     oids = data[at + count * STAT.size :]
     if len(names) != count or len(dirs) != dir_count or len(oids) != count * 20 or len(rows) % 3:
         raise ValueError("not a directory record")
-    missed = [
-        Missed(rows[i], rows[i + 1].decode(), rows[i + 2].decode("utf-8", "surrogateescape"))
-        for i in range(0, len(rows), 3)
-    ]
     record = Record(has_ignores=bool(flags & _HAS_IGNORES))
     record.stat, record.key, record.tree, record.modes, record.perm = (ino, mtime, ctime), key, tree, modes, perm
     record.trusted, record.grouped = bool(flags & _TRUSTED), bool(flags & _GROUPED)
-    record.leans = bool(flags & _LEANS)
-    record.names, record.stats, record.oids, record.dirs, record.missed = names, stats, oids, dirs, missed
+    record.leans, record.only = bool(flags & _LEANS), bool(flags & _ONLY)
+    record.names, record.stats, record.oids, record.dirs, record.missed = names, stats, oids, dirs, _missed(rows)
     return record
 
 

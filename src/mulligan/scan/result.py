@@ -2,42 +2,26 @@
 What a scan found: the workspace as trees, and what is not in them.
 
 The trees that no earlier checkpoint holds are kept in memory (`objects`), so that a scan can be compared with any
-checkpoint before anything is stored. Of a watched workspace in which only contents changed, what changed is known before
-any tree is made: those are made when somebody asks for them, so that a restore can be planned and begun meanwhile.
+checkpoint before anything is stored.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from mulligan.model.checkpoint import INCOMPLETE, MOVING, NotCaptured, pack_paths
-from mulligan.model.objects import MODE_DIR, TREE, TreeEntry, encode_tree, object_id
-from mulligan.model.paths import ancestors, join, parent_of, to_text
+from mulligan.model.checkpoint import INCOMPLETE, MOVING, NotCaptured
+from mulligan.model.paths import ancestors, parent_of, to_text
 from mulligan.scan.cache import Cache
-from mulligan.scan.record import STAT, Missed, Record, Stat, decode, differing, git_mode, names_of, tree_in
+from mulligan.scan.record import STAT, Missed, Record, Stat, differing, git_mode, names_of
+from mulligan.scan.trees import Defaults, Objects
 
 if TYPE_CHECKING:
     from mulligan.model.sealed import Sealed, Secrets
 
 Entry = tuple[int, bytes]  # git mode and object id
-Edit = tuple[bytes, int, bytes, bytes]  # name, git mode, object ids before and after
-
-
-class Patch(NamedTuple):
-    """A directory whose files have other contents, and nothing else: its record as it is written, and what changed."""
-
-    packed: bytes
-    edits: list[Edit]
-
-
-class Defaults(NamedTuple):
-    """The permission bits that most files, programs and directories have; only others are written down."""
-
-    file: int = 0o644
-    executable: int = 0o755
-    directory: int = 0o755
 
 
 class Cover:
@@ -114,127 +98,50 @@ def _entry(record: Record, at: int) -> Entry:
     return git_mode(record.stat_at(at).mode), record.oid_at(at)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Scan:
-    """One look at the workspace."""
+    """
+    One look at the workspace, finished.
 
-    def __init__(self, defaults: Defaults, cache: Cache) -> None:
-        self._tree = b""
-        self.modes = bytes(20)
-        self.defaults = defaults
-        self.cache = cache
-        self.is_adopted = False  # whether what is remembered is what git's index says, and no checkpoint's
-        self.made: dict[bytes, tuple[bytes, bytes]] = {}  # the new trees that are there so far
-        self._inside: dict[bytes, bytes] = {}
-        self.records: dict[bytes, Record] = {}
-        # No directory is in both.
-        self._patches: dict[bytes, Patch] = {}
-        self._sealing: tuple[Callable[[], object], list[tuple[bytes, list[Edit]]]] | None = None
-        self._unlike: set[bytes] = set()
-        self.gone: list[bytes] = []
-        self.missed: dict[bytes, Missed] = {}
-        self.secrets: Secrets | None = None  # those that were sealed; None where secrets are not looked at
-        self.observed: dict[bytes, Stat] = {}
-        # What earlier looks observed of files that were too young then, and that nothing has happened to since.
-        self.observed_before: Mapping[bytes, Stat] = {}
-        self.files = 0
-        self.read = 0  # how many of them had to be read
-        self._seen_trees: dict[bytes, tuple[bytes, Record, bool]] = {}
-        self._patched_trees: dict[bytes, tuple[bytes, bool]] | None = None  # made when somebody asks
-        self.visited: Container[bytes] = ()
-        self.taken: object = None
-        self.is_wanted: Callable[[bytes], bool] = lambda _: False
-        self._last: tuple[bytes, Record | None] = (b"", None)
+    What the stat `cache` holds stands, but for `records` and what is `gone`. `objects` are the trees that no checkpoint holds
+    yet: kind and bytes.
+    """
 
-    # -- what is made when somebody asks ---------------------------------------------------------------
+    defaults: Defaults
+    cache: Cache
+    tree: bytes
+    modes: bytes
+    objects: Objects
+    records: Mapping[bytes, Record]
+    gone: frozenset[bytes] = frozenset()
+    missed: dict[bytes, Missed]
+    files: int
+    read: int = 0  # how many of them had to be read
+    # What was seen of files that were too young to be remembered, by this scan and by earlier ones.
+    observed: Mapping[bytes, Stat] = field(default_factory=dict)
+    observed_before: Mapping[bytes, Stat] = field(default_factory=dict)
+    entered: Container[bytes] = ()
+    is_wanted: Callable[[bytes], bool] = lambda _: False
+    noticed: object = None  # for the watcher, when the cache has taken this over
+    is_adopted: bool = False  # whether what is remembered is what git's index says, and no checkpoint's
+    secrets: Secrets | None = None  # those that were sealed; None where secrets are not looked at
 
-    def seal_later(self, seal: Callable[[], object], edits: list[tuple[bytes, list[Edit]]]) -> None:
-        """Says that contents of files are all that changed, by directory, and how the trees are made: that cannot fail for what is there."""
-        self._sealing = (seal, edits)
-
-    def edits(self) -> list[tuple[bytes, list[Edit]]] | None:
-        """Returns what changed, by directory, where that is known without the trees; None where those are there already."""
-        return self._sealing[1] if self._sealing is not None else None
-
-    def settle(self) -> None:
-        """Makes what was left for later; again is harmless."""
-        if self._sealing is not None:
-            sealing, self._sealing = self._sealing, None
-            try:
-                sealing[0]()
-            except BaseException:
-                self._sealing = sealing  # half of the trees are none: whoever asks again has them made again
-                raise
-            root = self._patches.get(b"")
-            self._tree = tree_in(root.packed) if root is not None else self._tree
-
-    @property
-    def tree(self) -> bytes:
-        """The tree of the workspace."""
-        self.settle()
-        return self._tree
-
-    @tree.setter
-    def tree(self, tree: bytes) -> None:
-        self._tree = tree
-
-    @property
-    def objects(self) -> dict[bytes, tuple[bytes, bytes]]:
-        """The new trees: kind and bytes."""
-        self.settle()
-        return self.made
-
-    @property
-    def inside(self) -> dict[bytes, bytes]:
-        """Of some of these trees, something in them that was not there before."""
-        self.settle()
-        return self._inside
-
-    @property
-    def patches(self) -> dict[bytes, Patch]:
-        """The directories of which nothing but contents changed."""
-        self.settle()
-        return self._patches
-
-    def is_unlike(self, tree: bytes) -> None:
-        """Notes that the workspace was found to differ from a tree."""
-        self._unlike.add(tree)
-
-    def has_tree(self, tree: bytes) -> bool:
-        """Returns whether the workspace is exactly what a tree holds."""
-        if self._sealing is not None and tree == self.cache.root_tree:
-            return not self._sealing[1]
-        return tree not in self._unlike and self.tree == tree
+    # -- the records ------------------------------------------------------------------------------------
 
     def record(self, directory: bytes) -> Record | None:
         """Returns what was seen of a directory."""
         found = self.records.get(directory)
-        if found is not None:
-            return found
-        if self._last[1] is None or self._last[0] != directory:
-            # Decoding a directory of 100,000 names for each of them would take hours.
-            patch = self.patches.get(directory)
-            self._last = (directory, decode(patch.packed) if patch is not None else self.cache.get(directory))
-        return self._last[1]
-
-    def seen_records(self) -> Iterator[tuple[bytes, Record]]:
-        """Yields every directory that is not what the cache remembers, with its record."""
-        yield from self.records.items()
-        for path, patch in self.patches.items():
-            yield path, decode(patch.packed)
+        return found if found is not None or directory in self.gone else self.cache.get(directory)
 
     def packed(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yields the same records as they are written."""
+        """Yields every directory that is not what the cache remembers, with its record as it is written."""
         for path, record in self.records.items():
             yield path, record.encode()
-        for path, patch in self.patches.items():
-            yield path, patch.packed
 
     def tree_of(self, directory: bytes) -> bytes | None:
         """Returns the tree of a directory as it was seen, None if it was not."""
-        record, patch = self.records.get(directory), self.patches.get(directory)
-        if record is not None:
-            return record.tree
-        return tree_in(patch.packed) if patch is not None else self.cache.tree_of(directory)
+        record = self.records.get(directory)
+        return record.tree if record is not None else self.cache.tree_of(directory)
 
     def entry(self, path: bytes) -> tuple[Stat, bytes] | None:
         """Returns the stat fields and object id of a captured file or link."""
@@ -242,19 +149,20 @@ class Scan:
         at = record.find(path.rpartition(b"/")[2]) if record else -1
         if record is None or at < 0:
             return None
-        return self._stat(path, record, at), record.oid_at(at)
+        found = self.observed.get(path) or record.stat_at(at)
+        return self.observed_before.get(path, found) if found.is_unproven else found, record.oid_at(at)
 
-    def _stat(self, path: bytes, record: Record, at: int) -> Stat:
-        found = self.observed.get(path)
+    def memory_of(self, path: bytes) -> tuple[Stat | None, Stat | None]:
+        """Returns the stat fields that a captured file had, and again where they prove it unchanged: it was not too young for that."""
+        found = self.entry(path)
         if found is None:
-            found = record.stat_at(at)
-            if found.is_unproven:
-                found = self.observed_before.get(path, found)
-        return found
+            return None, None
+        is_proven = path not in self.observed and path not in self.observed_before and not found[0].is_unproven
+        return found[0], found[0] if is_proven else None
 
     def captured(self) -> Iterator[tuple[bytes, int, bytes]]:
         """Yields path, git mode and object id of every captured file and link, in no promised order."""
-        for directory in {*self.cache.paths(), *self.records, *self.patches} - set(self.gone):
+        for directory in {*self.cache.paths(), *self.records} - self.gone:
             record = self.record(directory)
             above = directory + b"/" if directory else b""
             for name, mode, oid in entries(record) if record is not None else ():
@@ -263,83 +171,21 @@ class Scan:
     def paths(self) -> list[bytes]:
         """Returns the path of every captured file and link, sorted."""
         found: list[bytes] = []
-        for directory in {*self.cache.paths(), *self.records, *self.patches} - set(self.gone):
-            record, patch = self.records.get(directory), self.patches.get(directory)
-            packed = patch.packed if patch is not None else self.cache.packed(directory) if record is None else b""
-            names = record.names if record is not None else names_of(packed)
+        for directory in {*self.cache.paths(), *self.records} - self.gone:
+            record = self.records.get(directory)
+            names = record.names if record is not None else names_of(self.cache.packed(directory))
             found += [directory + b"/" + name for name in names] if directory else names
         found.sort()
         return found
 
-    def packed_paths(self) -> bytes:
-        """Returns the same as a checkpoint holds it."""
-        return pack_paths(b"\0".join(self.paths()))
-
     def changes(self) -> Iterator[tuple[bytes, Entry | None, Entry | None]]:
         """Yields path, before and after of every file and link that is not what the cache remembers, in no promised order."""
         for directory, record in self.records.items():
-            yield from _changes(directory, self._remembered(directory), record)
-        for directory, patch in self.patches.items():
-            above = directory + b"/" if directory else b""
-            for name, mode, before, after in patch.edits:
-                yield above + name, (mode, before), (mode, after)
+            yield from _changes(directory, self.cache.get(directory) or Record(), record)
         for directory in self.gone:
-            yield from _changes(directory, self._remembered(directory), Record())
+            yield from _changes(directory, self.cache.get(directory) or Record(), Record())
 
-    def _remembered(self, directory: bytes) -> Record:
-        tree = self.cache.tree_of(directory)
-        known = self._seen_trees.get(tree) if tree is not None else None
-        if known is not None and known[0] == directory:
-            return known[1]
-        return self.cache.get(directory) or Record()
-
-    # -- trees without reading them: what a directory held is known, before and now ---------------------
-
-    def remember_trees(self, path: bytes, old: Record, new: Record) -> None:
-        """Notes that a directory's records can stand for its trees."""
-        self._seen_trees[old.tree] = (path, old, False)
-        self._seen_trees[new.tree] = (path, new, True)
-
-    def forget_trees(self) -> None:
-        """Drops what `remember_trees` noted, because the cache moves on."""
-        self._seen_trees.clear()
-        self._patched_trees = {}
-
-    def tree_entries(self, oid: bytes) -> list[TreeEntry] | None:
-        """Returns the entries of a tree that this scan, or the cache it started from, knows by its record."""
-        found = self._seen_trees.get(oid) or self._patched_tree(oid)
-        if found is None:
-            return None
-        path, record, is_new = found
-        make = tuple.__new__  # as `TreeEntry(*entry)` does, in a third of the time
-        found_entries = [make(TreeEntry, entry) for entry in entries(record)]
-        for name in record.dirs:
-            below = join(path, name)
-            tree = self.tree_of(below) if is_new else self.cache.tree_of(below)
-            if tree is None:
-                return None
-            found_entries.append(TreeEntry(name, MODE_DIR, tree))
-        # What a plan is made from must be what the checkpoint holds: a record that is not, is not used.
-        return found_entries if is_new or object_id(TREE, encode_tree(found_entries)) == oid else None
-
-    def _patched_tree(self, oid: bytes) -> tuple[bytes, Record, bool] | None:
-        if self._patched_trees is None:
-            then = {self.cache.tree_of(path) or b"": (path, False) for path in self.patches}
-            self._patched_trees = then | {tree_in(patch.packed): (path, True) for path, patch in self.patches.items()}
-        path, is_new = self._patched_trees.get(oid, (b"", None))
-        record = self.record(path) if is_new else self.cache.get(path) if is_new is not None else None
-        return None if record is None else (path, record, bool(is_new))
-
-    def memory_of(self, path: bytes) -> tuple[Stat | None, Stat | None]:
-        """Returns the stat fields that a captured file had, and again where they prove it unchanged: it was not too young for that."""
-        young = self.observed.get(path)
-        if young is not None:
-            return young, None
-        found = self.entry(path)
-        if found is None:
-            return None, None
-        stat = found[0]
-        return stat, None if stat.is_unproven or path in self.observed_before else stat
+    # -- what is not captured ---------------------------------------------------------------------------
 
     @property
     def sealed(self) -> Sealed:
@@ -362,4 +208,7 @@ class Scan:
 
     def _looked_for(self, path: bytes) -> bool:
         """Whether a path would be captured if it were there, although a directory above it is not."""
-        return self.is_wanted(path) and all(above in self.visited for above in ancestors(path) if above in self.missed)
+        return self.is_wanted(path) and all(map(self._is_visited, [a for a in ancestors(path) if a in self.missed]))
+
+    def _is_visited(self, directory: bytes) -> bool:
+        return directory in self.entered or (directory in self.cache and directory not in self.gone)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import stat
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from mulligan.model.objects import (
@@ -24,13 +24,17 @@ from mulligan.model.objects import (
     object_id,
 )
 from mulligan.scan.record import Head, Record, git_mode
-from mulligan.scan.result import Defaults, Edit
 
 NONE = bytes(20)
-# What the trees of a watched workspace that are held may take, and what each of them takes beside its bytes.
-_MOST_HELD = 8 << 20
-_EACH = 300
 Objects = dict[bytes, tuple[bytes, bytes]]
+
+
+class Defaults(NamedTuple):
+    """The permission bits that most files, programs and directories have; only others are written down."""
+
+    file: int = 0o644
+    executable: int = 0o755
+    directory: int = 0o755
 
 
 class Sealed(NamedTuple):
@@ -75,48 +79,6 @@ def tree_of(names: list[bytes], modes: list[int], oids: bytes, children: Sequenc
         keyed.sort()
         lines = [line for _, line in keyed]
     return b"".join(lines)
-
-
-def spliced(tree: bytes, edits: Iterable[Edit]) -> bytes | None:
-    """
-    Returns the bytes of a tree with other ids in some of its entries; None where that cannot be told from its bytes alone.
-
-    What an entry looks like may also stand inside of another one, a file may be named so. The tree holds the entry that is
-    meant: what is there once is that one.
-    """
-    made = bytearray(tree)
-    for name, mode, before, after in edits:
-        entry = b"%b %b\0%b" % (MODE_TEXT[mode], name, before)
-        at = made.find(entry)
-        if at < 0 or made.find(entry, at + 1) >= 0:
-            return None
-        end = at + len(entry)
-        made[end - 20 : end] = after
-    return bytes(made)
-
-
-class Held:
-    """The bytes of some trees that directories have now: their next ones are made of them by exchanging ids."""
-
-    def __init__(self) -> None:
-        self._trees: dict[bytes, tuple[bytes, bytes]] = {}
-        self._bytes = 0
-
-    def get(self, path: bytes, tree: bytes) -> bytes | None:
-        """Returns the bytes of a directory's tree, None where they are not held."""
-        found = self._trees.get(path)
-        return found[1] if found is not None and found[0] == tree else None
-
-    def take(self, made: Mapping[bytes, tuple[bytes, bytes]]) -> None:
-        """Holds the trees of some directories, each with its id, instead of those they had; the oldest go for them."""
-        trees, size = self._trees, self._bytes
-        for path, found in made.items():
-            before = trees.pop(path, None)
-            size += len(found[1]) + (_EACH if before is None else -len(before[1]))
-            trees[path] = found
-        while size > _MOST_HELD:
-            size -= len(trees.pop(next(iter(trees)))[1]) + _EACH
-        self._bytes = size
 
 
 def modes_of(done: Sealed, defaults: Defaults, objects: Objects) -> bytes:

@@ -46,7 +46,6 @@ _STREAM_LEAST = 1 << 20
 # And no pack has more objects: tiny ones would take a kilobyte of memory each until their pack is full.
 MOST_ROWS = 1 << 16
 # What one process hands to another: packs in tmp/ with the names they will have, their bytes, and what they lean on.
-Share = tuple[list[tuple[bytes, bytes]], int, list[bytes]]
 # By the name of a pack: its index and the size of the pack.
 Indexes = dict[bytes, tuple[bytes, int]]
 _serial = count()
@@ -269,7 +268,6 @@ class PackWriter:
         self._buffer = PackBuffer()
         self._offsets = self._buffer.offsets
         self._flushed: set[bytes] = set()
-        self._held: list[Container[bytes]] = []  # what packs hold that others wrote
         self._store_knows = knows
         self._packs = packs
         self._finished = finished
@@ -377,35 +375,8 @@ class PackWriter:
             return []
         names = self._placed.place(self._packs())
         self._flushed.clear()
-        self._held.clear()
         self._finished(names, self._placed.indexes)
         return names
-
-    def part(self) -> None:
-        """In a forked process: goes on with a share of its own; what was added so far is the parent's to write."""
-        self._flushed.update(self._offsets)
-        self._placed = PlacedPacks(self._placed.root, self._placed.open_tmp)
-        self._reset()
-
-    def hand_over(self) -> Share:
-        """In a forked process: writes its share to tmp/, durably, and returns what the parent needs to know of it."""
-        self._flush()
-        return self._placed.written, self._placed.bytes, list(self.relied)
-
-    def take_over(self, share: Share, held: Container[bytes] = ()) -> None:
-        """Makes what another process, or another writer, handed over part of this writer; what that is known to hold is not added again."""
-        written, size, relied = share
-        self._placed.written += written
-        self._placed.bytes += size
-        self.relied.update(relied)
-        self._held.append(held)
-
-    def drop_share(self, process: int) -> None:
-        """Removes what a forked process wrote that never handed it over."""
-        with self._placed.root.child(b"tmp") as tmp:
-            for name in tmp.names():
-                if name.startswith(b"pack-%d-" % process):
-                    tmp.unlink(name, missing_ok=True)
 
     def abort(self) -> None:
         """Drops what was not finished; nothing of it remains on the disk."""
@@ -415,7 +386,7 @@ class PackWriter:
             self._placed.discard()
 
     def _known(self, oid: bytes) -> bool:
-        if oid in self._flushed or (self._held and any(oid in held for held in self._held)):
+        if oid in self._flushed:
             return True
         if oid in self._anew or not self._store_knows(oid):
             return False

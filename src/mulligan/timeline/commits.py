@@ -29,7 +29,7 @@ from mulligan.model.objects import (
     parse_commit,
 )
 from mulligan.model.paths import ancestors, is_dot_git, parent_of, to_text
-from mulligan.scan.result import Defaults
+from mulligan.scan.trees import Defaults
 from mulligan.timeline.sources import Reader, State
 
 if TYPE_CHECKING:

@@ -98,18 +98,8 @@ def paths_since(base: Entry | None, scan: Scan, source: Source) -> bytes:
     if base is None:
         if scan.sealed:
             return pack_paths(b"\0".join(sorted([*scan.paths(), *scan.sealed])))
-        return scan.packed_paths()
-    if scan.cache.root_tree == base.files_tree and not scan.records and not scan.gone and _same_bits(base, scan):
-        paths = sorted(path for path, _, _ in scan.changes())  # other contents, and nothing else
-    else:
-        paths = [change.path for change in changes_since(base, scan, source)]
-    return pack_paths(b"\0".join(paths))
-
-
-def _same_bits(base: Entry, scan: Scan) -> bool:
-    """Whether no permission bits and no secrets differ: then trees and usual bits are the same."""
-    same = (base.modes_tree, tuple(base.defaults)) == (scan.modes, tuple(scan.defaults))
-    return same and _same_secrets(base, scan)
+        return pack_paths(b"\0".join(scan.paths()))
+    return pack_paths(b"\0".join([change.path for change in changes_since(base, scan, source)]))
 
 
 def _same_secrets(entry: Entry, scan: Scan) -> bool:
@@ -154,7 +144,7 @@ def same_state(entry: Entry | None, scan: Scan) -> bool:
     """Returns whether a checkpoint holds exactly what a scan found."""
     if entry is None or (entry.modes_tree, entry.defaults) != (scan.modes, tuple(scan.defaults)):
         return False
-    return _same_secrets(entry, scan) and scan.has_tree(entry.files_tree)
+    return _same_secrets(entry, scan) and scan.tree == entry.files_tree
 
 
 def made_on_other_branch(entry: Entry, git: GitState | None) -> str:
@@ -202,9 +192,8 @@ def with_state_before(entry: Entry, base: Entry | None) -> Entry:
 
 def write_objects(entry: Entry, scan: Scan, writer: Any, git: GitRecord | None = None) -> Entry:
     """Adds the trees that are new, where git stood if that is recorded, and the commit; returns the entry with its commit."""
-    inside = scan.inside
     for oid, (kind, data) in scan.objects.items():
-        writer.add_hashed(oid, kind, data, inside.get(oid, b""))
+        writer.add_hashed(oid, kind, data)
     if entry.files_tree == EMPTY_TREE:
         writer.add(b"tree", b"")
     if git is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import DurabilityLost, FileSealed, KeyMissing, MulliganError, StoreDamaged
@@ -47,19 +48,18 @@ class _Bytes(HashOnly):
         return super().add_stream(size, [self.data])
 
 
-def seal_workspace(vault: Vault, scan: Scan, sink: Any = None, directory: str = "") -> None:
-    """Seals the secrets that a scan lists, into a sink; without one, says only whether they changed."""
+def seal_workspace(vault: Vault, scan: Scan, sink: Any = None, directory: str = "") -> Scan:
+    """Returns the scan with the secrets that it lists sealed, into a sink; without one, it says only whether they changed."""
     if vault.settings.capture.secrets == "skip":
-        return
+        return scan
     found = [path for path, missed in scan.missed.items() if missed.reason == SECRET]
     if not found:
-        scan.secrets = Secrets()
-        return
+        return replace(scan, secrets=Secrets())
     sealing = _Sealing(vault, scan, sink)
     with Directory.open(directory or vault.settings.workspace) as root:
         for path in sorted(found):
             sealing.take(root, path)
-    scan.secrets = Secrets(sealing.key.id if sealing.key is not None else "", sealing.files)
+    return replace(scan, secrets=Secrets(sealing.key.id if sealing.key is not None else "", sealing.files))
 
 
 def secrets_of(vault: Vault, entry: Entry) -> tuple[Sealed, bool, dict[bytes, str]]:

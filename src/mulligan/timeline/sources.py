@@ -24,16 +24,13 @@ from mulligan.model.objects import (
     parse_tree,
 )
 from mulligan.model.paths import join
-from mulligan.scan.result import Defaults, Scan
-from mulligan.scan.trees import NONE, parse_odd
+from mulligan.scan.result import Scan
+from mulligan.scan.trees import NONE, Defaults, parse_odd
 
 if TYPE_CHECKING:
     from mulligan.diff.compare import Pair
     from mulligan.model.checkpoint import GitState
     from mulligan.model.sealed import Sealed
-
-# A way of so many files is held (about half a kilobyte for each).
-_LONGEST_WAY = 8192
 
 
 class Reader(Protocol):
@@ -61,24 +58,13 @@ class _NoStore:
 NO_STORE: Reader = _NoStore()
 
 
-class Way(NamedTuple):
-    """What differs between two trees where that is nothing but contents of files, by path."""
-
-    old: bytes
-    new: bytes
-    changes: dict[bytes, Change]
-
-
 class Source:
-    """The store's objects, with those of a scan in front; a `way` that was found earlier may spare comparing trees."""
+    """The store's objects, with those of a scan in front."""
 
-    def __init__(self, store: Reader, scan: Scan | None = None, way: Way | None = None) -> None:
+    def __init__(self, store: Reader, scan: Scan | None = None) -> None:
         self._store = store
         self._scan = scan
-        self._way = way
-        self._known: tuple[bytes, list[Change]] | None = None
-        # As far as they are there: whoever has the id of a tree that is made later has had it made.
-        self._overlay = scan.made if scan is not None else {}
+        self._overlay = scan.objects if scan is not None else {}
         self._laid: dict[bytes, tuple[bytes, bytes]] = {}
         self._parsed: dict[bytes, list[TreeEntry]] = {}
         self._compared: tuple[bytes, bytes, list[Change]] | None = None
@@ -99,68 +85,21 @@ class Source:
         """Returns a tree's entries."""
         known = self._parsed.get(oid)
         if known is None:
-            known = self._scan.tree_entries(oid) if self._scan is not None else None
-        if known is None:
             found = self._overlay.get(oid) or self._laid.get(oid)
             known = parse_tree(found[1]) if found is not None and found[0] == TREE else self._store.read_tree(oid)
         self._parsed[oid] = known
         return known
 
     def changes_to(self, tree: bytes) -> list[Change]:
-        """Returns what differs between what the scan saw and a tree, directories too; its own trees are made only where it takes them."""
+        """Returns what differs between what the scan saw and a tree, directories too."""
         if self._scan is None:
             raise ValueError(tree)
-        found = self._without_trees(self._scan, tree)
-        if found is None:
-            return self.changes(self._scan.tree, tree, directories=True)
-        self._known = (tree, found)
-        if found:
-            self._scan.is_unlike(tree)
-        return found
-
-    def _without_trees(self, scan: Scan, tree: bytes) -> list[Change] | None:
-        """
-        Returns the same where only contents changed since what the scan remembers, and it is known how the tree differs from that.
-
-        Both are lists of files that are there before and after, so that what differs is in one of them.
-        """
-        base, edits, way = scan.cache.root_tree, scan.edits(), self._way
-        if edits is None or (tree != base and (way is None or (way.old, way.new) != (base, tree))):
-            return None
-        then = dict(way.changes) if way is not None and tree != base else {}
-        found = []
-        for directory, changed in edits:
-            above = directory + b"/" if directory else b""
-            for name, mode, before, after in changed:
-                path, now = above + name, TreeEntry(name, mode, after)
-                change = then.pop(path, None)
-                wanted = change.new if change is not None else TreeEntry(name, mode, before)
-                if now != wanted:
-                    found.append(Change(path, now, wanted))
-        found += then.values()
-        found.sort(key=lambda change: change.path)
-        return found
-
-    def way_to(self, tree: bytes) -> Way | None:
-        """Returns the way from what the scan saw to a tree, if they were compared, and contents of a moderate number of files are all."""
-        if self._scan is None or self._scan.edits() is not None:
-            return None  # nobody needed its tree, and nobody keeps it
-        old = self._scan.tree
-        if self._compared is None or {old, tree} != {*self._compared[:2]}:
-            found = self._known[1] if self._known is not None and self._known[0] == tree else None
-        else:
-            found = self.changes(old, tree, directories=True)
-        if found is None or len(found) > _LONGEST_WAY:
-            return None
-        plain = all(entry is not None and entry.mode != MODE_DIR for change in found for entry in change[1:])
-        return Way(old, tree, {change.path: change for change in found}) if plain else None
+        return self.changes(self._scan.tree, tree, directories=True)
 
     def changes(self, old: bytes, new: bytes, *, directories: bool = False) -> list[Change]:
         """Returns what differs between two trees, as `compare_trees` does; the last two are compared once, for both ways."""
         from mulligan.diff.compare import compare_trees, without_directories
 
-        if self._known is not None and self._scan is not None and {old, new} == {self._scan.tree, self._known[0]}:
-            self._compared, self._known = (self._scan.tree, *self._known), None
         if self._compared is None or {old, new} != {*self._compared[:2]}:
             self._compared = (
                 old,
@@ -222,11 +161,10 @@ class Look:
         note: dict[str, Any],
         store: Reader,
         by_name: tuple[str, ...] = (),
-        way: Way | None = None,
     ) -> None:
         self.by_name = by_name
         self.scan = scan
-        self.source = Source(store, scan, way)
+        self.source = Source(store, scan)
         self.git = git
         self.note = note
 

@@ -21,9 +21,10 @@ from mulligan.scan.git.objects import GITLINK, Entry, Objects
 from mulligan.scan.git.repository import Repository
 from mulligan.scan.ignore import Rules
 from mulligan.scan.record import Missed, Record, too_large
-from mulligan.scan.result import Defaults, Scan
+from mulligan.scan.result import Scan
 from mulligan.scan.scope import CAPTURE, TRACKED, Scope, Tracked
-from mulligan.scan.trees import Sealed, seal
+from mulligan.scan.trees import Defaults, Sealed, seal
+from mulligan.scan.trees import Objects as MadeObjects
 
 _WORK = 1 << 36
 _NAMES = 1_000_000
@@ -95,7 +96,9 @@ class _Reading:
 
     def __init__(self, objects: Objects, rules: ImportRules, keeper: Keeper) -> None:
         self._objects, self._rules, self._keeper = objects, rules, keeper
-        self._scan = Scan(rules.defaults, Cache())
+        self._missed: dict[bytes, Missed] = {}
+        self._objects_made: MadeObjects = {}
+        self._files = 0
         self._trees: dict[bytes, list[Entry]] = {}
 
     def run(self, tree: bytes) -> Scan:
@@ -107,9 +110,11 @@ class _Reading:
         sealed: dict[bytes, Record] = {}
         for path in reversed(captured):  # from below upwards: every directory after those in it
             self._seal(path, scope, sealed)
-        scan = self._scan
-        scan.tree, scan.modes = sealed[b""].tree, sealed[b""].modes
-        return scan
+        root = sealed[b""]
+        return Scan(
+            defaults=self._rules.defaults, cache=Cache(), tree=root.tree, modes=root.modes,
+            objects=self._objects_made, records={}, missed=self._missed, files=self._files,
+        )  # fmt: skip
 
     def _read_trees(self, tree: bytes) -> None:
         pending, left = [(b"", tree)], _NAMES
@@ -149,7 +154,7 @@ class _Reading:
         return decision in (CAPTURE, TRACKED)
 
     def _miss(self, path: bytes, reason: str, detail: str) -> None:
-        self._scan.missed[path] = Missed(path.rpartition(b"/")[2], reason, detail)
+        self._missed[path] = Missed(path.rpartition(b"/")[2], reason, detail)
 
     def _seal(self, path: bytes, scope: Scope, sealed: dict[bytes, Record]) -> None:
         record, modes, children = Record(), [], []
@@ -162,9 +167,9 @@ class _Reading:
                 record.names.append(entry.name)
                 record.oids += entry.oid
                 modes.append(self._bits(below, entry.mode))
-        self._scan.files += len(record.names)
+        self._files += len(record.names)
         record.perm = self._rules.bits(path, MODE_DIR) or self._rules.defaults.directory
-        seal(Sealed(record, modes, children), self._rules.defaults, self._scan.objects)
+        seal(Sealed(record, modes, children), self._rules.defaults, self._objects_made)
         sealed[path] = record
 
     def _bits(self, path: bytes, mode: int) -> int:

@@ -83,18 +83,16 @@ def _writes_short() -> None:
 
 def _swallows_errors_of_reading() -> None:
     """A file that cannot be read is left out without a word."""
-    from mulligan.scan import walk
+    from mulligan.scan.directory import Reader
 
-    real = walk.Scanner._try
+    real = Reader._try
 
-    def attempt(self: Any, frame: Any, record: Any, name: bytes, st: os.stat_result) -> Any:
-        found = real(self, frame, record, name, st)
-        if found is None:
-            self._scan.missed.clear()
+    def attempt(self: Any, place: Any, record: Any, name: bytes, st: os.stat_result, found: Any) -> None:
+        real(self, place, record, name, st, found)
+        if name not in found:
             record.missed.clear()
-        return found
 
-    walk.Scanner._try = attempt
+    Reader._try = attempt
 
 
 BUILDS: dict[str, Callable[[], None]] = {

@@ -17,7 +17,6 @@ from turn_operations import TURNS
 from mulligan.model.deed import Deed
 from mulligan.model.policy import Retention
 from mulligan.restore import staging
-from mulligan.scan import walk
 from mulligan.state.transcript import Transcript
 from mulligan.store import reclaim
 from mulligan.timeline import budget, tidying
@@ -38,11 +37,6 @@ def _wide(place: Place) -> None:
         ws.save("new")
     for number in range(24):
         put(place.project, f"d{number % 8}/e/f{number}", noise(number, 3000))
-
-
-def _save_with_twin(ws: Any, _: Place) -> None:
-    with lowered(walk, _SHARE_READ=3, _SHARE_DIRECTORIES=3, _SHARE_LEAST=2):
-        ws.save("now")
 
 
 def _automatic(place: Place) -> None:
@@ -382,7 +376,7 @@ def _many(rng: random.Random, part: str) -> State:
 
 
 EXTRA: dict[str, Operation] = {
-    "save-twin": Operation(_wide, _save_with_twin),
+    "save-wide": Operation(_wide, lambda ws, _: ws.save("now")),
     "save-evicting": Operation(_automatic, _save_within_budget, again=False),
     "save-expiring": Operation(_automatic, lambda ws, _: ws.save("now", kind="automatic"), again=False),
     "save-unchanged": Operation(_settled, lambda ws, _: ws.save("now", if_changed=True), again=False),

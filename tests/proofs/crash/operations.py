@@ -23,7 +23,7 @@ from check_checkpoints import read_checkpoint
 from checker import objects_of, rows
 from faults import Killed, KilledAt
 from mulligan.safefs import syscalls
-from mulligan.scan import adopting, reading, taking
+from mulligan.scan import adopting, reading
 from mulligan.timeline import tidying
 from scenes import MID, NEW, OLD, State, file, folder, state_of, write_state
 from seals import reseal
@@ -103,11 +103,6 @@ def _save_from_git(ws: Any, place: Place) -> None:
     refresh(place.project)
     with lowered(adopting, LEAST=1):
         ws.save("now")
-
-
-def _save_from_git_alone(ws: Any, place: Place) -> None:
-    with lowered(taking, can_twin=lambda: False):
-        _save_from_git(ws, place)
 
 
 def _second(place: Place) -> None:
@@ -342,7 +337,6 @@ OPERATIONS: dict[str, Operation] = {
     "save-streamed": Operation(_streamed, lambda ws, _: ws.save("now")),
     "save-git": Operation(_with_repository, lambda ws, _: ws.save("now", git=True)),
     "save-adopting": Operation(_clean, _save_from_git),
-    "save-adopting-alone": Operation(_clean, _save_from_git_alone),
     "save-joining": Operation(_crowded, lambda ws, _: ws.save("now")),
     "import-commit": Operation(_committed, lambda ws, _: ws.import_commit(_head(ws), name="now")),
     "import-directory": Operation(_another_project, lambda ws, place: ws.import_directory(place.home / "copy")),

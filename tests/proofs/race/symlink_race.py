@@ -41,9 +41,8 @@ from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.ignore import Rules
 from mulligan.scan.reading import HashOnly
-from mulligan.scan.result import Defaults
 from mulligan.scan.scope import Scope, nothing_tracked
-from mulligan.scan.walk import Options, Scanner
+from mulligan.scan.walk import Options, walk
 from tally import Tally, cannot, parser, workplace
 from tree import put, snapshot
 
@@ -231,7 +230,7 @@ def by_capture(scene: Scene, tally: Tally, _rng: random.Random, build: str) -> N
     with scene.attackers, syscalls.using(BUILDS[build]()):
         while not tally.over:
             sink = Looking()
-            scan = Scanner(root, scope, Cache(), Defaults(), time.time_ns, Options(sink)).run()
+            scan = walk(root, Cache(), Options(scope, sink, time.time_ns))
             tally.did(sink.taken + len(scan.missed), scans=1, not_captured=len(scan.missed))
             tally.broke(scene.escapes())
             tally.broke([f"{sink.strange} captured files are of the outside"] if sink.strange else [])

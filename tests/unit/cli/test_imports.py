@@ -53,8 +53,6 @@ def test_a_save_loads_no_restore_no_diff_and_none_of_the_slow_modules(project, w
         "mulligan.restore.",
         "mulligan.diff",
         "mulligan.scan.git",
-        "mulligan.scan.listing",
-        "mulligan.scan.sharing",
         "mulligan.store.collect",
         "mulligan.store.reach",
         "mulligan.timeline.deeds",

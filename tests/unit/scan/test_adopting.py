@@ -153,8 +153,7 @@ def test_a_delta_against_history_is_read(repo, tmp_path):
     assert save(repo, tmp_path / "taken", take=True).read == 1
 
 
-def test_two_processes_take_over_what_one_does(repo, tmp_path):
-    """A command may fork, a test with threads may not: both make the same checkpoint."""
+def test_a_command_and_the_library_take_over_the_same(repo, tmp_path):
     for number in range(600):
         put(repo, f"src/part{number % 7}/more{number}.py", number)
     commit(repo, "-f")
@@ -464,23 +463,6 @@ def test_an_index_of_other_files_is_not_believed(repo, tmp_path):
 
 def test_the_user_can_switch_it_off(repo, tmp_path):
     assert save(repo, tmp_path / "read", take=False).read == COUNT
-
-
-@pytest.mark.parametrize("refused", ["fork", "pipe"])
-def test_without_a_second_process_the_checkpoint_is_made_all_the_same(repo, tmp_path, monkeypatch, refused):
-    """A limit on processes or descriptors costs time; nothing stays open for it."""
-
-    def refuse() -> None:
-        raise OSError(11, "none to be had")
-
-    before = contents(repo)
-    monkeypatch.setattr("mulligan.scan.taking.can_twin", lambda: True)
-    monkeypatch.setattr(os, refused, refuse)
-    opened = len(os.listdir("/proc/self/fd"))
-    saved = save(repo, tmp_path / "taken", take=True)
-    assert len(os.listdir("/proc/self/fd")) == opened
-    monkeypatch.undo()
-    assert brought_back(repo, saved.store) == before
 
 
 def test_a_later_checkpoint_asks_git_for_nothing(repo, tmp_path):

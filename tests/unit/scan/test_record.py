@@ -21,7 +21,7 @@ from mulligan.scan.record import (
 def filled() -> Record:
     record = Record(has_ignores=True)
     record.stat, record.perm = (2**64 - 1, -5, 2**62), 0o2775
-    record.trusted, record.grouped, record.leans = False, True, True
+    record.trusted, record.grouped, record.leans, record.only = False, True, True, True
     record.names = [b"\xff", b"a b", b"new\nline"]
     record.stats = STAT.pack(2**64 - 1, 0o100644, 3, -(10**9), 5) + unproven(0o100644) + STAT.pack(1, 2, 3, 4, 5)
     record.oids = bytes(range(60))
@@ -63,8 +63,6 @@ def test_a_copy_is_its_own():
 
 
 def test_times_that_no_record_can_hold_are_not_remembered():
-    for time in (0, -(2**63), 2**63 - 1):
-        assert can_be_remembered(time, 1, started_ns=10**9)
-    for time in (2**63, -(2**63) - 1):
-        assert not can_be_remembered(time, 1, started_ns=10**9)
+    assert all(can_be_remembered(mtime, 1, started_ns=10**9) for mtime in (0, -(2**63), 2**63 - 1))
+    assert not any(can_be_remembered(mtime, 1, started_ns=10**9) for mtime in (2**63, -(2**63) - 1))
     assert not can_be_remembered(0, 10**9 - 1, started_ns=10**9)

@@ -11,7 +11,7 @@ import pytest
 import mulligan
 from checker import judge
 from mulligan.model.policy import CapturePolicy
-from mulligan.scan import walk
+from mulligan.scan import look, scope
 from scans import Looking, names, reasons, settings_for
 from tools import git
 from tree import contents, put, wipe
@@ -30,13 +30,13 @@ def test_a_walk_that_starts_over_keeps_the_trees_of_the_first_round(project, sto
     for number in range(5):
         put(project, f"d{number}/f", str(number))
     once = iter([lambda: put(project, "late", "x")])
-    looked_again = walk.Scanner._restless
+    moved_since = look.moved_since
 
-    def restless(scanner):
+    def moved(*seen):
         next(once, lambda: None)()
-        return looked_again(scanner)
+        return moved_since(*seen)
 
-    monkeypatch.setattr(walk.Scanner, "_restless", restless)
+    monkeypatch.setattr(look, "moved_since", moved)
     ws = mulligan.Workspace(settings_for(project), now_ns=lambda: 2**62)
     ws.save("one")
     ws.close()
@@ -162,14 +162,14 @@ def test_names_are_bytes(project, ws):
 
 def test_a_directory_that_never_holds_still_makes_the_checkpoint_partial(project, ws, monkeypatch):
     put(project, "d/f", "x")
-    looked_again = walk.Scanner._restless
+    moved_since = look.moved_since
     numbers = iter(range(100))
 
-    def restless(scanner):
+    def moved(*seen):
         put(project, f"d/new{next(numbers)}", "x")
-        return looked_again(scanner)
+        return moved_since(*seen)
 
-    monkeypatch.setattr(walk.Scanner, "_restless", restless)
+    monkeypatch.setattr(look, "moved_since", moved)
     cp = ws.save("busy")
     assert not cp.complete
     assert [(row.path, row.reason) for row in cp.not_captured] == [("d", "moving")]
@@ -202,9 +202,9 @@ def test_a_file_renamed_over_another_costs_no_decision_about_its_neighbours(proj
     put(project, "d/.swap", "new")
     os.rename(project / "d/.swap", project / "d/f3")
     decided = []
-    decide = walk.Scope.decide
+    decide = scope.Scope.decide
     monkeypatch.setattr(
-        walk.Scope, "decide", lambda self, path, *a, **k: decided.append(path) or decide(self, path, *a, **k)
+        scope.Scope, "decide", lambda self, path, *a, **k: decided.append(path) or decide(self, path, *a, **k)
     )
     scan = seen.look()
     assert [path for path in decided if path.startswith(b"d/")] == []

@@ -54,7 +54,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Saves the checkpoint."""
     name, facts = _name_and_context(args.name, args.context)
-    context.look_early()
     saved = context.workspace.save(
         name, description=args.description, kind=args.kind, context=facts, if_changed=args.if_changed, git=args.git
     )

@@ -1,4 +1,4 @@
-"""A glance at everything that is remembered finds what a walk finds, whatever happened in between."""
+"""A walk that begins with a look at what is remembered finds what a walk finds that looks at everything."""
 
 from __future__ import annotations
 
@@ -10,34 +10,41 @@ import pytest
 
 from mulligan.safefs import native
 from mulligan.safefs.directory import Directory
-from mulligan.scan import glance as glancing
+from mulligan.scan import look, walk
 from mulligan.scan.cache import Cache
+from mulligan.scan.look import Unwatched
 from mulligan.scan.reading import HashOnly
-from mulligan.scan.result import Defaults, Scan
-from mulligan.scan.walk import Options, Scanner
+from mulligan.scan.record import HEAD_SIZE, STAT
+from mulligan.scan.result import Scan
+from mulligan.watch.dirty import EVERYTHING, Dirty
 from random_trees import directories, edit, plant, story
 from scans import Looking, later
 from tools import sweep
 
-ALONE, SHARED, NATIVE = "one process", "two processes", "native"
+PYTHON, NATIVE = "python", "native"
 
 
-@pytest.fixture(params=[ALONE, SHARED, NATIVE])
-def way(request, monkeypatch) -> str:
-    """One of the ways to glance."""
-    request.getfixturevalue("native_look" if request.param == NATIVE else "python_look")
-    monkeypatch.setattr(glancing, "_SHARE_DIRECTORIES", 0 if request.param == SHARED else 1 << 30)
-    monkeypatch.setattr(glancing, "_TASK", 2)
+@pytest.fixture(params=[PYTHON, NATIVE])
+def way(request) -> str:
+    """One of the ways to look."""
+    request.getfixturevalue(f"{request.param}_look")
     return request.param
 
 
-def scanned(project: Path, cache: Cache, *, at_once: bool) -> Scan:
-    """One look with what is remembered, by a glance first or by the walk alone."""
+class Everywhere(Unwatched):
+    """Has the walk look at everything."""
+
+    def begin(self, *_: object) -> Dirty:
+        return EVERYTHING
+
+
+def scanned(project: Path, cache: Cache, *, everywhere: bool = False) -> Scan:
+    """One walk with what is remembered."""
     looking = Looking(project)
     with Directory.open(project) as root:
         scope = looking.observer._scope(looking.observer._repository(), looking.observer._settings.capture)
-        begin = (lambda fd: glancing.begin(fd, cache)) if at_once else None
-        return Scanner(root, scope, cache, Defaults(), later, Options(HashOnly(), glance=begin)).run()
+        options = walk.Options(scope, HashOnly(), later)
+        return walk.walk(root, cache, options, Everywhere() if everywhere else None)
 
 
 def edited(project: Path, seed: int) -> Iterator[Cache]:
@@ -54,26 +61,25 @@ def edited(project: Path, seed: int) -> Iterator[Cache]:
 
 
 @pytest.mark.parametrize("seed", range(sweep(10)))
-def test_a_glance_and_the_walk_say_the_same_whatever_happened(project, seed, way):
+def test_a_look_and_a_walk_over_everything_say_the_same_whatever_happened(project, seed, way):
     for cache in edited(project, seed):
-        glanced, walked = (scanned(project, cache, at_once=once) for once in (True, False))
-        assert story(glanced) == story(walked)
-        assert glanced.tree == scanned(project, Cache(), at_once=False).tree
+        looked, walked = scanned(project, cache), scanned(project, cache, everywhere=True)
+        assert story(looked) == story(walked)
+        assert looked.tree == scanned(project, Cache()).tree
 
 
-def test_what_did_not_change_is_not_entered_by_the_walk(project, monkeypatch):
+def test_what_did_not_change_is_not_entered_by_the_walk(project, way):
     for at in range(9):
         (project / "some" / str(at)).mkdir(parents=True)
         (project / "some" / str(at) / "file").write_text("1")
     looking = Looking(project)
     looking.look()
-    entered = []
-    monkeypatch.setattr(Scanner, "_enter", lambda *args: entered.append(args))
-    looking.look()
-    assert entered == []
+    assert set(looking.look().entered) == {b""}
+    (project / "some/3/file").write_text("2")
+    assert set(looking.look().entered) == {b"", b"some/3"}
 
 
-def test_a_directory_deeper_than_any_glance_is_walked(project):
+def test_a_directory_deeper_than_any_look_is_walked(project, way):
     deep = project.joinpath(*["d"] * 60)
     deep.mkdir(parents=True)
     (deep / "file").write_text("1")
@@ -91,7 +97,7 @@ def same(root: Directory, packed: list[bytes], paths: list[bytes], way: str) -> 
         return looking.answer()
     cache = Cache()
     cache._packed = dict(zip(paths, packed, strict=True))
-    return glancing.begin(root.fd, cache).answer()
+    return bytes(look._each(root.fd, cache, paths))
 
 
 def test_each_stat_field_counts_of_files_and_directories(project, way):
@@ -101,14 +107,14 @@ def test_each_stat_field_counts_of_files_and_directories(project, way):
     packed = looking.cache.packed(b"")
     with Directory.open(project) as root:
         assert same(root, [packed], [b""], way) == b"\1"
-        first = len(packed) - 20 - glancing.STAT.size
-        for at in (*range(first, first + glancing.STAT.size), *range(24), 80, 81):
+        first = len(packed) - 20 - STAT.size
+        for at in (*range(first, first + STAT.size), *range(24), 80, 81):
             other = bytearray(packed)
             other[at] ^= 1
             assert same(root, [bytes(other)], [b""], way) == b"\0", at
 
 
-def test_a_record_that_lies_about_its_lengths_is_not_as_remembered_and_harms_nobody(project, native_look):
+def test_a_record_that_lies_about_its_lengths_is_not_as_remembered_and_harms_nothing(project, native_look):
     for at in range(5):
         (project / f"file{at}").write_text("1")
     looking = Looking(project)
@@ -118,9 +124,8 @@ def test_a_record_that_lies_about_its_lengths_is_not_as_remembered_and_harms_nob
     for _ in range(3000):
         other = bytearray(packed)
         for _ in range(rng.randrange(1, 4)):
-            other[rng.choice([*range(83, 99), *range(glancing.HEAD_SIZE, glancing.HEAD_SIZE + 29)])] = rng.choice(
-                [0, 1, 47, 255, rng.randrange(256)]
-            )
+            place = rng.choice([*range(83, 99), *range(HEAD_SIZE, HEAD_SIZE + 29)])
+            other[place] = rng.choice([0, 1, 47, 255, rng.randrange(256)])
         if other[:24] == packed[:24] and bytes(other) != packed:
             bad.append(bytes(other))
     with Directory.open(project) as root:
@@ -142,16 +147,16 @@ def test_a_directory_behind_a_link_is_not_as_remembered(project, tmp_path, way):
         assert same(root, packed, paths, way) == b"\0"
 
 
-def test_the_second_look_notices_what_moved_meanwhile(project, way):
+def test_what_moves_where_nothing_was_dirty_is_noticed_when_the_walk_is_over(project, way):
     for at in range(9):
         (project / "some" / str(at)).mkdir(parents=True)
     looking = Looking(project)
     looking.look()
     with Directory.open(project) as root:
-        found = glancing.Glance(glancing.begin(root.fd, looking.cache), index_changed=False)
-        found._pass((0, len(found._found)))
-        assert found.restless(root.fd, {}) == []
+        where = Unwatched()
+        assert set(where.begin(root, looking.cache, ()).places) == set()
+        assert where.again(root, {}, 0, settle=True) is None
         (project / "some/3/new").write_text("1")
         (project / "some/5").rmdir()
         (project / "some/7").rename(project / "some/8/7")
-        assert sorted(found.restless(root.fd, {})) == [b"some", b"some/3", b"some/8"]
+        assert sorted(where.again(root, {}, 0, settle=True).moving) == [b"some", b"some/3", b"some/8"]
