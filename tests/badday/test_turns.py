@@ -108,6 +108,14 @@ def test_undo_asks_on_a_terminal_if_something_was_saved_after_the_prompt(project
     assert tree(project) == {**before, "app.py": "# app.py\nfirst\nlast\n"}
 
 
+def test_an_undo_of_a_redo_says_what_it_undid_and_not_a_restore(project):
+    (project / "a").write_text("1\n")
+    typed(project, "save", "one")
+    (project / "a").write_text("2\n")
+    said = [typed(project, verb) for verb in ("undo", "redo", "undo")]
+    assert said[0] == said[2] == 'Undid what changed since "one": restored a. Redo: mulligan redo\n'
+
+
 def test_what_changed_since_a_save_is_undone_first_where_no_turn_waits(project, agent):
     agent.turn("one", "echo agent >> app.py")
     typed(project, "undo")

@@ -133,10 +133,10 @@ class Stack:
             kind = "restore"
         else:
             kind = "step" if depth else "unsaved"
-        if kind == "step" and top is not None and top.checkpoint.kind == "safety" and there is not None:
-            # An undo left this state, and it holds what was kept.
-            return Undone("unsaved", there.id, there.checkpoint.created_at)
         is_safety = kind == "restore" and there is not None and there.checkpoint.kind == "safety"
+        if depth and there is not None and not is_safety and top is not None and top.checkpoint.kind == "safety":
+            # An undo left this state and what it kept, or a redo brought it back.
+            return Undone("unsaved", there.id, there.checkpoint.created_at)
         # Checkpoints that changed nothing were passed over: the step is the one right above the target.
         above = next((at for at in range(depth - 1, 0, -1) if at not in self._mixed), 0) if kind == "step" else 0
         named = self._entry(above) or top

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from pathlib import Path
 
 import pytest
 from clients import PATIENCE, claude_argv, claude_variables, trust_claude
 from scripted_model import Say, Use, scripted
+
+from tools import cli
 
 
 @pytest.fixture
@@ -145,3 +150,56 @@ def test_a_turn_that_deleted_a_file_and_a_secret_is_undone_and_the_next_prompt_i
         assert wired.run(argv, **claude_variables(model.url)).returncode == 0
     heard = next(each.people for each in model.asked if each.tools and "go on" in each.people)
     assert "undid" in heard and "src/app.py" in heard and "junk.txt" in heard and "read them again" in heard
+
+
+def test_a_background_writer_and_a_start_in_a_subdirectory_do_not_hide_the_turn(agents_project, claude):
+    project = agents_project
+    below = project.protect_from_below()
+    trust_claude(project)
+    project.mulligan("install", "claude-code", "--scope", "user")
+    before = project.everything()
+    writer = (
+        "(for n in $(seq 400); do echo tick >> ../server.out; sleep 0.05; done) > /dev/null 2>&1 & echo $! > ../pid"
+    )
+    script = [bash("rm -r ../tests ../.env; echo x > junk.txt"), bash(writer), Say("ok")]
+    turn(below, claude, {"the task": script}, "the task")
+    writing = int((project.root / "pid").read_text())
+    try:
+        done = cli("undo", cwd=below.root)
+    finally:
+        os.kill(writing, signal.SIGTERM)
+    assert done.returncode == 3 and "server.out" in done.stdout and 'Undid prompt 1 "the task"' in done.stdout
+    found = project.everything()
+    assert found.pop("server.out") and found == before
+
+
+def test_a_worktree_of_an_agent_has_an_undo_of_its_own(agents_project, claude):
+    project = agents_project
+    project.protect_from_below()
+    trust_claude(project)
+    project.mulligan("install", "claude-code", "--scope", "user")
+    before = project.everything()
+    inner = project._replace(root=project.root / ".claude/worktrees/feat")
+    making = "echo 1 > main.txt; git worktree add -q .claude/worktrees/feat -b feat; cd .claude/worktrees/feat; echo 1 > w.txt"
+    turn(project, claude, {"the task": [bash(making), Say("ok")]}, "the task")
+    project.mulligan("undo")
+    assert project.everything() == before and (inner.root / "w.txt").exists() and (inner.root / "a.txt").exists()
+    there = inner.everything()
+    turn(inner, claude, {"task two": [bash("rm -r src; echo y > y.txt"), Say("ok")]}, "task two")
+    broken = inner.everything()
+    assert cli("undo", cwd=project.root).returncode == 1 and inner.everything() == broken != there
+    inner.mulligan("undo")
+    assert inner.everything() == there
+
+
+def test_a_command_that_cannot_be_undone_is_named_so_before_it_runs(wired, claude):
+    folder = Path(wired.environment()["XDG_CONFIG_HOME"]) / "mulligan"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.toml").write_text('[hooks]\ndestructive = "ask"\n')
+    before = wired.everything()
+    with scripted({"the task": [bash("git push --force"), bash("rm -rf src"), Say("ok")]}) as model:
+        argv = claude_argv(claude, "the task", "--verbose")
+        argv[argv.index("json")] = "stream-json"
+        said = wired.run(argv, **claude_variables(model.url)).stdout
+    assert "git push overwrites a remote. mulligan cannot undo this." in said
+    assert "Saved and undoable: src/ (1 file)" in said and wired.everything() == before
