@@ -1,4 +1,4 @@
-"""Which workspace an agent's event is about."""
+"""Which workspace an agent's event is about, and which processes it came from."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mulligan.places import standing
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
+    from mulligan.model.deed import Deed
 
 
 def workspace_of(context: Context, directory: str, cwd: str, *, wait: float) -> Workspace:
@@ -33,3 +34,12 @@ def workspace_of(context: Context, directory: str, cwd: str, *, wait: float) -> 
 
 def _is_within(path: str, directory: str) -> bool:
     return path != directory and path.startswith(directory.rstrip("/") + "/")
+
+
+def with_processes(deed: Deed | None, caller: int) -> Deed | None:
+    """Returns an event with the processes that its hook was started by."""
+    if deed is None:
+        return None
+    from mulligan.safefs.processes import ancestry
+
+    return deed._replace(processes=ancestry(caller))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.hook_place import workspace_of
+from mulligan.cli.hook_place import with_processes, workspace_of
 from mulligan.errors import MulliganError
 from mulligan.hooks.clients import CLIENTS, understand
 from mulligan.hooks.events import NOTHING, Event, Reply
@@ -66,9 +66,8 @@ def run(context: Context, args: argparse.Namespace) -> Result:
             _arm(USUALLY)  # a client that never closes our stdin must not hold itself up either
             project = context.environ.get(_PROJECT.get(agent, ""), "")
             event = understand(client, _payload(args.words), directory=project)
-            event = event._replace(
-                home=context.environ.get("HOME", ""), deed=_with_processes(event.deed, context.caller)
-            )
+            home, deed = context.environ.get("HOME", ""), with_processes(event.deed, context.caller)
+            event = event._replace(home=home, deed=deed)
             reply = _in_time(context, agent, event)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - an agent is never stopped for a mistake of ours
         reply = _unforeseen(context, agent, event, error)
@@ -102,15 +101,6 @@ def _payload(words: list[str]) -> dict[str, Any]:
         # Which of them depends on what is wrong with it, and on the version of Python.
         raise Unreadable("the event that the agent sent is no JSON that can be read.") from None
     return found if isinstance(found, dict) else {}
-
-
-def _with_processes(deed: Deed | None, caller: int) -> Deed | None:
-    """Returns an event with the processes that its hook was started by."""
-    if deed is None:
-        return None
-    from mulligan.safefs.processes import ancestry
-
-    return deed._replace(processes=ancestry(caller))
 
 
 def _in_time(context: Context, agent: str, event: Event) -> Reply:
