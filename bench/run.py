@@ -26,6 +26,7 @@ from bench.contestants import Contestant, NotAvailable  # noqa: E402
 from bench.contestants.borg import Borg  # noqa: E402
 from bench.contestants.jujutsu import Jujutsu  # noqa: E402
 from bench.contestants.mulligan import (  # noqa: E402
+    MulliganClient,
     MulliganCommand,
     MulliganLibrary,
     MulliganWatched,
@@ -49,6 +50,7 @@ KINDS: tuple[type[Contestant], ...] = (
     MulliganWatching,
     MulliganCommand,
     MulliganWatched,
+    MulliganClient,
     ShadowGit,
     ShadowGitPlumbing,
     ShadowGitSafe,
@@ -261,6 +263,7 @@ def _wrong(report: Report) -> bool:
         MulliganWatching.key,
         MulliganCommand.key,
         MulliganWatched.key,
+        MulliganClient.key,
         ShadowGit.key,
     }
     cells = [cell for section in report.sections for cell in section.cells if cell.contestant in ours]

@@ -1,8 +1,7 @@
-/* mulligan-client: hands a hook event or a command to the running watcher and prints its answer.
+/* mulligan-client: hands a hook event or a command to the running watcher and prints its answer (cli/client.py in C).
    Before a request was sent, anything unexpected ends in an exec of the `mulligan` script beside this program's own
    file, with the stdin that was read, and nothing has happened. A request that was sent is never sent again: where its
-   answer is lost, the watcher is asked by request id what became of it. MULLIGAN_ASKED tells Python how that went.
-   cli/client.py is the same client in Python; docs/explanation/watching.md describes the protocol. */
+   answer is lost, the watcher is asked by request id what became of it. Protocol: docs/explanation/watching.md. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -47,7 +46,7 @@ static int put(int fd, const char *data, size_t size) {
     return 0;
 }
 
-/* Becomes the Python program, which does the work, or says what went wrong with it. */
+/* Becomes the Python program, which does the work, or says what went wrong (MULLIGAN_ASKED). */
 static _Noreturn void run_python(const char *asked) {
     char path[PATH_MAX] = "";
     int fd = event_taken ? memfd_create("event", MFD_CLOEXEC) : 0;
@@ -211,6 +210,7 @@ static int is_for_watcher(void) {
     int at = 1, number = 0;
     for (; at < argc && argv[at][0] == '-'; at++)
         if (!strcmp(argv[at], "-C") && at + 1 < argc) directory = argv[++at];
+        else if (!strcmp(argv[at], "--store") && at + 1 < argc) at++;
         else if (strcmp(argv[at], "--json") && strcmp(argv[at], "--no-pager")) return 0;
     while (at < argc && COMMANDS[number].name && strcmp(argv[at], COMMANDS[number].name)) number++;
     kind = COMMANDS[number].kind;

@@ -98,7 +98,7 @@ class MulliganCommand:
     @classmethod
     def prepare(cls, peers: Path, /) -> str:
         version = MulliganLibrary.prepare(peers)
-        done = subprocess.run([*_command(), "--help"], check=False, capture_output=True, text=True)
+        done = subprocess.run([*cls._command(), "--help"], check=False, capture_output=True, text=True)
         if done.returncode != 0:
             raise NotAvailable(f"mulligan --help exited with {done.returncode}: {done.stderr.strip()[-200:]}")
         return version
@@ -134,8 +134,12 @@ class MulliganCommand:
     def close(self) -> None:
         """Nothing stays open between commands."""
 
+    @staticmethod
+    def _command() -> list[str]:
+        return [sys.executable, str(machine.launcher(Path(_module().__file__).parents[1]))]
+
     def _call(self, *args: str, as_json: bool = True) -> bytes:
-        command = [*_command(), "-C", str(self.workspace), "--store", str(self.store)]
+        command = [*self._command(), "-C", str(self.workspace), "--store", str(self.store)]
         command += ["--json", *args] if as_json else args
         done = subprocess.run(
             command, check=False, capture_output=True, stdin=subprocess.DEVNULL, env=self._environment
@@ -180,8 +184,19 @@ class MulliganWatched(MulliganCommand):
         self._started = False
 
 
-def _command() -> list[str]:
-    return [sys.executable, str(machine.launcher(Path(_module().__file__).parents[1]))]
+class MulliganClient(MulliganWatched):
+    """The native client beside this interpreter, with a watcher up."""
+
+    key: ClassVar[str] = "mulligan-client"
+    title: ClassVar[str] = "mulligan-client, watcher up"
+    about: ClassVar[str] = "the native client, a fresh process every time that asks a watcher; durable"
+
+    @staticmethod
+    def _command() -> list[str]:
+        client = Path(sys.executable).with_name("mulligan-client")
+        if not client.exists():
+            raise NotAvailable("no mulligan-client beside this interpreter")
+        return [str(client)]
 
 
 def _module() -> Any:

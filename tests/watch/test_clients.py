@@ -96,6 +96,8 @@ def test_another_store_is_not_the_watchers_affair(saved, tmp_path):
         cli_json("--store", str(tmp_path / "other"), "save", "elsewhere", cwd=saved)
         cli_json("save", "elsewhere too", "--store", str(tmp_path / "other"), cwd=saved)
         assert [cp["name"] for cp in cli_json("log", cwd=saved)["checkpoints"]] == ["second", "first"]
+        mine = cli_json("status", cwd=saved, **ALONE)["store"]
+        assert cli_json("-C", ".", "--store", mine, "status", cwd=saved)["watcher"]["active"]
 
 
 def test_after_a_killed_watcher_commands_work_and_another_can_start(saved):

@@ -60,8 +60,9 @@ def understand(words: Sequence[str]) -> Said:
     """Returns the command and its directory, as far as a watcher may be asked."""
     directory, at = "", 0
     while at < len(words) and words[at].startswith("-"):
-        if words[at] == "-C" and at + 1 < len(words):
-            directory, at = words[at + 1], at + 1
+        if words[at] in {"-C", "--store"} and at + 1 < len(words):
+            at += 1
+            directory = words[at] if words[at - 1] == "-C" else directory
         elif words[at] not in {"--json", "--no-pager"}:
             return Said()
         at += 1
