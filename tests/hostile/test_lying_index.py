@@ -17,7 +17,7 @@ import pytest
 import mulligan
 from adopted import settle
 from mulligan.errors import StoreDamaged
-from mulligan.scan import adopting
+from mulligan.scan import from_git
 
 
 def git(at: Path, *arguments: str) -> str:
@@ -95,7 +95,7 @@ def test_bytes_come_from_files_where_a_filter_stands_between_them_and_git(repo: 
 @pytest.fixture
 def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A clean repository of files of one size that git could be believed in."""
-    monkeypatch.setattr(adopting, "LEAST", 1)
+    monkeypatch.setattr(from_git, "LEAST", 1)
     at = tmp_path / "packed"
     at.mkdir()
     for number in range(40):

@@ -19,7 +19,7 @@ import adopted
 from adopted import Sides
 from counting import lines_run
 from mulligan.gitformat.pack_index import encode_index
-from mulligan.scan import adopting
+from mulligan.scan import from_git
 from mulligan.scan.git import records
 from plain_git import fsck
 
@@ -29,9 +29,9 @@ Entries = list[tuple[bytes, bytes]]
 @pytest.fixture
 def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A clean repository, packed; no file is read to see whether git is right."""
-    monkeypatch.setattr(adopting, "LEAST", 1)
-    monkeypatch.setattr(adopting, "_TRIED_LEAST", 0)
-    monkeypatch.setattr(adopting, "_TRIED_MOST", 0)
+    monkeypatch.setattr(from_git, "LEAST", 1)
+    monkeypatch.setattr(from_git, "_TRIED_LEAST", 0)
+    monkeypatch.setattr(from_git, "_TRIED_MOST", 0)
     at = adopted.new_repository(tmp_path / "project")
     for number in range(12):
         folder = at / f"src/part{number % 3}"

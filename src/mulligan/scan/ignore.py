@@ -5,7 +5,8 @@ Ignore rules, with git's meaning.
 Its verdicts are those of `git check-ignore` for a path whose parents are not ignored (the caller does not descend into
 an ignored directory, so nothing below one can be taken back). `Patterns` is one list of our own in the same syntax.
 Both are values: no file is read here, text is parsed only once a verdict is asked for, and the key of a context costs
-one digest, so that an unchanged directory needs neither.
+one digest, so that an unchanged directory needs neither. `Hints` say of many names at once which of them rules could mean at all:
+most names match no pattern, and to ask the rules about each takes longer than everything else that is done about it.
 
 Differences from git, on purpose: `core.ignoreCase` is not followed, and a rule file over the limits below loses the
 rules beyond them, those that hide as well as those that take back; `unread` names its directory.
@@ -14,12 +15,11 @@ rules beyond them, those that hide as well as those that take back; `unread` nam
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from mulligan.scan.hints import Hints
     from mulligan.scan.wildmatch import Glob  # loaded when there is a pattern with wildcards
 
 MAX_FILE = 4 << 20
@@ -34,6 +34,54 @@ _EDITION = b"mulligan ignore rules 1"
 _BOM = b"\xef\xbb\xbf"
 _WILD = rb"[*?\[\\]"
 _REMEMBERED = 4096
+# So many beginnings of paths are worth to be compared with every directory.
+_MOST_PREFIXES = 256
+# So many beginnings and ends are tried on a name one by one sooner than the rules themselves say something.
+_MOST_AFFIXES = 256
+
+
+class Hints:
+    """What names would have to be, begin or end with, and where they would have to lie, for any of some rules to say something."""
+
+    def __init__(self) -> None:
+        self.names = set[bytes]()
+        self.heads = set[bytes]()
+        self.tails = set[bytes]()
+        self.prefixes = set[bytes]()  # of paths: every name below one, and in the directories on the way there
+        self.every = False
+
+    def question(self, path: bytes) -> Callable[[bytes], bool] | None:
+        """Returns what tells of a name in a directory whether a rule could mean it; None where every name could be meant."""
+        above = path + b"/" if path else b""
+        if self.every or len(self.heads) + len(self.tails) > _MOST_AFFIXES:
+            return None
+        if any(above.startswith(prefix) or prefix.startswith(above) for prefix in self.prefixes):
+            return None
+        names, heads, tails = self.names, tuple(self.heads), tuple(self.tails)
+        return lambda name: name in names or name.endswith(tails) or name.startswith(heads)
+
+    def meant(self, path: bytes, names: Iterable[bytes]) -> list[bytes]:
+        """Returns the names in a directory that a rule could mean."""
+        is_meant = self.question(path)
+        return [name for name in names if is_meant(name)] if is_meant is not None else list(names)
+
+    def add_affixes(self, head: bytes, tail: bytes) -> None:
+        """Adds a pattern of names by the bytes that it begins and ends with."""
+        if tail:
+            self.tails.add(tail)
+        elif head:
+            self.heads.add(head)
+        else:
+            self.every = True
+
+    def add_path(self, prefix: bytes, tail: bytes) -> None:
+        """Adds a pattern of paths by the bytes that they begin with, and that their names end with."""
+        if tail:
+            self.tails.add(tail)
+        elif prefix and len(self.prefixes) < _MOST_PREFIXES:
+            self.prefixes.add(prefix)
+        else:
+            self.every = True
 
 
 class _Pattern(NamedTuple):
@@ -326,8 +374,6 @@ class Rules:
     def hints(self) -> tuple[Hints, Hints]:
         """Returns what names of files, and of directories, must be like for these rules to say something."""
         if self._hints is None:
-            from mulligan.scan.hints import Hints
-
             self._hints = Hints(), Hints()
             for layer in self._layers:
                 layer.tell(*self._hints)

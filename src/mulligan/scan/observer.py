@@ -29,7 +29,7 @@ from mulligan.scan.trees import Defaults
 from mulligan.scan.walk import Options, walk
 
 if TYPE_CHECKING:
-    from mulligan.scan.adopting import Adopted
+    from mulligan.scan.from_git import Adopted
     from mulligan.scan.git.index_format import IndexEntry
     from mulligan.scan.git.repository import Repository
     from mulligan.watch.dirty import Watched
@@ -213,7 +213,7 @@ class Observer:
         settings = self._settings
         if sink.hash_only or not settings.capture.take_from_git:
             return None
-        from mulligan.scan.adopting import Ground, adopt
+        from mulligan.scan.from_git import Ground, adopt
 
         homes = (settings.home, settings.git_home)
         return adopt(Ground(root, repo, scope, defaults, self._now_ns(), homes), sink)

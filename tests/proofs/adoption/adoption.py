@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from bad_adoptions import BUILDS
 
 import adopted
-from mulligan.scan import adopting
+from mulligan.scan import from_git
 from plain_git import fsck, objects_of
 from tally import Tally, parser, workplace
 
@@ -71,7 +71,7 @@ def main() -> int:
     options.add_argument("--build", choices=BUILDS, default="good")
     given = options.parse_args()
     BUILDS[given.build]()
-    adopting.LEAST, adopting._TRIED_LEAST, adopting._TRIED_MOST = 1, 0, 0
+    from_git.LEAST, from_git._TRIED_LEAST, from_git._TRIED_MOST = 1, 0, 0
     tally = Tally(f"first checkpoints, {given.build}", given.size, enough=given.enough)
     with workplace(given.base) as base:
         os.environ["HOME"] = os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.fspath(base)

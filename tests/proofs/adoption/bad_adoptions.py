@@ -14,14 +14,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from mulligan.model.paths import join
-from mulligan.scan import adopting, expected
+from mulligan.scan import from_git
 from mulligan.scan.git import belief, records
 from mulligan.scan.record import STAT
 
 
 def _ignores_change_times() -> None:
     """A file whose change time is another one is taken for the same."""
-    real = expected.Expected.__init__
+    real = from_git.Expected.__init__
 
     def initialise(self: Any, root: Any, *words: Any) -> None:
         real(self, root, *words)
@@ -33,7 +33,7 @@ def _ignores_change_times() -> None:
                 if size >= 0:
                     folder.stats[at] = STAT.pack(ino, mode, size, mtime, ctime)
 
-    expected.Expected.__init__ = initialise  # type: ignore[method-assign]
+    from_git.Expected.__init__ = initialise  # type: ignore[method-assign]
 
 
 class _Anything(int):
@@ -57,12 +57,12 @@ def _believes_records() -> None:
 
 def _ignores_doubts() -> None:
     """What was not copied proves as much as what was."""
-    adopting._Making.doubt = lambda *_: {}  # type: ignore[method-assign]
+    from_git._Making.doubt = lambda *_: {}  # type: ignore[method-assign]
 
 
 def _believes_filters() -> None:
     """That something stands between file and object is not asked."""
-    belief.may_rewrite = adopting.may_rewrite = lambda *_: False  # type: ignore[assignment]
+    belief.may_rewrite = from_git.may_rewrite = lambda *_: False  # type: ignore[assignment]
 
 
 def _forgets_filters() -> None:

@@ -8,7 +8,7 @@ import pytest
 from honesty import BAD, Bad, caught
 
 import adopted
-from mulligan.scan import adopting
+from mulligan.scan import from_git
 from plain_git import fsck
 from tools import sweep
 
@@ -16,7 +16,7 @@ from tools import sweep
 @pytest.mark.parametrize("seed", range(sweep(12)))
 def test_a_checkpoint_from_git_is_the_one_that_reading_makes(tmp_path, monkeypatch, seed):
     """Same trees, same lists, same memory for the next look, whatever the repository holds and however dirty it is."""
-    monkeypatch.setattr(adopting, "LEAST", 1)
+    monkeypatch.setattr(from_git, "LEAST", 1)
     rng = random.Random(seed)
     repo = adopted.grow(rng, tmp_path / "project")
     if rng.random() < 0.6:

@@ -23,7 +23,7 @@ from check_checkpoints import read_checkpoint
 from checker import objects_of, rows
 from faults import Killed, KilledAt
 from mulligan.safefs import syscalls
-from mulligan.scan import adopting, reading
+from mulligan.scan import from_git, reading
 from mulligan.timeline import tidying
 from scenes import MID, NEW, OLD, State, file, folder, state_of, write_state
 from seals import reseal
@@ -101,7 +101,7 @@ def _save_from_git(ws: Any, place: Place) -> None:
     while time.monotonic() < ready:
         pass  # without a call that could be the one to be killed at
     refresh(place.project)
-    with lowered(adopting, LEAST=1):
+    with lowered(from_git, LEAST=1):
         ws.save("now")
 
 

@@ -23,7 +23,7 @@ from disks import sync
 import mulligan
 from adopted import settle
 from mulligan.model.policy import Retention
-from mulligan.scan import adopting
+from mulligan.scan import from_git
 from mulligan.settings import resolve
 from scenes import state_of
 from tools import git
@@ -174,7 +174,7 @@ class Worker:
 
     def adopt(self, alert: Callable[[str], None], done: Callable[[], None]) -> None:
         """Makes the first checkpoint in another store, of a repository so small that nobody else would ask git about it."""
-        adopting.LEAST = 1
+        from_git.LEAST = 1
         self.edit()
         self.operate("first", alert)
         done()

@@ -7,8 +7,7 @@ import random
 import pytest
 
 import adopted
-from mulligan.scan.hints import Hints
-from mulligan.scan.ignore import Rules
+from mulligan.scan.ignore import Hints, Rules
 from mulligan.scan.secrets import _NAMES, TELLING, is_plain_name, secret_name
 
 PARTS = ("a", "b", "src", "file1", "x", "é")

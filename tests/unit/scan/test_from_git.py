@@ -13,7 +13,7 @@ import pytest
 import adopted
 import mulligan
 from adopted import KEY, TOKEN, commit, new_repository, save, settle
-from mulligan.scan import adopting
+from mulligan.scan import from_git
 from plain_git import fsck, objects_of, run_git
 from tools import cli_json, git
 from tree import contents
@@ -23,7 +23,7 @@ COUNT = 12
 
 @pytest.fixture(autouse=True)
 def believe_in_small_repositories(monkeypatch):
-    monkeypatch.setattr(adopting, "LEAST", 1)
+    monkeypatch.setattr(from_git, "LEAST", 1)
 
 
 @pytest.fixture
@@ -209,9 +209,9 @@ def test_what_was_written_as_the_index_was_is_read(repo, tmp_path):
 
 def test_what_changed_shortly_before_the_machine_was_started_is_read(repo, tmp_path, monkeypatch):
     """After a power cut it may have its times and not its bytes; nobody knows whether there was one."""
-    monkeypatch.setattr(adopting, "booted_at", lambda _: time.time_ns())
+    monkeypatch.setattr(from_git, "booted_at", lambda _: time.time_ns())
     assert save(repo, tmp_path / "young", take=True).read == COUNT
-    monkeypatch.setattr(adopting, "booted_at", lambda _: time.time_ns() + 2 * 3_600_000_000_000)
+    monkeypatch.setattr(from_git, "booted_at", lambda _: time.time_ns() + 2 * 3_600_000_000_000)
     assert save(repo, tmp_path / "old", take=True).read == 0
 
 
@@ -414,7 +414,7 @@ def test_attributes_that_were_edited_said_something_else_when_git_read_the_files
 def test_a_filter_that_was_in_force_when_git_read_the_files_is_remembered_by_its_configuration(
     repo, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(adopting, "_TRIED_LEAST", 0)  # or it would be found out by chance
+    monkeypatch.setattr(from_git, "_TRIED_LEAST", 0)  # or it would be found out by chance
     put(repo, ".gitattributes", 0, b"*.py filter=upper\n")
     git("config", "filter.upper.clean", "tr a-z A-Z", cwd=repo)
     put(repo, "lower.py", 0, b"small letters\n" * 60)
