@@ -19,8 +19,8 @@ from edits import LIMIT, Tree, tick
 from mulligan.model.checkpoint import IGNORED, NEWLY_IGNORED
 from mulligan.model.policy import CapturePolicy, Settings
 from mulligan.scan.cache import Cache
-from mulligan.scan.observer import Observer
 from mulligan.scan.result import Scan
+from mulligan.scan.scanner import Scanner
 from scans import later, misjudged, settings_for
 from tools import sweep
 
@@ -29,7 +29,7 @@ def scan_anew(settings: Settings, defaults: object) -> Scan:
     """A scan without any memory but the defaults that the other scan wrote its permission bits against."""
     cache = Cache()
     cache.note = json.dumps({"defaults": defaults}).encode()
-    return Observer(settings, time.time_ns).scan(cache)[0]
+    return Scanner(settings, time.time_ns).scan(cache)[0]
 
 
 def listed(scan: Scan) -> list[tuple[bytes, str]]:

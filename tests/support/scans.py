@@ -11,9 +11,9 @@ from mulligan.diff.compare import compare_trees
 from mulligan.model.objects import TreeEntry, parse_tree
 from mulligan.model.policy import CapturePolicy, Settings
 from mulligan.scan.cache import Cache
-from mulligan.scan.observer import Observer
 from mulligan.scan.reading import HashOnly
 from mulligan.scan.result import Scan
+from mulligan.scan.scanner import Scanner
 
 
 def later() -> int:
@@ -30,15 +30,15 @@ def settings_for(project: Path, policy: CapturePolicy | None = None, **more: obj
 
 
 class Looking:
-    """One observer and what it remembers."""
+    """One scanner and what it remembers."""
 
     def __init__(self, project: Path, policy: CapturePolicy | None = None, now_ns: Callable[[], int] = later) -> None:
-        self.observer = Observer(settings_for(project, policy), now_ns)
+        self.scanner = Scanner(settings_for(project, policy), now_ns)
         self.cache = Cache()
 
     def look(self, *, settle: bool = True, remember: bool = True) -> Scan:
         """Scans as a save does, and remembers what it saw as one does."""
-        scan, _, note = self.observer.scan(self.cache, HashOnly() if settle else None)
+        scan, _, note = self.scanner.scan(self.cache, HashOnly() if settle else None)
         if remember:
             text = json.dumps({"defaults": list(scan.defaults), **note}).encode()
             self.cache.update(scan.packed(), scan.gone, scan.tree, text)

@@ -14,8 +14,8 @@ import pytest
 import mulligan
 from adopted import settle
 from mulligan.scan.cache import Cache
-from mulligan.scan.observer import Observer
 from mulligan.scan.result import Scan
+from mulligan.scan.scanner import Scanner
 from scans import misjudged, settings_for
 from scenes import left_lying, state_of
 
@@ -40,7 +40,7 @@ class Place:
         scan = self.ws._bench.look().scan
         cache = Cache()
         cache.note = b'{"defaults": %s}' % str(list(scan.defaults)).encode()
-        fresh = Observer(self.settings, time.time_ns).scan(cache)[0]
+        fresh = Scanner(self.settings, time.time_ns).scan(cache)[0]
         assert (scan.tree, scan.modes, scan.files, scan.missed) == (fresh.tree, fresh.modes, fresh.files, fresh.missed)
         assert sorted(scan.captured()) == sorted(fresh.captured())
         assert not misjudged(scan, self.ws._bench.vault.objects.read_tree)

@@ -130,13 +130,13 @@ def test_an_overflow_costs_a_look_at_everything_and_loses_nothing(project, ws):
     ws.save()
     with ws.watch() as watching:
         ws.save()
-        before = ws._bench.observer.watcher.full_looks
+        before = ws._bench.scanner.watcher.full_looks
         overflow(project)
         assert ws.save().files_changed == ("d3/file", "d4/deep/er/file")
-        assert ws._bench.observer.watcher.full_looks == before + 1
+        assert ws._bench.scanner.watcher.full_looks == before + 1
         (project / "d4" / "deep" / "er" / "file").write_text("noticed again")
         assert ws.save().files_changed == ("d4/deep/er/file",)
-        assert ws._bench.observer.watcher.full_looks == before + 1
+        assert ws._bench.scanner.watcher.full_looks == before + 1
         assert watching.active
 
 

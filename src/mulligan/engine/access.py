@@ -127,13 +127,13 @@ class Opened:
 
     def notices(self) -> int:
         """Returns the descriptor that has something to read when something happened in a watched workspace, -1 for none."""
-        watcher = self._bench.observer.watcher
+        watcher = self._bench.scanner.watcher
         return watcher.fd if watcher is not None else -1
 
     def catch_up(self) -> None:
         """Takes note of what happened so far, so that the kernel's queue of notices does not run over."""
         with self._mutex:
-            self._bench.observer.catch_up()
+            self._bench.scanner.catch_up()
 
     def tidy(self) -> bool:
         """

@@ -266,7 +266,7 @@ class Restorer(Workbench):
         state = entry.checkpoint.state if what != "files" else {}
         staged = self.providers.stage(state)
         with_state = what != "files" and bool(self.providers)
-        hidden = written_in_hiding(plan, self.observer, self.vault.objects)
+        hidden = written_in_hiding(plan, self.scanner, self.vault.objects)
         look.by_name = (*look.by_name, *map(to_text, hidden))
         safety = self._save_safety(entry, look, writer, plan, verb, with_state=with_state, git=git and git.seen)
         about = f"mulligan: {verb} to {entry.checkpoint.short_id}"

@@ -16,8 +16,8 @@ from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.lock import is_pinned
 from mulligan.safefs.room import naming_need
-from mulligan.scan.observer import Observer
 from mulligan.scan.result import Scan
+from mulligan.scan.scanner import Scanner
 from mulligan.state.providers import Providers
 from mulligan.store.objects import MANY_PACKS
 from mulligan.timeline import budget, saving
@@ -45,7 +45,7 @@ class Workbench:
         self.vault = Vault(settings)
         self.root = Root(self.vault)
         self.git = GitSide(self.vault)
-        self.observer = Observer(settings, now_ns)
+        self.scanner = Scanner(settings, now_ns)
         self._tidier: Tidier | None = None
         self.providers = Providers()
         self.progress: Progress | None = None
@@ -57,7 +57,7 @@ class Workbench:
         """Releases files and memory, and ends the watching."""
         self.unwatch()
         self.vault.close()
-        self.observer.forget()
+        self.scanner.forget()
 
     @property
     def tidier(self) -> Tidier:
@@ -65,7 +65,7 @@ class Workbench:
         if self._tidier is None:
             from mulligan.timeline.tidying import Tidier
 
-            self._tidier = Tidier(self.vault, self.observer)
+            self._tidier = Tidier(self.vault, self.scanner)
         return self._tidier
 
     # -- watching -------------------------------------------------------------------------------
@@ -77,13 +77,13 @@ class Workbench:
     def unwatch(self) -> None:
         """Ends the watching."""
         self._watched = False
-        self.observer.unwatch()
+        self.scanner.unwatch()
 
     def watcher_state(self) -> dict[str, Any] | None:
         """Returns whether the workspace is watched and, if it cannot be, why; None where nobody asked for it."""
         if not self._watched:
             return None
-        watcher = self.observer.watcher
+        watcher = self.scanner.watcher
         if watcher is None:
             return {"active": False, "directories": 0, "reason": "it begins with the next look at the workspace"}
         return {"active": watcher.usable, "directories": watcher.directories, "reason": watcher.reason}
@@ -117,18 +117,18 @@ class Workbench:
         vault = self.vault
         exists = vault.exists()
         if fresh:
-            self.observer.forget()
+            self.scanner.forget()
         if exists and not fresh:
-            cache = self.observer.load(vault.directory, vault.epoch(), vault.checkpoints.holds_tree)
+            cache = self.scanner.load(vault.directory, vault.epoch(), vault.checkpoints.holds_tree)
         else:
-            cache = self.observer.load(None, vault.epoch() if exists else 0, lambda _: False)
+            cache = self.scanner.load(None, vault.epoch() if exists else 0, lambda _: False)
         gone = self.root.is_gone()
         if exists and self._watched and not gone:
-            self.observer.watch(vault.directory)
+            self.scanner.watch(vault.directory)
         report = self.counted("reading")
         count = None if report is None else lambda done: report(done, None)
         base = vault.checkpoints.current if exists else None
-        scan, git, note = self.observer.scan(cache, sink, count, by_name, with_git=with_git, base=base, gone=gone)
+        scan, git, note = self.scanner.scan(cache, sink, count, by_name, with_git=with_git, base=base, gone=gone)
         scan = seal_workspace(vault, scan, sink)
         named = self.settings.capture.naming(by_name).by_name
         return Look(scan, git, note, vault.objects if exists else NO_STORE, named)
@@ -158,7 +158,7 @@ class Workbench:
             more_changed |= draft.git is not None and base is not None and not self.git.records(base, draft.git)
             if if_changed and not more_changed and saving.same_state(base, look.scan):
                 # The same trees, so every object is there: what was too young to be trusted last time can be now.
-                self.observer.confirm(self.vault.directory, look.scan, look.note)
+                self.scanner.confirm(self.vault.directory, look.scan, look.note)
                 return None, []
             return self.keep(finish(draft, look) if finish else draft, look, writer, as_position=True, also=also)
 
@@ -175,7 +175,7 @@ class Workbench:
         """Writes a checkpoint of what was seen; returns it and what retention or the budget let go for it, never `sparing`."""
         entry, gone = self._write(draft, look, writer, as_position=as_position, sparing=sparing, also=also)
         vault = self.vault
-        self.observer.remember(vault.directory, look.scan, look.note, passing=not as_position)
+        self.scanner.remember(vault.directory, look.scan, look.note, passing=not as_position)
         if vault.objects.pack_count() > (_TOO_MANY_PACKS if self._watched else MANY_PACKS):
             self.tidier.join()
         return entry, gone

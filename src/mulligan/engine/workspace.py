@@ -322,7 +322,7 @@ class Workspace(WithSessions):
             if not os.path.isdir(self.store_path):
                 return DoctorReport()
             repaired = repair.repair(self._bench.vault)
-            self._bench.observer.forget()
+            self._bench.scanner.forget()
             with self._writing("doctor"):
                 vault = self._bench.vault
                 repaired += repair.mend_damaged_indexes(vault) + repair.mend_refs(vault) + self._bench.heal_objects()

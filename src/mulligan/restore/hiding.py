@@ -11,14 +11,14 @@ import os
 
 from mulligan.model.paths import parent_of
 from mulligan.model.plan import RestorePlan, is_sealed
-from mulligan.scan.observer import Observer
 from mulligan.scan.reading import IGNORES_LIMIT
+from mulligan.scan.scanner import Scanner
 from mulligan.scan.scope import IGNORE_FILE
 from mulligan.scan.secrets import secret_name
 from mulligan.store.objects import ObjectStore
 
 
-def written_in_hiding(plan: RestorePlan, observer: Observer, store: ObjectStore) -> list[bytes]:
+def written_in_hiding(plan: RestorePlan, scanner: Scanner, store: ObjectStore) -> list[bytes]:
     """Returns the files that a plan writes although a rule of today hides them, or a rule that it brings back will."""
     coming = _coming_rules(plan, store)
     # A secret is seen by its name, whatever hides it.
@@ -28,9 +28,9 @@ def written_in_hiding(plan: RestorePlan, observer: Observer, store: ObjectStore)
         if action.after is not None and not action.after.is_dir and not (is_sealed(action) and secret_name(action.path))
     ]
     made = [(action.path, False) for action in after if action.before is None]
-    found = observer.hidden(made) if made else []
+    found = scanner.hidden(made) if made else []
     if coming:
-        found += observer.hidden([(action.path, False) for action in after], coming)
+        found += scanner.hidden([(action.path, False) for action in after], coming)
     return list(dict.fromkeys(found))
 
 

@@ -22,7 +22,7 @@ from mulligan.timeline import budget
 from mulligan.timeline.vault import Vault
 
 if TYPE_CHECKING:
-    from mulligan.scan.observer import Observer
+    from mulligan.scan.scanner import Scanner
     from mulligan.store.objects import ObjectStore
     from mulligan.store.reclaim import Batch, Reclaiming
 
@@ -39,8 +39,8 @@ class Portion(NamedTuple):
 class Tidier:
     """Tidies one store up, a portion at a time."""
 
-    def __init__(self, vault: Vault, observer: Observer) -> None:
-        self._vault, self._observer = vault, observer
+    def __init__(self, vault: Vault, scanner: Scanner) -> None:
+        self._vault, self._scanner = vault, scanner
         self._store: ObjectStore | None = None
         self._work: Iterator[Portion] | None = None
         self._owed: Portion | None = None
@@ -130,7 +130,7 @@ class Tidier:
         """Before objects go: whatever is remembered of them counts no more, but for what a checkpoint holds."""
         before = self._vault.epoch()
         self._vault.next_epoch()
-        self._observer.outlive(before, self._vault.epoch(), self._vault.checkpoints.holds_tree)
+        self._scanner.outlive(before, self._vault.epoch(), self._vault.checkpoints.holds_tree)
 
     def _note(self) -> None:
         self._owed = None

@@ -31,7 +31,7 @@ import mulligan
 from check_timeline import View, view_of
 from checker import judge
 from loose_builds import replaced
-from mulligan.scan.observer import Observer
+from mulligan.scan.scanner import Scanner
 from mulligan.settings import resolve
 from mulligan.timeline import tidying, vault
 from tally import Tally, parser, workplace
@@ -140,13 +140,13 @@ def unlocked() -> Iterator[None]:
 @contextmanager
 def stale() -> Iterator[None]:
     """A build that keeps its first look at the workspace instead of looking again."""
-    real, first = Observer.scan, {}
+    real, first = Scanner.scan, {}
 
     def scan(self: Any, *args: Any, **more: Any) -> Any:
         found = real(self, *args, **more)
         return first.setdefault(id(self), found)
 
-    with replaced(Observer, scan=scan):
+    with replaced(Scanner, scan=scan):
         yield
 
 

@@ -25,8 +25,8 @@ from mulligan.errors import MulliganError
 from mulligan.model.checkpoint import IGNORED, NEWLY_IGNORED
 from mulligan.model.policy import CapturePolicy
 from mulligan.scan.cache import Cache
-from mulligan.scan.observer import Observer
 from mulligan.scan.result import Scan
+from mulligan.scan.scanner import Scanner
 from scans import misjudged, settings_for
 from tally import Tally, parser, workplace
 
@@ -91,7 +91,7 @@ class Differential:
         mine = self.ws._bench.look().scan
         cache = Cache()
         cache.note = b'{"defaults": %s}' % str(list(mine.defaults)).encode()
-        fresh = Observer(self.settings, time.time_ns).scan(cache)[0]
+        fresh = Scanner(self.settings, time.time_ns).scan(cache)[0]
         wrong = {key: (value, seen(fresh)[key]) for key, value in seen(mine).items() if value != seen(fresh)[key]}
         captured = {(path, mode, oid.hex()) for path, mode, oid in mine.captured()}
         truth = {(path, mode, oid.hex()) for path, mode, oid in fresh.captured()}

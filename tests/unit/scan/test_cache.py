@@ -12,8 +12,8 @@ from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.scan import cache as caching
 from mulligan.scan.cache import Cache, discard, root_tree_of
-from mulligan.scan.observer import Observer
 from mulligan.scan.record import Record
+from mulligan.scan.scanner import Scanner
 from scans import later, settings_for
 
 ONE, TWO = b"1" * 20, b"2" * 20
@@ -98,27 +98,27 @@ def test_a_log_that_names_no_tree_is_not_used(project, place, tmp_path):
     save(Cache(), place, {b"": record(b"x")}, ONE)
     os.truncate(tmp_path / "cache", (tmp_path / "cache").stat().st_size - 1)
     assert len(loaded(place)) == 1
-    assert len(Observer(settings_for(project), later).load(place, 7, lambda _: True)) == 0
+    assert len(Scanner(settings_for(project), later).load(place, 7, lambda _: True)) == 0
 
 
 def test_a_log_whose_tree_is_gone_is_not_used(project, place):
     cache = Cache()
     save(cache, place, {b"": record(b"x")}, ONE)
-    observer = Observer(settings_for(project), later)
-    assert len(observer.load(place, 7, lambda oid: oid == ONE)) == 1
-    assert len(observer.load(place, 8, lambda _: False)) == 0
+    scanner = Scanner(settings_for(project), later)
+    assert len(scanner.load(place, 7, lambda oid: oid == ONE)) == 1
+    assert len(scanner.load(place, 8, lambda _: False)) == 0
 
 
 def remembered(project, place, *, boot: str, now_ns) -> None:
     """One look at the workspace, kept as a save keeps it."""
-    observer = Observer(settings_for(project), now_ns, lambda: boot)
-    scan, _, note = observer.scan(observer.load(None, 1, lambda _: False))
-    observer.remember(place, scan, note)
+    scanner = Scanner(settings_for(project), now_ns, lambda: boot)
+    scan, _, note = scanner.scan(scanner.load(None, 1, lambda _: False))
+    scanner.remember(place, scan, note)
 
 
 def trusts(project, place, *, boot: str) -> bool:
     """Whether the only file of the workspace would not be read again."""
-    cache = Observer(settings_for(project), later, lambda: boot).load(place, 1, lambda _: True)
+    cache = Scanner(settings_for(project), later, lambda: boot).load(place, 1, lambda _: True)
     return cache.get(b"").stat_at(0).size >= 0
 
 
@@ -139,10 +139,10 @@ def test_after_a_start_of_the_machine_what_had_long_been_written_is_trusted(proj
 def test_what_was_read_again_after_a_start_is_trusted_from_then_on(project, place):
     (project / "file").write_text("bytes")
     remembered(project, place, boot="one", now_ns=later)
-    observer = Observer(settings_for(project), later, lambda: "two")
-    scan, _, note = observer.scan(observer.load(place, 1, lambda _: True))
-    observer.remember(place, scan, note)
-    assert observer.load(place, 1, lambda _: True).get(b"").stat_at(0).size == 5
+    scanner = Scanner(settings_for(project), later, lambda: "two")
+    scan, _, note = scanner.scan(scanner.load(place, 1, lambda _: True))
+    scanner.remember(place, scan, note)
+    assert scanner.load(place, 1, lambda _: True).get(b"").stat_at(0).size == 5
     assert trusts(project, place, boot="two")
 
 

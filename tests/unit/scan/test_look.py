@@ -42,7 +42,7 @@ def scanned(project: Path, cache: Cache, *, everywhere: bool = False) -> Scan:
     """One walk with what is remembered."""
     looking = Looking(project)
     with Directory.open(project) as root:
-        scope = looking.observer._scope(looking.observer._repository(), looking.observer._settings.capture)
+        scope = looking.scanner._scope(looking.scanner._repository(), looking.scanner._settings.capture)
         options = walk.Options(scope, HashOnly(), later)
         return walk.walk(root, cache, options, Everywhere() if everywhere else None)
 

@@ -50,7 +50,7 @@ def test_a_file_that_outgrows_the_limit_does_not_change_the_others_modes(project
     seen.look()
     put(project, "f2", "z" * 200)
     put(project, "f1", "y")
-    seen.observer._now_ns = lambda: 0  # all is too young to be remembered
+    seen.scanner._now_ns = lambda: 0  # all is too young to be remembered
     scan = seen.look()
     assert {0o100644} == {mode for _, mode, _ in scan.captured()}
     assert reasons(scan) == {"f2": "too large"}

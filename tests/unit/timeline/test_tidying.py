@@ -159,12 +159,12 @@ def test_a_save_after_it_looks_at_no_more_than_before(ws, project):
     with ws.watch():
         for number in range(20):
             step(ws, project, number)
-        looks, epoch = ws._bench.observer.watcher.full_looks, ws._bench.vault.epoch()
+        looks, epoch = ws._bench.scanner.watcher.full_looks, ws._bench.vault.epoch()
         while ws.tidy():
             pass
         assert ws._bench.vault.epoch() > epoch
         step(ws, project, 21)
-        assert ws._bench.observer.watcher.full_looks == looks
+        assert ws._bench.scanner.watcher.full_looks == looks
 
 
 @pytest.mark.parametrize("tidies", ["the one who remembers", "another"])

@@ -42,7 +42,7 @@ _UNWRITTEN = 3_600_000_000_000
 _NONE: Mapping[bytes, bytes] = MappingProxyType({})
 
 
-class Observer:
+class Scanner:
     """Scans one workspace, again and again."""
 
     def __init__(self, settings: Settings, now_ns: Callable[[], int], boot: Callable[[], str] = boot_id) -> None:
