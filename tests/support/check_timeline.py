@@ -23,7 +23,7 @@ from seals import unsealed
 
 NAME = "timeline.db"
 _TABLES = ("checkpoint", "move", "redo", "journal", "fresh_ref", "dead_ref", "pin", "deed")
-_FORMAT = 1
+_FORMATS = (1, 2)
 _MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
@@ -62,7 +62,7 @@ def read_timeline(store: Path) -> Timeline:
 def _read(connection: sqlite3.Connection) -> Timeline:
     wrong = [f"timeline: {row[0]}" for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    wrong += [f"timeline: format {version}"] if version != _FORMAT else []
+    wrong += [f"timeline: format {version}"] if version not in _FORMATS else []
     tables = {table: [dict(row) for row in connection.execute(f"SELECT * FROM {table}")] for table in _TABLES}
     wrong += unsealed(connection, (*_TABLES, "meta"))
     return Timeline(tables, dict(connection.execute("SELECT key, value FROM meta").fetchall()), wrong)

@@ -21,7 +21,8 @@ from mulligan.timeline.seals import COLUMNS, seal, sealing
 from mulligan.timeline.sqlerrors import TROUBLE, Whole, broken_row, disk_full, in_our_words, translated
 
 NAME = "timeline.db"
-FORMAT = 1
+# 2: the mark of an undo may name the checkpoint whose changes it took back, which a release of format 1 cannot read.
+FORMAT = 2
 # What SQLite says where the disk has no room, or no inode, for its files beside the database.
 _CRAMPED = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_CANTOPEN}
@@ -100,12 +101,7 @@ class Database:
 
     def _initialise(self) -> None:
         run = self._connection.execute
-        version = run("PRAGMA user_version").fetchone()[0]
-        if version > FORMAT:
-            raise StoreError(
-                f"This store has format {version}; this mulligan reads up to {FORMAT}. Nothing was touched.",
-                hint="Upgrade: pip install -U mulligan",
-            )
+        version = self._readable_format()
         if not self.read_only:
             run("PRAGMA synchronous=FULL")
             run("PRAGMA secure_delete=ON")
@@ -115,8 +111,17 @@ class Database:
                     if not run("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                         for statement in STATEMENTS:
                             run(statement)
-                    run(f"PRAGMA user_version={FORMAT}")
         self._refuse_other_schema(version)
+
+    def _readable_format(self) -> int:
+        """Returns the number of the store's format; raises StoreError where a newer release made it."""
+        version = int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+        if version > FORMAT:
+            raise StoreError(
+                f"This store has format {version}; this mulligan reads up to {FORMAT}. Nothing was touched.",
+                hint="Upgrade: pip install -U mulligan",
+            )
+        return version
 
     def _refuse_other_schema(self, version: int) -> None:
         """Raises StoreDamaged unless the tables are exactly ours, and their format one that there was."""
@@ -165,6 +170,10 @@ class Database:
         mine = not self._connection.in_transaction
         try:
             self._connection.execute("BEGIN IMMEDIATE")
+            # With the first row that this release writes, not before: until then an older one can read the store. Each time,
+            # because a newer release may have upgraded it while this process had it open.
+            if self._readable_format() < FORMAT:
+                self._connection.execute(f"PRAGMA user_version={FORMAT}")
         except BaseException as error:
             if mine:
                 self._roll_back()  # an interruption that came with its success: nobody else would end what it began

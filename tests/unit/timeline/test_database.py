@@ -10,7 +10,7 @@ import pytest
 
 from mulligan.errors import Busy, NoRoom, StoreDamaged, StoreError
 from mulligan.safefs.directory import Directory
-from mulligan.timeline.database import Database, translated
+from mulligan.timeline.database import FORMAT, Database, translated
 from mulligan.timeline.seals import as_column, from_column
 
 
@@ -135,5 +135,14 @@ def test_a_timeline_that_lost_the_number_of_its_format_gets_it_back_and_keeps_it
     database.run("PRAGMA user_version=0")
     database.close()
     again = Database(str(tmp_path), create=False, directory=place)
-    assert (again.meta("k"), again.row("PRAGMA user_version")[0]) == ("v", 1)
+    assert (again.meta("k"), again.row("PRAGMA user_version")[0]) == ("v", FORMAT)
     again.close()
+
+
+def test_an_upgrade_is_taken_back_with_the_change_that_it_belongs_to(database):
+    database.run("PRAGMA user_version=1")
+    with pytest.raises(RuntimeError), database.transaction():
+        database.set_meta("k", "v")
+        assert database.row("PRAGMA user_version")[0] == FORMAT
+        raise RuntimeError
+    assert (database.meta("k"), database.row("PRAGMA user_version")[0]) == ("", 1)
