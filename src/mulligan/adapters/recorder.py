@@ -52,7 +52,7 @@ class Recorder:
         return failed(self.agent, deed, self.workspace.settings, f"{type(error).__name__}: {error}.").message
 
     async def tell(self, kind: str, *, tool: str = "", call: str = "", text: str = "") -> None:
-        """The same, without blocking the event loop; whoever awaits it knows that the state is held."""
+        """The same, without blocking the event loop; when it returns, the state is saved."""
         await asyncio.to_thread(self.record, kind, tool=tool, call=call, text=text)
 
     def note(self, trouble: str) -> None:

@@ -168,7 +168,7 @@ def build_parser(name: str, command: Command, *, width: int = 80) -> Parser:
     parser = Parser(
         prog=f"mulligan {name}",
         usage=f"mulligan {command.USAGE}",
-        # argparse makes a formatter for each argument; one that is told its width asks no terminal for it.
+        # argparse makes a formatter for each argument; with a width it does not query the terminal.
         formatter_class=lambda prog: _Formatter(prog, max_help_position=28, width=width),
         add_help=False,
         allow_abbrev=False,

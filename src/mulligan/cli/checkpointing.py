@@ -135,7 +135,7 @@ def _delete(context: Context, history: History, args: argparse.Namespace) -> Res
     if not args.yes:
         if not context.interactive:
             raise UserError(
-                f"Nobody is there to confirm that {what} should be deleted. Nothing was deleted.",
+                f"Cannot ask whether {what} should be deleted, because there is no terminal. Nothing was deleted.",
                 hint=f"mulligan praisonai delete {args.words[0] if args.words else '--all'} -y",
             )
         if not context.ask(f"Delete {what}?"):

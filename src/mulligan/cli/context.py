@@ -27,7 +27,7 @@ class Declined(BaseException):
     """
     The workspace that could be lent is another one than the command is about.
 
-    No error, and for no command to catch: whoever asked does it alone.
+    Not an error, and not for commands to catch: the client then runs the command itself.
     """
 
 
@@ -250,7 +250,7 @@ class Context:
 
     @property
     def interactive(self) -> bool:
-        """Whether somebody is there to be asked."""
+        """Whether questions can be asked on the terminal."""
         return sys.stdin.isatty() and self.err.is_terminal and not self.json
 
     def ask(self, question: str) -> bool:

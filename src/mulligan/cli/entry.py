@@ -2,7 +2,7 @@
 The front door: from words to an exit code.
 
 One boundary turns every error into output: what happened, what is safe, what to type next. With `--json` an error is a JSON
-document too. What nobody foresaw becomes a report in the state directory, ready to be sent, and exit code 70.
+document too. An internal error becomes a report in the state directory, ready to be sent, and exit code 70.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _run(name: str, command: Command, words: list[str], around: Circumstances) -
 
 
 def _keep_warm(context: Context, name: str) -> None:
-    """Starts a watcher for the commands to come, where the user's configuration wants it; nobody waits for it."""
+    """Starts a watcher for later commands if the configuration says so; does not wait for it."""
     try:
         if context.environ.get("MULLIGAN_WATCH") not in NO_START and context.wants_watcher(name):
             from mulligan.cli.background import start

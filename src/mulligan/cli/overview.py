@@ -1,4 +1,4 @@
-"""The words for somebody who has not chosen a command yet."""
+"""The text that a bare `mulligan` prints."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def read_config(context: Context, args: argparse.Namespace) -> PipelineConfig:
-    """Returns the pipeline that the arguments name; every mistake in it is told."""
+    """Returns the pipeline that the arguments name; reports every mistake in it."""
     from mulligan.loop.pipeline_file import PipelineValidationError, read_pipeline
 
     path = os.path.join(context.base, args.pipeline)
@@ -57,7 +57,7 @@ def pairs(words: list[str], example: str) -> dict[str, str]:
 
 
 def choose_agents(context: Context, args: argparse.Namespace, config: PipelineConfig, watcher: Watcher) -> Agents:
-    """Returns who provides the agents; raises UserError where nobody does."""
+    """Returns the provider of the agents; raises UserError where there is none."""
     from mulligan.loop.agents import Agents
     from mulligan.loop.pipeline import missing_agents
 

@@ -46,7 +46,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Other tools' words": ("architect", "praisonai"),
 }
 
-# What the overview shows to somebody who typed nothing but `mulligan`.
+# The overview, which a bare `mulligan` prints, shows these.
 FIRST_FIVE = ("save", "log", "diff", "restore", "undo")
 
 # Commands that change nothing.

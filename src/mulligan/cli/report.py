@@ -1,5 +1,5 @@
 """
-The report of an error that nobody foresaw.
+The report of an internal error.
 
 It holds versions, the command's name and options without their values, and the traceback; never a file's content, a
 checkpoint's name or a description. It is readable by its owner only, and nothing is sent anywhere.

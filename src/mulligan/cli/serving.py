@@ -114,7 +114,7 @@ def prepare(place: Place) -> None:
         os.mkdir(place.directory, 0o700)
     if not wire.is_private(place.directory):
         raise UserError(
-            f"{place.directory} belongs to somebody else, or others may enter it; no watcher is started. Nothing was changed.",
+            f"{place.directory} belongs to another user, or others may enter it; no watcher is started. Nothing was changed.",
             hint=f"chmod 700 {place.directory}",
         )
 
@@ -205,7 +205,7 @@ class Answers:
 
 
 class Server:
-    """Serves one workspace until it is told to stop."""
+    """Serves one workspace until a stop request or a signal."""
 
     def __init__(self, workspace: Workspace, place: Place, *, idle: float = IDLE) -> None:
         self.workspace = workspace
@@ -243,7 +243,7 @@ class Server:
             self._selector.register(listener, selectors.EVENT_READ)
             self.workspace.watch()
             with suppress(MulliganError):
-                self.workspace.not_captured()  # the first look, so that nobody has to wait for it
+                self.workspace.not_captured()  # the first scan, so that no command has to wait for it
             ready()
             while not self._stopped and self._as_it_was(mine):
                 self._turn(listener)
@@ -258,7 +258,7 @@ class Server:
             self.workspace.close()
 
     def _as_it_was(self, mine: int) -> bool:
-        """Whether there is still something to serve, and somebody to serve it to."""
+        """Whether workspace, socket and program are unchanged, and the idle time is not over."""
         try:
             same = self._now() == self._identities and os.lstat(self._place.socket).st_ino == mine
             return same and _installed() == self._build and time.monotonic() - self._last < self._idle
@@ -285,7 +285,7 @@ class Server:
     def _tidy(self) -> None:
         """Does a portion after the other of what has time, until something happens."""
         self.workspace.patience(0.0)
-        with suppress(MulliganError):  # somebody else writes, or the store is in trouble: a command will tell
+        with suppress(MulliganError):  # another process writes, or the store has a problem: a command will report it
             while self.workspace.tidy() and not self._wait(0.0):
                 pass
 
@@ -422,7 +422,7 @@ def _is_gone(link: socket.socket) -> bool:
 
 
 class Screen(io.TextIOWrapper):
-    """A client's screen: takes what it shall show, and is one as far as anybody asks."""
+    """Collects the output for a client's screen, and says whether that screen is a terminal."""
 
     def __init__(self, *, terminal: bool, columns: int) -> None:
         self.taken = io.BytesIO()

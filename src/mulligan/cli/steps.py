@@ -82,7 +82,7 @@ class Watcher:
             self._hush()
 
     def _hush(self) -> None:
-        # Nobody reads any more (`2>&1 | head`): that is no reason to leave a pipeline in the middle.
+        # The reader is gone (`2>&1 | head`); the pipeline goes on.
         self._quiet, self._live, self._visible = True, False, False
 
     def done(self) -> None:

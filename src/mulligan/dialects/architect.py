@@ -152,7 +152,7 @@ class CheckpointManager:
         try:
             return self._commits.changed_since(commit_hash)
         except UnknownCheckpoint as error:
-            # Not False: somebody would take it for "nothing to save".
+            # Not False: a caller would read that as "nothing to save".
             self.log.warning("checkpoint.unknown_commit: %s", error)
             return True
 

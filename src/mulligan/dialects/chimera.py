@@ -186,7 +186,7 @@ class CheckpointManager:
 
 
 def _next_name(known: list[CheckpointInfo]) -> str:
-    """Returns the next number's name; one that somebody gave by hand is passed over."""
+    """Returns the next free number's name; skips names that were given by hand."""
     taken, number = {info.name for info in known}, len(known) + 1
     while f"checkpoint-{number}" in taken:
         number += 1

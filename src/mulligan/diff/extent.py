@@ -2,7 +2,7 @@
 How far a tree reaches, found without walking it.
 
 Forty trees, each holding the next one twice, are a few kilobytes and a million million paths. Trees are shared, so paths
-can be counted without being walked: each tree once. Whoever walks asks only after he has met many, so that it costs nothing.
+can be counted without being walked: each tree once. The walk asks only after it has met many, so that it costs nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Extent:
         self._asked = False
 
     def met(self, path: bytes) -> None:
-        """Is told of every path; raises StoreDamaged when there are too many to come."""
+        """Counts one path; raises StoreDamaged when too many are still to come."""
         self._paths += 1
         self._bytes += len(path)
         if not self._asked and (self._paths > _ASK_PATHS or self._bytes > _ASK_BYTES):
@@ -60,7 +60,7 @@ def refuse_endless(read_tree: ReadTree, root: bytes) -> None:
             size += (len(entry.name) + 1) * (1 + inner) + inner_size
         if paths > MOST_PATHS or size > max(_ASK_BYTES, _LONGEST_ON_AVERAGE * paths):
             raise StoreDamaged(
-                "A checkpoint in the store holds more paths than any workspace has; somebody made it to do harm.",
+                "A checkpoint in the store holds more paths than any workspace has; it was made to do harm.",
                 hint="Delete it: mulligan log, then mulligan rm REF",
             )
         known[tree] = (paths, size)

@@ -1,7 +1,7 @@
 """
 The versions of each path through a history, in order.
 
-Whoever packs objects can store one version as a delta against the next; git has to guess which objects belong
+A pack can store one version as a delta against the next; git has to guess which objects belong
 together, and here it is known. Only neighbours in the history are compared, so the cost follows the changes, and what
 is remembered is bounded: past the limit later versions are left out, which costs disk and nothing else.
 """

@@ -122,7 +122,7 @@ def make_diff(
     read_old: Read,
     read_new: Read,
 ) -> Diff:
-    """Returns the diff of two compared trees; contents are read when somebody asks for its patch or its counts."""
+    """Returns the diff of two compared trees; reads contents when its patch or counts are needed."""
     pairs = list(_pairs(changes, renames, read_old, read_new))
 
     def named(status: str) -> list[str]:

@@ -214,7 +214,7 @@ class DockerEnvironment(Environment):
         return self._container
 
     def _with_container(self, ask: Callable[[Engine, str], Answer]) -> Answer:
-        """Asks something of the running container; once more where it was stopped, paused or replaced meanwhile."""
+        """Sends a request to the running container; retries once if it was stopped, paused or replaced."""
         history = self._engaged()
         try:
             return ask(history.engine, self._container)

@@ -4,7 +4,7 @@ A directory in a git repository as an environment: a checkpoint is a commit on t
 Ids are full commit hashes, and `git log` lists them, as Chimera promises. Every checkpoint is saved by the engine too, and a
 restore goes through it: exact to the byte, files added later removed, ignored and secret files left alone, one `mulligan undo`
 takes it back. A restore brings files and index to the commit; HEAD and the branch stay, so later commits stay on the branch.
-A commit that was made by somebody else can be restored as well.
+A commit that was made without mulligan can be restored as well.
 
 Hooks, filters and signing never run; secrets are not committed. A workspace that is a part of a repository commits and
 restores that part alone.
@@ -120,7 +120,7 @@ class GitEnvironment(LocalEnvironment):
             return repo is not None and bool(foreign_format(repo))
 
     def _of_commit(self, name: str) -> Checkpoint:
-        """Returns the checkpoint that was saved with a commit; for a commit of somebody else, one made from it."""
+        """Returns the checkpoint saved with a commit; makes one from a commit that has none."""
         known: str = self.workspace.note(_KNOWN, {}).get(name, "")
         try:
             if known:

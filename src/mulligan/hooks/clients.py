@@ -64,7 +64,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: Tools of these clients that change no file: whoever sees them has nothing to do.
+#: Tools of these clients that change no file: their events are ignored.
 _READING = {
     "claude-code": _words(
         "Read Glob Grep LS NotebookRead WebFetch WebSearch TodoWrite TaskOutput BashOutput AskUserQuestion ToolSearch "
@@ -123,7 +123,7 @@ def understand(client: Client, payload: Payload, *, directory: str) -> Event:
         return NOTHING
     where = directory or _text(payload, "cwd") or _first(payload.get("workspace_roots"))
     prompt, paths = _text(payload, "prompt"), tuple(_named_paths(arguments, where))
-    # A patch is told by its files: its text begins with the same words every time.
+    # A patch is described by its files: its text begins with the same words every time.
     told = ", ".join(paths) if tool == "apply_patch" and paths else arguments
     deed = Deed(
         client.name,

@@ -5,7 +5,7 @@ The copy is bounded and goes through the rules for secrets, because agents print
 that is named like a secret is left out whole, and what looks like a key or a password is left out wherever it stands. It is
 there to be read. To go on from a checkpoint, the transcript itself is used: its beginning, up to where it stood, becomes a new
 session beside the old one, which stays as it is. Only clients that keep one JSON object per line, and can resume a session by
-its id, allow that; for the others it is said what to type.
+its id, allow that; for the others the output names the command to type.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _filtered(data: bytes, begin: int) -> Iterator[str]:
         try:
             cleaned = calls.clean(json.loads(line))
         except (ValueError, RecursionError):
-            continue  # the beginning of it is in an earlier copy, its end is not written yet, or nobody could read it
+            continue  # the beginning of it is in an earlier copy, its end is not written yet, or it is unreadable
         if told:
             yield json.dumps(cleaned, ensure_ascii=False)
 

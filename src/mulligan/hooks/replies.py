@@ -12,7 +12,7 @@ from typing import Any
 
 from mulligan.hooks.events import Event, Reply
 
-#: Codex refuses `ask`, and aider and git have nobody to ask: there the person is told instead.
+#: Codex refuses `ask`, and aider and git cannot ask: there the person gets a message instead.
 CANNOT_ASK = frozenset({"codex", "aider", "git"})
 #: These hand a line of context on to the model with a prompt.
 HEARING = frozenset({"claude-code", "codex", "gemini"})

@@ -29,7 +29,7 @@ _SHOWN = 5
 
 
 class _Told:
-    """What was found out so far, in the order in which it is said."""
+    """Collects the findings, in the order in which the warning lists them."""
 
     def __init__(self) -> None:
         self.saved: dict[str, int | None] = {}

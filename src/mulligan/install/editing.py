@@ -122,7 +122,7 @@ def _quietly(to: Destination) -> str | None:
     try:
         return _read(to)
     except (OSError, UserError):
-        return None  # it is somebody's, and not ours to complain about when only asked
+        return None  # a query does not report problems of a file that is not ours
 
 
 @contextmanager

@@ -87,7 +87,7 @@ class Folder:
         changed = [step.path for step in steps if step.action == REPLACE]
         if changed and not force:
             raise UserError(
-                f"In {self._to.directory} {', '.join(changed)} {'was' if len(changed) == 1 else 'were'} changed by somebody. Nothing was written.",
+                f"In {self._to.directory} {', '.join(changed)} {'was' if len(changed) == 1 else 'were'} changed after install. Nothing was written.",
                 hint="Put your changes elsewhere, or add --force: a copy of each is kept beside it.",
             )
         with self._told():

@@ -85,7 +85,7 @@ def place_for(place: str, scope: str, *, project: str, home: Home) -> Destinatio
     Returns where a path below a project or a home is.
 
     Below a home links are followed, and what the person says about it is. Below a project they are not: a repository that
-    somebody else made must not lead a write elsewhere.
+    another person made must not lead a write elsewhere.
     """
     if scope == PROJECT:
         return Destination(project, place)

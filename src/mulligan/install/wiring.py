@@ -228,7 +228,7 @@ def _plugin(path: str) -> Edit:
 
         if text and not ours(text):
             raise UserError(
-                f"{path} is somebody else's. It was left alone, and nothing was written.", hint="Move it away."
+                f"{path} was not made by mulligan. It was left alone, and nothing was written.", hint="Move it away."
             )
         source = read_user_file(os.path.join(_PACKAGE, "install", "opencode.js"), limit=1 << 20) or b""
         return source.decode().replace("__PROGRAM__", json.dumps(here.program))

@@ -25,7 +25,7 @@ AgentFactory = Callable[..., Any]
 
 
 class UnknownAgent(UserError):
-    """A step names an agent that nobody provides, or one that cannot be loaded."""
+    """A step names an agent that has no provider or cannot be loaded."""
 
 
 @dataclass
@@ -111,7 +111,7 @@ def load_factory(spec: str) -> AgentFactory:
 
 class Agents:
     """
-    The factory of a pipeline that says itself what its agents are; whoever is not named there comes from `fallback`.
+    The factory of a pipeline that defines its own agents; all other agents come from `fallback`.
 
     Factories are given by name, and imported when they are first needed: to look at a pipeline runs none of its code.
     """
@@ -137,7 +137,7 @@ class Agents:
                 load_factory(spec)
 
     def knows(self, agent: str) -> bool:
-        """Returns whether somebody provides this agent."""
+        """Returns whether this agent has a provider."""
         return agent in self.commands or agent in self._factories or self._fallback is not None
 
     def __call__(self, agent: str, model: str | None = None) -> Any:

@@ -163,7 +163,7 @@ def _start_guard() -> subprocess.Popen[bytes]:
 
 
 def _tell(guard: subprocess.Popen[bytes], line: str) -> None:
-    with suppress(BrokenPipeError):  # somebody ended the guard
+    with suppress(BrokenPipeError):  # the guard was ended from outside
         _piped(guard.stdin).write(line.encode("ascii"))
 
 
@@ -205,7 +205,7 @@ def _listen(
             if deadline is not None and now >= deadline:
                 return True
             if process.poll() is not None:
-                # Somebody it started still holds its output: what is there is read, and nobody is waited for.
+                # A process that the command started still holds its output: read what is there, and do not wait for more.
                 closing = closing or now + _DRAIN
                 if now >= closing:
                     return False
@@ -255,7 +255,7 @@ def _await_silence(process: subprocess.Popen[bytes]) -> None:
 
 
 def _signal(process: subprocess.Popen[bytes], number: int) -> bool:
-    """Returns whether anybody of the group was there to hear it."""
+    """Sends a signal to the group; returns whether a process was there to receive it."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
         return True

@@ -167,7 +167,7 @@ class PipelineRunner:
             if step.checkpoint:
                 self._keep_checkpoint(step, result)
         except BaseException:
-            # Ctrl-C, most likely: whoever looks at the results sees which step was cut short.
+            # Most likely Ctrl-C: the results show which step was interrupted.
             result.status, result.duration = "interrupted", time.monotonic() - started
             raise
         fields = {"status": result.status, "duration": result.duration, "error": result.error, "ok": result.ok}
@@ -175,7 +175,7 @@ class PipelineRunner:
         return not self._left_running
 
     def _remember(self, following: int) -> None:
-        """Remembers which step is next; trouble with that is told when the next checkpoint has it too."""
+        """Remembers which step is next; a failure is reported with the next checkpoint's."""
         try:
             PipelineProgress(self.workspace, self.config).keep(following, self.variables)
         except (MulliganError, OSError) as error:
@@ -290,7 +290,7 @@ class PipelineRunner:
         return made if isinstance(made, str) else None
 
     def _quietly(self, step_name: str, call: Callable[[], Any]) -> Any:
-        """Returns what the call returns; trouble with a checkpoint after the work is told, and ends nothing."""
+        """Returns the call's result; a failed checkpoint after the work is reported and ends nothing."""
         try:
             return call()
         except (MulliganError, OSError) as error:
@@ -327,7 +327,7 @@ def _remarks(result: PipelineStepResult) -> list[str]:
 
 
 def missing_agents(config: PipelineConfig, agents: Agents) -> list[str]:
-    """Returns the agents that steps name and nobody provides; raises UnknownAgent where a step lacks a model it needs."""
+    """Returns the agents without a provider; raises UnknownAgent where a step lacks a model it needs."""
     for step in config.steps:
         words = agents.commands.get(step.agent, ())
         if step.model is None and any("{model}" in word for word in words):

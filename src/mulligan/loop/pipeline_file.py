@@ -211,7 +211,7 @@ def _close_head(key: str) -> str:
 
 
 def _head_remarks(document: dict[Any, Any], lines: Lines) -> list[str]:
-    """Returns what is said about the keys of other tools, which are left alone."""
+    """Returns the remarks about the keys of other tools, which are left alone."""
     known = ", ".join(HEADS)
     return [f"unknown field {key!r} is ignored (known: {known}){_at(lines, key)}" for key in _unknown_heads(document)]
 

@@ -3,7 +3,7 @@ The checkpoints of an agent's project: the engine's, with a readable record of e
 
 A checkpoint is saved by the engine, files and git position together, and is what a rollback restores. Its record (metadata, the
 feature list, the progress file) is made from that checkpoint, so both always say the same. A checkpoint whose record was
-damaged is not rolled back to: somebody changed what it is thought to hold. `repair` writes the record anew.
+damaged is refused by a rollback, because the record may no longer describe the files. `repair` writes the record anew.
 
 Blocking; `mulligan.dialects.skill` has the same as coroutines.
 """
@@ -100,7 +100,7 @@ class ProjectCheckpoints:
     ) -> Checkpoint:
         """Saves the project and writes the record of it; then lets go what its type does not keep."""
         moment = datetime.now(UTC).astimezone().replace(tzinfo=None, microsecond=0)
-        # Asked first: a directory that is nobody's project is refused before anything is made in it.
+        # Asked first: a directory without a project is refused before anything is created in it.
         known = self.workspace.log(match=MARK)
         ids = {saved.metadata["id"] for saved in known}
         with _system_refusals():
@@ -360,7 +360,7 @@ class ProjectCheckpoints:
     def _remove_orphans(self, known: set[str]) -> None:
         """Removes the records of checkpoints that are gone; `known` are those that were there a moment ago."""
         with _system_refusals():
-            # The names first: a record that is made meanwhile is not among them, and its checkpoint was there before it.
+            # The names first: a record made after this line is not among them, and its checkpoint existed before it.
             names = self.records.ids()
             alive = {saved.metadata["id"] for saved in self.workspace.log(match=MARK)} if {*names} != known else known
             for name in names:

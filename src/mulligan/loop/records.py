@@ -128,7 +128,7 @@ class Records:
     # -- reading ----------------------------------------------------------------------------------
 
     def ids(self) -> list[str]:
-        """Returns the ids of all records, whoever wrote them."""
+        """Returns the ids of all records."""
         with self._existing() as place:
             names = [os.fsdecode(name) for name in place.names()] if place is not None else []
             return sorted(name for name in names if _NAME.fullmatch(name) and _is_directory(place, name))
@@ -201,7 +201,7 @@ class Records:
             try:
                 place = root.descend(self._path)
             except OSError:
-                # Not there, a link, a file: in each case there are no records. Who writes is told why.
+                # Missing, a link, or a file: there are no records in each case. A write reports the reason.
                 yield None
                 return
             with place:
@@ -254,6 +254,6 @@ def _remove_record(place: Directory, name: bytes) -> None:
         with place.child(name) as record:
             for file in (METADATA, *COPIES):
                 record.unlink(file.encode(), missing_ok=True)
-        # Whatever else somebody put there is theirs, and keeps the directory.
+        # Other files in the directory are not ours, so the directory stays.
         with suppress(OSError):
             place.rmdir(name)

@@ -124,7 +124,7 @@ class Recovery:
             try:
                 return await call()
             except self.on as error:
-                # Not for a cancelled task: what it left is rolled back by whoever cancelled it, if they want that.
+                # Not for a cancelled task: the caller that cancelled it decides whether to roll back.
                 again = await asyncio.to_thread(self.rolled_back, point, error)
                 if not again or number > self.retries:
                     raise

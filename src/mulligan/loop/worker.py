@@ -2,7 +2,7 @@
 One run of a Python agent, in this thread or, where it has a time limit, in one of its own.
 
 A thread cannot be ended from outside. An agent that runs too long is asked to stop (`cancel()` or `stop()`, if it has
-one) and is waited for a moment; if it goes on all the same, it stays behind as a daemon thread whose answer nobody reads,
+one) and gets a moment to end. If it goes on, it stays behind as a daemon thread whose answer is discarded,
 and `is_alive` says so. Only a command can be ended for sure.
 """
 
@@ -35,7 +35,7 @@ class Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the agent still runs although nobody waits for it."""
+        """Whether the agent still runs after its caller stopped waiting."""
         return self._thread is not None and self._thread.is_alive()
 
     def run(self) -> Any:
@@ -60,7 +60,7 @@ class Worker:
     def _work(self) -> None:
         try:
             self._answer = self.run()
-        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised again in the waiting thread
             self._error = error
 
     def _ask_to_stop(self) -> None:

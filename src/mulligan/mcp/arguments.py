@@ -2,7 +2,7 @@
 What a caller may say, checked before anything is done.
 
 A tool's arguments are described once, as JSON Schema for the client; the same description is checked here, strictly: an
-argument that is not described is refused, so that nobody believes a `root` or a `force` was heard.
+argument that is not described is refused, so that a `root` or a `force` is never ignored silently.
 """
 
 from __future__ import annotations

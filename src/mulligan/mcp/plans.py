@@ -2,7 +2,7 @@
 Plans that were shown and may be applied.
 
 An id stands for one plan down to the last byte: it is made from the plan's own content, with a secret of this server, so that
-nobody who writes into files can know one in advance. A plan is applied at most once, and only by the server that made it.
+an attacker who writes into files cannot know one in advance. A plan is applied at most once, and only by the server that made it.
 """
 
 from __future__ import annotations

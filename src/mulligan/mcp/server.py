@@ -2,7 +2,7 @@
 The server: tools, resources and prompts as the official SDK wants them, and the boundary where errors become answers.
 
 A tool that cannot do what was asked answers with what happened, what is safe and what to do next, so that a model can go on;
-what nobody foresaw is reported as such, without a word of its inside.
+an internal error is reported as one, without details of its cause.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def build(door: Door, version: str) -> Server[Any]:
         on_list_prompts=door.list_prompts,
         on_get_prompt=door.get_prompt,
     )
-    # The SDK's tracing: names of files and checkpoints are nobody else's business.
+    # The SDK's tracing would send names of files and checkpoints elsewhere.
     server.middleware.clear()
     return server
 

@@ -67,7 +67,7 @@ class _Waiting:
         self._free.release()
 
     def open(self) -> None:
-        """Lets everybody in: nobody counts any more."""
+        """Removes the limit for all messages."""
         self._free.release(self._most)
 
     def all_left(self) -> None:
@@ -76,7 +76,7 @@ class _Waiting:
 
 
 class _Reader(threading.Thread):
-    """Turns lines into messages. A thread, since reading blocks; a daemon, since nobody can wake it."""
+    """Turns lines into messages. A thread, since reading blocks; a daemon, since it cannot be woken."""
 
     def __init__(self, source: BinaryIO, incoming: _Incoming, outgoing: _Outgoing, waiting: _Waiting) -> None:
         super().__init__(name="mulligan-reader", daemon=True)
@@ -94,7 +94,7 @@ class _Reader(threading.Thread):
 
     def run(self) -> None:
         """Reads until the end, then until everything is answered."""
-        # The loop or the client may be gone at any moment: then there is nobody left to read for.
+        # The loop or the client may be gone at any moment: then reading ends.
         gone = (RuntimeError, OSError, ValueError, anyio.BrokenResourceError, anyio.ClosedResourceError)
         with suppress(*gone, CancelledError, _Left):
             for line in _lines(self._source):
@@ -133,7 +133,7 @@ class _Reader(threading.Thread):
         self._in_loop(lambda: self._outgoing.send(_Refusal(error)))
 
     def _in_loop(self, send: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Sends in the loop's own thread and waits until it is taken: whoever reads no faster than that needs no room."""
+        """Sends in the loop's own thread and waits until it is taken, so that no buffer is needed."""
         done: Future[None] = Future()
 
         def begin() -> None:
@@ -149,7 +149,7 @@ class _Reader(threading.Thread):
 
 
 class _Left(Exception):
-    """Nobody waits for messages any more."""
+    """The receiver of messages is gone."""
 
 
 def _pass_on(task: asyncio.Task[None], to: Future[None]) -> None:
@@ -184,7 +184,7 @@ def _lines(source: BinaryIO) -> Iterator[bytes | None]:
 
 
 class _Refusal(SessionMessage):
-    """An answer to what never became a request: nobody waits for it."""
+    """An answer to a line that never became a request; no request waits for it."""
 
 
 def _fault(line: bytes) -> tuple[int | str | None, int, str]:
@@ -205,7 +205,7 @@ async def _write(sink: BinaryIO, outgoing: MemoryObjectReceiveStream[SessionMess
         try:
             await asyncio.to_thread(_put, sink, _line(item))
         except (OSError, ValueError):
-            return  # EPIPE, or closed under us: nobody is listening
+            return  # EPIPE, or closed under us: the client is gone
         if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError) and not isinstance(item, _Refusal):
             waiting.leave()
 

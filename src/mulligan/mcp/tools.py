@@ -71,7 +71,7 @@ def _show(desk: Desk, given: dict[str, Any]) -> views.View:
     workspace = desk.workspace
     checkpoint = workspace.get(given["ref"])
     if checkpoint.parent is None:
-        # A first checkpoint has nothing to be compared with: the whole project as one patch would help nobody.
+        # A first checkpoint has no parent to compare with, and the whole project as one patch is of no use.
         diff = Diff("", checkpoint.id, added=list(checkpoint.files_changed))
     else:
         diff = workspace.diff(checkpoint.parent, checkpoint)
@@ -132,7 +132,7 @@ _ALL = (
         described(
             {
                 "name": text("A short name to find it by, such as `before the migration`.", most=200, default=""),
-                "description": text("Why it was saved, for whoever reads the timeline.", most=2_000, default=""),
+                "description": text("Why it was saved, for people who read the timeline.", most=2_000, default=""),
                 "only_if_changed": switch("Save only if something changed since the position.", default=True),
             }
         ),

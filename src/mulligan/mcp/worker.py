@@ -1,8 +1,8 @@
 """
 One thread that does the work, one job after another.
 
-The engine is synchronous and a store has one writer, so calls wait in a line and the event loop stays free. Whoever cancels a
-waiting job takes it out of the line; one that is looking at files is stopped there, before anything is changed; a restore that
+The engine is synchronous and a store has one writer, so calls wait in a queue and the event loop stays free. Cancelling a
+waiting job takes it out of the queue; one that is looking at files is stopped there, before anything is changed; a restore that
 has begun is finished, since half of one is not on offer.
 """
 
@@ -29,7 +29,7 @@ _MAY_STOP = "reading"
 
 
 class Stopped(BaseException):
-    """A job was cancelled while it was reading; like an interruption, nobody on the way may swallow it."""
+    """A job was cancelled while it was reading; like KeyboardInterrupt, it must not be swallowed."""
 
 
 class Worker:
@@ -65,7 +65,7 @@ class Worker:
 
 
 class _Watch:
-    """Hears from the engine how far one job is: passes it on now and then, and stops the job if nobody waits for it."""
+    """Receives one job's progress from the engine: forwards it, and stops a job that was cancelled."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, tell: Tell | None) -> None:
         self.stop = threading.Event()

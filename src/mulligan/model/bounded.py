@@ -1,7 +1,7 @@
 """
 JSON and deflated lists out of a store, read within bounds.
 
-A store may have been made by somebody who means harm: a few kilobytes can inflate to gigabytes, and a few megabytes of
+A store may be hostile: a few kilobytes can inflate to gigabytes, and a few megabytes of
 brackets become as many lists. What is written passes the same bounds, so that it can always be read back.
 """
 
@@ -70,7 +70,7 @@ def beginning(packed: bytes, most: int) -> tuple[list[str], int] | None:
     """
     Returns the first texts of a deflated list and how many there are, of which no more than a piece is held in memory.
 
-    None where that cannot be told so: it is no list of short texts, or damaged. Whoever reads all of it is told why.
+    None where that is unknown: it is no list of short texts, or damaged. Reading all of it reports the reason.
     """
     stream, data, rest, left = zlib.decompressobj(), packed, b"", max(_SMALL, _RATIO * len(packed))
     found: list[str] = []

@@ -1,7 +1,7 @@
 """
 A checkpoint and what belongs to it.
 
-Values only. The long lists of a checkpoint (what changed, what was not captured) are decoded when somebody looks:
+Values only. The long lists of a checkpoint (what changed, what was not captured) are decoded when they are first read:
 a timeline of a thousand checkpoints is read without unpacking a hundred thousand names each.
 """
 
@@ -35,9 +35,9 @@ _LAST_MOMENT = (1 << 63) - 1
 _PART = 8192
 # What is shorter hardly gets shorter, and to set up the packer takes longer than anything else that is done for a save's list.
 _SHORT = 256
-# And to deflate so little takes zlib 60 µs, and saves nobody a page.
+# Deflating so little takes zlib 60 µs and does not save a page.
 _LITTLE = 1 << 10
-# What is found out of a checkpoint when somebody asks.
+# The attributes that are decoded when they are first read.
 _LOOKED_UP = ("files_changed", "not_captured", "secrets", "state")
 # From so many bytes on a list of paths is packed in pieces of so many; and what JSON says as it stands, with the NUL between paths.
 _VERY_LONG, _PIECE = 1 << 20, 1 << 20
@@ -95,7 +95,7 @@ def pack_paths(joined: bytes) -> bytes:
     """Returns a list of paths, given with a NUL between them, as `pack_list` packs it: a long one in a third of the time."""
     if len(joined) < _VERY_LONG or joined.translate(None, _AS_THEY_ARE):
         return pack_list(os.fsdecode(joined).split("\0") if joined else ())
-    # Names of plain letters stand in JSON as they are. ISA-L was loaded, or will be, by whoever saves so many files.
+    # Names of plain letters stand in JSON as they are. A save of so many files loads ISA-L anyway.
     from isal import isal_zlib
 
     text = memoryview(b'["%b"]' % joined.replace(b"\0", b'","'))
@@ -213,7 +213,7 @@ class Checkpoint:
 
     @property
     def packed_not_captured(self) -> bytes:
-        """What was not captured, packed; a long list is read from the store when somebody looks."""
+        """What was not captured, packed; a long list is read from the store when first needed."""
         packed: bytes | Callable[[], bytes] = self.__dict__["packed_not_captured"]
         if not isinstance(packed, bytes):
             packed = self.__dict__["packed_not_captured"] = packed()
@@ -271,7 +271,7 @@ class Checkpoint:
 
     @cached_property
     def state(self) -> dict[str, Any]:
-        """The agent state saved with the files, read from the store when somebody looks."""
+        """The agent state saved with the files, read from the store when first needed."""
         source: Callable[[], dict[str, Any]] = self.__dict__["state_source"]
         return source()
 

@@ -2,7 +2,7 @@
 What differs between two states, as a value.
 
 The lists of paths are there at once. The patch and the counts per file need file contents, so they are worked out when
-somebody first looks, once, also when several threads look at the same moment; afterwards they are plain values.
+first needed, once, also when several threads ask at the same moment; afterwards they are plain values.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class CapturePolicy(NamedTuple):
     `secrets` says what becomes of a secret that git does not track: "seal", "skip", or "plain" (saved like any other file).
     `keep_new_in` names directories, at any depth, in which a restore brings back what was captured and removes nothing.
     `by_name` are paths that a program asks for itself: captured like `include`, and every checkpoint that was saved so remembers
-    them, so that going back to it concerns them too, whoever asks.
+    them, so that every later restore of it includes them.
     `take_from_git` says whether a first checkpoint may take over what git has hashed and packed already.
     `certain` names paths of which the caller knows that they were not there, whatever hid them, if a checkpoint lacks them.
     """
@@ -114,7 +114,7 @@ class RootPolicy(NamedTuple):
 
 
 class WatchPolicy(NamedTuple):
-    """Who starts a watcher where there is none: nobody (`never`), the hooks of agents, or commands too (`always`)."""
+    """What starts a watcher: nothing (`never`), the hooks of agents, or commands too (`always`)."""
 
     auto: str = "hooks"
 
@@ -141,4 +141,4 @@ class Settings(NamedTuple):
     root: RootPolicy = RootPolicy()
     git_home: str = ""  # the directory of git's configuration, beside the file in the home directory
     keys: str = ""  # the directory of the keys that secrets are sealed with
-    append_only: bool = False  # for somebody who may add to history and never take from it: a model
+    append_only: bool = False  # for a client that may add to history and never remove from it: a model

@@ -21,7 +21,7 @@ _MARK, _UNMARK = "\x1b[7m", "\x1b[27m"
 
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
-_MAX_MARKED = 1000  # characters; marks in longer lines help nobody
+_MAX_MARKED = 1000  # characters; marks in longer lines do not help
 _NARROWEST = 40
 _MODES = {"100755": "executable", "120000": "link", "100644": "plain file"}
 

@@ -1,8 +1,8 @@
 """
-A progress line for whoever is watching.
+A progress line for a terminal.
 
 It appears only when the work has already taken a moment, is redrawn a few times a second at most, and is wiped before
-anything else is printed. The caller decides whether anybody is watching at all.
+anything else is printed. The caller decides whether there is a terminal to show it on.
 """
 
 from __future__ import annotations

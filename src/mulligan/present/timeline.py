@@ -1,7 +1,7 @@
 """
 Checkpoints, plans and reports as lines of text.
 
-Names, descriptions and paths come from a workspace that anybody may have written: every one of them is made harmless
+Names, descriptions and paths come from an untrusted workspace: every one of them is made harmless
 before it is shown. Nothing here prints.
 """
 

@@ -26,7 +26,7 @@ def visible(text: str, *, keep: str = "") -> str:
     Newlines and tabs are written out too, as suits a name; `keep="\n\t"` leaves them, as suits a text.
     """
     if text.isascii() and text.isprintable():
-        return text  # nearly always, and then nobody waits for `re`
+        return text  # nearly always, and then `re` is not loaded
 
     def written(found: re.Match[str]) -> str:
         return found[0] if found[0] in keep else _escape(found[0])

@@ -135,7 +135,7 @@ class MessageList:
             missing = [self._decode(message) for message in missing]
         elif missing and value.get("objects"):
             raise UserError(
-                "The messages of this conversation are objects, and nobody said how to make them again. Nothing was changed.",
+                "The messages of this conversation are objects, and no decoder was given for them. Nothing was changed.",
                 hint="Give MessageList(messages, decode=...) a function that makes one from its JSON form.",
             )
 

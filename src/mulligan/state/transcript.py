@@ -3,7 +3,7 @@ A transcript: one message per line of a file that an agent appends to.
 
 Promise: going back cuts the file in place and going forward appends to it, so that a program that holds it open goes on
 writing at its end; only where the two have nothing to do with each other is the file replaced, whole or not at all.
-Nothing is lost by it: what is cut is in the checkpoint that is made before every restore, and what somebody appended
+Nothing is lost by it: what is cut is in the checkpoint that is made before every restore, and what was appended
 after that is put aside beside the file. A last line that was being written is not captured.
 LIMIT: each checkpoint holds the transcript whole; unchanged, it is stored once.
 """
@@ -107,7 +107,7 @@ class Transcript:
 
 
 def _whole_lines(data: bytes) -> bytes:
-    """Returns a transcript without a last line that somebody is still writing."""
+    """Returns a transcript without its unfinished last line."""
     end = data.rfind(b"\n") + 1
     if end < len(data):
         try:

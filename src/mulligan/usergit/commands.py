@@ -97,7 +97,7 @@ class Git:
 
     @property
     def filters(self) -> frozenset[str]:
-        """The names of filters that somebody defined; they are never run."""
+        """The names of all filters in the configuration; they are never run."""
         return filters(self.settings)
 
     def run(self, args: Sequence[str], *, input: bytes = b"", check: bool = False, timeout: float = TIMEOUT) -> Ran:  # noqa: A002

@@ -84,7 +84,7 @@ def commit(root: str, message: bytes, in_scope: InScope, *, allow_empty: bool = 
             raise GitFailed("Another checkpoint is being committed here. Nothing was changed.", hint="Try again.")
         _sweep(git)
         for _ in range(_ATTEMPTS - 1):
-            with suppress(_Meanwhile):
+            with suppress(_ConcurrentChange):
                 return _attempt(git, below, message, in_scope, allow_empty=allow_empty)
         return _attempt(git, below, message, in_scope, allow_empty=allow_empty)
 
@@ -106,8 +106,8 @@ def scope_of(rows: Sequence[NotCaptured]) -> InScope:
     return in_scope
 
 
-class _Meanwhile(GitFailed):
-    """Somebody else was at work: a file changed while it was read, or the branch moved. Another attempt may succeed."""
+class _ConcurrentChange(GitFailed):
+    """A file changed while it was read, or the branch moved. A retry may succeed."""
 
 
 def _attempt(git: Git, below: bytes, message: bytes, in_scope: InScope, *, allow_empty: bool) -> Made:
@@ -198,7 +198,7 @@ def _look(top: str, path: bytes) -> _Change | None:
 
 
 def _filtered(git: Git, paths: list[bytes]) -> frozenset[bytes]:
-    """Returns the paths whose attributes name a filter that somebody defined."""
+    """Returns the paths whose attributes name a filter of the configuration."""
     names = git.filters
     if not names or not paths:
         return frozenset()
@@ -236,7 +236,7 @@ def _target(top: str, path: bytes) -> bytes:
     try:
         return os.readlink(os.path.join(os.fsencode(top), path))
     except OSError as error:
-        raise _Meanwhile(f"{os.fsdecode(path)!r} changed while it was read. Nothing was changed.") from error
+        raise _ConcurrentChange(f"{os.fsdecode(path)!r} changed while it was read. Nothing was changed.") from error
 
 
 def _objects(git: Git, changes: list[_Change]) -> dict[bytes, bytes]:
@@ -248,7 +248,7 @@ def _objects(git: Git, changes: list[_Change]) -> dict[bytes, bytes]:
     for change in changes:
         after = _look(git.top, change.path)
         if after is None or after.seen is None or change.seen is None or _face(after.seen) != _face(change.seen):
-            raise _Meanwhile(f"{os.fsdecode(change.path)!r} changed while it was read. Nothing was changed.")
+            raise _ConcurrentChange(f"{os.fsdecode(change.path)!r} changed while it was read. Nothing was changed.")
     if ran.code:
         raise GitFailed(f"A file cannot be made an object: {ran.complaint}. Nothing was changed.", hint="git status")
     return dict(zip((change.path for change in changes), ran.out.split(), strict=True))
@@ -295,7 +295,7 @@ def _move(git: Git, head: str, made: tuple[str, str], rows: list[_Row]) -> None:
         _write_index(git, list(_index_lines(rows)))
         moved = git.run(["update-ref", "-m", f"checkpoint: {name[:7]}", "-z", "--stdin"], input=orders)
         if moved.code:
-            raise _Meanwhile(
+            raise _ConcurrentChange(
                 f"The branch could not be moved: {moved.complaint}. Nothing was changed.", hint="git status"
             )
     except BaseException:
@@ -309,7 +309,7 @@ def _move(git: Git, head: str, made: tuple[str, str], rows: list[_Row]) -> None:
 
 
 def _take_back(git: Git, rows: list[_Row], before: list[bytes]) -> None:
-    """Stages again what was staged before, but for paths that somebody else committed just so meanwhile: they are as they should be."""
+    """Stages again what was staged before, except for paths that another process has committed with the same content."""
     committed = _listed(git, ["ls-tree", "-r", "-z", "--full-tree", "HEAD"], [row.path for row in rows])
     head = {line.partition(b"\t")[2]: line.split(None, 3)[0::2][:2] for line in committed}
     other = {row.path for row in rows if head.get(row.path, [b"000000", b"0" * len(row.oid)]) != [row.mode, row.oid]}
@@ -344,4 +344,6 @@ def _write_index(git: Git, lines: list[bytes]) -> None:
     given = b"\0".join([*lines, b""])
     ran = git.run(["update-index", "--add", "--replace", "-z", "--index-info"], input=given)
     if ran.code:
-        raise _Meanwhile(f"The index could not be written: {ran.complaint}. Nothing was changed.", hint="git status")
+        raise _ConcurrentChange(
+            f"The index could not be written: {ran.complaint}. Nothing was changed.", hint="git status"
+        )

@@ -1,7 +1,7 @@
 """
 Configuration that makes git harmless: what a repository may say, and what must not start a program.
 
-A repository's own configuration is written by whoever made the repository. Git obeys it: filters, hooks, monitors, helpers
+A repository's own configuration is untrusted: its author wrote it. Git obeys it: filters, hooks, monitors, helpers
 and drivers are programs that it names. Here every such setting gets a value that starts nothing, given to git in a way that
 wins over every file. Values only; nothing is run and nothing is read here.
 """
@@ -14,7 +14,7 @@ from typing import NamedTuple
 # A program that certainly fails: where git has no way to unset a setting, it fails closed instead of obeying.
 _REFUSE = "false"
 
-# Switched off for every command, whether or not anybody set them.
+# Switched off for every command, whether or not they are set.
 SWITCHED_OFF: tuple[tuple[str, str], ...] = (
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -72,7 +72,7 @@ _NAMED_BY_A_REPOSITORY: dict[str, str] = {
     "vcs": "",
     "tunnel": _REFUSE,
 }
-# What a user's own configuration says and nobody would want to miss; none of it can start a program.
+# Settings of the user's own configuration that stay in force; none of them can start a program.
 _KEPT = frozenset(
     {
         *("user.name", "user.email", "author.name", "author.email", "committer.name", "committer.email"),

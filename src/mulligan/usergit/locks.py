@@ -86,7 +86,7 @@ class Lock:
             pause = min(pause * 2, 0.05)
 
     def busy(self) -> Busy:
-        """Returns the error for a lock that somebody else holds."""
+        """Returns the error for a lock that another process holds."""
         lock = to_text(self.place.path + b".lock")
         return Busy(
             f"Git is at work in this repository: {lock} exists. Nothing was changed.",
@@ -99,7 +99,7 @@ class Lock:
         return mine is not None and held is not None and (mine.st_dev, mine.st_ino) == (held.st_dev, held.st_ino)
 
     def held(self) -> os.stat_result | None:
-        """Returns the status of the lock file, None when nobody holds the lock."""
+        """Returns the status of the lock file, None when the lock is free."""
         try:
             with self.place.parent() as parent:
                 return parent.stat(self._lock_name)
@@ -127,7 +127,7 @@ class Lock:
         """
         Removes the lock if it is ours, durably with `confirm`, and what was staged (`Mover` syncs that); again is harmless.
 
-        In this order: a lock that came back after a power cut would be nobody's without what was staged.
+        In this order: without the staged file, a lock that survives a power cut could not be recognised as ours.
         """
         if self.is_ours():
             with suppress(*_ABSENT), self.place.parent() as parent:

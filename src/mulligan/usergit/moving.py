@@ -4,7 +4,7 @@ Moving git: HEAD, branches and the index, each by git's own lock, and nothing el
 Three steps. `prepare` stages the new content, takes every lock and looks once more: what is refused is refused here, with
 nothing changed. `finish` puts the new content in place, by renames that need no room and no permission that was not
 needed before. `abandon` lets go. Each of them can be repeated after a crash, by another process: what is already done
-stays done, a part that somebody else moved meanwhile is left alone and listed.
+stays done, and a part that another process moved since is left alone and listed.
 The commits that are left behind get a ref first, so that no clean-up of git removes them.
 """
 
@@ -179,7 +179,7 @@ class Mover:
                 kept.append(_kept(edit, "damaged in the store", error.message))
                 continue
             if state == OTHER:
-                kept.append(_kept(edit, "changed during the restore", "git moved it meanwhile; it stays as it is"))
+                kept.append(_kept(edit, "changed during the restore", "git moved it; it stays as it is"))
         self._drop_reflogs()
         self.abandon()
         return kept
@@ -188,7 +188,7 @@ class Mover:
         """Puts one file in place if it is still the old one; returns the state it was found in."""
         held, state = edit.lock.is_ours(), edit.state()
         if held and state == OTHER:
-            state = OLD  # nobody else can have moved it since it was locked and looked at: it could not be read
+            state = OLD  # it cannot have moved, since it was locked before it was checked: it could not be read
         if state == OLD and not held:
             self._acquire(edit, time.monotonic())
             state = edit.state()
@@ -215,7 +215,7 @@ class Mover:
         self._repo.common.unlink(self._spare, missing_ok=True)
         if not confirm:
             return
-        # Once the journal is closed, and that may be on another disk, nobody looks for them any more.
+        # Once the journal is closed (it may be on another disk), no recovery looks for them.
         for directory in (self._repo.git_dir, self._repo.common):
             sync(directory.fd, "the git directory")
 

@@ -1,7 +1,7 @@
 """
 Where the user's repository stands, read as data.
 
-Promise: reads only, starts nothing, never follows a link inside the git directory. What cannot be understood is said in
+Promise: reads only, starts nothing, never follows a link inside the git directory. A state that cannot be understood is described in
 words (`problem`), never guessed: a position with a problem is not one that anything moves from.
 """
 
@@ -138,7 +138,7 @@ def points_back(repo: Repository) -> bool:
     """
     Returns whether a repository that lies elsewhere says itself that this is its work tree.
 
-    Without that, a `.git` file that anybody put into a directory could make a restore move another project's branches.
+    Without that, a planted `.git` file could make a restore move another project's branches.
     """
     plain = os.path.join(repo.top, b".git")
     found = os.stat(plain, follow_symlinks=False)
@@ -198,7 +198,7 @@ def other_worktree_on(repo: Repository, ref: str) -> str:
                 found = os.fstat(directory.fd)
                 head = read_file(directory, b"HEAD", limit=REF_LIMIT) or b""
         except OSError:
-            continue  # removed meanwhile
+            continue  # removed since it was listed
         if (found.st_dev, found.st_ino) != (mine.st_dev, mine.st_ino) and head.strip() == wanted:
             return to_text(place.rpartition(b"/")[2]) or "the main one"
     return ""

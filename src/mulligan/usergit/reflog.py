@@ -38,7 +38,7 @@ def write_reflog(repo: Repository, place: Place, line: bytes) -> None:
         if not _keeps_logs(repo):
             return
         make_parents(place)
-        with place.parent() as parent, suppress(FileExistsError):  # git made it meanwhile
+        with place.parent() as parent, suppress(FileExistsError):  # git made it first
             syscalls.calls.close(parent.create(place.name, file_mode(repo)))
     with place.parent() as parent:
         tail = _tail(parent, place.name)
@@ -70,7 +70,7 @@ def make_parents(place: Place) -> None:
                     here.mkdir(name, like.st_mode & 0o7777)
                     sync(here.fd, "a directory of the repository")
                 except FileExistsError:
-                    pass  # git made it meanwhile
+                    pass  # git made it first
             below = here.child(name)
             here.close()
             here = below

@@ -84,10 +84,10 @@ def test_messages_that_are_objects_go_back_and_come_forward_with_a_decoder():
     kept = messages[0]
     become(conversation, one)
     assert messages == [kept]
-    with pytest.raises(mulligan.UserError, match="nobody said how"):
+    with pytest.raises(mulligan.UserError, match="no decoder was given"):
         conversation.stage(both)
     messages.clear()
-    with pytest.raises(mulligan.UserError, match="nobody said how"):
+    with pytest.raises(mulligan.UserError, match="no decoder was given"):
         conversation.stage(both)
     become(MessageList(messages, decode=lambda value: Message(value["text"])), both)
     assert [message.text for message in messages] == ["a", "b"]

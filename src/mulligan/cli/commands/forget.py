@@ -18,7 +18,7 @@ USAGE = "forget PATH [-y]"
 DESCRIPTION = """\
 Remove a path from every checkpoint, and its bytes from the store: for a secret that was captured by mistake.
 
-The file in the workspace is not touched. Where the same bytes are still held under another name, that is said.
+The file in the workspace is not touched. If the same bytes are still saved under another name, the output names it.
 This cannot be undone; on a terminal you are asked first, without one -y is needed.
 """
 EXAMPLES = (

@@ -27,7 +27,7 @@ DESCRIPTION = """\
 Called by agents' hooks; you never need to run it. `mulligan install AGENT` writes it where the agent looks.
 
 Reads the event on stdin, saves what changed, with its cause, and answers in the agent's own form. It always exits with 0, so that
-no trouble of mulligan's stops an agent: a failure is said in the agent's channel and shown by `mulligan status`.
+no failure of mulligan stops an agent: it is reported in the agent's channel and shown by `mulligan status`.
 """
 EXAMPLES = (
     ("mulligan hook claude-code < event.json", "as Claude Code runs it"),
@@ -140,7 +140,7 @@ def _unforeseen(context: Context, agent: str, event: Event, error: BaseException
     why = str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {error}."
     try:
         opened = context.workspace.settings
-    except Exception:  # noqa: BLE001 - see above; the person is told all the same
+    except Exception:  # noqa: BLE001 - see above; the person still gets a message
         opened = None
     deed = event.deed or Deed(agent, "", "unknown")
     if not isinstance(error, ValueError | Unreadable):

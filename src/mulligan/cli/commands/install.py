@@ -135,11 +135,11 @@ def render(context: Context, result: Result) -> None:
     elif found["dry_run"]:
         out.line(f"{count(len(changed), 'file')} would be {'removed' if found['uninstall'] else 'written'}")
         if any(step.action == REPLACE for step in steps):
-            out.line("`replace` is about files that somebody changed: only with --force, and a copy is kept")
+            out.line("`replace` is about files that were changed after install: only with --force, and a copy is kept")
     else:
         out.line(f"{'uninstalled' if found['uninstall'] else 'installed'}: {count(len(changed), 'file')}")
     if found["then"] and not found["dry_run"]:
         out.line(found["then"])
     out.lines(found["not_saved"])
     if any(step.action == KEEP for step in steps):
-        out.line(f"kept, because somebody changed it; remove it yourself if you do not need it (and {NOTE})")
+        out.line(f"kept, because it was changed after install; remove it yourself if you do not need it (and {NOTE})")

@@ -22,8 +22,8 @@ the beginning of one, or `last`. A rewind counts from where the workspace is now
     list              newest first, 20 of them or as many as -n says, other tools' too
     restore ID        bring the workspace back, or to a step with --step N
     rewind [N]        N checkpoints back (default: 1)
-    diff [FROM] [TO]  what differs; from the last checkpoint to the workspace if nothing is said
-    delete [ID]       one checkpoint, or all of these with --all; asks first, and needs -y where nobody can be asked
+    diff [FROM] [TO]  what differs; from the last checkpoint to the workspace by default
+    delete [ID]       one checkpoint, or all of these with --all; asks first, and needs -y without a terminal
 """
 EXAMPLES = (
     ('mulligan praisonai save "before refactor"', "a checkpoint"),

@@ -99,7 +99,7 @@ def _answer(context: Context, commands: SlashCommands, line: str) -> str | None:
     except KeyboardInterrupt:
         if not context.interactive:
             raise
-        # What a command was doing is whole or not done; whoever sits there wants the next prompt.
+        # The command's work is either complete or not done, so the prompt can go on.
         return "Interrupted; nothing is half done."
 
 

@@ -199,7 +199,7 @@ class History:
         Returns whether a state that is not new is worth a checkpoint of ours all the same.
 
         The first save after `begin` is: the user asked for it, and the beginning is not theirs. So is one of a state that
-        only somebody else (a hook, `mulligan save`) has kept since.
+        only another part of mulligan (a hook, `mulligan save`) has saved since.
         """
         ours = self.line()
         if not ours:
@@ -260,7 +260,7 @@ class History:
         return next((each for each in self.listed() if step_of(each) == step), None)
 
     def latest(self) -> Saved | None:
-        """Returns the newest that holds anything: an empty beginning is nobody's state to go back to."""
+        """Returns the newest checkpoint that holds files; an empty beginning does not count."""
         return next((each for each in self.listed() if not each.metadata.get("empty")), None)
 
     def details(self, saved: Saved) -> Checkpoint:
@@ -331,7 +331,7 @@ class History:
 
     def delete_all(self) -> int:
         """
-        Deletes every checkpoint of ours; the store too, if it holds nothing else that somebody saved.
+        Deletes every checkpoint of ours; the store too, if it holds no other checkpoint.
 
         Returns how many there were. What `mulligan save` or another dialect saved in the same store stays.
         """

@@ -3,7 +3,7 @@
 
 Every operation runs in a worker thread; the event loop is never blocked. An operation that fails returns a result that
 says why, and changes nothing; none raises. Handlers of events are called in the order they were registered, coroutines
-awaited, after the fact; one that raises is logged and harms nobody.
+awaited, after the fact; one that raises is logged and changes no result.
 """
 
 from __future__ import annotations
@@ -347,7 +347,7 @@ class CheckpointService:
         return await self.save_automatic(f"Before {what}", step=step)
 
     async def save_automatic(self, message: str, kind: str = "step", step: int | None = None) -> CheckpointResult:
-        """Saves for an agent that nobody asked to: only while `auto_checkpoint` is on, initializing by itself."""
+        """Saves without a request, only while `auto_checkpoint` is on; initializes if needed."""
         if not self.config.auto_checkpoint or not self.config.enabled:
             return CheckpointResult.fail("Automatic checkpoints are off")
         if not self._initialized and not await self.initialize():

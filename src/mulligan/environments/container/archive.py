@@ -1,7 +1,7 @@
 """
 Tar archives, the way files enter and leave a container.
 
-What comes out was written by whoever works in the container: nothing of it is ever unpacked on this machine. Only names
+The archive is untrusted: programs in the container wrote it. Nothing of it is ever unpacked on this machine. Only names
 are listed and the bytes of one regular file are taken, up to a limit; a name that leads elsewhere is left out.
 """
 

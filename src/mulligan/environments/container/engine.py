@@ -29,7 +29,7 @@ from mulligan.environments.container.trouble import (
 REPOSITORY = "localhost/mulligan"
 PING_SECONDS = 10
 ANSWER_SECONDS = 120
-# A commit of a large container takes minutes, and the engine says nothing meanwhile.
+# A commit of a large container takes minutes, and the engine sends nothing until it is done.
 LONG_SECONDS = 3600
 # Overlay file systems end at about 125 layers; before that a checkpoint is written as one layer.
 MOST_LAYERS = 100
@@ -237,7 +237,7 @@ class Engine:
             with self.asking("remove the container"):
                 self.api.remove_container(container_id, force=True)
         except Missing:
-            pass  # somebody was faster
+            pass  # already removed
         for volume in volumes:
             with suppress(EngineRefused), self.asking("remove a volume"):
                 self.api.remove_volume(volume)

@@ -104,7 +104,7 @@ def run_command(engine: Engine, container: str, cmd: str, *, workdir: str, timeo
 
 
 def _begun(trouble: BaseException) -> BaseException:
-    """Returns an error that says that the command had begun: whoever sees it must not run the command once more."""
+    """Returns an error that says that the command had begun, so that no caller runs it again."""
     if isinstance(trouble, EngineRefused):
         return EngineRefused(
             f"The container was stopped or replaced while the command ran in it ({trouble}). Checkpoints are safe.",

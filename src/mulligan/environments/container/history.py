@@ -187,7 +187,7 @@ class ContainerHistory(ContainerSaves):
     def _finish(self, journal: Mapping[str, Any]) -> None:
         new = self._made_by(journal)
         if not new:
-            # Somebody removed the new container before the old one went.
+            # The new container was removed from outside before the old one was.
             self._take_back(journal)
             return
         self.engine.wake(new[0].id)
@@ -218,7 +218,7 @@ class ContainerHistory(ContainerSaves):
         return left
 
     def _bring_back_if_there(self, saved: SavedWorkspace) -> str:
-        """Takes a workspace back; one that somebody removed meanwhile must not hold up the container for good."""
+        """Restores a workspace; one that was removed must not block the container for good."""
         try:
             return self._bring_back(saved) if os.path.isdir(saved.host) else f" {saved.host} is gone."
         except UnknownCheckpoint as error:
@@ -252,7 +252,7 @@ class ContainerHistory(ContainerSaves):
             raise
         made = other.needed()
         self._thaw(live)
-        self.record.end()  # last: until here, a clone that nobody was handed is removed by the next use
+        self.record.end()  # last: until here, the next use removes a clone that was not handed out
         return made
 
 

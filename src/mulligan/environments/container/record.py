@@ -2,7 +2,7 @@
 The small record that belongs to one container environment: its lock, its journal, what people said about checkpoints.
 
 Everything else about checkpoints stands in the labels of images and containers and outlives this file. The journal holds
-the one step that is under way; it is on the disk before the step changes anything, so that whoever comes after a crash
+the one step that is in progress; it is on the disk before the step changes anything, so that the next use after a crash
 knows what to end. Promise: `begin` and `end` return when the disk has confirmed it.
 """
 
@@ -57,10 +57,10 @@ class Record:
             try:
                 directory = Directory.open(os.path.realpath(self.path))
             except FileNotFoundError:
-                continue  # removed by whoever held it before, at this very moment
+                continue  # its previous holder removed it just now
             with directory, self._lock(directory, purpose):
                 if not self._is_current(directory):
-                    continue  # removed by whoever held it before
+                    continue  # its previous holder removed it
                 self._directory = directory
                 self._data = self._read(directory)
                 try:
@@ -150,7 +150,7 @@ class Record:
         """Removes the record, for an environment of which nothing is left."""
         name, gone = os.fsencode(os.path.basename(self.path)), f".gone-{random_name(8)}".encode()
         with Directory.open(os.path.realpath(os.path.dirname(self.path))) as parent:
-            # Renamed first: whoever waits for its lock sees that it is not the record any more.
+            # Renamed first: a process that waits for its lock sees that it is not the record any more.
             parent.rename(name, gone)
             for _ in range(_TRIES):
                 try:

@@ -16,7 +16,7 @@ from mulligan.errors import UserError
 
 Request = Mapping[str, Any]
 
-# A shell that does nothing, ends at once when it is told to, and collects the processes that others leave behind.
+# An idle shell that ends at once on a signal and reaps orphaned processes.
 _IDLE = ["/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"]
 
 

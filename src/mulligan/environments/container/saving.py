@@ -3,7 +3,7 @@ How a container is saved, together with what is mounted into it, and how old che
 
 A checkpoint is one image and one checkpoint of each mounted workspace, taken while the container is paused. The workspaces
 come first and the image last: its labels name them, so an image that exists is a checkpoint that is complete. The journal
-names a checkpoint before anything of it is made; one that was cut short is removed by whoever comes next.
+names a checkpoint before anything of it is made; the next use removes one that was interrupted.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class ContainerSaves:
 
     def _resume(self, journal: Mapping[str, Any]) -> None:
         if journal["was_running"]:
-            with suppress(Missing):  # removed by hand meanwhile
+            with suppress(Missing):  # removed by hand since
                 self.engine.wake(journal["container"])
 
     def _made_by(self, journal: Mapping[str, Any]) -> list[Container]:

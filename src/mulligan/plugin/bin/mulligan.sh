@@ -3,7 +3,7 @@
 for program in mulligan-client mulligan; do
   if command -v "$program" >/dev/null 2>&1; then exec "$program" "$@"; fi
 done
-# -P: not from the project, or whoever wrote that would decide what runs here.
+# -P: load no modules from the project, because its content is untrusted.
 for python in python3 python; do
   if "$python" -P -c 'import mulligan' >/dev/null 2>&1; then exec "$python" -P -m mulligan "$@"; fi
 done
