@@ -41,7 +41,7 @@ def read(vault: Vault) -> Said:
         breaches += [Breach(text) for text in database.misnumbered()]
         with database.at_one_moment():
             rows = vault.checkpoints.believable()
-            if breaches:  # a broken index hides rows from whoever asks for one
+            if breaches:  # a broken index hides rows from queries
                 breaches += [
                     Breach(f"{entry.id} is not found by its id", (entry.id,))
                     for entry in rows

@@ -76,8 +76,8 @@ def check(vault: Vault, progress: Progress | None = None) -> CheckReport:
     report = look(vault, progress)
     if report.ok:
         return report
-    # A pack that somebody merges, or a reference that he is about to write, looks like damage. Damage is what stays when
-    # he is done; and whoever saves must not wait until a whole store was read, so the store is let go of at once.
+    # A pack that another process merges, or a reference that it is about to write, looks like damage. Real damage stays
+    # after that process is done. A save must not wait until a whole store was read, so the lock is released at once.
     try:
         with exclusive(vault.directory, wait=vault.settings.wait, purpose="check"):
             pass
@@ -119,7 +119,7 @@ def _refs(vault: Vault, said: agreement.Said) -> list[Finding]:
     missing = [name for name in want.keys() - have.keys() if owed.get(name) != want[name].hex()]
     unknown = have.keys() - want.keys() - dead
     if (missing or unknown) and not said.breaches:
-        # Others may have saved or deleted them meanwhile: the rows say so now.
+        # Other processes may have saved or deleted them since: read the rows again.
         now = {entry.id for entry in vault.checkpoints.believable()}
         missing, unknown = [name for name in missing if name in now], unknown - now
     found = [Finding("ref", name, "its ref is missing", (name,)) for name in missing]

@@ -49,7 +49,7 @@ def whole_rows(path: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def _plain_tables(connection: sqlite3.Connection) -> set[str]:
-    """Returns the names of what is a table, and no view that somebody put in its place."""
+    """Returns the names of what is a table, not of views planted in their place."""
     with suppress(sqlite3.Error, UnicodeDecodeError):
         return {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type='table' LIMIT 100")}
     return set()

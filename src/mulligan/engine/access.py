@@ -139,8 +139,8 @@ class Opened:
         """
         Does a little of what saves leave to do: joins packs, frees what retention let go; returns whether there may be more.
 
-        For moments in which nobody waits. Each call takes a moment, and most of them do not hold the store; whoever calls it
-        until it says no, or until he has something better to do, keeps the store small without anybody's noticing.
+        For idle time. Each call is short, and most calls do not hold the store. A watcher that calls this until it returns
+        False, or until a command comes in, keeps the store small without delaying commands.
         """
         with self._mutex:
             with self._reading() as vault:
@@ -181,7 +181,7 @@ class Opened:
 
     def state_owed(self, *, forgive: bool = False) -> str | None:
         """
-        Returns the checkpoint whose files came back and whose state was cut off; with `forgive`, nobody waits for it.
+        Returns the checkpoint whose files came back and whose state was cut off; with `forgive`, the state is dropped.
 
         A restore that was cut short is ended first: only then is it known.
         """

@@ -1,7 +1,7 @@
 """
 Telling others what happened: `saved`, `restored`, `deleted`, `pruned`, `partial`, `error`.
 
-A handler is called after the fact, with the store free again; one that raises is logged and harms nobody.
+A handler is called after the fact, with the store free again; an exception in a handler is logged and has no other effect.
 """
 
 from __future__ import annotations

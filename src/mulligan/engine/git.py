@@ -1,7 +1,7 @@
 """
 The git side of a workbench: where the user's repository stands, what a checkpoint recorded of it, how it would move.
 
-Nothing of what reads or moves a repository is loaded before somebody asks for it. The steps of a move are in
+Nothing of what reads or moves a repository is loaded before it is needed. The steps of a move are in
 `restore.gitpart`, the repository itself is `usergit`'s.
 """
 

@@ -282,11 +282,11 @@ class Restorer(Workbench):
         )  # fmt: skip
         for make_current in staged:
             make_current()
-        if staged or not state:  # otherwise nobody took it: it is owed to the next program that registers a provider
+        if staged or not state:  # else no provider took it: it is owed to the next program that registers one
             state_given(self.vault.database)
         kept = [*plan.keeps, *done.kept]
         if position and (kept or git is not None or _moves_scope(plan)):
-            # The restore is acknowledged: what fails now may cost the next undo a step, and not this one its success.
+            # The restore is done. A failure here may cost the next undo a step; this restore has succeeded.
             with suppress(OSError, UserError):
                 busy = [keep.path for keep in kept if keep.reason == BUSY]
                 self._remember_landing(entry, verb, look.by_name, busy)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mulligan.timeline.tidying import Tidier
 
 Progress = Callable[[str, int, int | None], None]
-# Where somebody watches, who joins packs when he has nothing else to do: more than these slow every command that begins.
+# With a watcher, which joins packs when idle. More packs than this slow down the start of every command.
 _TOO_MANY_PACKS = 256
 
 
@@ -61,7 +61,7 @@ class Workbench:
 
     @property
     def tidier(self) -> Tidier:
-        """Who tidies the store up while nobody waits for it."""
+        """What tidies up the store in idle time."""
         if self._tidier is None:
             from mulligan.timeline.tidying import Tidier
 
@@ -80,7 +80,7 @@ class Workbench:
         self.scanner.unwatch()
 
     def watcher_state(self) -> dict[str, Any] | None:
-        """Returns whether the workspace is watched and, if it cannot be, why; None where nobody asked for it."""
+        """Returns whether the workspace is watched and, if it cannot be, why; None where no watcher was asked for."""
         if not self._watched:
             return None
         watcher = self.scanner.watcher
@@ -89,7 +89,7 @@ class Workbench:
         return {"active": watcher.usable, "directories": watcher.directories, "reason": watcher.reason}
 
     def counted(self, label: str) -> Callable[[int, int | None], None] | None:
-        """Returns how to report progress of some work, None when nobody watches."""
+        """Returns how to report progress of some work, None without a listener."""
         tell = self.progress
         if tell is None:
             return None
@@ -250,7 +250,7 @@ class Workbench:
         return gone
 
     def _pinned(self, *also: str) -> set[str]:
-        # Asked anew each time: whoever pins one does not wait for the store's lock.
+        # Read each time: a pin is written without the store's lock.
         return {*also, *(row["id"] for row in self.vault.database.sealed("pin"))}
 
     def _unpin_the_dead(self) -> None:

@@ -63,7 +63,7 @@ class Workspace(WithSessions):
             if name and self._bench.vault.checkpoints.is_reserved(name):
                 raise UserError(f"{name!r} is a reserved word. Nothing was saved.", hint="Choose another name.")
             if self.settings.append_only and name and self._bench.vault.checkpoints.is_prefix(name):
-                # A name is found before the beginning of an id: whoever may only add must not take another's place that way.
+                # A name is found before an id prefix: in append-only mode a new name must not hide an older checkpoint.
                 raise UserError(
                     f"An earlier checkpoint's id begins with {name!r}. Nothing was saved: choose another name."
                 )

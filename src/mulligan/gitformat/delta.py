@@ -189,7 +189,7 @@ def _copy(out: bytearray, offset: int, length: int) -> None:
             if byte := (offset >> shift) & 0xFF:
                 out.append(byte)
                 flags |= 1 << bit
-        if size != _COPY_MOST:  # which is said by no size bytes at all
+        if size != _COPY_MOST:  # the format writes this size as no size bytes
             for bit, shift in enumerate((0, 8)):
                 if byte := (size >> shift) & 0xFF:
                     out.append(byte)

@@ -191,14 +191,14 @@ class Watcher:
         return None if self._lost else touched
 
     def drain(self) -> None:
-        """Empties the queue, so that it does not run over before anybody asks."""
+        """Empties the queue, so that it does not overflow before the next scan."""
         if not self.usable or self._queue is None:
             return
         try:
             while data := self._queue.read(0):
                 self._take_all(data)
         except BaseException:
-            self._lost = True  # whoever interrupted this took notices along
+            self._lost = True  # the interrupt lost events already read
             raise
 
     def _collect(self, queue: Inotify, waiting: int) -> bool:
