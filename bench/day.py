@@ -139,7 +139,7 @@ class Day:
 
     def __init__(self, options: argparse.Namespace, work: Path) -> None:
         import mulligan
-        from mulligan.store import collect
+        from mulligan.store import gc
 
         self.options, self.wrong = options, ""
         tree = trees.plan(options.files, seed=options.seed)
@@ -149,7 +149,7 @@ class Day:
             trees.write(tree, place / "workspace")
         (self.theirs / "store").mkdir(parents=True, exist_ok=True)
         os.sync()
-        self.agent, self.joins, self.calls = Agent(tree, options.seed), Joins(collect), Counter[str]()
+        self.agent, self.joins, self.calls = Agent(tree, options.seed), Joins(gc), Counter[str]()
         self.ws: Any = mulligan.open(self.mine / "workspace", store=self.mine / "store")
         self.git = None if options.alone else ShadowGit(self.theirs / "workspace", self.theirs / "store")
         self.saves: list[float] = []

@@ -24,8 +24,7 @@ from mulligan.model.objects import (
     encode_commit,
     encode_tree,
 )
-from mulligan.store.collect import collect, merge_small
-from mulligan.store.reach import reachable
+from mulligan.store.gc import collect, merge_small, reachable
 from mulligan.store.refs import pack_refs, remove_refs, write_ref
 from mulligan.store.verify import verify_packs
 from stores import add_commit, edited, opened, pack_files, text

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mulligan.gitformat.delta import apply_delta, encode_delta
 from mulligan.gitformat.record import Damaged
 from mulligan.model.objects import BLOB
-from mulligan.store.collect import collect, merge_small
+from mulligan.store.gc import collect, merge_small
 from mulligan.store.verify import verify_packs
 from stores import add_all, opened
 from tools import sweep

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import mulligan
-from mulligan.store import collect, pack_writer
+from mulligan.store import gc as collecting
+from mulligan.store import pack_writer
 
 FEW, MANY = 1500, 4500
 
@@ -38,8 +39,8 @@ def _peak(work: Callable[[], object]) -> int:
 def bounded_packs(monkeypatch):
     """Packs that are full early, so that a small tree shows what a large one costs."""
     monkeypatch.setattr(pack_writer, "MOST_ROWS", 256)
-    monkeypatch.setattr(collect, "MOST_ROWS", 256)
-    monkeypatch.setattr(collect, "_SETTLED_COUNT", 128)
+    monkeypatch.setattr(collecting, "MOST_ROWS", 256)
+    monkeypatch.setattr(collecting, "_SETTLED_COUNT", 128)
 
 
 def test_a_first_checkpoint_takes_less_than_600_bytes_a_file(tmp_path):

@@ -17,8 +17,15 @@ from mulligan.safefs.errors import FULL, typed
 from mulligan.safefs.lock import exclusive
 from mulligan.scan import cache
 from mulligan.store import refs, repository
-from mulligan.store.retire import retire
-from mulligan.store.verify import DAMAGED_INDEX, DAMAGED_PACK, LOST_INDEX, LOST_PACK, rebuild_index, verify_packs
+from mulligan.store.verify import (
+    DAMAGED_INDEX,
+    DAMAGED_PACK,
+    LOST_INDEX,
+    LOST_PACK,
+    rebuild_index,
+    retire,
+    verify_packs,
+)
 from mulligan.timeline.commits import read_commit, write_commit
 from mulligan.timeline.database import NAME, Database
 from mulligan.timeline.journal import read_journal

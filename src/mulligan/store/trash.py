@@ -1,14 +1,16 @@
 """
-Files that a restore displaced, waiting to be removed.
+Remove leftovers: files that a restore displaced, and what a killed process left behind.
 
-To rename a file away takes some microseconds, to remove one makes the file system free its blocks: a quarter of the time of
-a restore on a quiet disk, most of it on a busy one. What lies here is in a checkpoint, byte for byte, and was compared; it is
-removed when the store is closed, and whatever a dead process left goes with the next writing command, like all of tmp/.
+To rename a file away takes some microseconds. To remove one makes the file system free its blocks: a quarter of the time of
+a restore on a quiet disk, most of it on a busy one. So a restore moves displaced files, which a checkpoint holds byte for
+byte, to tmp/. They are removed when the store is closed, or by the next writing command with the rest of tmp/.
+Sweep only while holding the writer's lock: another process's temporary would look like a leftover.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Container
 from contextlib import suppress
 from itertools import count
 
@@ -61,3 +63,40 @@ class Trash:
             self._tmp.close()
         self._tmp, self._bytes, self._refused = None, 0, False
         self.names = set()
+
+
+def sweep_temporaries(directory: Directory, sparing: Container[bytes] = (), *, halves: bool = True) -> None:
+    """Empties tmp/ of a store but for some names; with `halves`, completes packs that a crash left without their index."""
+    try:
+        tmp = directory.child(b"tmp")
+    except FileNotFoundError:
+        return
+    with tmp:
+        for name in tmp.names():
+            if name in sparing:
+                continue
+            try:
+                tmp.unlink(name, missing_ok=True)
+            except (IsADirectoryError, PermissionError):
+                tmp.remove_tree(name)
+    if halves:
+        # A store that has lost this directory is for the doctor.
+        with suppress(FileNotFoundError, NotADirectoryError):
+            settle_halves(directory)
+
+
+def settle_halves(directory: Directory) -> None:
+    """
+    Gives a pack that has no index its index again, so that nothing is lost; the next collection judges its objects.
+
+    An index without its pack is no leftover of ours (the pack comes first and goes last): that is damage, and stays for
+    `verify_packs` to report.
+    """
+    with directory.descend(b"objects/pack") as packs:
+        names = set(packs.names())
+    for name in names:
+        stem, ending = name[:-5], name[-5:]
+        if ending == b".pack" and name.startswith(b"pack-") and stem + b".idx" not in names:
+            from mulligan.store.verify import rebuild_index  # every save comes here, and hardly any has one to mend
+
+            rebuild_index(directory, stem)

@@ -3,25 +3,28 @@ Whether the packs of a store are whole.
 
 Every byte counts: the pack's own checksum, the index's, the checksum of each record, and the hash of each object.
 What is wrong is returned, never raised, and with it the ids of the objects that no pack can give any more.
+`retire` takes damaged packs out of use: it copies what can be read into a new pack and moves the files to objects/damaged/.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from mulligan.gitformat.pack import Pack, read_index
 from mulligan.gitformat.pack_index import IndexRow, PackIndex, encode_index
 from mulligan.gitformat.pack_scan import EMPTY_INDEX, checksums, measure, object_count, record_crc, scan
-from mulligan.gitformat.record import TRAILER_SIZE, Damaged, hash_of
+from mulligan.gitformat.record import TRAILER_SIZE, TREE_LIMIT, Damaged, hash_of
+from mulligan.model.objects import BLOB
 from mulligan.safefs.directory import Directory
-from mulligan.safefs.durable import write_durably
+from mulligan.safefs.durable import sync, write_durably
 from mulligan.store.objects import ObjectStore
 
 DAMAGED_PACK, DAMAGED_INDEX = "damaged pack", "damaged index"
 LOST_PACK, LOST_INDEX, STRAY = "lost pack", "lost index", "stray file"
+_DAMAGED = b"damaged"
 _PACK_FILE = re.compile(rb"(pack-[0-9a-f]{40})\.(pack|idx|rev|keep|bitmap|mtimes|promisor)")
 
 
@@ -203,3 +206,49 @@ def _text(name: bytes) -> str:
 
 def _text_of(error: Damaged | OSError) -> str:
     return f"it cannot be opened ({error.strerror})" if isinstance(error, OSError) else str(error)
+
+
+# -- packs taken out of use ---------------------------------------------------------------------
+
+
+def retire(store: ObjectStore, stems: Iterable[bytes]) -> list[str]:
+    """Moves packs (names without ending) out of the way, keeping what can be read of them; returns the files moved."""
+    leaving = set(stems)
+    _copy(store, leaving)
+    moved: list[str] = []
+    with store.directory.child(b"objects") as objects, store.directory.descend(b"objects/pack") as packs:
+        if not objects.exists(_DAMAGED):
+            objects.mkdir(_DAMAGED)
+            sync(objects.fd, "a directory of the store")
+        with objects.child(_DAMAGED) as place:
+            for name in sorted(packs.names()):
+                if name.rpartition(b".")[0] in leaving:
+                    packs.rename(name, _free(place, name), to=place)
+                    moved.append(name.decode("ascii", "replace"))
+            sync(place.fd, "the move of a damaged pack")
+        sync(packs.fd, "the move of a damaged pack")
+    store.refresh()
+    return moved
+
+
+def _copy(store: ObjectStore, leaving: set[bytes]) -> None:
+    """Writes what only these packs hold, and can be read, into a new one."""
+    oids = [oid for pack in store.packs() if pack.name in leaving for oid in pack.index.oids()]
+    needed = {oid for oid in oids if not store.readable(oid, without=leaving) and store.readable(oid)}
+    with store.writer(anew=needed) as writer:
+        for oid in needed:
+            kind, size = store.kind_and_size(oid)
+            if kind == BLOB and size > TREE_LIMIT:
+                writer.add_stream(size, store.stream(oid))
+            else:
+                writer.add_hashed(oid, kind, store.read(oid, kind))
+        writer.finish()
+
+
+def _free(place: Directory, name: bytes) -> bytes:
+    """Returns a name that nothing has: a pack that was damaged twice is kept twice."""
+    taken, number = name, 1
+    while place.exists(taken):
+        number += 1
+        taken = b"%b.%d" % (name, number)
+    return taken

@@ -9,7 +9,7 @@ Between two prunings, what retention let go is freed by whoever watches the work
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from mulligan.errors import NoRoom
@@ -44,9 +44,7 @@ def prune(
 ) -> int:
     """Frees what no checkpoint needs and packs the rest; keeps also what `extra` reaches and `relied` names; returns the bytes freed."""
     # Every save imports this module, and few prune.
-    from mulligan.diff.history import version_chains
-    from mulligan.store.collect import collect
-    from mulligan.store.reach import reachable
+    from mulligan.store.gc import collect
 
     before = used(vault)
     # First of all: whoever dies below must leave nobody trusting what was remembered of the objects.
@@ -55,11 +53,8 @@ def prune(
         cache.discard(vault.directory)
     else:
         cache.compact(vault.directory)
-    roots = [*vault.checkpoints.roots().values()]
-    live = reachable(vault.objects, [*roots, *extra]).union(PERMANENT, relied)
-    # Of everything that a checkpoint holds, versions follow each other: of files, of what is said about them, of commits.
-    trees = [parse_commit(vault.objects.read(commit, COMMIT)).tree for commit in roots]
-    chains = [roots, *version_chains(vault.objects.read_tree, trees)]
+    live, chains = needed(vault, extra)
+    live.update(relied)
     collect(vault.objects, live, chains=chains, progress=progress)
     if vault.checkpoints.count() > _MANY_REFS:
         pack_refs(vault.directory)
@@ -68,6 +63,17 @@ def prune(
     note_freed(vault)
     vault.database.compact()
     return max(0, before - used(vault))
+
+
+def needed(vault: Vault, extra: Iterable[bytes] = ()) -> tuple[set[bytes], list[Sequence[bytes]]]:
+    """Returns the objects that checkpoints and `extra` reach, and which of them are versions of one thing, oldest first."""
+    from mulligan.diff.history import version_chains
+    from mulligan.store.gc import reachable
+
+    roots = [*vault.checkpoints.roots().values()]
+    live = reachable(vault.objects, [*roots, *extra]) | PERMANENT
+    trees = [parse_commit(vault.objects.read(commit, COMMIT)).tree for commit in roots]
+    return live, [roots, *version_chains(vault.objects.read_tree, trees)]
 
 
 def note_freed(vault: Vault) -> None:
@@ -152,7 +158,7 @@ def make_room(vault: Vault, need: int, *, pinned: set[str], extra: Iterable[byte
 
 def _next_to_go(vault: Vault, over: int, *, pinned: set[str], held: Iterable[bytes]) -> list[Entry]:
     """Returns the fewest checkpoints, in order, whose going frees enough; none when that of all of them would not."""
-    from mulligan.store.reach import reach, reachable
+    from mulligan.store.gc import reach, reachable
 
     store, order = vault.objects, eviction_order(vault.checkpoints.oldest(), pinned=pinned)
     going = {entry.id for entry in order}

@@ -10,24 +10,19 @@ import os
 import sqlite3
 from contextlib import closing
 
-from mulligan.diff.history import version_chains
-from mulligan.model.objects import COMMIT, parse_commit
 from mulligan.safefs.usage import on_disk, whole_blocks
 from mulligan.scan import cache
-from mulligan.store.collect import foretell
-from mulligan.store.reach import reachable
+from mulligan.store.gc import foretell
 from mulligan.store.refs import foretell_packing
-from mulligan.store.repository import PERMANENT
+from mulligan.timeline.budget import needed
 from mulligan.timeline.database import NAME, connect_to_read
 from mulligan.timeline.vault import Vault
 
 
 def of_packs(vault: Vault) -> int:
     """Returns what dropping objects that no checkpoint needs, and packing the others, would free."""
-    roots = [*vault.checkpoints.roots().values()]
-    live = reachable(vault.objects, roots) | PERMANENT
-    trees = [parse_commit(vault.objects.read(commit, COMMIT)).tree for commit in roots]
-    return foretell(vault.objects, live, chains=[roots, *version_chains(vault.objects.read_tree, trees)])
+    live, chains = needed(vault)
+    return foretell(vault.objects, live, chains=chains)
 
 
 def of_memory(vault: Vault) -> int:

@@ -15,16 +15,16 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.errors import StoreDamaged
+from mulligan.store.gc import reach, reaching
 from mulligan.store.objects import MANY_PACKS
-from mulligan.store.reach import reach, reaching
 from mulligan.store.repository import PERMANENT
 from mulligan.timeline import budget
 from mulligan.timeline.vault import Vault
 
 if TYPE_CHECKING:
     from mulligan.scan.scanner import Scanner
+    from mulligan.store.gc import Batch, Reclaiming
     from mulligan.store.objects import ObjectStore
-    from mulligan.store.reclaim import Batch, Reclaiming
 
 # So many trees are read between two moments at which the work can be left off.
 _AT_A_TIME = 64
@@ -81,7 +81,7 @@ class Tidier:
 
     def join(self) -> None:
         """Joins small packs into one; the store must be held."""
-        from mulligan.store.collect import merge_small
+        from mulligan.store.gc import merge_small
 
         # What they hold is acknowledged already: joining them has time until the disk has room.
         with suppress(OSError):
@@ -98,7 +98,7 @@ class Tidier:
 
     def _free(self) -> Iterator[Portion]:
         """Finds out what is needed, copies it out of packs that hold much else, and lets those go."""
-        from mulligan.store.reclaim import Reclaiming
+        from mulligan.store.gc import Reclaiming
 
         self._tried = self._state()
         store, live, read = self._vault.objects, set(PERMANENT), 0
@@ -113,7 +113,7 @@ class Tidier:
         yield Portion(self._note)
 
     def _place(self, reclaiming: Reclaiming, batch: Batch, live: set[bytes]) -> None:
-        from mulligan.store.reclaim import Outdated
+        from mulligan.store.gc import Outdated
 
         self._owed = None
         try:

@@ -25,8 +25,7 @@ from mulligan.safefs.lock import exclusive
 from mulligan.safefs.room import free_bytes, no_room
 from mulligan.store import refs, repository
 from mulligan.store.objects import ObjectStore
-from mulligan.store.sweep import sweep_temporaries
-from mulligan.store.trash import Trash
+from mulligan.store.trash import Trash, sweep_temporaries
 from mulligan.timeline.checkpoints import Checkpoints
 from mulligan.timeline.commits import Entry, read_list, read_state
 from mulligan.timeline.database import NAME, Database

@@ -18,7 +18,7 @@ from mulligan.restore import executor, procedure, staging
 from mulligan.restore.layout import temporary_name
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, read_all, write_all
-from mulligan.store import collect, refs
+from mulligan.store import gc, refs
 from mulligan.store.pack_writer import PackWriter
 from mulligan.timeline import journal, saving, vault
 from mulligan.timeline.checkpoints import Checkpoints
@@ -160,14 +160,12 @@ def acknowledges_early() -> Iterator[None]:
 def gc_removes_first() -> Any:
     """Old packs go before the new one is in place."""
 
-    def rewrite(store: Any, group: Any, order: Any) -> None:
-        placed = collect.PlacedPacks(store.directory)
-        chains = order.among(row.oid for source in group for row in source.rows())
-        names = collect.Rewriter(store, placed.write, group).run(chains)
-        collect.remove_packs(store, [source.pack for source in group if source.pack.name not in names])
-        placed.place()
+    def replace(store: Any, placed: Any, old: Any) -> list[bytes]:
+        names = {name for _, name in placed.written}
+        gc.remove_packs(store, [pack for pack in old if pack.name not in names])
+        return placed.place()
 
-    return replaced(collect, _rewrite=rewrite)
+    return replaced(gc, _replace=replace)
 
 
 # -- what only the next command shows ---------------------------------------------------------------

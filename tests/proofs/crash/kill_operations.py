@@ -18,7 +18,7 @@ from mulligan.model.deed import Deed
 from mulligan.model.policy import Retention
 from mulligan.restore import staging
 from mulligan.state.transcript import Transcript
-from mulligan.store import reclaim
+from mulligan.store import gc
 from mulligan.timeline import budget, tidying
 from scenes import MID, NEW, OLD, State, file, folder, link, write_state
 from tools import git
@@ -239,7 +239,7 @@ def _let_go(place: Place) -> None:
 
 
 def _free_bit_by_bit(ws: Any, _: Place) -> None:
-    with lowered(budget, _GROWN=1), lowered(reclaim, PORTION=2000):
+    with lowered(budget, _GROWN=1), lowered(gc, PORTION=2000):
         while ws.tidy():
             pass
 

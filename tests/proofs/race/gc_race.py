@@ -35,7 +35,7 @@ from check_timeline import view_of
 from checker import judge
 from mulligan.model.policy import Retention
 from mulligan.settings import resolve
-from mulligan.store import reclaim
+from mulligan.store import gc
 from mulligan.timeline import budget
 from tally import Tally, parser, workplace
 from tree import put
@@ -51,7 +51,7 @@ _GC_PAUSE_S = 0.15
 _NAMES = "abc"
 # Little is worth it, and little is done at a time.
 budget._GROWN = 1
-reclaim.PORTION = 4000
+gc.PORTION = 4000
 _DAMAGE = frozenset({"timeline", "checkpoint", "damaged pack", "damaged index"})
 
 

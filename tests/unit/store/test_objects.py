@@ -12,7 +12,7 @@ from mulligan.errors import StoreDamaged
 from mulligan.gitformat.pack_index import PackIndex
 from mulligan.model.objects import BLOB, COMMIT, MODE_FILE, TREE, TreeEntry, encode_tree, object_id
 from mulligan.store import objects
-from mulligan.store.collect import collect, merge_small
+from mulligan.store.gc import collect, merge_small
 from mulligan.store.objects import ObjectStore
 from stores import add_all, add_commit, open_descriptors, opened, pack_files
 

@@ -6,7 +6,7 @@ import pytest
 
 import mulligan
 from checker import judge
-from mulligan.store.retire import retire
+from mulligan.store.verify import retire
 from stores import add_all, opened, pack_files
 from tree import put
 

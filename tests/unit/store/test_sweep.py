@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mulligan.model.objects import BLOB
-from mulligan.store.sweep import sweep_temporaries
+from mulligan.store.trash import sweep_temporaries
 from mulligan.store.verify import LOST_PACK, verify_packs
 from stores import add_all, opened, pack_files
 

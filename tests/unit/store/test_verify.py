@@ -9,7 +9,7 @@ import pytest
 from mulligan.errors import StoreDamaged
 from mulligan.model.objects import BLOB, object_id
 from mulligan.store import verify
-from mulligan.store.collect import collect
+from mulligan.store.gc import collect
 from mulligan.store.verify import rebuild_index, verify_packs
 from stores import add_all, edited, open_descriptors, opened, pack_files, text
 from tools import git

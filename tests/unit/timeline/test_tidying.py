@@ -11,7 +11,7 @@ import mulligan
 from checker import judge
 from mulligan.model.policy import Retention
 from mulligan.settings import resolve
-from mulligan.store import reclaim
+from mulligan.store import gc
 from mulligan.timeline import budget, tidying
 from tree import put
 
@@ -26,9 +26,9 @@ def noise(number: int, size: int = 3000) -> bytes:
 def small(monkeypatch):
     """Little is enough to be worth it, and every portion is small."""
     monkeypatch.setattr(budget, "_GROWN", 1)
-    monkeypatch.setattr(reclaim, "PORTION", 10_000)
+    monkeypatch.setattr(gc, "PORTION", 10_000)
     monkeypatch.setattr(tidying, "_AT_A_TIME", 1)
-    monkeypatch.setattr(reclaim, "_AT_A_TIME", 1)
+    monkeypatch.setattr(gc, "_AT_A_TIME", 1)
 
 
 def open_again(project: Path, store: Path) -> mulligan.Workspace:
@@ -202,7 +202,7 @@ def test_a_store_in_use_is_not_waited_for_twice_and_the_work_goes_on(ws, project
 def test_packs_that_cannot_be_joined_are_not_tried_again_and_again(ws, project, monkeypatch):
     monkeypatch.setattr(tidying, "MANY_PACKS", 2)
     tried = []
-    monkeypatch.setattr("mulligan.store.collect.merge_small", lambda _: tried.append(1))
+    monkeypatch.setattr("mulligan.store.gc.merge_small", lambda _: tried.append(1))
     for number in range(4):
         step(ws, project, number)
     while ws.tidy():

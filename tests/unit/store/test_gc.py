@@ -11,9 +11,9 @@ import pytest
 from mulligan.gitformat.record import compress
 from mulligan.model.objects import BLOB, TREE, object_id
 from mulligan.safefs import syscalls
-from mulligan.store import collect as collecting
-from mulligan.store import pack_writer, rewrite
-from mulligan.store.collect import collect, merge_small
+from mulligan.store import gc as collecting
+from mulligan.store import pack_writer, repack
+from mulligan.store.gc import collect, merge_small
 from mulligan.store.repository import PERMANENT
 from mulligan.store.verify import verify_packs
 from stores import add_all, edited, opened, pack_files, text
@@ -138,7 +138,7 @@ def test_trees_are_deltas_too(tmp_path):
 def test_what_a_save_deflated_in_a_hurry_is_deflated_well_once(tmp_path, monkeypatch):
     """And what was packed before is copied as it stands."""
     chance, packed = random.Random(5), []
-    monkeypatch.setattr(rewrite, "compress", lambda data, level: packed.append(data) or compress(data, level))
+    monkeypatch.setattr(repack, "compress", lambda data, level: packed.append(data) or compress(data, level))
     files = [text(120, chance) for _ in range(4)]
     with opened(tmp_path / "store") as store:
         oids = [oid for data in files[:2] for oid in add_all(store, [data])]
@@ -190,9 +190,9 @@ def test_chains_may_be_nonsense(tmp_path):
 
 
 def small_limits(monkeypatch) -> None:
-    for module in (pack_writer, rewrite, collecting):
+    for module in (pack_writer, repack, collecting):
         monkeypatch.setattr(module, "PACK_LIMIT", 64 << 10)
-    monkeypatch.setattr(rewrite, "_LARGE_RECORD", 32 << 10)
+    monkeypatch.setattr(repack, "_LARGE_RECORD", 32 << 10)
     monkeypatch.setattr(collecting, "_SETTLED_SIZE", 32 << 10)
 
 
@@ -239,7 +239,7 @@ def test_a_large_object_is_copied_alone(tmp_path, monkeypatch):
 
 
 def test_a_full_pack_starts_a_new_one_without_losing_a_base(tmp_path, monkeypatch):
-    monkeypatch.setattr(rewrite, "PACK_LIMIT", 4500)
+    monkeypatch.setattr(repack, "PACK_LIMIT", 4500)
     history = versions(60, lines=100)
     with opened(tmp_path / "store") as store:
         chain = add_all(store, history)
@@ -283,7 +283,7 @@ class DiesAt(syscalls.Calls):
 @pytest.mark.parametrize("action", ["collect", "merge"])
 def test_killed_at_any_step_every_live_object_is_still_there(tmp_path, monkeypatch, action):
     """And the next collection removes whatever the interruption left."""
-    from mulligan.store.sweep import sweep_temporaries
+    from mulligan.store.trash import sweep_temporaries
 
     small_limits(monkeypatch)
     history = versions(4, lines=60)

@@ -6,8 +6,8 @@ import pytest
 
 from mulligan.errors import StoreDamaged
 from mulligan.model.objects import MODE_DIR, TREE, TreeEntry, encode_tree, object_id
+from mulligan.store.gc import reach, reachable
 from mulligan.store.objects import ObjectStore
-from mulligan.store.reach import reach, reachable
 from stores import add_all, add_commit, opened
 from tools import git
 

@@ -1,5 +1,5 @@
 """
-Objects on their way from old packs into a new one.
+Copy objects from old packs into new ones.
 
 Deflated bytes are copied as they stand, after their checksum was compared, unless a save deflated them: it does that as
 quickly as it can, and the bytes say so themselves (in the level that a zlib stream names at its beginning). Versions of
@@ -9,8 +9,8 @@ new pack is given another base or stored whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 from mulligan.gitformat.delta import encode_delta
 from mulligan.gitformat.pack import Pack
@@ -36,7 +36,18 @@ from mulligan.model.objects import TREE
 from mulligan.store.objects import ObjectStore, check_copy
 from mulligan.store.pack_writer import PackBuffer
 
-Write = Callable[[Iterable[tuple[bytes, int, int]], Iterable[bytes]], bytes]
+
+class Sink(Protocol):
+    """Takes new packs: writes them to the disk, holds them in memory, or only measures them."""
+
+    def write(self, rows: Iterable[tuple[bytes, int, int]], chunks: Iterable[bytes], /) -> bytes:
+        """Takes one pack and returns the name it will have."""
+
+    def discard(self) -> None:
+        """Drops what was taken."""
+
+
+S = TypeVar("S", bound=Sink)
 
 DEPTH = 50
 # Larger objects are not worth the memory that comparing them takes.
@@ -89,11 +100,13 @@ class _Place(NamedTuple):
 
 
 class Rewriter:
-    """Copies the objects of some packs into new ones, which `write` takes: rows and bytes; it returns a pack's name."""
+    """Copies the objects of some packs into new ones, which a sink takes."""
 
-    def __init__(self, store: ObjectStore, write: Write, sources: Sequence[Source]) -> None:
+    def __init__(self, store: ObjectStore, sink: Sink, sources: Sequence[Source], *, deflate: bool = True) -> None:
+        """Copies records as they stand where `deflate` is false; otherwise those that a save deflated in a hurry shrink."""
         self._store = store
-        self._write = write
+        self._sink = sink
+        self._deflate = deflate
         self._buffer = PackBuffer()
         self._depth: dict[bytes, int] = {}
         self._done: set[bytes] = set()
@@ -101,12 +114,8 @@ class Rewriter:
         self._names: dict[bytes, dict[int, bytes]] = {}
         self._last: tuple[bytes, bytes, bytes] | None = None
 
-    def run(self, chains: Sequence[Sequence[bytes]]) -> list[bytes]:
-        """Copies everything, chains (newest first) before the rest, and returns the names of the new packs."""
-        return [name for names in self.steps(chains) for name in names]
-
     def steps(self, chains: Sequence[Sequence[bytes]]) -> Iterator[list[bytes]]:
-        """Does what `run` does, object by object, and yields the names of the packs that each one filled."""
+        """Copies chains (newest first) before the rest; yields, for each object, the names of the packs that it filled."""
         for chain in chains:
             newer: bytes | None = None
             head: bytes | None = None
@@ -172,7 +181,7 @@ class Rewriter:
     def _flush(self) -> list[bytes]:
         if not self._buffer.rows:
             return []
-        name = self._write(self._buffer.rows, self._buffer.chunks())
+        name = self._sink.write(self._buffer.rows, self._buffer.chunks())
         self._buffer = PackBuffer()
         self._depth.clear()
         return [name]
@@ -207,9 +216,10 @@ class Rewriter:
 
     def _packed(self, oid: bytes, header: RecordHeader, record: bytes) -> bytes:
         """Returns a whole record, deflated again if it was done in a hurry and that makes it smaller."""
-        if not is_hurried(header, record):
+        if not self._deflate or record[header.length : header.length + 2] != _HURRIED or header.size > DELTA_MOST:
             return record
-        return deflated_again(header, record, self._load(oid)[1])
+        again = record[: header.length] + compress(self._load(oid)[1], PACKED_LEVEL)
+        return min(record, again, key=len)
 
     def _usable(self, base: bytes) -> bool:
         return self._depth.get(base, DEPTH) < DEPTH
@@ -265,18 +275,7 @@ class Rewriter:
     def _copy_large(self, oid: bytes, place: _Place, length: int) -> bytes:
         """Copies a large whole record into a pack of its own, a chunk at a time."""
         check_copy(place.pack, place.offset, oid)
-        return self._write([(oid, place.crc, HEADER_SIZE)], _large_chunks(place, length))
-
-
-def is_hurried(header: RecordHeader, record: bytes) -> bool:
-    """Returns whether a save deflated a whole record as quickly as it could, and it is small enough to be done again."""
-    return record[header.length : header.length + 2] == _HURRIED and header.size <= DELTA_MOST
-
-
-def deflated_again(header: RecordHeader, record: bytes, data: bytes) -> bytes:
-    """Returns the smaller one of a record and the same deflated well."""
-    again = record[: header.length] + compress(data, PACKED_LEVEL)
-    return again if len(again) < len(record) else record
+        return self._sink.write([(oid, place.crc, HEADER_SIZE)], _large_chunks(place, length))
 
 
 def _whole(kind: bytes, data: bytes) -> bytes:
@@ -294,3 +293,40 @@ def _large_chunks(place: _Place, length: int) -> Iterator[bytes]:
         yield data
     if crc != place.crc:
         raise Damaged("its checksum in the index is wrong")
+
+
+# -- groups of packs ----------------------------------------------------------------------------
+
+
+def repacking(
+    store: ObjectStore,
+    group: list[Source],
+    begin: Callable[[], S],
+    *,
+    chains: Callable[[Iterable[bytes]], list[list[bytes]]] = lambda _: [],
+    deflate: bool = True,
+) -> Generator[None, None, tuple[S, list[Source], list[bytes]] | None]:
+    """
+    Copies what stays of some packs into new ones, object by object.
+
+    Returns the sink, the packs that it replaces and the names of the new packs. A pack that holds a live object which
+    cannot be read is left out. Returns None where nothing is left to gain.
+    """
+    while group:
+        sink, names = begin(), []
+        try:
+            versions = chains(row.oid for source in group for row in source.rows())
+            for filled in Rewriter(store, sink, group, deflate=deflate).steps(versions):
+                names += filled
+                yield
+        except Unreadable as trouble:
+            sink.discard()
+            group = [source for source in group if source.pack is not trouble.pack]
+            if len(group) == 1 and group[0].is_whole:
+                return None
+        except BaseException:
+            sink.discard()
+            raise
+        else:
+            return sink, group, names
+    return None
