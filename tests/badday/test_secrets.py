@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,51 @@ def test_committed_files_that_are_named_like_secrets_come_back(project, private_
     typed(project, "undo")
     assert tree(project) == COMMITTED
     assert git("status", "--short", cwd=project) == b""
+
+
+def test_an_undo_goes_on_after_git_itself_was_deleted(project, private_home):
+    """Files that were saved because git tracked them are secrets now; their bytes did not change."""
+    repository(project)
+    typed(project, "save", "one")
+    (project / "src/two.py").write_text("2\n")
+    typed(project, "save", "two")
+    shutil.rmtree(project / ".git")
+    said = typed(project, "undo", "--dry-run")
+    assert ".npmrc" not in said and "src/two.py" in said
+    assert "removed src/two.py" in (said := typed(project, "undo", expect=3)) and ".npmrc" not in said
+    assert ".git" in said and tree(project) == COMMITTED
+    assert "Nothing to undo" in typed(project, "undo", expect=1)
+    assert "src/two.py" in (said := typed(project, "redo")) and ".npmrc" not in said
+
+
+def test_an_undo_goes_on_after_a_secret_was_committed(project, private_home):
+    repository(project)
+    typed(project, "save", "one")
+    (project / ".env").write_text("KEY=1\n")
+    typed(project, "save", "two")
+    git("add", "-f", ".env", cwd=project)
+    said = typed(project, "undo")
+    assert "removed .env" in said and tree(project) == COMMITTED
+    typed(project, "redo")
+    assert (project / ".env").read_text() == "KEY=1\n"
+    (project / ".env").write_text("KEY=2\n")
+    assert "restored .env" in typed(project, "undo")
+    assert (project / ".env").read_text() == "KEY=1\n"
+
+
+def test_the_undo_of_a_turn_that_deleted_git_names_no_file_that_did_not_change(project, private_home):
+    repository(project)
+    agent = Agent(project)
+    agent.turn("start anew", "rm -rf .git; echo 2 > src/two.py")
+    said = typed(project, "undo", expect=3)
+    assert "removed src/two.py" in said and ".npmrc" not in said
+    assert tree(project) == COMMITTED
+
+
+def test_status_counts_sealed_files_as_the_save_does(project, private_home):
+    write(project, {".env": "KEY=1\n", "a.py": "1\n"})
+    assert "2 files saved" in typed(project, "save")
+    assert "2 files: all files are protected" in typed(project, "status")
 
 
 def test_a_file_that_git_no_longer_tracks_is_sealed(project, private_home):

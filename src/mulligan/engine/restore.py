@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mulligan.model.plan import Node, RestorePlan, RestoreReport
     from mulligan.restore.names_here import NamesHere
     from mulligan.restore.patience import Patience
+    from mulligan.restore.planner import Drawn
     from mulligan.restore.reach import Reach
     from mulligan.usergit.planning import Planned
 
@@ -59,7 +60,6 @@ class Restorer(Workbench):
         from mulligan.model.plan import RestorePlan
         from mulligan.restore.planner import Target, draw
         from mulligan.restore.settings_files import spare_settings
-        from mulligan.restore.spelling import settle_spelling
 
         shown = tuple(to_text(path) for path in paths) if paths is not None else None
         if look is None:
@@ -74,10 +74,22 @@ class Restorer(Workbench):
         drawn = draw(look.source, look.scan, target, paths, already=self.already, rules=rules)
         if paths is None:
             drawn = spare_settings(drawn, look, entry, self.vault)
-        drawn = settle_spelling(drawn, here.names_in, here.folds)
+        drawn = self.settled(drawn, look, here)
         move = git.move if git is not None else None
         branch = saving.made_on_other_branch(entry, look.git) if git is None else ""
         return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps, move, drawn.absent, branch=branch)
+
+    def settled(self, drawn: Drawn, look: Look, here: NamesHere) -> Drawn:
+        """Returns a plan for the names of this file system, without files that only git's list of tracked files changed."""
+        from mulligan.model.plan import crosses_over
+        from mulligan.restore.spelling import settle_spelling
+
+        drawn = settle_spelling(drawn, here.names_in, here.folds)
+        if any(map(crosses_over, drawn.actions)):
+            from mulligan.restore.unsealing import without_same_bytes
+
+            return drawn._replace(actions=without_same_bytes(self.vault, drawn.actions, look.scan.sealed))
+        return drawn
 
     def names_here(self, look: Look) -> NamesHere:
         """Returns the names that a look saw, and which of them this file system takes for one."""

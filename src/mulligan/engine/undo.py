@@ -234,7 +234,6 @@ class Undoing:
 
     def _planned(self, what: TakeBack, asked: Asked, look: Look) -> tuple[RestorePlan, Wanted] | None:
         """Returns the plan, and what is wanted; None when nothing would change and nothing is listed."""
-        from mulligan.restore.spelling import settle_spelling
         from mulligan.restore.taking_back import draw_wanted, without
         from mulligan.timeline.sealing import closed_secrets
         from mulligan.timeline.sources import state_of
@@ -253,8 +252,7 @@ class Undoing:
             self._bench.already,
             closed_secrets(self._vault, steps),
         )
-        here = self._bench.names_here(look)
-        drawn = settle_spelling(drawn, here.names_in, here.folds)
+        drawn = self._bench.settled(drawn, look, self._bench.names_here(look))
         paths = tuple(map(to_text, asked.paths)) if asked.paths is not None else tuple(
             to_text(action.path) for action in drawn.actions
         )  # fmt: skip

@@ -172,7 +172,7 @@ class Workspace(WithSessions):
         missed = without_staged(look.scan.not_captured(), pending)
         return {
             **self.stats(),
-            "files": look.scan.files,
+            "files": look.scan.files + len(look.scan.sealed),
             "unsaved": {
                 "added": sum(c.old is None for c in changes),
                 "modified": sum(c.old is not None and c.new is not None for c in changes),

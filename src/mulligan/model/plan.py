@@ -50,6 +50,12 @@ def is_sealed(action: Action) -> bool:
     return any(node is not None and node.mode == MODE_SEALED for node in (action.before, action.after))
 
 
+def crosses_over(action: Action) -> bool:
+    """Returns whether a file is saved sealed on one side and like any other file on the other."""
+    before, after = action.before, action.after
+    return before is not None and after is not None and (before.mode == MODE_SEALED) != (after.mode == MODE_SEALED)
+
+
 def for_themselves(actions: Sequence[Action]) -> list[Action]:
     """Returns actions without the directories that are made or removed only with what is in them."""
     above = {ancestor for action in actions for ancestor in ancestors(action.path)}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mulligan.errors import MulliganError, StoreDamaged
 from mulligan.model.objects import BLOB, MODE_EXEC, MODE_FILE, MODE_SEALED, object_id
-from mulligan.model.plan import Action, Node, is_sealed
+from mulligan.model.plan import Action, Node, crosses_over, is_sealed
 from mulligan.restore.staging import BlobSource
 from mulligan.timeline.vault import Vault
 
@@ -66,6 +66,18 @@ class OpenedStore:
 def unsealed(vault: Vault, actions: Sequence[Action], seen: Sealed = _NOTHING) -> tuple[Sequence[Action], BlobSource]:
     """Returns actions on plain files, and where to read those; `seen` are secrets whose plain content a scan knows."""
     return _Unsealing(vault, seen).run(actions) if any(map(is_sealed, actions)) else (actions, vault.objects)
+
+
+def without_same_bytes(vault: Vault, actions: Sequence[Action], seen: Sealed) -> tuple[Action, ...]:
+    """Returns actions without the files that are saved another way now, because git tracks them or no longer does."""
+
+    def differs(action: Action) -> bool:
+        # Each alone: before the first key is made, no keyed hash tells two secrets apart.
+        here = seen.get(action.path)
+        ((_, before, after),), _ = unsealed(vault, [action], {} if here is None else {action.path: here})
+        return before != after
+
+    return tuple(action for action in actions if not crosses_over(action) or differs(action))
 
 
 class _Unsealing:
