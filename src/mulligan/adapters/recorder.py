@@ -38,7 +38,7 @@ class Recorder:
         self.take(lambda: Event(deed, self.workspace.root))
 
     def take(self, event: Callable[[], Event]) -> str:
-        """Does what an event asks for; returns what went wrong, empty for nothing. No trouble of ours stops the agent."""
+        """Handles an event; returns the error text, empty for none. Never stops the agent."""
         try:
             trouble = handle(self.agent, event(), lambda _: self.workspace).message
         except Exception as error:  # noqa: BLE001 - the one boundary of this door

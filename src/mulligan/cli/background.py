@@ -14,7 +14,7 @@ UNNOTICED = "The watcher cannot notice changes here, so each command scans all f
 
 
 def start(context: Context, *, idle: float, told: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
-    """Starts a watcher that outlives this command; what it says goes to `told`, which must stay open until it is ready."""
+    """Starts a watcher that outlives this command; its output goes to `told`, open until it is ready."""
     root, store = context.settings.workspace, context.settings.store
     return subprocess.Popen(  # noqa: S603 - this very program
         [sys.executable, "-m", "mulligan", "-C", root, "--store", store, "watch", "--idle", str(idle)],
@@ -29,7 +29,7 @@ def start(context: Context, *, idle: float, told: int = subprocess.DEVNULL) -> s
 
 
 def begin(context: Context, idle: float, place: serving.Place) -> tuple[int, str]:
-    """Starts a watcher and waits until clients can come; returns its process, and why it notices no changes if so."""
+    """Starts a watcher and waits until it is ready; returns its process and why it cannot watch."""
     context.close()
     child = start(context, idle=idle, told=subprocess.PIPE)
     said = child.stderr.readline() if child.stderr is not None else ""

@@ -217,7 +217,7 @@ def peer_of(link: socket.socket) -> tuple[int, int]:
 
 
 def _converse(path: str, words: list[str], event: bytes) -> list[bytes]:
-    """Has the watcher behind a socket run a command; returns its answer, or a word for what came instead of one."""
+    """Has the watcher behind a socket run a command; returns its answer, or why there is none."""
     try:
         link, (version, number) = greet(path)
     except (OSError, ValueError):

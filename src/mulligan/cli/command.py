@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Result(NamedTuple):
-    """What a command found or did: a value for `render`, its JSON form, and the exit code."""
+    """The result of a command: a value for `render`, its JSON form, and the exit code."""
 
     value: Any
     json: Callable[[], Any]

@@ -197,7 +197,7 @@ class Context:
 
     @property
     def standpoint(self) -> str:
-        """Where the person stands, relative to the workspace; empty at its top."""
+        """The current directory relative to the workspace; empty at its top."""
         root = self.settings.workspace
         return os.path.relpath(self.base, root) if self.base != root else ""
 
@@ -295,7 +295,7 @@ class Context:
     # -- before leaving -------------------------------------------------------------------------
 
     def remarks(self) -> list[str]:
-        """Returns what the workspace has to say beside the result: recoveries, warnings, a restore that has not ended."""
+        """Returns remarks beside the result: recoveries, warnings, a restore in progress."""
         if self._opened is None:
             return []
         said: list[str] = [self._opened.last_recovery] if self._opened.last_recovery else []

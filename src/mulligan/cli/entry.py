@@ -32,7 +32,7 @@ _REFUSALS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, err
 
 class Circumstances(NamedTuple):
     """
-    What a command finds: environment, a workspace that is lent, and if the process ends with it.
+    The surroundings of a command: environment, a lent workspace, and whether the process ends.
 
     `caller` is the process that asked for it, where that is another one.
     """

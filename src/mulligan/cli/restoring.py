@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Done(NamedTuple):
-    """What a restore did, the checkpoint it went to, and what that one should have held and does not."""
+    """A restore's report, its checkpoint, and the paths that were missing from that checkpoint."""
 
     report: RestoreReport
     target: Checkpoint | None
@@ -88,7 +88,7 @@ def render_restore(context: Context, done: Done) -> None:
 
 
 def circumstances(done: RestorePlan | RestoreReport) -> list[str]:
-    """Returns what a person should know about an undo or a restore: its agent is at work, or another branch is checked out."""
+    """Returns warnings for an undo or restore: its agent is at work, or the branch differs."""
     lines = []
     if done.undone is not None and done.undone.running:
         lines.append("The agent has not ended this turn. What it does next is not undone.")

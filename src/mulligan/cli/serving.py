@@ -40,7 +40,7 @@ _LARGEST_ANSWER = 1 << 20
 
 
 class Request(NamedTuple):
-    """What a client wants to have run, and where it stands."""
+    """A client's command and its directory."""
 
     words: list[str]
     directory: str
@@ -85,7 +85,7 @@ def _is_utf8(environ: dict[str, str]) -> bool:
 
 
 class Place(NamedTuple):
-    """Where a watcher of one workspace and store is found."""
+    """The paths of the watcher of one workspace and store."""
 
     directory: str
     name: str
@@ -97,7 +97,7 @@ class Place(NamedTuple):
 
     @property
     def socket(self) -> str:
-        """Where it listens."""
+        """The path of the socket."""
         return f"{self.directory}/{self.name}.sock"
 
 
@@ -437,7 +437,7 @@ class Screen(io.TextIOWrapper):
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
-    """Puts back what signals do: a command may have its own idea, and is not the last thing this process does."""
+    """Resets the signal handlers after a command, because this process goes on."""
     numbers = (signal.SIGALRM, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
     try:

@@ -34,7 +34,7 @@ def abandon(stream: TextIO) -> None:
 
 
 def tell(text: str, stream: TextIO | None = None) -> None:
-    """Writes to stderr; text that cannot be written there is dropped, because the exit code still says how it went."""
+    """Writes to stderr; drops text that cannot be written, since the exit code reports the result."""
     out = sys.stderr if stream is None else stream
     try:
         out.write(text)

@@ -39,7 +39,7 @@ def unsaved_lines(entries: Sequence[NotCaptured]) -> list[str]:
 
 
 def _matters(entry: NotCaptured) -> bool:
-    """Returns whether a file is ignored and one that people miss: a local database, or settings of this machine."""
+    """Returns whether an ignored file is one that people miss: a local database or local settings."""
     if entry.reason != IGNORED or entry.detail:
         return False
     name = entry.path.rpartition("/")[2].lower()

@@ -210,7 +210,7 @@ class CheckpointsConfig:
 
 
 class _StepCommits:
-    """What the agent loop saves: its steps as commits, the state before a risky tool with the engine alone."""
+    """Saves for the agent loop: steps as commits, the state before a risky tool as a checkpoint only."""
 
     loop: AgentLoop
 

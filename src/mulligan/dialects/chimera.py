@@ -70,7 +70,7 @@ def __getattr__(name: str) -> Any:
 
 @dataclass
 class CheckpointInfo:
-    """What is known about a checkpoint."""
+    """The description of a checkpoint."""
 
     id: str
     name: str
@@ -161,7 +161,7 @@ class CheckpointManager:
         self._auto = bool(value)
 
     def join_loop(self, *, wanted: bool | None = None) -> None:
-        """Switches `auto_checkpoint` as a loop's configuration says; without a word there, on, unless it was set before."""
+        """Sets `auto_checkpoint` from a loop's configuration; turns it on if neither was set."""
         if wanted is not None:
             self._auto = wanted
         elif self._auto is None:
@@ -198,7 +198,7 @@ def _next_name(known: list[CheckpointInfo]) -> str:
 
 class LoopConfig:
     """
-    What an agent's loop is given.
+    The configuration of an agent's loop.
 
     `checkpoint_interval=1` saves after every successful tool call, n after every n-th; `risky_tools` are saved before as
     well, beside those that look dangerous by themselves. Chimera's other fields are kept as given; one that was not given

@@ -33,7 +33,7 @@ _EMPTY = re.compile(r"^=* ?no tests ran\b", re.MULTILINE)
 
 @dataclass
 class CommandResult:
-    """What a command printed and how it ended."""
+    """The output and exit code of a command."""
 
     stdout: str
     stderr: str
@@ -163,7 +163,7 @@ def escaping(path: str | os.PathLike[str]) -> PermissionError:
 
 def path_below(workdir: str, path: str | os.PathLike[str]) -> str:
     """
-    Returns a path relative to the working directory, judged by its text alone: for places whose links are not ours to see.
+    Returns a path relative to the working directory, without resolving links.
 
     Absolute paths below the working directory are fine; what leaves it is a PermissionError.
     """

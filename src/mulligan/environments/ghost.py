@@ -91,7 +91,7 @@ class GhostCommitManager:
     # -- taking ---------------------------------------------------------------------------------
 
     def snapshot(self, label: str, paths: Iterable[str | os.PathLike[str]] | None = None) -> str:
-        """Puts what some paths are now (or that they are not there) on the stack, without `paths` the whole workspace."""
+        """Pushes the state of some paths, missing ones included; without `paths`, of the workspace."""
         if isinstance(paths, str | bytes | os.PathLike):
             raise TypeError("paths is a list of paths, not one path")
         looked = [self._look(path) for path in paths or ()]

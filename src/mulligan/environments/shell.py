@@ -32,7 +32,7 @@ _SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")
 
 
 class _Stream:
-    """What came out of one pipe so far: all of it, or its beginning and its end."""
+    """The output of one pipe so far: all of it, or its beginning and its end."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self.fd = pipe.fileno()

@@ -144,7 +144,7 @@ def understand(client: Client, payload: Payload, *, directory: str) -> Event:
 
 
 def _call(kind: str, payload: Payload) -> str:
-    """Returns what tells one prompt from the next, where the client says it: two installed hooks tell of it twice."""
+    """Returns a prompt's id if the client has one: two installed hooks report each prompt twice."""
     return _text(payload, "prompt_id", "turn_id", "generation_id", "timestamp", "messageID") if kind == PROMPT else ""
 
 

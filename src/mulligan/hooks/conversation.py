@@ -151,7 +151,7 @@ def _is_secret(path: str) -> bool:
 
 
 class Resumed(NamedTuple):
-    """What became of a conversation: the file of the new session, if there is one, and what to type."""
+    """The result of a resume: the file of the new session, if there is one, and what to type."""
 
     file: str
     type: str

@@ -13,7 +13,7 @@ from mulligan.model.deed import Deed
 
 class Event(NamedTuple):
     """
-    What a hook was told.
+    An event that a hook received.
 
     `deed` is None where there is nothing to do. `arguments` are the tool's own, as far as they came, `name` is the client's word
     for the event, which some of them want to hear again. `cwd` is where a command of the agent would run, `home` the user's home.
@@ -28,7 +28,7 @@ class Event(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What to answer: a sentence for the person, a reason to ask before the tool runs, and a line that the model reads."""
+    """The answer to an event: a message for the person, a reason to ask first, a line for the model."""
 
     message: str = ""
     ask: str = ""

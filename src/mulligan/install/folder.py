@@ -27,7 +27,7 @@ CREATE, UPDATE, UNCHANGED, REPLACE, REMOVE, KEEP = "create", "update", "unchange
 
 
 class Step(NamedTuple):
-    """What happens to one file; `replace` and `keep` are about files that a person changed."""
+    """The action for one file; `replace` and `keep` are about files that were changed after install."""
 
     path: str
     action: str
@@ -38,7 +38,7 @@ class Step(NamedTuple):
 
 
 class Installed(NamedTuple):
-    """What was done: the steps, and the copies of replaced files."""
+    """The result of an installation: the steps, and the copies of replaced files."""
 
     steps: list[Step]
     copies: list[str]

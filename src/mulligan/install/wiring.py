@@ -181,7 +181,7 @@ def _block(path: str, lines: Callable[[Here], str], *, head: str = "", executabl
 
 
 def _before_the_rest(script: str, block: str, path: str) -> str:
-    """Returns a script with a block behind its first line: at its end many a script has left already, by `exit` or `exec`."""
+    """Returns a script with a block after its first line, because many scripts end with `exit` or `exec`."""
     first, rest = script.split("\n", 1) if script.startswith("#!") and "\n" in script else ("", script)
     if first and not _SHELL.search(first):
         raise UserError(

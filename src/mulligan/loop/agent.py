@@ -88,7 +88,7 @@ class Wish(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a wish: the checkpoint, None where nothing had changed or nothing was due; why; and the trouble, if any."""
+    """The result of a request: the checkpoint or None, the reason, and the error if there was one."""
 
     checkpoint: Any = None
     reason: str = ""
@@ -154,7 +154,7 @@ class LoopCheckpoints:
 
 
 class _Loop:
-    """What both drivers share: the switch, the policy, and where trouble goes."""
+    """The common part of both drivers: the switch, the policy and the error handling."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class _Loop:
         self._auto = value
 
     def _decide(self, ask: Callable[[], Wish | None]) -> tuple[Wish | None, Outcome]:
-        """Asks the policy, even when switched off (it counts); a mistake in a judge of the caller's is trouble like any other."""
+        """Asks the policy, even when switched off, because it counts; an exception in it is handled."""
         try:
             wish = ask()
             return (wish if self.auto_checkpoint else None), Outcome()

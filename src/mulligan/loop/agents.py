@@ -30,7 +30,7 @@ class UnknownAgent(UserError):
 
 @dataclass
 class AgentResult:
-    """What an agent's run came to."""
+    """The result of an agent's run."""
 
     status: str
     final_output: str = ""
@@ -38,7 +38,7 @@ class AgentResult:
 
 
 def split_command(text: str) -> list[str]:
-    """Returns the words of an agent's command line; raises ValueError where a quote is not closed or nothing is there."""
+    """Returns the words of an agent's command line; raises ValueError for an open quote or no words."""
     words = shlex.split(text)
     if not words:
         raise ValueError("it is empty")

@@ -38,7 +38,7 @@ class CommandError(UserError):
 
 
 class Ran(NamedTuple):
-    """What a command did: its exit code (negative: the signal that ended it), the end of its outputs, and if it took too long."""
+    """A command's result: exit code (negative for a signal), the end of its output, and a timeout."""
 
     code: int
     out: bytes
@@ -99,7 +99,7 @@ def run(
 
 
 def run_shell(text: str, values: Sequence[str] = (), **options: Any) -> Ran:
-    """Runs shell text; `values` are the shell variables `mulligan_1`, `mulligan_2`, …, and never part of the text."""
+    """Runs shell text; `values` are passed as the variables `mulligan_1`, `mulligan_2`, …."""
     names = " ".join(f"mulligan_{number}=${{{number}}}" for number in range(1, len(values) + 1))
     head = f"{names}\nshift {len(values)}\n" if values else ""
     return run(["/bin/sh", "-c", head + text, "sh", *values], **options)
@@ -129,7 +129,7 @@ def _signals_held() -> Iterator[None]:
 
 
 def _start(words: Sequence[str], cwd: str, guard: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
-    """Starts a command that gives its group to the guard before its first instruction, so that no kill comes between."""
+    """Starts a command; its group is given to the guard first, so that a kill leaves no orphan."""
     try:
         return subprocess.Popen(  # noqa: S603 - running the command of an agent is the point, and no shell sees its words
             list(words),

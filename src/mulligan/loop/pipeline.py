@@ -122,7 +122,7 @@ class PipelineRunner:
         return step
 
     def run(self, from_step: str | None = None, dry_run: bool = False) -> list[PipelineStepResult]:  # noqa: FBT001, FBT002 - the known signature
-        """Runs the steps, from a given one on if asked; an unknown one runs nothing. A failed step does not stop the others."""
+        """Runs the steps, all or from one on; an unknown one runs nothing, a failed one does not stop the rest."""
         self.results = []
         self._left_running = ""
         names = [step.name for step in self.config.steps]

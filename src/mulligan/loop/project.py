@@ -247,7 +247,7 @@ class ProjectCheckpoints:
     # -- going back -------------------------------------------------------------------------------
 
     def rollback(self, checkpoint_id: str) -> RollbackResult:
-        """Takes files, HEAD, branch, index and state files back to a checkpoint; a refusal changes nothing and is false."""
+        """Restores files, HEAD, branch, index and state files; a refusal changes nothing and is false."""
         try:
             with _system_refusals():
                 saved, inherited = self._usable(checkpoint_id)
@@ -344,7 +344,7 @@ class ProjectCheckpoints:
         return True
 
     def retain(self) -> list[str]:
-        """Lets go what the types do not keep, and the records whose checkpoints are gone; returns the ids that went."""
+        """Removes expired checkpoints and records without a checkpoint; returns the removed ids."""
         gone = [checkpoint_id for checkpoint_type in self._kept for checkpoint_id in self._trim(checkpoint_type)]
         self._remove_orphans(set())
         return gone

@@ -30,7 +30,7 @@ class CheckpointType(Enum):
 
 @dataclass
 class GitState:
-    """Where the project's git repository stood; all empty where there is none."""
+    """The position of the project's git repository; all empty without a repository."""
 
     commit_hash: str
     branch: str
@@ -137,7 +137,7 @@ def _texts(data: dict[str, Any], key: str) -> list[str]:
 @dataclass
 class RollbackResult:
     """
-    What a rollback did: true where every path is as it was then.
+    The result of a rollback; true if every path is as it was then.
 
     Where it was refused, nothing was changed, and `error` and `hint` say why and what to do. Where it is only partial, `kept`
     lists what stayed as it was. `undo` is the checkpoint that holds what was there before.

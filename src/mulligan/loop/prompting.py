@@ -18,7 +18,7 @@ from mulligan.safefs.directory import random_name
 
 
 class Answer(NamedTuple):
-    """What came of a prompt: how the agent ended, and which files differ from before."""
+    """The result of a prompt: how the agent ended, and which files changed."""
 
     result: AgentResult
     changed: list[str]

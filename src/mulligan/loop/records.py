@@ -183,7 +183,7 @@ class Records:
                 yield place
 
     def _hide(self, place: Directory) -> None:
-        """Keeps git away from a directory in which nothing is yet; who tracks its records, or deletes the file, is left in peace."""
+        """Makes git ignore a directory that is still empty; later changes by the user stay."""
         if not all(name.startswith((_CLAIM, _WRITING)) for name in place.names()):
             return
         temporary = _WRITING + random_name(8).encode()
@@ -218,7 +218,7 @@ class Records:
 
 
 def next_id(moment: datetime, newest: str | None) -> str:
-    """Returns the id of a moment; the second of one second, or one of a clock that went back, is `newest` with a number."""
+    """Returns the id of a moment; if that is not later than `newest`, `newest` with a number."""
     fresh = f"checkpoint-{moment:%Y%m%d-%H%M%S}"
     found = _ID.fullmatch(newest or "")
     if found is None or fresh > found[1]:

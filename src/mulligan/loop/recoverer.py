@@ -26,7 +26,7 @@ ROLLBACK, NONE = "rollback", "none"
 
 @dataclass
 class RecoveryResult:
-    """What became of an error: whether the project is back at a checkpoint, by which strategy, and why (not)."""
+    """The result of handling an error: whether the project was rolled back, how, and why (not)."""
 
     recovered: bool
     strategy: str
@@ -137,7 +137,7 @@ class ErrorRecoverer:
         on: Exceptions | None = None,
         wait: float = 0.0,
     ) -> Any:
-        """Decorates a function or coroutine function: tried again from a checkpoint when it fails, rolled back at the end."""
+        """Decorates a function or coroutine: retries it from a checkpoint, and rolls back at the end."""
 
         def decorate(decorated: Function) -> Function:
             own = name or getattr(decorated, "__name__", "")

@@ -24,7 +24,7 @@ Exceptions = type[BaseException] | tuple[type[BaseException], ...]
 
 
 class Attempt:
-    """One try: a context manager that rolls back when its body raises, and swallows the exception if tries are left."""
+    """One attempt: rolls back when its body raises, and swallows the exception if retries are left."""
 
     def __init__(self, recovery: Recovery, point: Any, number: int) -> None:
         self.number = number
@@ -96,7 +96,7 @@ class Recovery:
                 threading.Event().wait(self.wait)
 
     def once(self) -> Attempt:
-        """Returns a single try for `with recovery.once():`; its body is rolled back if it fails, and the exception goes on."""
+        """Returns one attempt for `with recovery.once():`; rolls back on an exception and raises it."""
         return Attempt(self, self._save(), self.retries + 1)
 
     def __call__(self, function: Function) -> Function:

@@ -41,7 +41,7 @@ _NOT_A_FILE = re.compile(r"/dev/(null|tty|std(out|err)|fd/\d+)|\d+|-")
 
 
 class Verdict(NamedTuple):
-    """What a tool call may do: why it is risky (empty if it is not), and whether it may change anything at all."""
+    """The verdict on a tool call: why it is risky (empty if not), and whether it may change files."""
 
     reason: str
     changes: bool

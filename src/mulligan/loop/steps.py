@@ -42,7 +42,7 @@ class PipelineConfig:
 @dataclass
 class PipelineStepResult:
     """
-    What became of a step.
+    The result of a step.
 
     `status` is success, partial, failed, skipped, dry_run, or whatever the agent returned. `before` and `checkpoint` are
     the ids of the checkpoints before and after it, `commit` is the commit that was made of it; None where there is none.

@@ -21,7 +21,7 @@ _ASK = (
 
 
 class Argument(NamedTuple):
-    """What a person fills in."""
+    """An argument that the person fills in."""
 
     name: str
     description: str

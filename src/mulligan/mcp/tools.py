@@ -27,7 +27,7 @@ _AS_DATA = (
 
 
 class Desk(NamedTuple):
-    """What a tool works with."""
+    """The objects that every tool works with."""
 
     workspace: Workspace
     plans: Plans

@@ -68,7 +68,7 @@ def inflate(packed: bytes) -> bytes:
 
 def beginning(packed: bytes, most: int) -> tuple[list[str], int] | None:
     """
-    Returns the first texts of a deflated list and how many there are, of which no more than a piece is held in memory.
+    Returns the first texts of a deflated list and their number; holds only a piece in memory.
 
     None where that is unknown: it is no list of short texts, or damaged. Reading all of it reports the reason.
     """

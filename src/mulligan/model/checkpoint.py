@@ -64,7 +64,7 @@ def sealed_rows(paths: Iterable[str]) -> list[NotCaptured]:
 
 
 class GitState(NamedTuple):
-    """Where the workspace's own git repository stood, read as data."""
+    """The position of the workspace's own git repository, read as data."""
 
     commit_hash: str
     branch: str
@@ -92,7 +92,7 @@ def pack_list(rows: Iterable[Any]) -> bytes:
 
 
 def pack_paths(joined: bytes) -> bytes:
-    """Returns a list of paths, given with a NUL between them, as `pack_list` packs it: a long one in a third of the time."""
+    """Packs NUL-separated paths like `pack_list`; a long list in a third of the time."""
     if len(joined) < _VERY_LONG or joined.translate(None, _AS_THEY_ARE):
         return pack_list(os.fsdecode(joined).split("\0") if joined else ())
     # Names of plain letters stand in JSON as they are. A save of so many files loads ISA-L anyway.
@@ -207,13 +207,13 @@ class Checkpoint:
 
     @property
     def packed_changes(self) -> bytes:
-        """What changed, packed."""
+        """The list of changes, packed."""
         packed: bytes = self.__dict__["packed_changes"]
         return packed
 
     @property
     def packed_not_captured(self) -> bytes:
-        """What was not captured, packed; a long list is read from the store when first needed."""
+        """The list of paths not captured, packed; a long one is read from the store when first needed."""
         packed: bytes | Callable[[], bytes] = self.__dict__["packed_not_captured"]
         if not isinstance(packed, bytes):
             packed = self.__dict__["packed_not_captured"] = packed()
@@ -260,7 +260,7 @@ class Checkpoint:
 
     @cached_property
     def not_captured(self) -> tuple[NotCaptured, ...]:
-        """What the workspace held and the checkpoint does not."""
+        """The paths that the workspace held and the checkpoint does not."""
         rows = unpack_list(self.packed_not_captured)
         try:
             return tuple(NotCaptured(*map(str, row)) for row in rows)

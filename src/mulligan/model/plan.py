@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Node(NamedTuple):
-    """What stands at a path: git's mode, the object id (empty for a directory), the permission bits."""
+    """The state of a path: git's mode, the object id (empty for a directory), the permission bits."""
 
     mode: int
     oid: bytes = b""

@@ -102,13 +102,13 @@ class LoopPolicy(NamedTuple):
 
 
 class HookPolicy(NamedTuple):
-    """What a hook does before a destructive command: nothing, say what is saved, or have the agent ask."""
+    """A hook's action before a destructive command: nothing, a message, or a question by the agent."""
 
     destructive: str = "off"
 
 
 class RootPolicy(NamedTuple):
-    """What is protected in a git repository without a history: all of it (`top`), or the directory one starts in (`here`)."""
+    """The root of a new history in a git repository: its top (`top`) or the current directory (`here`)."""
 
     root: str = "top"
 

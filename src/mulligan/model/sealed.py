@@ -34,7 +34,7 @@ class SealedFile(NamedTuple):
 
     @property
     def node(self) -> Node:
-        """What stands at its path, in a plan."""
+        """The state of its path, in a plan."""
         from mulligan.model.plan import Node
 
         return Node(MODE_SEALED, self.content_id, self.perm)

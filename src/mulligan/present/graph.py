@@ -9,7 +9,7 @@ from mulligan.model.checkpoint import Checkpoint
 
 
 class Drawn(NamedTuple):
-    """What stands before a row, and the lines above it where branches join."""
+    """The prefix of a row, and the lines above it where branches join."""
 
     joins: list[str]
     prefix: str

@@ -17,7 +17,7 @@ WIDTH = 24
 
 
 class Stream(Protocol):
-    """Where the line is drawn."""
+    """The stream that the line is drawn on."""
 
     def write(self, text: str, /) -> object:
         """Takes the characters."""

@@ -15,7 +15,7 @@ _DONE = frozenset({"completed", "complete", "done", "passed", "passing"})
 
 
 class Features(NamedTuple):
-    """What a feature list says: the first that does not pass yet, those that do, and how many there are."""
+    """The summary of a feature list: the first that fails, those that pass, and the total."""
 
     current: str | None = None
     completed: tuple[str, ...] = ()

@@ -116,7 +116,7 @@ def fingerprint_of(rows: Sequence[Row]) -> str:
 
 
 def settled(rows: Iterable[Row], mtime_ns: int) -> Iterator[Row]:
-    """Yields entries without what is remembered of files that may have changed in the tick in which the index was written."""
+    """Yields entries; clears the stat fields of files that may have changed as the index was written."""
     seconds, rest = divmod(mtime_ns, 1_000_000_000)
     # A time that git has no room for proves nothing.
     newest = struct.pack(">II", seconds, rest) if 0 < seconds < 1 << 32 else bytes(8)
@@ -136,7 +136,7 @@ def entry(name: bytes, mode: int, oid: bytes) -> Row:
 
 
 def with_memory(rows: Iterable[Row], known: Sequence[Row]) -> Iterator[Row]:
-    """Yields entries with what another index remembers of the same content, left out of the work tree where that says so."""
+    """Yields entries with the stat fields and skip-worktree bits that another index has for them."""
     seen = {row.name: row for row in known if not row.stage}
     sparse = {row.name for row in known if row.head[24:28] == MODE_DIRECTORY}
     for row in rows:

@@ -55,7 +55,7 @@ class Lock:
         return self.place.name + b".lock"
 
     def stage(self, content: bytes, mode: int) -> None:
-        """Writes the new content, durably, under the name that only we use: after a power cut too it says whose the lock is."""
+        """Writes the new content durably under our own name, which identifies the lock after a power cut."""
         root = self.place.root
         root.unlink(self._staged, missing_ok=True)
         write_synced(root, self._staged, [content], to_text(self.place.path), mode)
@@ -125,7 +125,7 @@ class Lock:
 
     def let_go(self, *, confirm: bool = True) -> None:
         """
-        Removes the lock if it is ours, durably with `confirm`, and what was staged (`Mover` syncs that); again is harmless.
+        Removes our lock, durably with `confirm`, and the staged file (`Mover` syncs it). Idempotent.
 
         In this order: without the staged file, a lock that survives a power cut could not be recognised as ours.
         """

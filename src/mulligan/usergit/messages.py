@@ -19,7 +19,7 @@ _TRAILER = re.compile(r"^Checkpoint-(Step|Name|Message|Path): (.*)$", re.MULTILI
 
 
 class Label(NamedTuple):
-    """What a checkpoint is called: by the number of a step, or by the name of a pipeline's step."""
+    """The label of a checkpoint: the number of a step, or the name of a pipeline's step."""
 
     step: int | None
     name: str

@@ -209,7 +209,7 @@ class Mover:
                 continue  # it had none
 
     def abandon(self, *, confirm: bool = True) -> None:
-        """Lets go of every lock that is ours and removes what was staged, durably if so wished; changes nothing else."""
+        """Releases all our locks and removes staged files, durably if asked; changes nothing else."""
         for edit in self._edits:
             edit.lock.let_go(confirm=confirm)
         self._repo.common.unlink(self._spare, missing_ok=True)

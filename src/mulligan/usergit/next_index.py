@@ -29,7 +29,7 @@ _DIRECTORY, _GITLINK = 0o040000, 0o160000
 
 class Committed(NamedTuple):
     """
-    What a commit holds, as far as it had to be looked at.
+    The part of a commit's tree that was read.
 
     `covered` are directories (each ends in `/`, the root is empty) in which an index is known to be the commit's.
     """

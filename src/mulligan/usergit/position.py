@@ -113,7 +113,7 @@ def foreign_format(repo: Repository) -> str:
 
 
 def obstacle(repo: Repository) -> tuple[str, str]:
-    """Returns why git must not be moved from here although its position is known, and what to do about it; "" twice if it may."""
+    """Returns why git must not be moved from here, and what to do about it; "" twice if it may."""
     for name, way_out in _UNDER_WAY.items():
         if status(repo.git_dir, name) is not None:
             what = "a cherry-pick or revert" if name == b"sequencer" else "a rebase"

@@ -46,7 +46,7 @@ _PROJECT = {"claude-code": "CLAUDE_PROJECT_DIR", "gemini": "GEMINI_PROJECT_DIR",
 
 
 class Unreadable(Exception):
-    """What an agent sent is not an event."""
+    """The agent's input is not an event."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

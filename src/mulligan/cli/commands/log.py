@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Story(NamedTuple):
-    """What agents did, prompt by prompt."""
+    """The work of agents, prompt by prompt."""
 
     chapters: list[Any]
 

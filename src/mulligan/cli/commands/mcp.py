@@ -70,7 +70,7 @@ def _opened(context: Context) -> Workspace:
 
 
 def _claim_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Takes the two streams for the protocol alone: whatever else reads gets nothing, whatever else prints goes elsewhere."""
+    """Reserves stdin and stdout for the protocol; other readers get nothing, prints go to stderr."""
     # Unbuffered: a thread that waits in a buffered read cannot be left behind when the interpreter ends.
     source = os.fdopen(os.dup(0), "rb", buffering=0)
     sink = os.fdopen(os.dup(1), "wb")

@@ -85,7 +85,7 @@ class History:
 
     @property
     def store_path(self) -> str:
-        """Where the store is, or will be."""
+        """The path of the store, which may not exist yet."""
         return self._open.store_path if self._open is not None else self._settings().store
 
     # -- opening and closing --------------------------------------------------------------------

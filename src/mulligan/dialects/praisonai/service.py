@@ -114,7 +114,7 @@ class CheckpointService:
 
     @property
     def recovered(self) -> str:
-        """What was found cut short by an earlier process and ended, in a sentence; empty when nothing was."""
+        """A sentence about an interrupted restore that was finished; empty when there was none."""
         return self._history.recovered
 
     def attach(self, conversation: Any, session_id: str | None = None) -> None:
@@ -358,7 +358,7 @@ class CheckpointService:
 
     @asynccontextmanager
     async def changing(self, what: str = "a change", *, on_error: str = "keep") -> AsyncIterator[CheckpointResult]:
-        """Saves on entry; with `on_error="restore"`, an exception takes the workspace back before it goes on its way."""
+        """Saves on entry; with `on_error="restore"`, restores the workspace on an exception."""
         before = await self.before_change(what)
         try:
             yield before

@@ -97,7 +97,7 @@ class SessionCheckpointManager:
 
     @property
     def recovered(self) -> str:
-        """What an earlier process left cut short and was ended, in a sentence; empty when nothing was."""
+        """A sentence about an interrupted restore that was finished; empty when there was none."""
         return self._history.recovered if self._history is not None else ""
 
     def close(self) -> None:

@@ -181,7 +181,7 @@ class FileDiff:
 @dataclass
 class CheckpointDiff:
     """
-    What differs between two checkpoints, or between one and the workspace (`to_checkpoint` None).
+    The difference between two checkpoints, or one and the workspace (`to_checkpoint` None).
 
     `from_checkpoint` and `to_checkpoint` are short ids, `from_id` and `to_id` whole ones. A renamed file is deleted under
     its old name and added under the new one. `error` says why a diff is empty that should not be.
@@ -234,7 +234,7 @@ class CheckpointDiff:
 
 class CheckpointResult(str):
     """
-    What an operation came to; as text, the id of its checkpoint, so that it can be used wherever an id can.
+    The result of an operation; as text it is the checkpoint's id, so it can stand for one.
 
     False when the operation failed. A save that failed because nothing had changed is, as text, the id of the checkpoint
     that holds this state already; any other failure is empty text, and using it as an id fails with its own error.

@@ -33,7 +33,7 @@ _LAST_WORDS = 5.0
 
 
 class _Output:
-    """What came out so far: all of it, or its beginning and its end."""
+    """The output so far: all of it, or its beginning and its end."""
 
     def __init__(self) -> None:
         self.data = bytearray()

@@ -257,6 +257,6 @@ class ContainerHistory(ContainerSaves):
 
 
 def _unnamed(live: Container, request: Request) -> dict[str, str]:
-    """Returns the volumes that only this container knows of: the next one gets them, or what is in them would be lost."""
+    """Returns the anonymous volumes; the next container gets them, so that no data is lost."""
     declared = {mount.get("Target") for mount in request["options"].get("mounts", ())}
     return {v: inside for v, inside in live.volumes.items() if nobody_named(v) and inside not in declared}

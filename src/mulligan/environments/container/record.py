@@ -138,7 +138,7 @@ class Record:
 
     @property
     def notes(self) -> list[dict[str, Any]]:
-        """What was said about checkpoints, oldest first."""
+        """The notes about checkpoints, oldest first."""
         return list(self._data.get("notes", ()))
 
     def set_notes(self, notes: list[dict[str, Any]]) -> None:

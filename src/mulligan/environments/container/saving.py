@@ -211,7 +211,7 @@ class ContainerSaves:
     # -- keeping and removing -------------------------------------------------------------------
 
     def trim(self) -> list[str]:
-        """Removes what is kept no longer: beyond the newest `retain`, and old safety checkpoints; returns their ids."""
+        """Removes expired checkpoints (beyond the newest `retain`, old safety ones); returns their ids."""
         found = self.checkpoints(MANUAL, SAFETY)
         limits = ((MANUAL, self.retain), (SAFETY, SAFETY_KEPT))
         beyond = [e for kind, keep in limits if keep is not None for e in [c for c in found if c.kind == kind][:-keep]]
