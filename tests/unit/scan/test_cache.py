@@ -94,6 +94,14 @@ def test_a_log_that_is_cut_anywhere_names_a_tree_only_with_all_its_records(place
     assert first < len(whole)
 
 
+def test_zeros_that_a_power_cut_left_in_the_log_end_it(place, tmp_path):
+    save(Cache(), place, {b"": record(b"x"), b"a": record(b"y")}, ONE)
+    with (tmp_path / "cache").open("ab") as log:
+        log.write(bytes(4096))
+    again = loaded(place)
+    assert (again.root_tree, sorted(again.paths()), again.files) == (ONE, [b"", b"a"], 0)
+
+
 def test_a_log_that_names_no_tree_is_not_used(project, place, tmp_path):
     save(Cache(), place, {b"": record(b"x")}, ONE)
     os.truncate(tmp_path / "cache", (tmp_path / "cache").stat().st_size - 1)
