@@ -359,5 +359,5 @@ def _explained(how: str, command: str, words: list[str]) -> int | None:
     # An event that is handled twice is harmless, and one that is lost is a step without a checkpoint.
     if how != _LOST or command in READING or command == "hook":
         return None
-    said = "The watcher ended while it worked on this. Nothing is lost: the next command that writes ends what was cut short."
+    said = "The watcher ended while it worked on this. Nothing is lost: the next command that writes finishes an interrupted restore."
     return explain(UserError(said, hint="See where you are: mulligan status; mulligan log"), words)

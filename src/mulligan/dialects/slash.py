@@ -32,7 +32,7 @@ HELP = """\
 /checkpoint save [NAME]      save one (or: create)
 /checkpoint restore NAME     go back to one; `/undo` takes that back
 /checkpoint undo             go back to the latest
-/undo [N]                    take back the last prompt, restore or tool, or the last N
+/undo [N]                    undo the last prompt, restore or tool, or the last N
 /redo                        take the last undo back
 /help                        this text
 /quit                        leave"""

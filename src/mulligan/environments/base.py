@@ -1,7 +1,7 @@
 """
 What every environment promises.
 
-An environment is a place where an agent reads and writes files and runs commands, and that can be taken back: `checkpoint`
+An environment is a place where an agent reads and writes files and runs commands, and that can be restored: `checkpoint`
 returns an id, `restore` brings exactly that state back. To write your own, derive from `Environment` and fill in the
 abstract methods; whatever takes an environment (`CheckpointManager`, the agent loop, the REPL) then works with it.
 

@@ -48,7 +48,7 @@ class DockerEnvironment(Environment):
     """
     A container, by Docker or podman.
 
-    `mounts` maps directories of this machine to paths in the container; each is saved and taken back with the container,
+    `mounts` maps directories of this machine to paths in the container; each is saved and restored with the container,
     except one that ends in `:ro`. `name` is how a later process finds the environment again; without one, `cleanup`
     removes the images too. `retain` keeps the newest so many checkpoints. `options` are further keywords of the
     docker package's host configuration, such as `mem_limit`.
@@ -191,7 +191,7 @@ class DockerEnvironment(Environment):
 
     @contextmanager
     def _held(self, purpose: str) -> Iterator[ContainerHistory]:
-        """Holds the environment for one step, what was cut short before it ended first."""
+        """Locks the environment for one step; finishes an interrupted step first."""
         with self._mutex:
             history = self._engaged()
             with history.record.holding(purpose):

@@ -158,7 +158,7 @@ class GhostCommitManager:
             entry = stack[-1]
             said += self._take_back_all(entry) if entry.get("whole") else []
             said += self._take_back(entry) if entry["paths"] else []
-            # Only now: an undo that was cut short is begun again, and ends the same.
+            # Only now: an interrupted undo starts again and gives the same result.
             self._drop({entry["id"]})
         return said
 

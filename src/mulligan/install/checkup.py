@@ -1,5 +1,5 @@
 """
-Whether agents are really wired up, and listened to.
+Whether the hooks of agents are installed and send events.
 
 Hooks that stand in a file need not fire: an agent may not have been started since, or may not trust them. Codex passes over hooks
 that its user has not approved, without a word; its approvals stand in its own configuration. They are read here and never
@@ -37,7 +37,7 @@ class Wired(NamedTuple):
 
 
 def check(*, project: str, home: Home, heard: dict[str, float]) -> list[Wired]:
-    """Returns the agents that are wired up here; `heard` says when each was last heard of."""
+    """Returns the agents with hooks here; `heard` has the time of each one's last event."""
     found = []
     for agent in AGENTS.values():
         files = [
@@ -80,7 +80,7 @@ def _plugins(home: Home) -> list[str]:
 
 
 def _distrust(agent: str, project: str, home: Home, heard: dict[str, float]) -> str:
-    """Returns why Gemini CLI passes over the hooks of a project, empty where it does not, or was heard of."""
+    """Returns why Gemini CLI ignores a project's hooks; empty if it does not, or an event came."""
     if agent != "gemini" or agent in heard:
         return ""
     try:

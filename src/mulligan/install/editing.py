@@ -1,5 +1,5 @@
 """
-Editing the files of an agent: planned first, then written; and taken back again.
+Editing the files of an agent: planned first, then written; and removed again.
 
 Every text is worked out before the first file is written, so that one that cannot be edited leaves all of them alone.
 """
@@ -39,12 +39,12 @@ class Wiring:
         self._edits = agent.edits(scope)
         self._in_project = scope == PROJECT
         if not self._edits:
-            raise UserError(f"{agent.name} cannot be wired up for all projects at once. Nothing was written.")
+            raise UserError(f"{agent.name} has no hooks for all projects at once. Nothing was written.")
         self._where = [(place_for(edit.path, scope, project=project, home=home), edit) for edit in self._edits]
         if agent.name == "git" and not os.path.isdir(os.path.join(project, ".git", "hooks")):
             raise UserError(
                 f"There is no .git/hooks in {project}. Nothing was written.",
-                hint="Only a plain repository is wired up; in a worktree, do it in the main one.",
+                hint="Hooks go into a plain repository; in a worktree, install them in the main one.",
             )
 
     def plan(self, program: tuple[str, ...]) -> list[Planned]:

@@ -3,7 +3,7 @@ One installed folder: planned first, then written; and taken away again.
 
 Beside its files stands a note of what was written, by hash. A file that has one of these hashes is ours and may be replaced or
 removed; one that has not was changed by a person. The note is written before the files, with the old hashes and the new,
-and once more after them: a run that is cut short is finished by repeating it.
+and once more after them: repeat an interrupted run to finish it.
 """
 
 from __future__ import annotations

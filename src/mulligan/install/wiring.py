@@ -1,5 +1,5 @@
 """
-Agents that are wired up by hooks: which files, which events, which command.
+Agents that get hooks: which files, which events, which command.
 
 Each agent is one entry of `AGENTS`. Its files are edited, not replaced: what a person wrote there stays. The command names its
 program by the full path, because an agent's environment may know another one: the native client, where the installation has
@@ -48,7 +48,7 @@ class Edit(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """An agent that can be wired up."""
+    """An agent that hooks can be installed for."""
 
     name: str
     summary: str

@@ -72,7 +72,7 @@ class Records:
             place.rmdir(_CLAIM + checkpoint_id.encode())
 
     def claimed(self) -> list[str]:
-        """Returns the ids that are claimed: of checkpoints being made, and of those whose making was cut short."""
+        """Returns the ids that are claimed: of checkpoints in progress, and of interrupted ones."""
         return [os.fsdecode(name[len(_CLAIM) :]) for name in self._names() if name.startswith(_CLAIM)]
 
     # -- writing ----------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ _ALL = (
         "Take back what was changed last, after showing what that is",
         "Take back the last change in this project with mulligan. First call `undo` with `preview` "
         "and tell me in a few lines what would be undone; wait for my answer; then call `undo` and tell me what came back. "
-        "If I want more, `undo` goes one further each time, and `redo` brings it forward again.",
+        "If I want more, each further `undo` goes one step further back, and `redo` reverts the last undo.",
     ),
     Prompt(
         "go-back",

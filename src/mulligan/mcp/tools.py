@@ -241,7 +241,7 @@ _ALL = (
     Tool(
         "redo",
         "Redo one operation",
-        "Go forward again to what the last undo took back. Possible until the next save or restore.",
+        "Revert the last undo. Possible until the next save or restore.",
         described({}),
         _redo,
         destroys=True,

@@ -62,7 +62,7 @@ def inflate(packed: bytes) -> bytes:
     except zlib.error as error:
         raise ValueError(str(error)) from None
     if not stream.eof or stream.unused_data:
-        raise ValueError("it is cut short or followed by something else")
+        raise ValueError("it is truncated or followed by something else")
     return data
 
 

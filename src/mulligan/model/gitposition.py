@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 class GitPosition(NamedTuple):
     """
-    Where a repository stands.
+    The position of a repository.
 
     `commit` is "" on a branch without commits; `branch` is "HEAD" and `ref` None where none is checked out. `staged` is a
     fingerprint of what the index holds, "" for nothing at all. `refs` are branches and their commits ("" for one that does not

@@ -88,7 +88,7 @@ class Keep:
 @dataclass(frozen=True)
 class Undone:
     """
-    Names the operation that an undo takes back, or that a redo brings forward again.
+    Names the operation that an undo or a redo is about.
 
     `kind` is "turn" (what an agent did for one prompt), "restore", "unsaved" (changes since the last checkpoint) or "step" (the
     changes that led to a checkpoint). `at` is when it was made, `checkpoint` its newest checkpoint. `prompt`, `text`, `session`
@@ -177,7 +177,7 @@ class RestorePlan:
 @dataclass(frozen=True)
 class RestoreReport:
     """
-    What a restore did.
+    The result of a restore.
 
     `undone` names the operation that an undo took back, or a redo brought forward. `branch` is the git branch that the
     checkpoint was made on, empty when that is the current one. `lost` is what disappeared in the steps that were undone and

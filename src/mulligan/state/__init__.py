@@ -1,1 +1,1 @@
-"""What a checkpoint holds besides files: values that registered providers give and take back."""
+"""State that a checkpoint holds besides files: values that registered providers save and restore."""

@@ -52,7 +52,7 @@ class Transcript:
         wanted = text.encode("utf-8", "surrogateescape")
         present = self._read()
         if present is not None and not os.access(self.path, os.W_OK, effective_ids=True):
-            raise UserError(f"The transcript {self.path} may not be written. Nothing was changed.")
+            raise UserError(f"Can't write to the transcript {self.path}. Nothing was changed.")
         return lambda: self._become(wanted)
 
     def _read(self) -> bytes | None:

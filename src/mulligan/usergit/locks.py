@@ -3,7 +3,7 @@ Git's lock files, taken so that a crash leaves no doubt about whose they are.
 
 Git takes a lock by creating `<file>.lock`, and lets go of it by renaming it into place. Here the new content is first
 written and synced under a name of our own at the top of the git directory, and then given the lock's name as a second one:
-that fails if the lock is held, and as long as both names are the same file, the lock is ours and can be let go of after
+that fails if the lock is held, and as long as both names are the same file, the lock is ours and can be released after
 a crash. A lock that is not ours is waited for, never removed.
 LIMIT: a file system without hard links has no such locks; git is not moved there.
 """

@@ -44,7 +44,7 @@ def write_reflog(repo: Repository, place: Place, line: bytes) -> None:
         tail = _tail(parent, place.name)
         if line in tail:
             return
-        # A line that a full disk or a crash cut short must not swallow this one.
+        # A full disk or a crash may have left half a line; it must not swallow this one.
         append(parent, place.name, (b"" if not tail or tail.endswith(b"\n") else b"\n") + line)
 
 

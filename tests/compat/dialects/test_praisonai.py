@@ -439,7 +439,7 @@ def test_14_a_conversation_that_fails_to_follow_is_known_and_finished_later(proj
     willing = Sessions(*store.messages)
     later = manager(project, storage, session_store=willing, session_id="s")
     later.checkpoint_turn("next")
-    assert "belong together again" in later.recovered and willing.messages == ["u1"]
+    assert "match again" in later.recovered and willing.messages == ["u1"]
 
 
 # -- 15 to 28 -----------------------------------------------------------------------------------

@@ -207,4 +207,4 @@ def test_an_engine_that_dies_in_the_middle_of_a_restore(scene, engine, monkeypat
     assert "ended by the next use" in str(told)
     engine.run()
     assert scene.word() == "two"
-    assert "taken back" in scene.env.last_recovery
+    assert "rolled back" in scene.env.last_recovery

@@ -171,7 +171,7 @@ def test_killed_between_files_and_conversation_they_are_brought_together_at_the_
     history = History(CheckpointConfig(str(project)), resolve(project, store=store))
     history.conversation = Transcript(file)
     history.open()
-    assert "belong together again" in history.recovered and file.read_text() == line(1) + line(2)
+    assert "match again" in history.recovered and file.read_text() == line(1) + line(2)
     history.close()
 
 
@@ -214,5 +214,5 @@ def test_an_undo_in_a_terminal_takes_the_conversation_along_at_the_next_use(proj
         terminal.undo()
     assert (project / "a").read_text() == "2" and file.read_text() == line(1) + line(2)
     again = CheckpointService(project, store.parent / "storage", conversation=file)
-    assert asyncio.run(again.initialize()) and "belong together again" in again.recovered
+    assert asyncio.run(again.initialize()) and "match again" in again.recovered
     assert file.read_text() == line(1) + line(2) + line(3)

@@ -26,7 +26,7 @@ Work in a chat: slash commands for checkpoints, and any other text as a prompt f
 They work on the whole timeline: what hooks, commands and other tools saved is listed and undone too.
 
 With --agent, each other line is a prompt. {prompt} in COMMAND stands for it, and no shell sees it. Each prompt is a turn in
-the story: /undo takes back what it did.
+the story: /undo undoes what it did.
 
 On a terminal there is line editing and a history; from a pipe, each line is read, answered and forgotten.
 A command that fails says so and the next one is read; the end of input ends the session.

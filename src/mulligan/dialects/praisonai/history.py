@@ -91,7 +91,7 @@ class History:
     # -- opening and closing --------------------------------------------------------------------
 
     def open(self) -> Workspace:
-        """Opens the workspace. Nothing is written, unless a restore was cut short between files and conversation."""
+        """Opens the workspace. Writes nothing, unless a restore was interrupted before the conversation."""
         if self._open is None:
             self._open = Workspace(self._settings())
             if self.conversation is not None:
@@ -149,7 +149,7 @@ class History:
             return
         about = f"A restore to {owed[:8]} ended with the files and before the conversation."
         if self._open.settle_state():
-            self.recovered = f"{about} The conversation was taken back now: the two belong together again."
+            self.recovered = f"{about} The conversation was restored now, so files and conversation match again."
         else:
             self.recovered = f"{about} The files have moved on since; the conversation was left as it is."
 

@@ -119,7 +119,7 @@ class Engine:
         except (self._errors.DockerException, RequestException, HTTPError, ConnectionError) as error:
             raise EngineUnreachable(
                 f"The container engine at {self.url} stopped answering while it should {what} ({reason(error)}). "
-                "Every checkpoint is safe; a step that was cut short is ended by the next use.",
+                "Every checkpoint is safe; the next use finishes an interrupted step.",
                 hint="Start the engine again (systemctl start docker, or: podman system service --time=0), then repeat this",
             ) from error
 

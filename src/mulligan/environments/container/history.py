@@ -1,10 +1,10 @@
 """
-How a container is taken back, whole or not at all.
+How a container is restored, whole or not at all.
 
 A restore saves the present state, creates the new container beside the old one and takes the workspaces back while the
 old one stands paused; then it ends that one and starts the new. Until the new one runs every failure leads back to the
 old, which is removed only then; from there on every path leads forward. The journal says on which side of that point a
-step was cut short, and `recover` ends it at the next use.
+step was interrupted, and `recover` finishes it at the next use.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class ContainerHistory(ContainerSaves):
             return ""
         report = workspace.restore(saved.checkpoint)
         failed = [f"{keep.path} ({keep.reason})" for keep in report.kept if keep.failed]
-        return f" In {saved.host} these could not be taken back: {', '.join(failed)}." if failed else ""
+        return f" In {saved.host} these could not be restored: {', '.join(failed)}." if failed else ""
 
     def _refuse_impossible(self, target: ContainerCheckpoint) -> None:
         for saved in target.workspaces:
@@ -170,19 +170,19 @@ class ContainerHistory(ContainerSaves):
     # -- ending what was begun ------------------------------------------------------------------
 
     def recover(self) -> str:
-        """Ends a step that was cut short, forward or back; returns what it did, in words."""
+        """Finishes an interrupted step or rolls it back; returns what it did, in words."""
         self._remove_late()
         journal = self.record.journal
         if journal is None:
             return ""
         if journal["what"] == "restore" and journal["way"] == "forward":
             self._finish(journal)
-            return f"A restore to {journal['target']} that was cut short was finished."
+            return f"An interrupted restore to {journal['target']} was finished."
         if journal["what"] == "restore":
             left = self._take_back(journal)
-            return f"A restore to {journal['target']} that was cut short was taken back.{left}"
+            return f"An interrupted restore to {journal['target']} was rolled back.{left}"
         self._abandon(journal)
-        return "A checkpoint that was cut short was removed."
+        return "An interrupted checkpoint was removed."
 
     def _finish(self, journal: Mapping[str, Any]) -> None:
         new = self._made_by(journal)
@@ -201,7 +201,7 @@ class ContainerHistory(ContainerSaves):
         try:
             left = self._take_back(journal)
         except MulliganError as trouble:
-            left = f"It could not be taken back yet ({trouble}); the next use of the environment does."
+            left = f"It could not be rolled back yet ({trouble}); the next use of the environment tries again."
         if left:
             error.add_note(left.strip())
 

@@ -153,7 +153,7 @@ class ContainerSaves:
             )
             image = self.engine.commit(live, tag_of(self.name, draft.id), draft.labels(self.name))
         except BaseException:
-            # What cannot be taken back now is taken back by the next use, which reads the journal.
+            # If this rollback fails, the next use reads the journal and repeats it.
             with suppress(MulliganError):
                 self._abandon(journal)
             raise
@@ -173,7 +173,7 @@ class ContainerSaves:
     # -- giving up -----------------------------------------------------------------------------
 
     def _abandon(self, journal: Mapping[str, Any]) -> None:
-        """Removes what a checkpoint or a clone left that was cut short, and lets the container go on."""
+        """Removes what an interrupted checkpoint or clone left, and resumes the container."""
         self._resume(journal)
         for each in self._made_by(journal) if journal["what"] == "clone" else ():
             self.engine.remove(each.id)
