@@ -39,7 +39,7 @@ def begin(context: Context, idle: float, place: serving.Place) -> tuple[int, str
     process = serving.running(place)
     if not process:
         raise UserError(
-            f"The watcher ended right away ({said.strip() or 'without a word'}). Commands work without it.",
+            f"The watcher ended right away ({said.strip() or 'without a message'}). Commands work without it.",
             hint="See why: mulligan watch (stays in front)",
         )
     return process, unnoticed

@@ -59,7 +59,7 @@ def parse_request(items: list[bytes]) -> Request:
     words, environ = decoded[: int(count)], dict(pair.split("=", 1) for pair in decoded[int(count) :] if "=" in pair)
     if len(words) != int(count) or len(terminals) != 2 or not words:
         raise ValueError("not a request")
-    # Another time zone or encoding would give other answers; help is as wide as the client's terminal; who waits blocks others.
+    # Another time zone or encoding would give other answers; help is as wide as the client's terminal; a command that waits blocks others.
     if (
         environ.get("TZ", "") != os.environ.get("TZ", "")
         or not _is_utf8(environ)

@@ -2,7 +2,7 @@
 Whether the hooks of agents are installed and send events.
 
 Hooks that stand in a file need not fire: an agent may not have been started since, or may not trust them. Codex passes over hooks
-that its user has not approved, without a word; its approvals stand in its own configuration. They are read here and never
+that its user has not approved; its approvals stand in its own configuration. They are read here and never
 written: to approve is the user's alone.
 """
 

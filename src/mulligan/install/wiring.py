@@ -254,7 +254,7 @@ AGENTS: dict[str, Agent] = {
             "Codex: the same",
             (_codex(".codex/hooks.json"),),
             (_codex(".codex/hooks.json"),),
-            "Codex ignores new hooks, without a word, until you trust them: start codex and say yes, or type /hooks there. Then: mulligan doctor",
+            "Codex silently ignores new hooks until you trust them: start codex and say yes, or type /hooks there. Then: mulligan doctor",
         ),
         Agent(
             "gemini",

@@ -1,7 +1,7 @@
 """
 Variables in prompts, checks and conditions.
 
-`{{name}}` is replaced once and by text only: what a value holds is never looked at again, so the answer of one agent
+`{{name}}` is replaced once and by text only: a value is never expanded again, so the answer of one agent
 cannot reach for other variables, turn a condition around, or become a command.
 """
 

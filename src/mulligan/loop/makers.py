@@ -1,4 +1,4 @@
-"""Who made a checkpoint: a dialect, an agent with hooks, or a person with `mulligan save`."""
+"""The maker of a checkpoint: a dialect, an agent with hooks, or a person with `mulligan save`."""
 
 from __future__ import annotations
 

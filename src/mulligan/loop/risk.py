@@ -1,7 +1,7 @@
 """
 Which tool calls are risky: those that delete, overwrite or rewrite what cannot be had again by repeating them.
 
-A guess on purpose, made from names and words alone: nothing is run, no file is looked at. It errs on the side of caution,
+A heuristic on names and words alone: it runs nothing and reads no file. It errs on the side of caution,
 since a checkpoint too many costs little and one too few costs the work. `risk_of_command` reads a shell command line,
 `judge` a tool call of an agent.
 """

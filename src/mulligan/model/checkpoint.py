@@ -202,7 +202,7 @@ class Checkpoint:
         made = Checkpoint.__new__(Checkpoint)
         made.__dict__.update(self.__dict__, **changes)
         for name in _LOOKED_UP:
-            made.__dict__.pop(name, None)  # asked for again of the copy: some of it can be changed by who has it
+            made.__dict__.pop(name, None)  # the copy decodes it again, because callers can change some of it
         return made
 
     @property

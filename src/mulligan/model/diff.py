@@ -117,7 +117,7 @@ class Diff:
             return cached
 
     def __getstate__(self) -> dict[str, Any]:
-        # A lock and an open workspace cannot be copied: a copy is a diff that was looked at already.
+        # A lock and an open workspace cannot be copied: a copy is a diff whose contents were read already.
         cached = self._rendered()
         plain = {key: value for key, value in self.__dict__.items() if key not in ("_lock", "render")}
         return {**plain, "_cached": cached}

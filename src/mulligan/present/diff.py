@@ -30,7 +30,7 @@ def render(diff: Diff, *, colour: bool, width: int, terminal: bool | None = None
     """
     Returns a diff as text; every line ends in a newline.
 
-    `terminal` says that the text goes to one and must be harmless there; without a word it follows `colour`.
+    `terminal` says that the text goes to one and must be harmless there; by default it follows `colour`.
     """
     if not (colour if terminal is None else terminal):
         return diff.patch

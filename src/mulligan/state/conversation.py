@@ -105,7 +105,7 @@ def _common(one: list[Any], other: list[Any]) -> int:
 
 class MessageList:
     """
-    A list of messages, changed in place, so that everybody who holds the list sees it.
+    A list of messages, changed in place, so that every holder of the list sees it.
 
     Messages that stay are the same objects as before. Messages that are not JSON themselves come back through `decode`.
     """

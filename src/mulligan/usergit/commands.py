@@ -209,7 +209,7 @@ def _as_variables(settings: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _find(path: str, root: str) -> str:
-    """Returns git's program; a directory that is not absolute, or lies in the workspace, is never looked at."""
+    """Returns git's program; skips relative directories and those in the workspace."""
     for directory in path.split(":"):
         candidate = os.path.join(directory, "git")
         inside = os.path.realpath(candidate).startswith(root.rstrip("/") + "/")

@@ -38,7 +38,7 @@ class Committed(NamedTuple):
     covered: set[bytes]
 
     def covers(self, path: bytes) -> bool:
-        """Returns whether a path lies in a directory that did not have to be looked at."""
+        """Returns whether a path lies in a directory that was not read."""
         return b"" in self.covered or any(above + b"/" in self.covered for above in ancestors(path))
 
 

@@ -19,7 +19,7 @@ Show, copy or bring in the keys that secrets are sealed with.
 
 Secrets that git does not track are saved encrypted, with a key of this machine. Without its key, a sealed file cannot be
 restored: keep a copy wherever you keep copies of your stores, and bring it along to another machine.
-Who has the key can open your secrets: the file is written for you alone, and no existing file is replaced.
+Anyone with the key can open your secrets: the file is readable by you alone, and no existing file is replaced.
 """
 EXAMPLES = (
     ("mulligan key", "which keys are here"),
@@ -48,7 +48,9 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     keys, said = Keyring(context.settings.keys, context.settings.workspace), ""
     if args.action == "export":
         key = keys.export(os.path.join(context.base, args.file), args.key)
-        said = f"Wrote key {key.id} to {visible(args.file)}. Who has this file can open your secrets: keep it private."
+        said = (
+            f"Wrote key {key.id} to {visible(args.file)}. Anyone with this file can open your secrets: keep it private."
+        )
     elif args.action == "import":
         key, is_new = keys.bring(os.path.join(context.base, args.file))
         said = f"Took in key {key.id}." if is_new else f"Key {key.id} was here already."

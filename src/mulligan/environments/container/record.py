@@ -27,7 +27,7 @@ _LIMIT = 16 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 # Ids that were abandoned: their image may still appear, from an engine that went on after its client was killed.
 _ABANDONED_KEPT = 50
-# One who waits may put the lock's file back once more while the directory is emptied.
+# A waiting process may create the lock's file again while the directory is emptied.
 _TRIES = 10
 
 
