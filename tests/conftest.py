@@ -31,8 +31,8 @@ for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
 
 SCRUBBED = ("CLAUDE_", "CODEX_", "GIT_", "MULLIGAN_", "XDG_")
-#: The one setting of the test run itself: how long the sweeps may be.
-SWEEP = "MULLIGAN_SWEEP"
+#: The settings of the test run itself: how long the sweeps may be, and whether this is a machine without Linux's own calls.
+OF_THE_RUN = ("MULLIGAN_SWEEP", "MULLIGAN_PLATFORM")
 
 #: Tests sync thousands of times. In memory that costs nothing; tests that need a real disk mount one (tests/proofs/power).
 IN_MEMORY, ROOM = Path("/dev/shm"), 2 << 30
@@ -63,7 +63,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(autouse=True)
 def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Gives each test its own HOME and XDG directories, a fixed umask and locale, and no inherited settings."""
-    for name in [name for name in os.environ if name.startswith(SCRUBBED) and name != SWEEP]:
+    for name in [name for name in os.environ if name.startswith(SCRUBBED) and name not in OF_THE_RUN]:
         monkeypatch.delenv(name)
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))

@@ -88,9 +88,11 @@ def standing(env: Environ) -> str:
         return os.path.realpath(".")
     except FileNotFoundError:
         pass
+    from mulligan.safefs.platform import HERE
+
     # A deleted directory has no path any more: Linux still tells the old one, and so does the shell.
     try:
-        told = os.readlink("/proc/self/cwd")
+        told = os.readlink(f"{HERE.proc}/self/cwd") if HERE.proc else ""
     except OSError:
         told = ""
     if told.startswith("/") and told.endswith(_DELETED):

@@ -41,7 +41,7 @@ ALLOWED = {
     "gitformat": _DISK,
     "store": _DISK | {"gitformat"},
     "diff": _DISK,
-    "places": {"model"},
+    "places": {"model", "safefs"},
     "scoping": _DISK | {"places"},
     "settings": _DISK | {"places", "scoping"},
     "present": _WORDS | {"diff"},
@@ -87,8 +87,8 @@ HARMLESS_OS = {
     *("fsencode", "fsdecode", "fspath", "PathLike", "path", "sep", "strerror", "major", "minor", "makedev"),
     "kill",  # with signal 0: does this process live?
     *("getpid", "getuid", "geteuid", "getgid", "getegid", "urandom", "uname", "name"),
-    *("cpu_count", "sched_getaffinity", "process_cpu_count", "read", "pread", "lseek", "dup", "close"),
-    *("register_at_fork", "posix_fadvise", "getxattr", "listxattr", "access"),
+    *("cpu_count", "read", "pread", "lseek", "dup", "close"),
+    *("register_at_fork", "access"),
 }
 # What a layer that runs the commands of agents needs beyond that: to end all of them.
 ENDS_PROCESSES = {"loop": {"killpg"}}
@@ -115,6 +115,14 @@ PATH_METHODS = {"write_text", "write_bytes", "read_text", "read_bytes", "touch",
 HOME_AND_ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv", "expanduser", "expandvars"}
 SPOKEN = {"print", "input", "exit", "quit", "breakpoint", "sys.stdout", "sys.stderr", "sys.stdin", "sys.exit"}
 STARTS_A_PROCESS = re.compile(r"(os|posix)\.(exec|spawn|posix_spawn|fork|system|popen)")
+# What no other system has, or not every one. `safefs/platform/linux.py` is the place for it.
+LINUX_ONLY = re.compile(
+    r"os\.(O_(PATH|TMPFILE|NOATIME|DIRECT)|\w*xattr|XATTR_\w+|sched_\w+|posix_fa\w+|POSIX_FADV_\w+|memfd_create|MFD_\w+"
+    r"|eventfd\w*|EFD_\w+|pidfd_open|P_PIDFD|timerfd_\w+|splice|copy_file_range|getrandom|GRND_\w+|SEEK_(DATA|HOLE)|unshare|setns"
+    r"|CLONE_\w+|fdatasync|pipe2|RWF_\w+|process_cpu_count)|fcntl\.F_(OFD_|ADD_SEALS|SETPIPE)\w*|time\.CLOCK_(BOOTTIME|TAI)|select\.epoll"
+)
+# A script that runs in a container.
+READS_PROC = {"environments/container/execute.py"}
 BROAD = {"OSError", "IOError", "EnvironmentError", "Exception", "BaseException"}
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc"}
 
@@ -272,6 +280,31 @@ def output_findings(module: Module) -> Iterator[str]:
             yield module.at(node, name)
 
 
+def linux_findings(module: Module) -> Iterator[str]:
+    for node, name in module.uses():
+        if LINUX_ONLY.fullmatch(name):
+            yield module.at(node, name)
+    texts = (
+        node for node in ast.walk(module.tree) if isinstance(node, ast.Constant) and node not in _docstrings(module)
+    )
+    for node in texts:
+        said = node.value.encode("utf-8", "surrogatepass") if isinstance(node.value, str) else node.value
+        if isinstance(said, bytes) and b"/proc" in said and module.name not in READS_PROC:
+            yield module.at(node, f"the path {node.value!r}")
+
+
+def _docstrings(module: Module) -> set[ast.AST]:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    bodies = [node.body for node in ast.walk(module.tree) if isinstance(node, kinds) and node.body]
+    return {body[0].value for body in bodies if isinstance(body[0], ast.Expr)}
+
+
+def test_only_the_linux_platform_uses_what_only_linux_has() -> None:
+    """Everything else asks `safefs.platform.HERE`, so that the package runs on any UNIX."""
+    others = [module for module in modules() if module.name != "safefs/platform/linux.py"]
+    expect_none([found for module in others for found in linux_findings(module)], "Ask safefs.platform.HERE instead.")
+
+
 def test_only_safefs_changes_or_opens_files() -> None:
     """Outside safefs the core looks at files by descriptor; it never opens, writes, renames or removes one itself."""
     findings = [found for module in core() if module.layer != "safefs" for found in disk_findings(module)]
@@ -285,8 +318,8 @@ def test_the_core_starts_no_process_and_reaches_no_network() -> None:
 
 
 def test_only_settings_and_the_doors_read_environment_and_home() -> None:
-    """The library gets both as values; whether native code is used is decided once, when it would be loaded."""
-    known = {"safefs/native.py"}
+    """The library gets both as values; native code and the platform are chosen once, when they are loaded."""
+    known = {"safefs/native.py", "safefs/platform/__init__.py"}
     asked = [module for module in core() if module.layer != "settings" and module.name not in known]
     findings = [found for module in asked for found in environment_findings(module)]
     expect_none(findings, "Only settings and the doors read the environment, the arguments and the home directory.")
@@ -306,6 +339,9 @@ def test_the_library_never_prints_asks_or_exits() -> None:
         (disk_findings, "import os\ngetattr(os, 'rem' + 'ove')('x')"),
         (disk_findings, "open('x')"),
         (disk_findings, "Path('x').write_text('y')"),
+        (linux_findings, "import os\nflags = os.O_PATH"),
+        (linux_findings, "from os import setxattr as mark\nmark('x', 'y', b'')"),
+        (linux_findings, "import os\nos.listdir(b'/proc/self/task')"),
         (process_findings, "import subprocess"),
         (process_findings, "def f():\n    from multiprocessing import Pool"),
         (process_findings, "import os\nos.execv('x', [])"),

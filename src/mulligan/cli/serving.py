@@ -26,6 +26,7 @@ from mulligan.cli import client as wire
 from mulligan.cli.arguments import wants
 from mulligan.cli.context import Declined
 from mulligan.errors import MulliganError, UserError
+from mulligan.safefs.platform import HERE
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
@@ -235,7 +236,7 @@ class Server:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         mine = -1
         try:
-            listener.bind(f"/proc/self/fd/{folder}/{self._place.name}.sock")
+            listener.bind(f"{HERE.path_of(folder)}/{self._place.name}.sock")
             os.chmod(self._place.socket, 0o600)
             mine = os.lstat(self._place.socket).st_ino
             listener.listen(_MOST_CLIENTS)
@@ -462,7 +463,7 @@ def _screens(request: Request) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
 
 def keep_warm(settings: Settings, environ: dict[str, str]) -> bool:
     """Returns whether a watcher can be started for the commands to come, and there is none."""
-    if not os.path.isdir(settings.store):
+    if not HERE.can.watch or not os.path.isdir(settings.store):
         return False
     place = place_of(settings, environ)
     if not place.directory or running(place):

@@ -34,7 +34,6 @@ _RULES = {
     "not saved then": "Left alone because it was not saved then",
     "spared": "Left alone because it is new in a protected directory",
     "attributes": "Restored without some of its attributes",
-    "no exchange": "Written without a guard against programs that write at the same moment",
 }
 _UNSAVED = (EXCLUDED, IGNORED, SECRET, TOO_LARGE)
 _CONFLICTS = ("changed since by others", "conflict")

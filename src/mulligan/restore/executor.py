@@ -2,7 +2,7 @@
 Applying a plan.
 
 At every instant each path holds its old bytes, its new bytes, or, where the plan removes it, nothing. A new file takes the
-old one's place by an exchange of names; the displaced file is looked at, and only if it is what the plan expected is it
+old one's place by an exchange of names, or in steps where there is none; the displaced file is looked at, and only if it is what the plan expected is it
 unlinked: bytes that somebody wrote in between go back to their place and are listed. The same code finishes a restore
 that was cut short: an action whose path is already in its new state is done.
 
@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from mulligan.model.paths import join, parent_of, to_text
 from mulligan.model.plan import Action, Keep
-from mulligan.restore.layout import Layout, temporary_name
+from mulligan.restore.layout import Layout, aside_name, temporary_name
 from mulligan.restore.leaving import BUSY
 from mulligan.restore.outcome import Outcome, reason_of
 from mulligan.restore.place import Handles, is_absence, is_shared, reads_back, stands, sync_names
@@ -185,6 +186,8 @@ class Executor:
     def _settle(self, number: int, action: Action) -> bool:
         """Sees to a temporary that a failure or a crash left; returns whether it is still there."""
         try:
+            if action.before is not None and action.after is not None:
+                self._return_aside(number, action)
             stage = self._handles.get(self._layout.stage_of(action.path))
             self._drop_displaced(number, action, stage, temporary_name(self._token, number))
         except OSError as error:
@@ -192,7 +195,12 @@ class Executor:
         return False
 
     def _temporary_path(self, number: int, action: Action) -> str:
-        return to_text(join(self._layout.stage_of(action.path), temporary_name(self._token, number)))
+        """Returns where the bytes are that a step could not see to."""
+        where, aside = self._layout.stage_of(action.path), aside_name(self._token, number)
+        with suppress(OSError):
+            if self._handles.get(where).exists(aside):
+                return to_text(join(where, aside))
+        return to_text(join(where, temporary_name(self._token, number)))
 
     def _is_done(self, action: Action) -> bool:
         try:
@@ -290,11 +298,13 @@ class Executor:
         except FileExistsError:
             self._set_aside(number, action, stage, parent, parent_of(action.path))
 
-    def _set_aside(self, number: int, action: Action, stage: Directory, to: Directory, where: bytes) -> None:
+    def _set_aside(
+        self, number: int, action: Action, stage: Directory, to: Directory, where: bytes, temporary: bytes = b""
+    ) -> None:
         """Puts a temporary in sight, in a directory with its path, and says where."""
-        aside = b"%s.kept-%s-%d" % (_name(action)[:200], self._token.encode(), number)
-        stage.rename_new(temporary_name(self._token, number), aside, to=to)
-        self._keep(action.path, BUSY, f"the unplanned bytes are in {to_text(join(where, aside))}")
+        kept = b"%s.kept-%s-%d" % (_name(action)[:200], self._token.encode(), number)
+        stage.rename_new(temporary or temporary_name(self._token, number), kept, to=to)
+        self._keep(action.path, BUSY, f"the unplanned bytes are in {to_text(join(where, kept))}")
 
     def _drop_displaced(self, number: int, action: Action, stage: Directory, temporary: bytes) -> None:
         """Removes a temporary whose bytes are held elsewhere: old or new as planned; any other is kept in sight."""
@@ -303,7 +313,7 @@ class Executor:
         if any(node is not None and stands(stage, temporary, node) for node in (action.before, action.after)):
             stage.unlink(temporary)
         else:
-            self._set_aside(number, action, stage, stage, self._layout.stage_of(action.path))
+            self._set_aside(number, action, stage, stage, self._layout.stage_of(action.path), temporary)
 
     def _rmdir(self, _: int, action: Action) -> None:
         if self._went_with_its_directory(action):
@@ -403,21 +413,39 @@ class Executor:
         except OSError as error:
             if error.errno not in NO_FLAGS:
                 raise
-            if not stands(parent, name, action.before, self._proof(action.path)):
-                self._already(number, action, parent, stage)  # nobody looks at it afterwards, so a glance is not enough
-                return
-            # RACE: without an exchange, bytes written between the look above and this rename are lost.
-            stage.rename(temporary, name, to=parent)
-            self._outcome.kept.append(
-                Keep(
-                    to_text(action.path),
-                    "no exchange",
-                    "this file system cannot swap names; written without that guard",
-                )
-            )
-            self._verify(number, action, parent)
+            self._swap_by_steps(number, action, parent, stage)
             return
         self._judge(number, action, (parent, name, stage, temporary))
+
+    def _swap_by_steps(self, number: int, action: Action, parent: Directory, stage: Directory) -> None:
+        """Moves the old file aside, compares it, and puts the new one in its place without overwriting."""
+        # RACE: without an exchange of names, a path is missing for an instant while its file is replaced.
+        name, temporary, aside = _name(action), temporary_name(self._token, number), aside_name(self._token, number)
+        parent.rename_away(name, aside, to=stage)
+        if not self._is_displaced(action, stage, aside):
+            self._return_aside(number, action)
+            stage.unlink(temporary)
+            self._keep(action.path, BUSY)
+            return
+        try:
+            stage.rename_new(temporary, name, to=parent)
+        except FileExistsError:
+            stage.unlink(temporary)
+            stage.unlink(aside)
+            self._keep(action.path, BUSY, "something appeared there")
+            return
+        self._throw_away(action, stage, aside)
+        self._verify(number, action, parent)
+
+    def _return_aside(self, number: int, action: Action) -> None:
+        """Returns a file that was moved aside to its place; if that is taken, sees to it as to any temporary."""
+        stage, aside = self._handles.get(self._layout.stage_of(action.path)), aside_name(self._token, number)
+        if not stage.exists(aside):
+            return
+        try:
+            stage.rename_new(aside, _name(action), to=self._handles.get(parent_of(action.path)))
+        except FileExistsError:
+            self._drop_displaced(number, action, stage, aside)
 
     def _verify(self, number: int, action: Action, parent: Directory) -> None:
         """Reads back what was put in place."""

@@ -14,6 +14,9 @@ from mulligan.model.paths import parent_of
 from mulligan.model.plan import Action, for_themselves
 from mulligan.model.spelling import fold
 
+# Larger than any number of an action. Scans know these names for temporaries of a restore.
+_ASIDE = 1_000_000_000
+
 
 def _respelled(gone: Collection[bytes], made: Collection[bytes]) -> dict[bytes, bytes]:
     """Returns paths of which one spelling goes and another comes, each with the other; not those that only lie in such a one."""
@@ -28,6 +31,11 @@ def _respelled(gone: Collection[bytes], made: Collection[bytes]) -> dict[bytes, 
 def temporary_name(token: str, number: int) -> bytes:
     """Returns the name of an action's temporary."""
     return b".mulligan-%s-%d" % (token.encode(), number)
+
+
+def aside_name(token: str, number: int) -> bytes:
+    """Returns the name of the file that an action replaces, while it is compared; needed without an exchange of names."""
+    return temporary_name(token, _ASIDE + number)
 
 
 def is_chmod(action: Action) -> bool:

@@ -23,6 +23,7 @@ from mulligan.model.plan import Action, Node
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, SpelledDirectory, fair_share_of_files
 from mulligan.safefs.durable import sync, sync_filesystem
+from mulligan.safefs.platform import HERE
 from mulligan.scan.record import Stat
 
 _OPEN_FEWEST, _OPEN_MOST = 16, 1024
@@ -217,7 +218,7 @@ def blob_id(directory: Directory, name: bytes) -> bytes:
 
 def sync_names(root: Directory, handles: Handles, paths: Collection[bytes], *, everything: bool = False) -> None:
     """Makes the names in some directories durable; with `everything`, or where there are many, the whole file system."""
-    if len(paths) > _SYNC_EACH or everything:
+    if HERE.can.sync_all and (len(paths) > _SYNC_EACH or everything):
         sync_filesystem(root, "the restore")
         return
     for path in paths:
@@ -227,5 +228,7 @@ def sync_names(root: Directory, handles: Handles, paths: Collection[bytes], *, e
             if is_absence(error):
                 continue  # removed by this very restore; its parent is synced
             sync_filesystem(root, "the restore")  # there, and not to be opened: mode 000
-            return
+            if HERE.can.sync_all:
+                return
+            continue
         sync(directory.fd, "the restore")

@@ -8,6 +8,7 @@ returned as a note.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -25,6 +26,7 @@ from mulligan.safefs.attributes import attribute_names, copy_attribute, copy_own
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import sync, sync_filesystem
 from mulligan.safefs.errors import FULL
+from mulligan.safefs.platform import HERE
 from mulligan.safefs.room import free_of
 
 _SYNC_EACH = 16
@@ -35,6 +37,7 @@ _PRIVATE = 0o600
 # Progress is shown after so many files.
 _SHOWN = 128
 _FILES = "the restored files"
+_CLOSED = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP})
 
 Progress = Callable[[int, int], None]
 Places = Sequence[tuple[int, Action]]
@@ -83,7 +86,7 @@ class Stager:
 
         With `skip_damaged`, leaves out what the store has lost.
         """
-        stage, each = Stage({}, self._notes, {}), len(places) <= _SYNC_EACH
+        stage, each = Stage({}, self._notes, {}), len(places) <= _SYNC_EACH or not HERE.can.sync_all
         try:
             self._read(places, skip_damaged=skip_damaged)
             for start in range(0, len(places), _SHOWN):
@@ -236,15 +239,24 @@ class Stager:
     def _take_over(self, path: bytes, fd: int) -> None:
         """Gives the new file the owner and extended attributes of the one it replaces."""
         directory, name = self._reach(parent_of(path)), path.rpartition(b"/")[2]
-        with suppress(FileNotFoundError), directory.looking_at(name) as old:
-            if not stat.S_ISREG(os.fstat(old).st_mode):
-                return
-            if owner_of(old) != owner_of(fd):
-                self._noting(path, "its owner", lambda: copy_owner(old, fd))
-            names: list[str] = []
-            self._noting(path, "its attributes", lambda: names.extend(attribute_names(old)))
-            for each in names:
-                self._noting(path, f"the attribute {each}", partial(copy_attribute, old, fd, each))
+        try:
+            with suppress(FileNotFoundError), directory.looking_at(name) as old:
+                self._hand_over(path, old, fd)
+        except OSError as error:
+            # Without descriptors that only look, a file that may not be read, or became a link, cannot be opened.
+            if HERE.can.open_path or error.errno not in _CLOSED:
+                raise
+            self._notes[path] = f"its owner could not be kept ({error.strerror})"
+
+    def _hand_over(self, path: bytes, old: int, fd: int) -> None:
+        if not stat.S_ISREG(os.fstat(old).st_mode):
+            return
+        if owner_of(old) != owner_of(fd):
+            self._noting(path, "its owner", lambda: copy_owner(old, fd))
+        names: list[str] = []
+        self._noting(path, "its attributes", lambda: names.extend(attribute_names(old)))
+        for each in names:
+            self._noting(path, f"the attribute {each}", partial(copy_attribute, old, fd, each))
 
     def _noting(self, path: bytes, what: str, change: Callable[[], None]) -> None:
         try:

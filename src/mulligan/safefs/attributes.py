@@ -12,6 +12,7 @@ import os
 
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
+from mulligan.safefs.platform import HERE
 
 
 def owner_of(fd: int) -> tuple[int, int]:
@@ -24,7 +25,8 @@ def plain_owner(directory: Directory, name: bytes) -> tuple[int, int] | None:
     """Returns user and group of a name that has no extended attributes, in two calls; None where it has, or nobody can say."""
     try:
         status = directory.stat(name)
-        if os.listxattr(b"/proc/self/fd/%d/%b" % (directory.fd, name), follow_symlinks=False):
+        beneath = os.fsencode(HERE.path_of(directory.fd)) + b"/" + name
+        if HERE.listxattr(beneath, follow_symlinks=False):
             return None
     except OSError as error:
         if error.errno != errno.EOPNOTSUPP:
@@ -40,7 +42,7 @@ def copy_owner(original: int, copy: int) -> None:
 def attribute_names(original: int) -> list[str]:
     """Returns the names of an open file's extended attributes, none where the file system has no such thing."""
     try:
-        return os.listxattr(_by_descriptor(original))
+        return HERE.listxattr(HERE.path_of(original))
     except OSError as error:
         if error.errno != errno.EOPNOTSUPP:
             raise
@@ -49,7 +51,7 @@ def attribute_names(original: int) -> list[str]:
 
 def copy_attribute(original: int, copy: int, name: str) -> None:
     """Gives an open file one extended attribute of another."""
-    syscalls.calls.setxattr(copy, name, os.getxattr(_by_descriptor(original), name))
+    syscalls.calls.setxattr(copy, name, HERE.getxattr(HERE.path_of(original), name))
 
 
 _MARK = "user.mulligan.workspace"
@@ -59,8 +61,8 @@ _LONGEST_MARK = 64
 def read_mark(directory: Directory) -> str:
     """Returns the mark that mulligan gave a workspace's directory, empty where there is none."""
     try:
-        found = os.getxattr(directory.fd, _MARK)
-    except (OSError, AttributeError):  # no mark, no such attributes here, or a system without them
+        found = HERE.getxattr(directory.fd, _MARK)
+    except OSError:  # no mark, or no such attributes here
         return ""
     text = found.decode("ascii", "replace")
     return text if len(text) <= _LONGEST_MARK and text.isalnum() else ""
@@ -70,18 +72,11 @@ def write_mark(directory: Directory, mark: str) -> bool:
     """Marks a workspace's directory; returns False where the file system or its permissions do not allow it."""
     try:
         syscalls.calls.setxattr(directory.fd, _MARK, mark.encode("ascii"))
-    except (OSError, AttributeError):
+    except OSError:
         return False
     return True
 
 
 def born_ns(directory: Directory) -> int:
     """Returns when a directory was made, in nanoseconds; 0 where the file system does not tell."""
-    status = os.fstat(directory.fd)
-    born = getattr(status, "st_birthtime", None)
-    return int(born * 1_000_000_000) if born else syscalls.calls.born_ns(directory.fd)
-
-
-def _by_descriptor(fd: int) -> str:
-    # The calls that take a descriptor refuse one that was opened only to look.
-    return f"/proc/self/fd/{fd}"
+    return syscalls.calls.born_ns(directory.fd)

@@ -17,16 +17,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from mulligan.safefs import syscalls
+from mulligan.safefs.platform import HERE
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO that was swapped in for a file must not hang.
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 CREATE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-LOOK_FLAGS = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 CHUNK = 1 << 20
 # What NFS, 9p and older FUSE servers answer to a rename with flags, and what stands in the way of a hard link.
-NO_FLAGS = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
-_NO_LINK = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+NO_FLAGS = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP})
+_NO_LINK = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
 
 class NotRegular(OSError):
@@ -121,7 +121,7 @@ class Directory:
     @contextmanager
     def looking_at(self, name: bytes) -> Iterator[int]:
         """Opens whatever stands at a name, not for its bytes but for its status and attributes, and closes it."""
-        fd = syscalls.calls.open(name, LOOK_FLAGS, dir_fd=self.fd)
+        fd = syscalls.calls.open(name, HERE.look_flags, dir_fd=self.fd)
         try:
             yield fd
         finally:
@@ -185,8 +185,13 @@ class Directory:
         with self.looking_at(name) as fd:
             if os.fstat(fd).st_ino != inode:
                 return False
-            # fchmod refuses O_PATH descriptors, and opening for reading would fail on mode 000.
-            syscalls.calls.chmod(f"/proc/self/fd/{fd}", mode)
+            if path := HERE.path_of(fd):
+                # fchmod refuses descriptors that only look, and opening for reading would fail on mode 000.
+                syscalls.calls.chmod(path, mode)
+            else:
+                syscalls.calls.fchmod(fd, mode)
+            if not HERE.can.sync_all:
+                syscalls.calls.fsync(fd)  # no sync of the whole file system follows
         return True
 
     def rename(self, name: bytes, new: bytes, *, to: Directory | None = None) -> None:

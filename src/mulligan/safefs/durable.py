@@ -12,13 +12,13 @@ a file system with a journal then writes it once for all of them.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable
 from contextlib import suppress
 
 from mulligan.errors import DurabilityLost
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, write_all
+from mulligan.safefs.platform import HERE
 
 #: A file to be: its name, its bytes in parts, and what to call it when the disk does not confirm it.
 NewFile = tuple[bytes, Iterable[bytes], str]
@@ -28,21 +28,14 @@ _SHORT = 1 << 20
 
 def write_out(fd: int) -> None:
     """Lets the system begin to write out a file; no promise, and nothing waits for it."""
-    try:
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    except (AttributeError, OSError):
-        return  # a hint: whoever does not take it has his sync all the same
+    with suppress(OSError):  # only a hint; the sync that follows is what makes it durable
+        HERE.write_out(fd)
 
 
 def sync(fd: int, what: str) -> None:
     """Makes an open file or directory durable."""
     try:
-        if sys.platform == "darwin":  # plain fsync there leaves the drive's cache unwritten
-            import fcntl
-
-            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
-        else:
-            syscalls.calls.fsync(fd)
+        syscalls.calls.fsync(fd)
     except OSError as error:
         raise DurabilityLost(
             f"The disk did not confirm the write of {what} ({error.strerror}). Not saved. Earlier checkpoints are safe.",
@@ -54,8 +47,6 @@ def sync_filesystem(directory: Directory, what: str) -> None:
     """Makes everything written so far on a directory's file system durable, in one call."""
     try:
         syscalls.calls.syncfs(directory.fd)
-    except AttributeError:
-        os.sync()
     except OSError as error:
         raise DurabilityLost(
             f"The disk did not confirm the write of {what} ({error.strerror}). Not saved. Earlier checkpoints are safe.",

@@ -21,6 +21,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from mulligan.safefs.directory import Directory
+from mulligan.safefs.platform import HERE
 
 MODIFY, ATTRIB, CLOSE_WRITE, OPEN = 0x2, 0x4, 0x8, 0x20
 MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x40, 0x80, 0x100, 0x200
@@ -83,7 +84,7 @@ class Inotify:
 
     def watch(self, fd: int, what: int = OF_DIRECTORIES) -> int:
         """Watches what an open descriptor stands for; returns the number of the watch, the same for the same inode."""
-        return _checked(_libc().inotify_add_watch(self.fd, b"/proc/self/fd/%d" % fd, what))
+        return _checked(_libc().inotify_add_watch(self.fd, HERE.path_of(fd).encode(), what))
 
     def unwatch(self, watch: int) -> None:
         """Ends one watch; one that ended by itself is no mistake."""
@@ -151,6 +152,8 @@ def files_told(data: bytes, cookie: int) -> tuple[dict[int, set[bytes]], set[int
 
 def unwatchable(directory: Directory) -> str:
     """Returns why changes in a directory's file system may pass unnoticed, empty when they do not."""
+    if not HERE.can.watch:
+        return "this system has no notices of changes that mulligan can use"
     buffer = (_word() * 32)()
     if _libc().fstatfs(directory.fd, buffer) != 0:
         return "the file system does not say what it is"
@@ -165,7 +168,7 @@ class Mounts:
 
     def __init__(self, directory: str) -> None:
         self._inside = os.fsencode(directory).rstrip(b"/") + b"/"
-        self._fd = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+        self._fd = os.open(f"{HERE.proc}/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
         self._poll = select.poll()
         self._poll.register(self._fd, select.POLLPRI)
         self._poll.poll(0)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +18,7 @@ from contextlib import contextmanager, suppress
 from mulligan.errors import Busy
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
+from mulligan.safefs.platform import HERE
 
 NAME = b"lock"
 DEFAULT_WAIT = 2.0
@@ -29,8 +29,6 @@ _held: set[int] = set()
 _PINS = b"pins"
 # Larger than any number of a process, and with what is added no larger than a position in a file.
 _PINS_FROM = 1 << 61
-# The kernel's struct flock: type, whence, start, length, process.
-_RANGE = struct.Struct("hhqqi4x")
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL)
 
 
@@ -153,7 +151,7 @@ class Pin:
     A number that others see to be in use until it is let go, or its process ends: a lock on one byte of a file.
 
     The number of a process would not do: in a container that shares the store it is another process, or none.
-    LIMIT: on a file system without such locks it is the number of the process all the same.
+    LIMIT: on a file system or a system without such locks it is the number of the process all the same.
     """
 
     def __init__(self, directory: Directory) -> None:
@@ -161,9 +159,12 @@ class Pin:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = syscalls.calls.open(_PINS, flags, 0o600, dir_fd=directory.fd)
         try:
-            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _RANGE.pack(fcntl.F_WRLCK, os.SEEK_SET, self.number, 1, 0))
+            if HERE.range_locks is None:
+                raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+            lock, _, layout = HERE.range_locks
+            fcntl.fcntl(fd, lock, layout.pack(fcntl.F_WRLCK, os.SEEK_SET, self.number, 1, 0))
             self._fd = fd
-        except (OSError, AttributeError):
+        except OSError:
             self.number = os.getpid()
         finally:
             if self._fd < 0:
@@ -180,17 +181,20 @@ def is_pinned(directory: Directory, number: int) -> bool:
     """Returns whether the process that a pin is of still holds it."""
     if number < _PINS_FROM:
         return is_alive(number)
+    if HERE.range_locks is None:
+        return True  # what cannot be known to be free is not removed
     try:
         fd = syscalls.calls.open(_PINS, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory.fd)
     except FileNotFoundError:
         return False
+    _, ask, layout = HERE.range_locks
     try:
-        found = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _RANGE.pack(fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0))
-    except (OSError, AttributeError):
-        return True  # whoever cannot tell removes nothing
+        found = fcntl.fcntl(fd, ask, layout.pack(fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0))
+    except OSError:
+        return True  # what cannot be known to be free is not removed
     finally:
         syscalls.calls.close(fd)
-    return bool(_RANGE.unpack(found)[0] != fcntl.F_UNLCK)
+    return bool(layout.unpack(found)[0] != fcntl.F_UNLCK)
 
 
 def is_alive(pid: int) -> bool:

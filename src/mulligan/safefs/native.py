@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from mulligan.safefs import syscalls
+from mulligan.safefs.platform import HERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -66,7 +67,7 @@ class Looking:
     def begin(self, *, again: bool = False) -> Looking:
         """Begins to look in the background, at everything or only at whether the directories are still the same."""
         given = (self._paths, self._records, self._sizes, self._same)
-        spare = min(len(os.sched_getaffinity(0)) - 1, 1)  # threads beside the caller's that have a processor
+        spare = min(HERE.processors() - 1, 1)  # threads beside the caller's that have a processor
         self._job = self._calls.mulligan_begin(self._root, self._count, *given, int(again), spare)
         return self
 

@@ -11,6 +11,7 @@ import os
 
 from mulligan.safefs.clock import boot_id
 from mulligan.safefs.directory import Directory
+from mulligan.safefs.platform import HERE
 
 _MOST = 6
 _LARGEST_STAT = 4096
@@ -54,8 +55,10 @@ def has_ended(one: Ancestry, other: Ancestry) -> bool:
 
 def _numbering() -> str:
     """Returns what names this start of the machine and this namespace of process numbers, empty where unknown."""
+    if not HERE.proc or not boot_id():
+        return ""
     try:
-        return f"{boot_id()}/{os.stat('/proc/self/ns/pid').st_ino}" if boot_id() else ""
+        return f"{boot_id()}/{os.stat(f'{HERE.proc}/self/ns/pid').st_ino}"
     except OSError:
         return ""
 
@@ -63,7 +66,7 @@ def _numbering() -> str:
 def _read(process: int) -> tuple[bytes, int, str]:
     """Returns the state of a process, its parent and when it was started."""
     try:
-        with Directory.open(f"/proc/{process}") as folder:
+        with Directory.open(f"{HERE.proc}/{process}") as folder:
             fields = folder.read(b"stat", limit=_LARGEST_STAT).rpartition(b")")[2].split()
         return fields[0], int(fields[1]), fields[19].decode("ascii")
     except (IndexError, ValueError, ProcessLookupError) as error:

@@ -14,6 +14,7 @@ import os
 from mulligan.errors import NoRoom
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, write_all
+from mulligan.safefs.platform import HERE
 
 _CHUNK = 1 << 20
 # What file systems say that know no file without a name, and kernels that do not.
@@ -67,10 +68,10 @@ class HeldRoom:
     def __init__(self, directory: Directory, size: int, *, unless: int | None = None) -> None:
         """Takes the room, but for a disk that has more than `unless` bytes besides: then nothing is held."""
         self._fd = -1
-        if unless is not None and (free_bytes(directory) or 0) > size + unless:
+        if not HERE.nameless_flags or (unless is not None and (free_bytes(directory) or 0) > size + unless):
             return
         try:
-            self._fd = syscalls.calls.open(b".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=directory.fd)
+            self._fd = syscalls.calls.open(b".", HERE.nameless_flags, 0o600, dir_fd=directory.fd)
         except OSError as error:
             if error.errno not in NO_NAMELESS:
                 raise

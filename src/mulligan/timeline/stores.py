@@ -18,6 +18,7 @@ from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import make_private, sync
 from mulligan.safefs.errors import typed
 from mulligan.safefs.lock import exclusive
+from mulligan.safefs.platform import HERE
 from mulligan.safefs.removal import is_removed, remove_whole, sweep_removed
 from mulligan.safefs.usage import disk_usage
 from mulligan.timeline.database import NAME, Database
@@ -62,9 +63,11 @@ def _filesystem(path: str) -> str:
     """Returns the type of the file system that holds a path, from the mount table; empty where there is none."""
     while not os.path.exists(path):
         path = os.path.dirname(path)
+    if not HERE.proc:
+        return ""
     best, kind = "", ""
     try:
-        with Directory.open("/proc/self") as proc:
+        with Directory.open(f"{HERE.proc}/self") as proc:
             table = proc.read(b"mounts").decode("utf-8", "surrogateescape")
     except OSError:
         return ""

@@ -301,7 +301,7 @@ class Syncing(Counting):
         self.meet("syncfs")
         if self.fails and self.seen.count("syncfs") == 1:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        Calls.syncfs(self, fd)
+        Calls.syncfs(fd)
 
 
 def many(ws, project):

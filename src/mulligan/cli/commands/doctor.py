@@ -12,6 +12,7 @@ from mulligan.cli.hook_files import home_of
 from mulligan.install.checkup import Wired, check
 from mulligan.present.text import count
 from mulligan.present.visible import visible
+from mulligan.safefs.platform import HERE
 from mulligan.timeline.failures import forget
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ Repair the store and finish what was interrupted.
 An interrupted restore is finished or rolled back, leftovers are removed, a lost database is rebuilt from the checkpoints.
 Nothing that can still be read is thrown away.
 
-Also shows which agents' hooks are installed, whether they work, and which of their steps failed since the last `doctor`.
+Also shows what mulligan can use of this system, which agents' hooks are installed, whether they work, and which of their steps
+failed since the last `doctor`.
 """
 EXAMPLES = (
     ("mulligan doctor", "after a crash, a full disk, or exit code 90"),
@@ -46,6 +48,7 @@ def run(context: Context, _args: argparse.Namespace) -> Result:
     agents, failures = _agents(context), known["failures"]
     forget(workspace.settings)
     document = {
+        "platform": {"name": HERE.name, "can": HERE.can._asdict()},
         "agents": [each.to_dict() for each in agents],
         "failures": failures,
         "missing_hooks": known["missing_hooks"],
@@ -61,6 +64,12 @@ def _agents(context: Context) -> list[Wired]:
     return check(project=context.settings.workspace, home=home_of(context), heard=heard)
 
 
+def _abilities() -> str:
+    """Returns what the platform has and lacks, in one line."""
+    has, lacks = ([name for name, can in HERE.can._asdict().items() if can is wanted] for wanted in (True, False))
+    return f"{', '.join(has) or 'POSIX only'}; without {', '.join(lacks)}"
+
+
 def render(context: Context, result: Result) -> None:
     """Prints what was repaired and what remains."""
     (report, agents, failures), style = result.value, context.out.style
@@ -69,6 +78,7 @@ def render(context: Context, result: Result) -> None:
         context.out.line(f"{style('green', 'ok')}  the store is sound")
     else:
         context.out.lines(problem_lines(report.problems, style))
+    context.out.line(f"platform  {HERE.name}: {_abilities()}")
     for each in agents:
         said = visible(each.problem) or f"hooks installed and working ({visible(each.files[0])})"
         context.out.line(f"{style('yellow' if each.problem else 'green', each.agent)}  {said}")

@@ -16,6 +16,7 @@ from mulligan.cli.interruption import interrupted_by_signals
 from mulligan.errors import UserError
 from mulligan.present.text import count
 from mulligan.present.visible import visible
+from mulligan.safefs.platform import HERE
 
 USAGE = "watch [--background] [--idle MINUTES] | watch --stop | watch --status"
 DESCRIPTION = """\
@@ -75,6 +76,11 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         return _result("running" if process else "none", process)
     if process:
         return _result("already", process)
+    if not HERE.can.watch:
+        raise UserError(
+            "mulligan has no file watcher on this system, so none was started. Commands work without one: each scans all files.",
+            hint="See what this system can do: mulligan doctor",
+        )
     serving.prepare(place)
     if args.background:
         return _result("started", *begin(context, args.idle, place))

@@ -1,0 +1,139 @@
+"""Linux: the calls that Python lacks (renameat2, syncfs, statx, statfs), and those that it has on Linux alone."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import sys
+import time
+from functools import cached_property
+from struct import Struct
+from typing import Any
+
+from mulligan.safefs.platform.portable import Capabilities, Portable
+
+_NOREPLACE, _EXCHANGE = 1, 2
+_AT_EMPTY_PATH = 0x1000
+_STATX_BTIME = 0x800
+# Linux stamps files with this clock, which stands still for a tick of 1 to 10 ms; Python has no name for it.
+_COARSE_CLOCK = 5
+
+
+class _Birth(Portable):
+    """What is left to Linux in portable mode: other systems tell the birth of a file without a call of their own."""
+
+    def born_ns(self, fd: int) -> int:
+        """Returns the birth time of an open file by statx; 0 if unknown."""
+        import ctypes
+
+        buffer = ctypes.create_string_buffer(256)
+        try:
+            failed = self.libc.statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, buffer)
+        except AttributeError:
+            return 0  # a C library older than the call
+        found = buffer.raw
+        known = int.from_bytes(found[0:4], sys.byteorder) & _STATX_BTIME
+        if failed or not known:
+            return 0
+        seconds = int.from_bytes(found[80:88], sys.byteorder, signed=True)
+        return seconds * 1_000_000_000 + int.from_bytes(found[88:92], sys.byteorder)
+
+    @cached_property
+    def libc(self) -> Any:
+        """The C library, loaded when it is needed: that takes 2 ms."""
+        import ctypes
+
+        return ctypes.CDLL(None, use_errno=True)
+
+
+class PortableOnLinux(_Birth):
+    """Linux that plays a system without its own calls (MULLIGAN_PLATFORM=portable)."""
+
+
+class Linux(_Birth):
+    """Linux."""
+
+    name = "linux"
+    can = Capabilities(exchange=True, open_path=True, sync_all=True, xattr=True, watch=True)
+    proc = "/proc"
+    look_flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+    nameless_flags = os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC
+    # The kernel's struct flock: type, whence, start, length, process.
+    range_locks = (fcntl.F_OFD_SETLK, fcntl.F_OFD_GETLK, Struct("hhqqi4x"))
+
+    def exchange(self, one: bytes, other: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        """Swaps two names in one step; OSError EINVAL or ENOSYS where the file system cannot."""
+        self._renameat2(one, other, src_dir_fd, dst_dir_fd, _EXCHANGE)
+
+    def rename_new(self, old: bytes, new: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        """Renames only if nothing stands at the new name; FileExistsError otherwise."""
+        self._renameat2(old, new, src_dir_fd, dst_dir_fd, _NOREPLACE)
+
+    def _renameat2(self, old: bytes, new: bytes, src: int, dst: int, flags: int) -> None:
+        try:
+            call = self.libc.renameat2
+        except AttributeError:
+            raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from None
+        _check(call(src, old, dst, new, flags))
+
+    def sync_all(self, fd: int) -> None:
+        """Writes out the file system that holds an open file, and waits for it."""
+        _check(self.libc.syncfs(fd))
+
+    def write_out(self, fd: int) -> None:
+        """Lets the system begin to write out a file; only a hint."""
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def path_of(self, fd: int) -> str:
+        """Returns a path that leads to an open file whatever its name is."""
+        return f"/proc/self/fd/{fd}"
+
+    def listxattr(self, path: str | bytes | int, *, follow_symlinks: bool = True) -> list[str]:
+        """Returns the names of a file's extended attributes."""
+        return os.listxattr(path, follow_symlinks=follow_symlinks)
+
+    def getxattr(self, path: str | bytes | int, name: str) -> bytes:
+        """Returns one extended attribute."""
+        return os.getxattr(path, name)
+
+    def setxattr(self, path: str | bytes | int, name: str, value: bytes) -> None:
+        """Sets one extended attribute."""
+        os.setxattr(path, name, value)
+
+    def kind_of_disk(self, fd: int) -> int:
+        """Returns the number that Linux gives to the kind of file system that holds an open file."""
+        # An overlay may have the number of the disk below it, and the number of a device goes to another one day.
+        known = os.fstatvfs(fd).f_fsid, os.fstat(fd).st_dev
+        if known[0] and known in self._kinds:
+            return self._kinds[known]
+        import ctypes
+
+        found = (ctypes.c_long * 64)()
+        kind = self._kinds[known] = int(found[0]) if not self.libc.fstatfs(fd, found) else 0
+        return kind
+
+    @cached_property
+    def _kinds(self) -> dict[tuple[int, int], int]:
+        """The kinds of file systems by the two numbers that together tell each from all others."""
+        return {}
+
+    def stamping_clock(self) -> int:
+        """Returns the time that a file changed now gets at the least, in nanoseconds."""
+        return time.clock_gettime_ns(_COARSE_CLOCK)
+
+    def uptime_ns(self) -> int:
+        """Returns how long ago the machine was started."""
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+    def processors(self) -> int:
+        """Returns how many processors this process may use."""
+        return len(os.sched_getaffinity(0))
+
+
+def _check(result: int) -> None:
+    if result != 0:
+        import ctypes
+
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))

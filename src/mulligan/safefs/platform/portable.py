@@ -1,0 +1,113 @@
+"""
+Any UNIX: nothing but POSIX and what Python has everywhere.
+
+Other platforms are this one and more. A call that is missing raises ENOSYS, as a kernel without it does, and the callers do
+the work another way.
+
+LIMIT: without descriptors that only look, a file or directory that its owner may not read keeps its permission bits.
+LIMIT: without a call that syncs one file system, names in a directory that cannot be opened are left to `sync`, which some
+systems do not wait for.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from struct import Struct
+from typing import NamedTuple, NoReturn
+
+# Systems stamp files with a clock that moves in ticks of up to 10 ms, so a stamp may be that much older than the time is.
+_TICK_NS = 20_000_000
+
+
+class Capabilities(NamedTuple):
+    """What a platform has; the file system at hand may have less."""
+
+    #: Two names swapped in one step.
+    exchange: bool = False
+    #: Descriptors that only look, and need no permission to read.
+    open_path: bool = False
+    #: One call that makes a whole file system durable.
+    sync_all: bool = False
+    #: Extended attributes of files.
+    xattr: bool = False
+    #: Notices of changes in directories.
+    watch: bool = False
+    #: Files copied without their bytes. No platform uses it yet.
+    clone: bool = False
+
+
+class Portable:
+    """A system of which nothing is known."""
+
+    name = "portable"
+    can = Capabilities()
+    #: Where the system shows its processes as files; empty where it does not.
+    proc = ""
+    look_flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    #: Flags that make a file without a name in a directory; 0 where there is no such thing.
+    nameless_flags = 0
+    #: Where a search for data begins, which waits for writes in progress; negative where there is none.
+    seek_data = getattr(os, "SEEK_DATA", -1)
+    #: Commands that set and ask a lock on a part of a file that belongs to the open file, and their argument's layout.
+    range_locks: tuple[int, int, Struct] | None = None
+
+    def fsync(self, fd: int) -> None:
+        """Makes an open file durable."""
+        os.fsync(fd)
+
+    def exchange(self, _one: bytes, _other: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        """Swaps two names in one step; OSError EINVAL or ENOSYS where the file system or the system cannot."""
+        _lack((src_dir_fd, dst_dir_fd))
+
+    def rename_new(self, _old: bytes, _new: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        """Renames only if nothing stands at the new name; FileExistsError otherwise."""
+        _lack((src_dir_fd, dst_dir_fd))
+
+    def sync_all(self, _fd: int) -> None:
+        """Writes out the file system that holds an open file."""
+        os.sync()
+
+    def write_out(self, _fd: int) -> None:
+        """Lets the system begin to write out a file; only a hint."""
+
+    def path_of(self, _fd: int) -> str:
+        """Returns a path that leads to an open file whatever its name is; empty where there is none."""
+        return ""
+
+    def listxattr(self, path: str | bytes | int, *, follow_symlinks: bool = True) -> list[str]:
+        """Returns the names of a file's extended attributes."""
+        _lack((path, follow_symlinks), errno.EOPNOTSUPP)
+
+    def getxattr(self, path: str | bytes | int, name: str) -> bytes:
+        """Returns one extended attribute."""
+        _lack((path, name), errno.EOPNOTSUPP)
+
+    def setxattr(self, path: str | bytes | int, name: str, value: bytes) -> None:
+        """Sets one extended attribute."""
+        _lack((path, name, value), errno.EOPNOTSUPP)
+
+    def kind_of_disk(self, _fd: int) -> int:
+        """Returns the number of the kind of file system that holds an open file, as Linux counts; 0 if unknown."""
+        return 0
+
+    def born_ns(self, fd: int) -> int:
+        """Returns the birth time of an open file; 0 if unknown."""
+        return int(getattr(os.fstat(fd), "st_birthtime", 0) * 1_000_000_000)
+
+    def stamping_clock(self) -> int:
+        """Returns the time that a file changed now gets at the least, in nanoseconds."""
+        return time.time_ns() - _TICK_NS
+
+    def uptime_ns(self) -> int:
+        """Returns how long ago the machine was started, as far as the system counts the time it slept."""
+        return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+    def processors(self) -> int:
+        """Returns how many processors this process may use."""
+        return os.cpu_count() or 1
+
+
+def _lack(_given: object, code: int = errno.ENOSYS) -> NoReturn:
+    raise OSError(code, os.strerror(code))

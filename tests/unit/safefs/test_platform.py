@@ -1,0 +1,158 @@
+"""One package for every UNIX: what only Linux has is used where it is there, and nothing fails where it is not."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mulligan
+from mulligan.safefs.platform import choose
+from mulligan.safefs.platform.darwin import Darwin
+from tools import cli, cli_json, plain_environment
+
+PORTABLE = {"MULLIGAN_PLATFORM": "portable"}
+#: A system of another name, without the names that Python has on Linux alone; a look at /proc or into the C library ends it.
+ELSEWHERE = """
+import fcntl, os, posix, select, sys, time
+GONE = ("setxattr getxattr listxattr removexattr O_PATH O_TMPFILE O_NOATIME O_DIRECT posix_fadvise POSIX_FADV_DONTNEED "
+        "sched_getaffinity memfd_create eventfd pidfd_open splice copy_file_range getrandom SEEK_DATA SEEK_HOLE fdatasync pipe2")
+for module, names in ((os, GONE), (posix, GONE), (time, "CLOCK_BOOTTIME"), (select, "epoll"),
+                      (fcntl, "F_OFD_SETLK F_OFD_GETLK F_OFD_SETLKW")):
+    for name in names.split():
+        if hasattr(module, name):
+            delattr(module, name)
+def refuse(event, given):
+    if event == "ctypes.dlopen" or str(given and given[0]).startswith(("/proc", "b'/proc")):
+        os.write(2, f"touched: {event} {given}\\n".encode())
+        os._exit(70)
+sys.addaudithook(refuse)
+def guarded(call):
+    def guard(path, *more, **named):
+        refuse(call.__name__, (path,))
+        return call(path, *more, **named)
+    return guard
+os.stat, os.lstat, os.readlink, os.access = map(guarded, (os.stat, os.lstat, os.readlink, os.access))
+sys.platform = "unix5"
+"""
+USE = """
+import mulligan
+from pathlib import Path
+from mulligan.safefs.platform import HERE
+assert (HERE.name, any(HERE.can)) == ("portable", False), HERE.name
+project = Path("project")
+with mulligan.open(project) as ws:
+    first = ws.save("first")
+    (project / "a").write_text("2")
+    (project / "run.sh").chmod(0o755)
+    (project / "folder" / "new").write_text("new")
+    (project / "link").unlink()
+    second = ws.save("second")
+    assert ws.diff(first.id, second.id)
+    ws.restore(first.id)
+    assert (project / "a").read_text() == "1" and (project / "link").is_symlink()
+    assert not (project / "folder" / "new").exists() and (project / "run.sh").stat().st_mode & 0o777 == 0o644
+    ws.undo()
+    assert (project / "a").read_text() == "2" and (project / "run.sh").stat().st_mode & 0o777 == 0o755
+    assert ws.check().ok and not ws.watch().active
+print("used")
+"""
+
+
+@pytest.fixture
+def saved(project: Path) -> Path:
+    (project / "a").write_text("1")
+    with mulligan.open(project) as ws:
+        ws.save("one")
+    return project
+
+
+def test_a_system_without_linuxs_own_names_saves_compares_restores_and_undoes(tmp_path):
+    project = tmp_path / "project"
+    (project / "folder").mkdir(parents=True)
+    (project / "a").write_text("1")
+    (project / "run.sh").write_text("true")
+    (project / "link").symlink_to("a")
+    env = plain_environment(MULLIGAN_NATIVE="0")
+    env.pop("MULLIGAN_PLATFORM", None)
+    run = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE + USE], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (0, "used\n", "")
+
+
+def test_the_prelude_of_that_test_notices_a_look_at_the_processes(tmp_path):
+    for touch in ("os.stat('/proc/self')", "open('/proc/self/stat')", "import ctypes; ctypes.CDLL(None)"):
+        run = subprocess.run([sys.executable, "-c", ELSEWHERE + touch], capture_output=True, check=False)
+        assert run.returncode == 70, touch
+
+
+def test_doctor_prints_in_one_line_what_the_system_can_do(saved):
+    lines = cli("doctor", cwd=saved, MULLIGAN_PLATFORM="").stdout.splitlines()
+    assert "platform  linux: exchange, open_path, sync_all, xattr, watch; without clone" in lines
+    lines = cli("doctor", cwd=saved, **PORTABLE).stdout.splitlines()
+    assert "platform  portable: POSIX only; without exchange, open_path, sync_all, xattr, watch, clone" in lines
+    told = cli_json("doctor", cwd=saved, **PORTABLE)["platform"]
+    assert told["name"] == "portable" and set(told["can"].values()) == {False}
+
+
+def test_watch_says_where_there_is_no_watcher_and_commands_scan(saved):
+    refused = cli("watch", "--background", cwd=saved, **PORTABLE)
+    assert refused.returncode == 1 and "no file watcher on this system" in refused.stderr
+    (saved / "a").write_text("2")
+    assert cli("save", cwd=saved, **PORTABLE).returncode == 0
+    assert cli("watch", "--status", cwd=saved, **PORTABLE).stdout == "No watcher runs here.\n"
+
+
+def test_without_attributes_a_project_that_was_replaced_is_still_recognised(project):
+    (project / "a").write_text("1")
+    assert cli("save", cwd=project, **PORTABLE).returncode == 0
+    assert os.listxattr(project) == []
+    (project / "a").unlink()
+    project.rmdir()
+    project.mkdir()
+    (project / "b").write_text("another project")
+    refused = cli("undo", cwd=project, **PORTABLE)
+    assert refused.returncode != 0 and "is not the directory this history was made in" in refused.stderr
+    assert (project / "b").read_text() == "another project"
+
+
+def test_both_modes_read_what_the_other_saved(project):
+    for number, mode in enumerate((PORTABLE, {"MULLIGAN_PLATFORM": ""}, PORTABLE)):
+        (project / "a").write_text(str(number))
+        assert json.loads(cli("--json", "save", cwd=project, **mode).stdout)
+    assert cli("undo", cwd=project, MULLIGAN_PLATFORM="").returncode == 0
+    assert (project / "a").read_text() == "1"
+    assert cli("undo", cwd=project, **PORTABLE).returncode == 0
+    assert (project / "a").read_text() == "0"
+
+
+@pytest.mark.parametrize(("system", "name"), [("linux", "linux"), ("darwin", "darwin"), ("freebsd14", "portable")])
+def test_the_platform_is_the_systems_own_and_portable_where_that_is_wanted(system, name):
+    assert choose("", system).name == name
+    assert choose("portable", system).name == "portable"
+
+
+def test_macos_syncs_with_the_order_that_reaches_the_disk(tmp_path, monkeypatch):
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(fcntl, "fcntl", lambda fd, order: asked.append((fd, order)))
+    fd = os.open(tmp_path, os.O_RDONLY)
+    Darwin().fsync(fd)
+    assert asked == [(fd, 51)]
+
+    def refuse(_fd: int, _order: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "fcntl", refuse)
+    code = errno.ENOTSUP
+    Darwin().fsync(fd)  # a file system that has only the plain one
+    code = errno.EIO
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        Darwin().fsync(fd)
+    os.close(fd)
