@@ -20,6 +20,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.platform import HERE
 
@@ -154,10 +155,7 @@ def unwatchable(directory: Directory) -> str:
     """Returns why changes in a directory's file system may pass unnoticed, empty when they do not."""
     if not HERE.can.watch:
         return "this system has no notices of changes that mulligan can use"
-    buffer = (_word() * 32)()
-    if _libc().fstatfs(directory.fd, buffer) != 0:
-        return "the file system does not say what it is"
-    kind = buffer[0] & 0xFFFFFFFF
+    kind = syscalls.calls.kind_of_disk(directory.fd) & 0xFFFFFFFF
     if kind in _WATCHABLE:
         return ""
     return f"changes on this kind of file system ({kind:#x}) are not all announced"
@@ -211,12 +209,6 @@ def _libc() -> Any:
     import ctypes
 
     return ctypes.CDLL(None, use_errno=True)
-
-
-def _word() -> Any:
-    import ctypes
-
-    return ctypes.c_long
 
 
 def _checked(result: int) -> int:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.model.paths import join, parent_of
 from mulligan.safefs.clock import Seen, moved_since
 from mulligan.safefs.directory import Directory
-from mulligan.watch.watcher import Touched, Watcher
+
+if TYPE_CHECKING:
+    from mulligan.watch.watcher import Touched, Watcher
 
 Names = frozenset[bytes] | None  # None: the directory as a whole
 _NOTHING: Mapping[bytes, frozenset[bytes]] = MappingProxyType({})

@@ -112,10 +112,6 @@ class Watcher:
         self._paths, self._watches, self._below = {}, {}, {}
         self._lost = True
 
-    def leave_to_parent(self) -> None:
-        """In a forked process: the queue belongs to the parent, and what is read here would be missing there."""
-        self._queue = self._mounts = None
-
     def _give_up(self, error: OSError) -> None:
         self._shut()
         self.reason = _LIMITS.get(error.errno or 0, f"the system refused ({error.strerror})")

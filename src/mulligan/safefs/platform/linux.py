@@ -7,7 +7,7 @@ import fcntl
 import os
 import sys
 import time
-from functools import cached_property
+from functools import cached_property, partial
 from struct import Struct
 from typing import Any
 
@@ -20,8 +20,8 @@ _STATX_BTIME = 0x800
 _COARSE_CLOCK = 5
 
 
-class _Birth(Portable):
-    """What is left to Linux in portable mode: other systems tell the birth of a file without a call of their own."""
+class PortableOnLinux(Portable):
+    """Linux that plays a system without its own calls, but for the birth of a file, which other systems tell."""
 
     def born_ns(self, fd: int) -> int:
         """Returns the birth time of an open file by statx; 0 if unknown."""
@@ -47,11 +47,7 @@ class _Birth(Portable):
         return ctypes.CDLL(None, use_errno=True)
 
 
-class PortableOnLinux(_Birth):
-    """Linux that plays a system without its own calls (MULLIGAN_PLATFORM=portable)."""
-
-
-class Linux(_Birth):
+class Linux(PortableOnLinux):
     """Linux."""
 
     name = "linux"
@@ -60,6 +56,11 @@ class Linux(_Birth):
     look_flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
     nameless_flags = os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC
     # The kernel's struct flock: type, whence, start, length, process.
+    listxattr = staticmethod(os.listxattr)
+    getxattr = staticmethod(os.getxattr)
+    setxattr = staticmethod(os.setxattr)
+    stamping_clock = staticmethod(partial(time.clock_gettime_ns, _COARSE_CLOCK))
+    uptime_ns = staticmethod(partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME))
     range_locks = (fcntl.F_OFD_SETLK, fcntl.F_OFD_GETLK, Struct("hhqqi4x"))
 
     def exchange(self, one: bytes, other: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
@@ -89,18 +90,6 @@ class Linux(_Birth):
         """Returns a path that leads to an open file whatever its name is."""
         return f"/proc/self/fd/{fd}"
 
-    def listxattr(self, path: str | bytes | int, *, follow_symlinks: bool = True) -> list[str]:
-        """Returns the names of a file's extended attributes."""
-        return os.listxattr(path, follow_symlinks=follow_symlinks)
-
-    def getxattr(self, path: str | bytes | int, name: str) -> bytes:
-        """Returns one extended attribute."""
-        return os.getxattr(path, name)
-
-    def setxattr(self, path: str | bytes | int, name: str, value: bytes) -> None:
-        """Sets one extended attribute."""
-        os.setxattr(path, name, value)
-
     def kind_of_disk(self, fd: int) -> int:
         """Returns the number that Linux gives to the kind of file system that holds an open file."""
         # An overlay may have the number of the disk below it, and the number of a device goes to another one day.
@@ -117,14 +106,6 @@ class Linux(_Birth):
     def _kinds(self) -> dict[tuple[int, int], int]:
         """The kinds of file systems by the two numbers that together tell each from all others."""
         return {}
-
-    def stamping_clock(self) -> int:
-        """Returns the time that a file changed now gets at the least, in nanoseconds."""
-        return time.clock_gettime_ns(_COARSE_CLOCK)
-
-    def uptime_ns(self) -> int:
-        """Returns how long ago the machine was started."""
-        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
     def processors(self) -> int:
         """Returns how many processors this process may use."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple, NoReturn
 
@@ -52,10 +53,7 @@ class Portable:
     seek_data = getattr(os, "SEEK_DATA", -1)
     #: Commands that set and ask a lock on a part of a file that belongs to the open file, and their argument's layout.
     range_locks: tuple[int, int, Struct] | None = None
-
-    def fsync(self, fd: int) -> None:
-        """Makes an open file durable."""
-        os.fsync(fd)
+    fsync: Callable[[int], None] = staticmethod(os.fsync)
 
     def exchange(self, _one: bytes, _other: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
         """Swaps two names in one step; OSError EINVAL or ENOSYS where the file system or the system cannot."""
@@ -80,13 +78,13 @@ class Portable:
         """Returns the names of a file's extended attributes."""
         _lack((path, follow_symlinks), errno.EOPNOTSUPP)
 
-    def getxattr(self, path: str | bytes | int, name: str) -> bytes:
+    def getxattr(self, path: str | bytes | int, attribute: str) -> bytes:
         """Returns one extended attribute."""
-        _lack((path, name), errno.EOPNOTSUPP)
+        _lack((path, attribute), errno.EOPNOTSUPP)
 
-    def setxattr(self, path: str | bytes | int, name: str, value: bytes) -> None:
+    def setxattr(self, path: str | bytes | int, attribute: str, value: bytes) -> None:
         """Sets one extended attribute."""
-        _lack((path, name, value), errno.EOPNOTSUPP)
+        _lack((path, attribute, value), errno.EOPNOTSUPP)
 
     def kind_of_disk(self, _fd: int) -> int:
         """Returns the number of the kind of file system that holds an open file, as Linux counts; 0 if unknown."""
