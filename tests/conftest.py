@@ -23,6 +23,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 import tools
+from by_design import BY_DESIGN
 
 # A run in the background of a script inherits ignored signals and would hand them on to every program that it starts;
 # a signal that is caught here is an ordinary one there.
@@ -45,6 +46,16 @@ def pytest_configure(config: pytest.Config) -> None:
     compileall.compile_dir(tools.PACKAGE, quiet=2)
     if os.access(IN_MEMORY, os.W_OK) and os.path.ismount(IN_MEMORY) and shutil.disk_usage(IN_MEMORY).free > ROOM:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In portable mode, skips what differs by design."""
+    if os.environ.get("MULLIGAN_PLATFORM") != "portable":
+        return
+    for item in items:
+        for part, reason in BY_DESIGN.items():
+            if part in item.nodeid:
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_report_header() -> list[str]:

@@ -121,8 +121,8 @@ LINUX_ONLY = re.compile(
     r"|eventfd\w*|EFD_\w+|pidfd_open|P_PIDFD|timerfd_\w+|splice|copy_file_range|getrandom|GRND_\w+|SEEK_(DATA|HOLE)|unshare|setns"
     r"|CLONE_\w+|fdatasync|pipe2|RWF_\w+|process_cpu_count)|fcntl\.F_(OFD_|ADD_SEALS|SETPIPE)\w*|time\.CLOCK_(BOOTTIME|TAI)|select\.epoll"
 )
-# A script that runs in a container.
-READS_PROC = {"environments/container/execute.py"}
+# A script that runs in a container; and the client of watchers, which only Linux has, and which loads nothing of safefs.
+READS_PROC = {"environments/container/execute.py", "cli/client.py"}
 BROAD = {"OSError", "IOError", "EnvironmentError", "Exception", "BaseException"}
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc"}
 

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan import __version__
 from mulligan.cli.registry import READING
-from mulligan.safefs.platform import HERE
 
 if TYPE_CHECKING:
     import socket
@@ -77,8 +76,6 @@ def ask(words: list[str]) -> int | None:
         return _explained(asked, said.command, words)
     if not said.command or os.environ.get("MULLIGAN_WATCH") == ALONE or not _is_suitable(said.command):
         return None
-    if not HERE.can.watch:
-        return None  # a system without notices of changes has no watchers
     event = b""
     try:
         sockets = find_sockets(os.environ, said.directory or ".")
@@ -196,7 +193,7 @@ def greet(path: str) -> tuple[socket.socket, list[bytes]]:
     folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         link.settimeout(_GREETING)
-        link.connect(f"{HERE.path_of(folder)}/{os.path.basename(path)}")
+        link.connect(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
         if peer_of(link)[1] != os.geteuid():
             raise OSError("another user's")
         protocol, *rest = unpack(_receive_frame(link, sent=False))
@@ -280,7 +277,7 @@ class _Stopped(OSError):
 
 def _is_stopped(link: socket.socket) -> bool:
     try:
-        with open(f"{HERE.proc}/{peer_of(link)[0]}/stat", "rb") as found:
+        with open(f"/proc/{peer_of(link)[0]}/stat", "rb") as found:
             return found.read().rpartition(b")")[2].split()[0] in {b"T", b"t"}
     except (OSError, IndexError):
         return False  # it ended, or this system does not tell

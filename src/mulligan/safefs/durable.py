@@ -29,7 +29,7 @@ _SHORT = 1 << 20
 def write_out(fd: int) -> None:
     """Lets the system begin to write out a file; no promise, and nothing waits for it."""
     with suppress(OSError):  # only a hint; the sync that follows is what makes it durable
-        HERE.write_out(fd)
+        HERE.advise(fd, 0, 0, HERE.not_needed)
 
 
 def sync(fd: int, what: str) -> None:

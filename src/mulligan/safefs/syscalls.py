@@ -32,6 +32,7 @@ class Calls:
     symlink = staticmethod(os.symlink)
     chmod = staticmethod(os.chmod)
     utime = staticmethod(os.utime)
+    rename = staticmethod(os.rename)
     link = staticmethod(os.link)
     fsync = staticmethod(HERE.fsync)
     syncfs = staticmethod(HERE.sync_all)
@@ -40,11 +41,6 @@ class Calls:
     rename_new = staticmethod(HERE.rename_new)
     kind_of_disk = staticmethod(HERE.kind_of_disk)
     born_ns = staticmethod(HERE.born_ns)
-
-    @staticmethod
-    def rename(old: bytes, new: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
-        """Renames, replacing what stands at the new name."""
-        os.rename(old, new, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
 
 calls = Calls()

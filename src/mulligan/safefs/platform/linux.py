@@ -56,6 +56,8 @@ class Linux(PortableOnLinux):
     look_flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
     nameless_flags = os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC
     # The kernel's struct flock: type, whence, start, length, process.
+    advise = staticmethod(os.posix_fadvise)
+    not_needed = os.POSIX_FADV_DONTNEED
     listxattr = staticmethod(os.listxattr)
     getxattr = staticmethod(os.getxattr)
     setxattr = staticmethod(os.setxattr)
@@ -81,10 +83,6 @@ class Linux(PortableOnLinux):
     def sync_all(self, fd: int) -> None:
         """Writes out the file system that holds an open file, and waits for it."""
         _check(self.libc.syncfs(fd))
-
-    def write_out(self, fd: int) -> None:
-        """Lets the system begin to write out a file; only a hint."""
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def path_of(self, fd: int) -> str:
         """Returns a path that leads to an open file whatever its name is."""

@@ -53,6 +53,8 @@ class Portable:
     seek_data = getattr(os, "SEEK_DATA", -1)
     #: Commands that set and ask a lock on a part of a file that belongs to the open file, and their argument's layout.
     range_locks: tuple[int, int, Struct] | None = None
+    #: The advice that lets the system begin to write out a file.
+    not_needed = 0
     fsync: Callable[[int], None] = staticmethod(os.fsync)
 
     def exchange(self, _one: bytes, _other: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
@@ -67,8 +69,8 @@ class Portable:
         """Writes out the file system that holds an open file."""
         os.sync()
 
-    def write_out(self, _fd: int) -> None:
-        """Lets the system begin to write out a file; only a hint."""
+    def advise(self, _fd: int, _start: int, _length: int, _advice: int, /) -> None:
+        """Tells the system what becomes of a part of a file; only a hint."""
 
     def path_of(self, _fd: int) -> str:
         """Returns a path that leads to an open file whatever its name is; empty where there is none."""
