@@ -1,8 +1,7 @@
 """
 macOS: so far the portable platform with the flush that reaches the disk.
 
-LIMIT: on macOS only the order to the disk itself is used; the exchange of names, attributes, clones and notices that the system
-has are not. No Mac has run this.
+LIMIT: on macOS only the order to the disk itself is used, of all calls that this system alone has. No Mac has run this.
 """
 
 from __future__ import annotations

@@ -25,18 +25,12 @@ _TICK_NS = 20_000_000
 class Capabilities(NamedTuple):
     """What a platform has; the file system at hand may have less."""
 
-    #: Two names swapped in one step.
-    exchange: bool = False
-    #: Descriptors that only look, and need no permission to read.
-    open_path: bool = False
-    #: One call that makes a whole file system durable.
-    sync_all: bool = False
-    #: Extended attributes of files.
-    xattr: bool = False
-    #: Notices of changes in directories.
-    watch: bool = False
-    #: Files copied without their bytes. No platform uses it yet.
-    clone: bool = False
+    exchange: bool = False  # two names swapped in one step
+    open_path: bool = False  # descriptors that only look, and need no permission to read
+    sync_all: bool = False  # one call that makes a whole file system durable
+    xattr: bool = False  # extended attributes of files
+    watch: bool = False  # notices of changes in directories
+    clone: bool = False  # files copied without their bytes; no platform uses it yet
 
 
 class Portable:
@@ -44,17 +38,14 @@ class Portable:
 
     name = "portable"
     can = Capabilities()
-    #: Where the system shows its processes as files; empty where it does not.
-    proc = ""
+    proc = ""  # where the system shows its processes as files; empty where it does not
     look_flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-    #: Flags that make a file without a name in a directory; 0 where there is no such thing.
-    nameless_flags = 0
+    nameless_flags = 0  # flags that make a file without a name in a directory; 0 where there is no such thing
     #: Where a search for data begins, which waits for writes in progress; negative where there is none.
     seek_data = getattr(os, "SEEK_DATA", -1)
     #: Commands that set and ask a lock on a part of a file that belongs to the open file, and their argument's layout.
     range_locks: tuple[int, int, Struct] | None = None
-    #: The advice that lets the system begin to write out a file.
-    not_needed = 0
+    not_needed = 0  # the advice that lets the system begin to write out a file
     fsync: Callable[[int], None] = staticmethod(os.fsync)
 
     def exchange(self, _one: bytes, _other: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
