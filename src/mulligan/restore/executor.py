@@ -195,7 +195,6 @@ class Executor:
         return False
 
     def _temporary_path(self, number: int, action: Action) -> str:
-        """Returns where the bytes are that a step could not see to."""
         where, aside = self._layout.stage_of(action.path), aside_name(self._token, number)
         with suppress(OSError):
             if self._handles.get(where).exists(aside):

@@ -228,7 +228,5 @@ def sync_names(root: Directory, handles: Handles, paths: Collection[bytes], *, e
             if is_absence(error):
                 continue  # removed by this very restore; its parent is synced
             sync_filesystem(root, "the restore")  # there, and not to be opened: mode 000
-            if HERE.can.sync_all:
-                return
             continue
         sync(directory.fd, "the restore")

@@ -26,12 +26,6 @@ NewFile = tuple[bytes, Iterable[bytes], str]
 _SHORT = 1 << 20
 
 
-def write_out(fd: int) -> None:
-    """Lets the system begin to write out a file; no promise, and nothing waits for it."""
-    with suppress(OSError):  # only a hint; the sync that follows is what makes it durable
-        HERE.advise(fd, 0, 0, HERE.not_needed)
-
-
 def sync(fd: int, what: str) -> None:
     """Makes an open file or directory durable."""
     try:
@@ -76,7 +70,8 @@ def write_all_synced(directory: Directory, files: Iterable[NewFile], mode: int =
                     short.append(fd)
             if len(made) > 1:
                 for fd in short:
-                    write_out(fd)
+                    with suppress(OSError):  # only a hint that begins the write; the sync below makes it durable
+                        HERE.advise(fd, 0, 0, HERE.not_needed)
             for _, fd, what in made:
                 sync(fd, what)
         finally:

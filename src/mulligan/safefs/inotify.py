@@ -8,7 +8,6 @@ before the call that caused it returns, so whoever reads the queue to its presen
 from __future__ import annotations
 
 import array
-import errno
 import fcntl
 import os
 import re
@@ -17,12 +16,12 @@ import struct
 import termios
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.platform import HERE
+from mulligan.safefs.platform.portable import checked
 
 MODIFY, ATTRIB, CLOSE_WRITE, OPEN = 0x2, 0x4, 0x8, 0x20
 MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x40, 0x80, 0x100, 0x200
@@ -70,7 +69,7 @@ class Inotify:
 
     def __init__(self) -> None:
         """Opens the queue; OSError where the system has none, or no more."""
-        self.fd = _checked(_libc().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+        self.fd = checked(HERE.libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
 
     def close(self) -> None:
         """Ends it and all its watches; again is harmless."""
@@ -85,11 +84,11 @@ class Inotify:
 
     def watch(self, fd: int, what: int = OF_DIRECTORIES) -> int:
         """Watches what an open descriptor stands for; returns the number of the watch, the same for the same inode."""
-        return _checked(_libc().inotify_add_watch(self.fd, HERE.path_of(fd).encode(), what))
+        return checked(HERE.libc.inotify_add_watch(self.fd, HERE.path_of(fd).encode(), what))
 
     def unwatch(self, watch: int) -> None:
         """Ends one watch; one that ended by itself is no mistake."""
-        _libc().inotify_rm_watch(self.fd, watch)
+        HERE.libc.inotify_rm_watch(self.fd, watch)
 
     def waiting(self) -> int:
         """Returns how many bytes of notices are in the queue."""
@@ -202,19 +201,3 @@ class Mounts:
 def _plain(escaped: bytes) -> bytes:
     """Returns a path of mountinfo without its octal escapes."""
     return re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), escaped)
-
-
-@cache
-def _libc() -> Any:
-    import ctypes
-
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _checked(result: int) -> int:
-    if result < 0:
-        import ctypes
-
-        code = ctypes.get_errno() or errno.EIO
-        raise OSError(code, os.strerror(code))
-    return result

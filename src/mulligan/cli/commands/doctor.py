@@ -64,12 +64,6 @@ def _agents(context: Context) -> list[Wired]:
     return check(project=context.settings.workspace, home=home_of(context), heard=heard)
 
 
-def _abilities() -> str:
-    """Returns what the platform has and lacks, in one line."""
-    has, lacks = ([name for name, can in HERE.can._asdict().items() if can is wanted] for wanted in (True, False))
-    return f"{', '.join(has) or 'POSIX only'}; without {', '.join(lacks)}"
-
-
 def render(context: Context, result: Result) -> None:
     """Prints what was repaired and what remains."""
     (report, agents, failures), style = result.value, context.out.style
@@ -78,7 +72,8 @@ def render(context: Context, result: Result) -> None:
         context.out.line(f"{style('green', 'ok')}  the store is sound")
     else:
         context.out.lines(problem_lines(report.problems, style))
-    context.out.line(f"platform  {HERE.name}: {_abilities()}")
+    has, lacks = (", ".join(name for name, can in HERE.can._asdict().items() if can is so) for so in (True, False))
+    context.out.line(f"platform  {HERE.name}: {has or 'POSIX only'}; without {lacks}")
     for each in agents:
         said = visible(each.problem) or f"hooks installed and working ({visible(each.files[0])})"
         context.out.line(f"{style('yellow' if each.problem else 'green', each.agent)}  {said}")

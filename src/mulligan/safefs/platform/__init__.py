@@ -1,8 +1,7 @@
 """
 What this system can do beyond POSIX, chosen once, when this package is imported.
 
-Each module here is one kind of system, and the only place for names that no other kind has. `syscalls` and the rest of `safefs`
-ask `HERE` and never the name of the system. MULLIGAN_PLATFORM=portable chooses the least of them on any system.
+Each module here is one kind of system, and the only place for names that no other kind has; all other code asks `HERE`.
 """
 
 from __future__ import annotations

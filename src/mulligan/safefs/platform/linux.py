@@ -9,9 +9,8 @@ import sys
 import time
 from functools import cached_property, partial
 from struct import Struct
-from typing import Any
 
-from mulligan.safefs.platform.portable import Capabilities, Portable
+from mulligan.safefs.platform.portable import Capabilities, Portable, checked
 
 _NOREPLACE, _EXCHANGE = 1, 2
 _AT_EMPTY_PATH = 0x1000
@@ -38,13 +37,6 @@ class PortableOnLinux(Portable):
             return 0
         seconds = int.from_bytes(found[80:88], sys.byteorder, signed=True)
         return seconds * 1_000_000_000 + int.from_bytes(found[88:92], sys.byteorder)
-
-    @cached_property
-    def libc(self) -> Any:
-        """The C library, loaded when it is needed: that takes 2 ms."""
-        import ctypes
-
-        return ctypes.CDLL(None, use_errno=True)
 
 
 class Linux(PortableOnLinux):
@@ -78,11 +70,11 @@ class Linux(PortableOnLinux):
             call = self.libc.renameat2
         except AttributeError:
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from None
-        _check(call(src, old, dst, new, flags))
+        checked(call(src, old, dst, new, flags))
 
     def sync_all(self, fd: int) -> None:
         """Writes out the file system that holds an open file, and waits for it."""
-        _check(self.libc.syncfs(fd))
+        checked(self.libc.syncfs(fd))
 
     def path_of(self, fd: int) -> str:
         """Returns a path that leads to an open file whatever its name is."""
@@ -108,11 +100,3 @@ class Linux(PortableOnLinux):
     def processors(self) -> int:
         """Returns how many processors this process may use."""
         return len(os.sched_getaffinity(0))
-
-
-def _check(result: int) -> None:
-    if result != 0:
-        import ctypes
-
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))

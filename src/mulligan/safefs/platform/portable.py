@@ -15,8 +15,9 @@ import errno
 import os
 import time
 from collections.abc import Callable
+from functools import cached_property
 from struct import Struct
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 # Systems stamp files with a clock that moves in ticks of up to 10 ms, so a stamp may be that much older than the time is.
 _TICK_NS = 20_000_000
@@ -47,6 +48,13 @@ class Portable:
     range_locks: tuple[int, int, Struct] | None = None
     not_needed = 0  # the advice that lets the system begin to write out a file
     fsync: Callable[[int], None] = staticmethod(os.fsync)
+
+    @cached_property
+    def libc(self) -> Any:
+        """The C library, loaded when it is needed: that takes 2 ms."""
+        import ctypes
+
+        return ctypes.CDLL(None, use_errno=True)
 
     def exchange(self, _one: bytes, _other: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
         """Swaps two names in one step; OSError EINVAL or ENOSYS where the file system or the system cannot."""
@@ -98,6 +106,16 @@ class Portable:
     def processors(self) -> int:
         """Returns how many processors this process may use."""
         return os.cpu_count() or 1
+
+
+def checked(result: int) -> int:
+    """Returns what a call of the C library returned; OSError where it failed."""
+    if result < 0:
+        import ctypes
+
+        code = ctypes.get_errno() or errno.EIO
+        raise OSError(code, os.strerror(code))
+    return result
 
 
 def _lack(_given: object, code: int = errno.ENOSYS) -> NoReturn:
