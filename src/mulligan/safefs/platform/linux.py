@@ -10,13 +10,22 @@ import time
 from functools import cached_property, partial
 from struct import Struct
 
-from mulligan.safefs.platform.portable import Capabilities, Portable, checked
+from mulligan.safefs.platform.portable import Capabilities, Portable
 
 _NOREPLACE, _EXCHANGE = 1, 2
 _AT_EMPTY_PATH = 0x1000
 _STATX_BTIME = 0x800
 # Linux stamps files with this clock, which stands still for a tick of 1 to 10 ms; Python has no name for it.
 _COARSE_CLOCK = 5
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        import ctypes
+
+        code = ctypes.get_errno() or errno.EIO
+        raise OSError(code, os.strerror(code))
+    return result
 
 
 class PortableOnLinux(Portable):
@@ -48,6 +57,7 @@ class Linux(PortableOnLinux):
     look_flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
     nameless_flags = os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC
     # The kernel's struct flock: type, whence, start, length, process.
+    checked = staticmethod(_checked)
     advise = staticmethod(os.posix_fadvise)
     not_needed = os.POSIX_FADV_DONTNEED
     listxattr = staticmethod(os.listxattr)
@@ -70,11 +80,11 @@ class Linux(PortableOnLinux):
             call = self.libc.renameat2
         except AttributeError:
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from None
-        checked(call(src, old, dst, new, flags))
+        _checked(call(src, old, dst, new, flags))
 
     def sync_all(self, fd: int) -> None:
         """Writes out the file system that holds an open file, and waits for it."""
-        checked(self.libc.syncfs(fd))
+        _checked(self.libc.syncfs(fd))
 
     def path_of(self, fd: int) -> str:
         """Returns a path that leads to an open file whatever its name is."""

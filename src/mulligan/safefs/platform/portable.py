@@ -47,6 +47,7 @@ class Portable:
     #: Commands that set and ask a lock on a part of a file that belongs to the open file, and their argument's layout.
     range_locks: tuple[int, int, Struct] | None = None
     not_needed = 0  # the advice that lets the system begin to write out a file
+    checked: Callable[[int], int]  # returns what a call of the C library returned; OSError where it failed
     fsync: Callable[[int], None] = staticmethod(os.fsync)
 
     @cached_property
@@ -106,16 +107,6 @@ class Portable:
     def processors(self) -> int:
         """Returns how many processors this process may use."""
         return os.cpu_count() or 1
-
-
-def checked(result: int) -> int:
-    """Returns what a call of the C library returned; OSError where it failed."""
-    if result < 0:
-        import ctypes
-
-        code = ctypes.get_errno() or errno.EIO
-        raise OSError(code, os.strerror(code))
-    return result
 
 
 def _lack(_given: object, code: int = errno.ENOSYS) -> NoReturn:
