@@ -432,9 +432,9 @@ class Executor:
             stage.unlink(temporary)
             stage.unlink(aside)
             self._keep(action.path, BUSY, "something appeared there")
-            return
-        self._throw_away(action, stage, aside)
-        self._verify(number, action, parent)
+        else:
+            self._throw_away(action, stage, aside)
+            self._verify(number, action, parent)
 
     def _return_aside(self, number: int, action: Action) -> None:
         """Returns a file that was moved aside to its place; if that is taken, sees to it as to any temporary."""

@@ -2,8 +2,7 @@
 The seam between mulligan and the operating system.
 
 `calls` is the one object through which the package changes or opens anything. Tests put another in its place with `using`:
-one that fails the n-th call, records, or forgets what was not synced. The real one adds nothing but what `platform` knows of
-this system.
+one that fails the n-th call, records, or forgets what was not synced.
 """
 
 from __future__ import annotations

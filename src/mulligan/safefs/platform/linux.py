@@ -7,7 +7,7 @@ import fcntl
 import os
 import sys
 import time
-from functools import cached_property, partial
+from functools import partial
 from struct import Struct
 
 from mulligan.safefs.platform.portable import Capabilities, Portable
@@ -17,6 +17,7 @@ _AT_EMPTY_PATH = 0x1000
 _STATX_BTIME = 0x800
 # Linux stamps files with this clock, which stands still for a tick of 1 to 10 ms; Python has no name for it.
 _COARSE_CLOCK = 5
+_kinds: dict[tuple[int, int], int] = {}  # of file systems, by the two numbers that together tell each from all others
 
 
 def _checked(result: int) -> int:
@@ -94,18 +95,13 @@ class Linux(PortableOnLinux):
         """Returns the number that Linux gives to the kind of file system that holds an open file."""
         # An overlay may have the number of the disk below it, and the number of a device goes to another one day.
         known = os.fstatvfs(fd).f_fsid, os.fstat(fd).st_dev
-        if known[0] and known in self._kinds:
-            return self._kinds[known]
+        if known[0] and known in _kinds:
+            return _kinds[known]
         import ctypes
 
         found = (ctypes.c_long * 64)()
-        kind = self._kinds[known] = int(found[0]) if not self.libc.fstatfs(fd, found) else 0
+        kind = _kinds[known] = int(found[0]) if not self.libc.fstatfs(fd, found) else 0
         return kind
-
-    @cached_property
-    def _kinds(self) -> dict[tuple[int, int], int]:
-        """The kinds of file systems by the two numbers that together tell each from all others."""
-        return {}
 
     def processors(self) -> int:
         """Returns how many processors this process may use."""
