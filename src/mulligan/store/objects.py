@@ -42,8 +42,6 @@ MANY_PACKS = 48
 # Descriptors held open; a process may be allowed as few as 64 in all.
 _OPEN_PACKS = 16
 _TREES = 1024
-# The bytes of trees that are kept: of each, and of all, with what Python takes for each.
-_TREE_KEPT, _TREES_KEPT, _EACH_TREE = 1 << 16, 4 << 20, 200
 # A directory whose time is younger than this may change again within the same tick of its clock.
 _SETTLED_NS = 50_000_000
 # And on a file system that keeps whole seconds, or steps of two.
@@ -76,8 +74,6 @@ class ObjectStore:
         self._asked = self._medium = 0
         self._open: OrderedDict[bytes, Pack] = OrderedDict()
         self._trees: OrderedDict[bytes, list[TreeEntry]] = OrderedDict()
-        self._tree_bytes: dict[bytes, bytes] = {}
-        self._tree_room = _TREES_KEPT
         self._listed: tuple[int, ...] | None = None
         # Whether the lists above are what the directory holds, and what it was when the store's lock was let go.
         self._complete = self._held = False
@@ -93,8 +89,6 @@ class ObjectStore:
         self._packs.clear()
         self._small.clear()
         self._large.clear()
-        self._tree_bytes.clear()
-        self._tree_room = _TREES_KEPT
         self._outdate()
         self._close_tmp()
         if self._packs_directory is not None:
@@ -109,22 +103,10 @@ class ObjectStore:
 
     def read(self, oid: bytes, kind: bytes) -> bytes:
         """Returns the bytes of an object; raises StoreDamaged when it is missing, wrong or of another kind."""
-        if kind == TREE and (kept := self._tree_bytes.get(oid)) is not None:
-            return kept
         found, data = self._each(oid, lambda pack, offset: _verified(pack, offset, oid))
         if found != kind:
             raise damaged(oid, f"it is a {found.decode()}, not a {kind.decode()}")
-        if kind == TREE and len(data) <= _TREE_KEPT:
-            self._keep_tree(oid, data)
         return data
-
-    def _keep_tree(self, oid: bytes, data: bytes) -> None:
-        """Keeps the bytes of a tree: whoever goes back to a checkpoint often does so again."""
-        if self._tree_room < len(data):
-            self._tree_bytes.clear()
-            self._tree_room = _TREES_KEPT
-        self._tree_bytes[oid] = data
-        self._tree_room -= len(data) + _EACH_TREE
 
     def read_up_to(self, oid: bytes, most: int) -> bytes | int:
         """Returns the bytes of a blob as `read` does, or how many it has where they are more than `most`."""

@@ -265,24 +265,6 @@ def test_packs_that_are_asked_by_turns_are_found_at_the_front(tmp_path, monkeypa
         assert store._large[:2] == holders
 
 
-def test_the_bytes_of_trees_are_kept_as_far_as_there_is_room(tmp_path, monkeypatch):
-    """Those of the last few; a tree that is asked for as something else is still told to be a tree."""
-    trees = [encode_tree([TreeEntry(b"n%d" % number, MODE_FILE, bytes(20))]) for number in range(40)]
-    monkeypatch.setattr("mulligan.store.objects._TREES_KEPT", 10 * 230)
-    with opened(tmp_path / "store") as store:
-        with store.writer() as writer:
-            oids = [writer.add(TREE, tree) for tree in trees]
-            writer.finish()
-        store.close()
-        for _ in range(2):
-            for oid, tree in zip(oids, trees, strict=True):
-                assert store.read(oid, TREE) == tree
-                assert len(store._tree_bytes) <= 10
-        assert store.read(oids[-1], TREE) is store.read(oids[-1], TREE)
-        with pytest.raises(StoreDamaged, match="not a blob"):
-            store.read(oids[-1], BLOB)
-
-
 def test_who_reads_many_objects_is_answered_when_few_packs_are_left(tmp_path, monkeypatch):
     """The question that makes larger packs quick to ask is asked once, also where none or one is left to be asked by itself."""
     monkeypatch.setattr("mulligan.store.objects._SMALL", 2)
