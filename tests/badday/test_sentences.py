@@ -37,3 +37,34 @@ def test_nothing_to_undo_and_nothing_to_redo_are_one_sentence(project: Path) -> 
         "mulligan: Nothing to undo: your files match the oldest checkpoint.\n"
     )
     assert typed(project, "redo", expect=1).startswith("mulligan: Nothing to redo.\n")
+
+
+def test_undo_and_redo_name_a_restore_as_a_restore(project: Path) -> None:
+    (project / "a").write_text("1\n")
+    typed(project, "save", "base")
+    (project / "a").write_text("2\n")
+    typed(project, "restore", "base", "-y")
+    for _ in range(2):
+        assert typed(project, "undo").startswith('Undid the restore of "base" (')
+        assert typed(project, "redo").startswith('Redid the restore of "base" (')
+
+
+def test_the_undo_of_a_restore_of_one_file_does_not_name_the_safety_checkpoint(project: Path) -> None:
+    (project / "a").write_text("1\n")
+    (project / "b").write_text("1\n")
+    typed(project, "save", "base")
+    (project / "a").write_text("2\n")
+    (project / "b").write_text("2\n")
+    typed(project, "restore", "base", "a", "-y")
+    assert typed(project, "undo", "--dry-run").startswith("Would undo the last restore (")
+    assert re.match(r"Undid the last restore \([^)]+\): restored a\.", typed(project, "undo"))
+    assert re.match(r"Redid the last restore \([^)]+\): changed a\.", typed(project, "redo"))
+    assert (project / "a").read_text() == "1\n" and (project / "b").read_text() == "2\n"
+
+
+def test_a_diff_of_a_word_that_is_nothing_names_both_things_that_it_could_be(project: Path) -> None:
+    (project / "a").write_text("1\n")
+    typed(project, "save", "base")
+    said = typed(project, "diff", "nonexist", expect=1)
+    assert "'nonexist' is neither a checkpoint nor a path here. Nothing was changed." in said and " -- PATH" in said
+    assert "neither" not in typed(project, "diff", "latest~9", expect=1)

@@ -89,6 +89,8 @@ def split_refs(context: Context, words: Sequence[str], most: int) -> tuple[list[
                 f"{word!r} is a checkpoint and a path.",
                 hint=f"mulligan … {word} --  (a checkpoint), mulligan … -- {word}",
             )
+        if not is_ref and not is_path and not word.startswith(("@", "latest")):
+            _refuse_unknown(context, word)
         if not is_path:
             refs.append(word)
             continue
@@ -96,6 +98,16 @@ def split_refs(context: Context, words: Sequence[str], most: int) -> tuple[list[
     if len(refs) > most:
         raise UsageError(f"{refs[most]!r} is neither a checkpoint nor a path.", hint="mulligan log")
     return refs, []
+
+
+def _refuse_unknown(context: Context, word: str) -> None:
+    try:
+        context.workspace.get(word)
+    except UnknownCheckpoint as error:
+        raise UnknownCheckpoint(
+            f"{word!r} is neither a checkpoint nor a path here. Nothing was changed.",
+            hint="List checkpoints: mulligan log. A path that is gone follows `--`: mulligan diff A -- PATH",
+        ) from error
 
 
 def _is_ref(context: Context, word: str) -> bool:

@@ -393,7 +393,9 @@ class Undoing:
         mark = move.mark or stack.mark(move.base)
         if mark is not None and mark.turn is not None:
             return replace(self._about(mark.turn), running=False)
-        return stack.redone(mark.step if mark is not None and mark.step else move.id)
+        if mark is not None and mark.step:
+            return stack.redone(mark.step)
+        return stack.redone(move.id, by_restore=move.restored)
 
     def _bring_forward(self, move: Move, stack: Stack) -> RestoreReport | None:
         """Takes back what an undo did, three-way; None when the workspace has it already."""

@@ -158,7 +158,8 @@ def about(undone: Undone, now: datetime, name: str = "") -> str:
     if undone.kind == "turn":
         return f"prompt {undone.prompt}{quoted}{when}"
     if undone.kind == "restore":
-        return f"the restore of{quoted or ' ' + undone.checkpoint[:8]}{when}"
+        named = quoted or (f" {undone.checkpoint[:8]}" if undone.checkpoint else "")
+        return f"the restore of{named}{when}" if named else f"the last restore{when}"
     if undone.kind == "unsaved":
         return f"what changed since{quoted or ' ' + (undone.checkpoint[:8] or 'the last checkpoint')}"
     return f"checkpoint{quoted or ' ' + undone.checkpoint[:8]}{when}"

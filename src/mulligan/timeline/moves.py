@@ -58,8 +58,8 @@ class Move(NamedTuple):
 
     `git` says that the step from here on moved the user's repository too: an undo that comes back here moves it back. `restored`
     says that a restore or a redo led here, `partly` that a restore of some paths or of state went on from here, `mark` what an
-    undo took back that led here, and `gone` that the state itself is no longer kept. `base`, on the redo stack, is the state that
-    the undo left, and `mark` what it took back.
+    undo took back that led here, and `gone` that the state itself is no longer kept. On the redo stack, `restored` says that the
+    undo took back a restore, `base` is the state that it left, and `mark` what it took back.
     """
 
     id: str
@@ -168,13 +168,15 @@ class Moves:
 
     def undone(self, depth: int, left: Move) -> None:
         """Drops the `depth` newest states and remembers the one that was left, to be redone."""
-        passed = self._db.rows("SELECT seq FROM move ORDER BY seq DESC LIMIT ?", depth)
-        for (seq,) in passed:
-            self._db.run("DELETE FROM move WHERE seq=?", seq)
+        passed = self._db.sealed("move", "ORDER BY seq DESC LIMIT ?", depth)
+        for row in passed:
+            self._db.run("DELETE FROM move WHERE seq=?", row["seq"])
         top = self.top()
+        by_restore = any(Move.read(row).restored for row in passed) or (not passed and top is not None and top.partly)
         if top is not None and ((passed and top.git) or top.partly):
             # The step that went on from here is taken back: the next one is another.
             self._set_top(top._replace(git=top.git and not passed, partly=False))
+        left = left._replace(restored=by_restore)
         self._db.insert("redo", None, left.id, left.column)
 
     def redone(self, *, skipped: int = 1) -> None:

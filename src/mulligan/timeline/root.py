@@ -84,6 +84,7 @@ class Root:
 
     def _replaced(self) -> WorkspaceReplaced:
         return WorkspaceReplaced(
-            f"{self._path} is not the directory this history was made in; it may be another project. Nothing was changed.",
+            f"{self._path} looks like a different directory from the one its checkpoints belong to (deleted and made again?). "
+            "Nothing was changed.",
             hint="If it is the same project, save it as it is first: mulligan save",
         )

@@ -133,6 +133,9 @@ class Stack:
             kind = "restore"
         else:
             kind = "step" if depth else "unsaved"
+        if kind == "restore" and not depth:
+            # The state that a restore of some paths, or of state alone, went on from: it tells nothing of the restore.
+            return Undone(kind, "", there.checkpoint.created_at if there is not None else None)
         is_safety = kind == "restore" and there is not None and there.checkpoint.kind == "safety"
         if depth and there is not None and not is_safety and top is not None and top.checkpoint.kind == "safety":
             # An undo left this state and what it kept, or a redo brought it back.
@@ -144,9 +147,12 @@ class Stack:
         at = told.checkpoint.created_at if told is not None else None
         return Undone(kind, named.id if named is not None else "", at)
 
-    def redone(self, target: str) -> Undone:
-        """Names what a redo brings forward: the state that an undo left."""
+    def redone(self, target: str, *, by_restore: bool = False) -> Undone:
+        """Names what a redo brings forward: the state that an undo left, to which a restore may have led."""
         entry = self._vault.checkpoints.by_id(target)
+        if by_restore and entry is not None:
+            named = "" if entry.checkpoint.kind == "safety" else target
+            return Undone("restore", named, entry.checkpoint.created_at)
         if entry is not None and entry.checkpoint.kind == "safety":
             return Undone("unsaved", entry.checkpoint.parent or "", entry.checkpoint.created_at)
         return Undone("step", target, entry.checkpoint.created_at if entry is not None else None)

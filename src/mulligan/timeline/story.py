@@ -43,7 +43,7 @@ class Chapter(NamedTuple):
     What one session did for one prompt.
 
     `ended` says that the turn came to its end, `interrupted` that another one began before. `certain` says that every tool call
-    ended, so that what they changed is known. `undone` says that an undo took it back. `here` is the last checkpoint where that
+    ended, and that its changes are in no checkpoint of others, so that what they changed is known. `undone` says that an undo took it back. `here` is the last checkpoint where that
     is in this chapter, or holds the project as the chapter left it.
     """
 
@@ -100,6 +100,8 @@ def _chapter(turn: list[Recorded], changed: Changed, rewound: Rewound, *, later:
     open_ended = DENIED if any(each.deed.kind == STOP for each in turn) else INTERRUPTED if later or ended else RUNNING
     asked = next((each.deed.text for each in turn if each.deed.kind == PROMPT and each.deed.person), "")
     calls: dict[int, Happening] = {}
+    begun_at: dict[int, str] = {}
+    shared = False
     happened: list[Happening | int] = []
     for each in turn:
         deed, paths = each.deed, changed(each.checkpoint) if each.saved else ()
@@ -111,7 +113,10 @@ def _chapter(turn: list[Recorded], changed: Changed, rewound: Rewound, *, later:
                 *(each.number, deed.tool, deed.text, at), ended=False, subagent=deed.subagent, outcome=open_ended
             )
             happened.append(each.number)
+            begun_at[each.number] = each.checkpoint
         elif deed.kind in ENDED:
+            # Saved by another hook or command while it ran: what it changed may be in there.
+            shared |= not each.saved and begun_at.get(each.number, each.checkpoint) != each.checkpoint
             if each.number not in calls:
                 happened.append(each.number)
             calls[each.number] = Happening(
@@ -130,5 +135,5 @@ def _chapter(turn: list[Recorded], changed: Changed, rewound: Rewound, *, later:
     return Chapter(
         *(first.deed.agent, first.deed.session, first.prompt, asked, begun, told, ended),
         interrupted=later and not ended,
-        certain=all(each.outcome not in {INTERRUPTED, RUNNING} for each in told),
+        certain=not shared and all(each.outcome not in {INTERRUPTED, RUNNING} for each in told),
     )

@@ -80,4 +80,4 @@ def test_counts_show_odd_names_written_out(odd):
 
 def test_an_unknown_name_that_is_not_utf8_is_an_unknown_name(odd):
     done = cli("diff", os.fsdecode(b"nowhere\xe9"), cwd=odd)
-    assert done.returncode == 1 and "No checkpoint is called" in done.stderr
+    assert done.returncode == 1 and "neither a checkpoint nor a path" in done.stderr
