@@ -209,6 +209,8 @@ def test_a_directory_of_root_is_named_with_its_owner_and_the_rest_is_undone(shar
     assert "owned by root" in said and "sudo chown" in said
     assert {(project / f"f{number}").read_text() for number in range(5)} == {"mine\n"}
     assert (project / "d/data").read_text() == "agent's\n" and (project / "d/from docker").exists()
+    again = as_user(project, "undo")
+    assert again.returncode == 1 and "owned by root" in again.stderr and "keeps changing" not in again.stderr, again
     os.chown(project / "d", _ORDINARY, _ORDINARY)  # what the hint says
     assert as_user(project, "restore", "base", "-y", "--", "d").returncode == 0
     assert (project / "d/data").read_text() == "mine\n" and not (project / "d/from docker").exists()

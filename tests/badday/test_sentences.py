@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from play import typed
+from tools import at_a_terminal, git
 
 
 def test_an_undo_names_the_files_and_the_way_back(project: Path) -> None:
@@ -68,3 +69,15 @@ def test_a_diff_of_a_word_that_is_nothing_names_both_things_that_it_could_be(pro
     said = typed(project, "diff", "nonexist", expect=1)
     assert "'nonexist' is neither a checkpoint nor a path here. Nothing was changed." in said and " -- PATH" in said
     assert "neither" not in typed(project, "diff", "latest~9", expect=1)
+
+
+def test_the_question_before_an_undo_on_another_branch_names_the_checkpoint(project: Path) -> None:
+    git("init", "-q", "-b", "main", cwd=project)
+    (project / "a").write_text("1\n")
+    typed(project, "save", "first")
+    (project / "a").write_text("2\n")
+    typed(project, "save", "work on main")
+    git("checkout", "-q", "-b", "other", cwd=project)
+    code, shown = at_a_terminal("undo", cwd=project, typed="n\n")
+    assert code == 1 and "saved on branch main" in shown and 'Undo checkpoint "work on main" (' in shown
+    assert (project / "a").read_text() == "2\n"

@@ -107,3 +107,10 @@ def test_a_restore_that_was_killed_is_called_interrupted(project: Path) -> None:
     assert "A restore was interrupted (3,000 files). Finish it: mulligan doctor" in typed(project, "status")
     typed(project, "doctor")
     assert "interrupted" not in typed(project, "status")
+
+
+def test_a_long_name_does_not_break_the_line_of_a_status(project: Path) -> None:
+    (project / "a").write_text("1\n")
+    typed(project, "save", "a rather long name of a checkpoint that does not fit into eighty columns")
+    (line,) = [line for line in typed(project, "status").splitlines() if line.startswith("last saved")]
+    assert len(line) <= 80 and "a rather long name" in line

@@ -91,6 +91,16 @@ class Restorer(Workbench):
             return drawn._replace(actions=without_same_bytes(self.vault, drawn.actions, look.scan.sealed))
         return drawn
 
+    def within_reach(self, plan: RestorePlan, look: Look) -> RestorePlan:
+        """Returns a plan without what cannot be written, which it lists; raises UserError where nothing else is left."""
+        from mulligan.restore.patience import Patience
+        from mulligan.restore.reach import Reach
+
+        with Directory.open(self.settings.workspace) as root:
+            reach = Reach(self.vault, root, random_name(6), plan, "undo", Patience(0), look.scan.sealed)
+            reach.close()
+        return reach.plan
+
     def names_here(self, look: Look) -> NamesHere:
         """Returns the names that a look saw, and which of them this file system takes for one."""
         from mulligan.restore.names_here import NamesHere

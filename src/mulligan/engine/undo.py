@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.engine.restore import Restorer
-from mulligan.errors import NothingToUndo, PlanStale, UnknownPath
+from mulligan.errors import NothingToUndo, PlanStale, UnknownPath, UserError
 from mulligan.model.checkpoint import MOVING
 from mulligan.model.deed import Turn
 from mulligan.model.objects import BLOB, object_id
@@ -97,7 +97,14 @@ class Undoing:
         here = self._vault.checkpoints.current()
         if here is None:
             return NothingToUndo("Nothing to undo: your files match the oldest checkpoint.", hint="mulligan log")
-        plan = self._bench.plan(here, self._bench.look(), asked.paths, "files")
+        look = self._bench.look()
+        plan = self._bench.plan(here, look, asked.paths, "files")
+        try:
+            plan = self._bench.within_reach(plan, look) if plan.actions else plan
+        except PlanStale:
+            pass  # its directories keep changing too
+        except UserError as refused:
+            return NothingToUndo(refused.message, hint=refused.hint)
         left = {keep.path: keep.reason for keep in plan.keeps if keep.failed}
         # What could be read now, and not a moment ago, keeps changing too.
         left |= {to_text(action.path): MOVING for action in plan.actions}

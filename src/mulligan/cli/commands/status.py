@@ -11,7 +11,7 @@ from mulligan.cli.context import Context
 from mulligan.errors import UnknownCheckpoint
 from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
 from mulligan.present.standing import change_words, history_words, protected_words, watcher_words
-from mulligan.present.text import ago, columns, count, moved_words
+from mulligan.present.text import ago, columns, count, moved_words, shorten
 from mulligan.present.timeline import not_captured_lines
 from mulligan.present.visible import visible
 
@@ -30,6 +30,7 @@ EXAMPLES = (
 EXIT_CODES = (0, 1, 90)
 PATHS = ""
 MOST = 10
+_NAME = 36  # with the label, the age and the id, as much as fits 80 columns
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:
@@ -72,7 +73,7 @@ def _last_saved(context: Context, position: str | None) -> str:
         last = context.workspace.get(position)
     except UnknownCheckpoint:
         return position[:8]  # deleted by another process since
-    name = f": '{visible(last.name)}'" if last.name else ""
+    name = f": '{shorten(visible(last.name), _NAME)}'" if last.name else ""
     return f"{ago(last.created_at, context.now())}{name} ({last.short_id})"
 
 

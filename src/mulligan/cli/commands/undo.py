@@ -11,7 +11,7 @@ from mulligan.cli.pathspec import expanded, is_pattern
 from mulligan.cli.restoring import Done, circumstances, finished, in_same_project, render_undo
 from mulligan.errors import UserError
 from mulligan.model.plan import Undone
-from mulligan.present.outcome import about, named
+from mulligan.present.outcome import about, name_of, named
 from mulligan.present.text import count
 from mulligan.present.timeline import plan_lines
 
@@ -102,7 +102,9 @@ def _ask_first(context: Context, workspace: Workspace, options: dict[str, Any]) 
     plan = workspace.undo(dry_run=True, **options)
     if warnings := [*circumstances(plan), *_saved_since(context, workspace, plan.undone)]:
         context.err.lines(warnings)
-        what = about(plan.undone, context.now()) if plan.undone is not None else "it"
+        undone = plan.undone
+        name = name_of(undone.checkpoint, workspace.get) if undone is not None and undone.kind != "turn" else ""
+        what = about(undone, context.now(), name) if undone is not None else "it"
         if not context.ask(f"Undo {what}?"):
             raise UserError("Cancelled; nothing changed.")
 
