@@ -74,6 +74,16 @@ def test_a_project_that_is_gone_can_be_looked_at(project: Path, tmp_path: Path) 
     assert not project.exists(), "looking made the directory again"
 
 
+def test_the_status_of_a_project_that_is_gone_claims_no_protection_and_names_the_way_back(
+    project: Path, tmp_path: Path
+) -> None:
+    (project / "a").write_text("1\n")
+    typed(project, "save", "good")
+    shutil.rmtree(project)
+    said = typed(tmp_path, "-C", str(project), "status")
+    assert "all files are protected" not in said and f"Bring it back: mulligan -C {project} undo" in said
+
+
 def test_a_project_that_is_gone_cannot_be_saved_and_the_way_back_is_named(project: Path, tmp_path: Path) -> None:
     saved(project)
     shutil.rmtree(project)

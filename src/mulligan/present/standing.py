@@ -15,6 +15,8 @@ def protected_words(status: dict[str, Any], missed: int) -> str:
     files = count(status["files"], "file")
     if missed:
         return f"{files}; {count(missed, 'path')} not protected"
+    if not status["files"]:
+        return "no files"
     return f"{files}: all files are protected" + (" (except .git)" if status["git"] else "")
 
 

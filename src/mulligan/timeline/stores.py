@@ -53,7 +53,9 @@ def warnings(settings: Settings, *, replaced: bool, gone: bool = False, files: i
     if is_within(settings.store, settings.workspace):
         found.append("The store is inside the workspace: whoever deletes the one deletes the other.")
     if gone:
-        found.append(f"{settings.workspace} is gone. Its checkpoints are safe. Bring it back: mulligan undo")
+        found.append(
+            f"{settings.workspace} is gone. Its checkpoints are safe. Bring it back: mulligan -C {settings.workspace} undo"
+        )
     elif replaced:
         found.append("Another directory stands where this history was made; undo is refused until the next save.")
     return found
