@@ -25,7 +25,7 @@ from tree import Node, contents, wipe, write_nodes
 
 Tree = dict[str, Node]
 SETTINGS = settings(
-    max_examples=sweep(60), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=sweep(20), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 
 

@@ -381,7 +381,7 @@ class Timeline(RuleBasedStateMachine):
 
 TestTimeline = Timeline.TestCase
 TestTimeline.settings = settings(
-    max_examples=sweep(25),
+    max_examples=sweep(12),
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
@@ -398,4 +398,4 @@ class WatchedTimeline(Timeline):
 
 
 TestWatchedTimeline = WatchedTimeline.TestCase
-TestWatchedTimeline.settings = settings(TestTimeline.settings, max_examples=sweep(15))
+TestWatchedTimeline.settings = settings(TestTimeline.settings, max_examples=sweep(8))

@@ -254,7 +254,7 @@ def play(happened: list[Call], *, everything: bool = False) -> None:
 
 
 RANDOM = settings(
-    max_examples=sweep(20), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=sweep(8), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 
