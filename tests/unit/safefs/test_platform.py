@@ -119,7 +119,7 @@ def test_without_attributes_a_project_that_was_replaced_is_still_recognised(proj
     project.mkdir()
     (project / "b").write_text("another project")
     refused = cli("undo", cwd=project, **PORTABLE)
-    assert refused.returncode != 0 and "is not the directory this history was made in" in refused.stderr
+    assert refused.returncode != 0 and "looks like a different directory" in refused.stderr
     assert (project / "b").read_text() == "another project"
 
 
