@@ -263,24 +263,24 @@ def test_calls_are_carried_out_in_the_order_they_were_sent(wire, project):
 
 def test_a_cancelled_call_that_waits_is_never_carried_out(wire, project):
     put(project, "a.txt", "1")
-    first = [
-        wire.ask("tools/call", {"name": "save", "arguments": {"name": "kept", "only_if_changed": False}})
-        for _ in range(5)
-    ]
-    dropped = [
-        wire.ask("tools/call", {"name": "save", "arguments": {"name": "dropped", "only_if_changed": False}})
-        for _ in range(50)
-    ]
+    first, dropped = range(1001, 1006), range(1006, 1056)
+
+    def saving(request: int, name: str) -> dict[str, object]:
+        arguments = {"name": name, "only_if_changed": False}
+        return {
+            "jsonrpc": "2.0",
+            "id": request,
+            "method": "tools/call",
+            "params": {"name": "save", "arguments": arguments},
+        }
+
+    def cancelling(request: int) -> dict[str, object]:
+        return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request}}
+
     # In one go, so that the last ones are cancelled while the first ones are still being saved.
-    wire.put(
-        b"".join(
-            json.dumps(
-                {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request}}
-            ).encode()
-            + b"\n"
-            for request in reversed(dropped)
-        )
-    )
+    messages = [saving(request, "kept") for request in first] + [saving(request, "dropped") for request in dropped]
+    messages += [cancelling(request) for request in reversed(dropped)]
+    wire.put(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
     last = wire.ask("ping")
     answered = set()
     while not {*first, last} <= answered:
