@@ -11,7 +11,11 @@ _CALLS = "portable mode: the test names a call that only Linux has"
 _ATTRIBUTES = "portable mode: there are no extended attributes"
 _SYNC = "portable mode: files are synced one by one, not by one call for the file system"
 
+_PINS = "portable mode: a pin is the number of a process, which another container cannot see (limits.md)"
+
 BY_DESIGN = {
+    "test_imports.py::test_a_command_that_a_watcher_runs_loads_neither_engine_nor_parser": _WATCHER,
+    "test_sharers.py::test_sharers_of_a_store_do_each_other_no_harm[containers]": _PINS,
     "tests/watch/": _WATCHER,
     "test_clock.py::test_the_start_of_the_machine_has_one_name": _CALLS,
     "test_directory.py::test_two_names_are_swapped_in_one_step": _CALLS,

@@ -71,6 +71,11 @@ DISPLACED = re.compile(r"tmp/gone-(\d+)-\d+")
 PASSING = re.compile(r"timeline\.db-journal")
 
 
+PORTABLE = os.environ.get("MULLIGAN_PLATFORM") == "portable"
+#: The name of a file that a restore without an exchange has moved aside.
+ASIDE = re.compile(r"\.mulligan-[0-9a-f]+b?-1\d{9}")
+
+
 def judge(
     store: str | os.PathLike[str],
     workspace: str | os.PathLike[str] | None = None,
@@ -147,11 +152,16 @@ def neither_old_nor_new(now: State, old: State, new: State) -> list[str]:
         if os.path.basename(path).startswith(".mulligan-") or (path in now and now[path][0] == "dir"):
             continue
         if path not in now:
-            if all(side[0] != "dir" for side in sides):
+            if all(side[0] != "dir" for side in sides) and not (PORTABLE and _is_aside(now, sides)):
                 wrong.append(f"{path}: gone")
         elif now[path] not in sides:
             wrong.append(f"{path}: {_told(now, path)}")
     return wrong
+
+
+def _is_aside(now: State, sides: list[tuple[str, int, bytes]]) -> bool:
+    """Without an exchange, whether the file of a missing name stands aside, from where the next command puts it back."""
+    return any(ASIDE.fullmatch(os.path.basename(path)) and entry in sides for path, entry in now.items())
 
 
 def disturbed(now: dict[str, object], before: dict[str, object]) -> list[str]:

@@ -185,13 +185,13 @@ class Directory:
         with self.looking_at(name) as fd:
             if os.fstat(fd).st_ino != inode:
                 return False
-            if path := HERE.path_of(fd):
-                # fchmod refuses descriptors that only look, and opening for reading would fail on mode 000.
+            if path := HERE.path_of(fd):  # fchmod refuses descriptors that only look
                 syscalls.calls.chmod(path, mode)
-            else:
+            else:  # no sync of the whole file system follows there
+                from mulligan.safefs.durable import sync
+
                 syscalls.calls.fchmod(fd, mode)
-            if not HERE.can.sync_all:
-                syscalls.calls.fsync(fd)  # no sync of the whole file system follows
+                sync(fd, os.fsdecode(name))
         return True
 
     def rename(self, name: bytes, new: bytes, *, to: Directory | None = None) -> None:
