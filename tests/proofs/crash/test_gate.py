@@ -91,7 +91,6 @@ READING = frozenset(
         "deeds",
         "deed_at",
         "catch_up",
-        "expect",
         "patience",
         "notices",
         "story",
