@@ -140,11 +140,12 @@ def _told(state: State, path: str) -> str:
 # -- the workspace ----------------------------------------------------------------------------------
 
 
-def neither_old_nor_new(now: State, old: State, new: State) -> list[str]:
+def neither_old_nor_new(now: State, old: State, new: State, *, aside: bool = PORTABLE) -> list[str]:
     """
     The paths that are in no state between two: other bytes or bits, or gone although neither side removes them.
 
-    A directory may be there or not while what is in it comes or goes, and may be open for the while.
+    A directory may be there or not while what is in it comes or goes, and may be open for the while. Where names cannot be
+    exchanged, a file may stand `aside`.
     """
     wrong = []
     for path in sorted(now.keys() | (old.keys() & new.keys())):
@@ -152,7 +153,7 @@ def neither_old_nor_new(now: State, old: State, new: State) -> list[str]:
         if os.path.basename(path).startswith(".mulligan-") or (path in now and now[path][0] == "dir"):
             continue
         if path not in now:
-            if all(side[0] != "dir" for side in sides) and not (PORTABLE and _is_aside(now, sides)):
+            if all(side[0] != "dir" for side in sides) and not (aside and _is_aside(now, sides)):
                 wrong.append(f"{path}: gone")
         elif now[path] not in sides:
             wrong.append(f"{path}: {_told(now, path)}")

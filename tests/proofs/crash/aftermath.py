@@ -20,7 +20,7 @@ from git_scenes import wrong_in_git
 from operations import HIDDEN, Operation, Stage
 
 import mulligan
-from checker import disturbed, judge, neither_old_nor_new, view_of
+from checker import PORTABLE, disturbed, judge, neither_old_nor_new, view_of
 from faults import FailsAlways
 from mulligan.safefs import syscalls
 from mulligan.state.transcript import Transcript
@@ -188,7 +188,8 @@ class Aftermath:
 
     def _at_once(self) -> Iterator[str]:
         ground = self.ground
-        yield from neither_old_nor_new(ground.state(), ground.old, ground.new)
+        aside = PORTABLE or bool(ground.operation.lacking)
+        yield from neither_old_nor_new(ground.state(), ground.old, ground.new, aside=aside)
         yield from disturbed({**ground._bystanders()}, {**ground.bystanders})
         if not ground.operation.heals:
             view = view_of(ground.store)
