@@ -116,7 +116,7 @@ def test_watch_stop_where_nothing_was_saved_says_that_none_runs(project: Path) -
 
 
 def test_the_help_of_each_command_fits_a_screen(project: Path) -> None:
-    from mulligan.cli.registry import COMMANDS
+    from mulligan.cli.commands import COMMANDS
 
     for words in [["-h"], *([name, "-h"] for name in COMMANDS)]:
         shown = tools.cli(*words, cwd=project, COLUMNS="80").stdout.splitlines()

@@ -20,7 +20,7 @@ import pytest
 
 import mulligan
 from mulligan import errors
-from mulligan.cli.registry import EXIT_CODES
+from mulligan.cli.commands import EXIT_CODES
 from mulligan.model import checkpoint
 from tools import plain_environment
 

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 import mulligan
-from mulligan.cli.entry import main
+from mulligan.cli.dispatch import main
 
 COMMANDS = """
 save one; save two --kind automatic; save three --git; log; log --json; show one; diff; diff one --stat; diff one two;

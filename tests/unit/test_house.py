@@ -41,9 +41,7 @@ ALLOWED = {
     "gitformat": _DISK,
     "store": _DISK | {"gitformat"},
     "diff": _DISK,
-    "places": {"model", "safefs"},
-    "scoping": _DISK | {"places"},
-    "settings": _DISK | {"places", "scoping"},
+    "settings": _DISK,
     "present": _WORDS | {"diff"},
     "doctor": _DISK | {"gitformat", "scan", "store", "diff", "timeline"},
     "timeline": _DISK | {"gitformat", "scan", "store", "diff"},
@@ -64,7 +62,7 @@ ALLOWED = {
     "plugin": {"dialects", "errors"},
     "__init__": _ALL,
     "__main__": {"cli"},
-    "cli": _ALL | {"places", "scoping", "loop", "hooks", "install", "dialects", "environments", "mcp"},
+    "cli": _ALL | {"loop", "hooks", "install", "dialects", "environments", "mcp"},
 }
 # Doors: they print, exit and read the environment. Everything else is the core.
 DOORS = {"cli", "__main__", "plugin"}

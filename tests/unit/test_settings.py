@@ -7,8 +7,9 @@ import os
 
 import pytest
 
-from mulligan import places, settings
+from mulligan import settings
 from mulligan.model.policy import CapturePolicy
+from mulligan.settings import locations
 
 MIB = 1 << 20
 
@@ -73,7 +74,7 @@ def test_without_home_the_password_database_is_asked(machine):
 
 @pytest.mark.parametrize("name", ["a" * 250, "new\nline", "-dash", ".dot", "ü\u202e", "\udcff", "…"])
 def test_an_odd_directory_name_gives_a_plain_store_name(machine, name):
-    store = os.path.basename(places.store_for("/work/" + name, settings.places(machine.environ)))
+    store = os.path.basename(locations.store_for("/work/" + name, settings.places(machine.environ)))
     assert len(os.fsencode(store)) <= 255 and store.isprintable() and store[0] not in ".-"
 
 
@@ -83,7 +84,7 @@ def test_a_subdirectory_belongs_to_the_nearest_directory_with_a_store(machine):
     assert settings.find_workspace(str(deep), machine.environ) == str(deep)
     os.makedirs(machine.resolve().store)
     assert settings.find_workspace(str(deep), machine.environ) == str(machine.workspace)
-    os.makedirs(places.store_for(str(deep), settings.places(machine.environ)))
+    os.makedirs(locations.store_for(str(deep), settings.places(machine.environ)))
     assert settings.find_workspace(str(deep), machine.environ) == str(deep)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn, cast
 
 from mulligan.cli.command import Command
-from mulligan.cli.registry import COMMANDS, OTHER_WORDS, WITHIN, module_of
+from mulligan.cli.commands import COMMANDS, FIRST_FIVE, OTHER_WORDS, WITHIN, grouped, module_of
 from mulligan.errors import UserError
 
 WITH_VALUE = ("-C", "--store", "--wait", "--color")
@@ -199,3 +199,49 @@ def _epilog(command: Command, most: int, width: int) -> str:
     lines = [f"  {words:<{widest}}  {meaning}" for words, meaning in examples]
     fitting = [line if len(line) <= width else f"  {words}" for line, (words, _) in zip(lines, examples, strict=True)]
     return "\n".join(["examples:", *fitting, SHARED])
+
+
+_SHORT = """\
+mulligan: checkpoints and rollback for coding agents
+
+{five}
+
+Every checkpoint holds the whole workspace; every restore can be undone.
+See it work in a throw-away project:  mulligan demo
+All commands: mulligan -h             One command: mulligan save -h
+"""
+
+_FULL = """\
+usage: mulligan [OPTIONS] COMMAND …      one command: mulligan COMMAND -h
+
+{groups}
+options of every command, before or after its name:
+  -C DIR  --store DIR    the project; its store
+  --json                 print one JSON document
+  --color auto|always|never  --no-pager  --wait SECONDS  --version
+
+a checkpoint: @ (the last one), latest, latest~2, NAME, ID, @prompt-2, @tool-17
+"""
+
+
+def short_help() -> str:
+    """Returns the five commands people need."""
+    return _SHORT.format(five="\n".join(f"  mulligan {name:<9} {COMMANDS[name].summary}" for name in FIRST_FIVE))
+
+
+def full_help() -> str:
+    """Returns every command and every global option, on one screen."""
+    groups = grouped()
+    daily = "".join(f"  {name:<9} {COMMANDS[name].summary}\n" for name in groups.pop("Every day"))
+    rest = [f"{title}: {', '.join(names)}\n" for title, names in groups.items()]
+    return _FULL.format(groups=daily + "\n" + "".join(rest))
+
+
+def version() -> str:
+    """Returns the installed version."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("mulligan")
+    except metadata.PackageNotFoundError:
+        return "unknown (not installed)"

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan import __version__
-from mulligan.cli.registry import READING
+from mulligan.cli.commands import READING
 
 if TYPE_CHECKING:
     import socket
@@ -320,7 +320,7 @@ def is_paged(command: str, words: Sequence[str]) -> bool:
 def _printed(words: list[str], command: str, code: int, out: bytes, err: bytes) -> int:
     """Prints what a watcher's command printed; returns the exit code."""
     if out and is_paged(command, words):
-        from mulligan.cli.paging import page
+        from mulligan.cli.screen import page
 
         page(out, os.environ)
         out = b""
@@ -328,7 +328,7 @@ def _printed(words: list[str], command: str, code: int, out: bytes, err: bytes) 
     _write(2, err)
     if unwritten is None:
         return code
-    from mulligan.cli.entry import unprinted
+    from mulligan.cli.failure import unprinted
 
     return unprinted(unwritten, code, command)
 
@@ -346,7 +346,7 @@ def _write(fd: int, data: bytes) -> OSError | None:
 
 def _explained(how: str, command: str, words: list[str]) -> int | None:
     """Says why there is no answer, and returns the exit code; None where the command is to be run here."""
-    from mulligan.cli.entry import explain
+    from mulligan.cli.failure import explain
     from mulligan.errors import Busy, UserError
 
     if how == _INTERRUPTED:

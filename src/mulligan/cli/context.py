@@ -12,15 +12,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
+from mulligan.cli.screen import Screen, tell
 from mulligan.errors import MulliganError, NothingSaved, UnsafePath, UserError
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
     from mulligan.model.policy import Settings
     from mulligan.present.progress import ProgressLine
-    from mulligan.present.text import Style
 
 
 class Declined(BaseException):
@@ -32,72 +32,6 @@ class Declined(BaseException):
 
 
 Lender = Callable[["Settings"], "Workspace"]
-
-
-class Screen:
-    """One of the two streams: whether it is a terminal, its width, and whether colour is welcome."""
-
-    def __init__(self, stream: TextIO, environ: Mapping[str, str], color: str = "auto") -> None:
-        self.stream = stream
-        self.is_terminal = stream.isatty()
-        welcome = self.is_terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
-        self._colour = welcome if color == "auto" else color == "always"
-
-    @cached_property
-    def style(self) -> Style:
-        """Colour, or the absence of it; a result as JSON asks for neither."""
-        from mulligan.present.text import Style
-
-        return Style(enabled=self._colour)
-
-    @cached_property
-    def width(self) -> int | None:
-        """The columns of the terminal, None where there is none."""
-        if not self.is_terminal:
-            return None
-        told: int | None = getattr(self.stream, "columns", None)
-        if told:
-            return told
-        import shutil
-
-        return shutil.get_terminal_size().columns
-
-    @property
-    def draws(self) -> bool:
-        """Whether the stream can show more than ASCII."""
-        try:
-            "█…─".encode(getattr(self.stream, "encoding", None) or "ascii")
-        except (UnicodeError, LookupError):
-            return False
-        return True
-
-    def lines(self, lines: Sequence[str]) -> None:
-        """Prints lines."""
-        if lines:
-            self.stream.write("\n".join(lines) + "\n")
-
-    def line(self, text: str = "") -> None:
-        """Prints one line."""
-        self.stream.write(text + "\n")
-
-    def take(self, write: Callable[[], None]) -> bytes:
-        """Returns what `write` prints here, and prints none of it."""
-        import io
-
-        real, taken = self.stream, io.BytesIO()
-        self.width  # noqa: B018 - asked of the real stream, and kept
-        self.stream = io.TextIOWrapper(taken, real.encoding, "backslashreplace", newline="\n", write_through=True)
-        try:
-            write()
-            return taken.getvalue()
-        finally:
-            self.stream = real
-
-    def data(self, data: bytes) -> None:
-        """Prints bytes as they are."""
-        self.stream.flush()
-        self.stream.buffer.write(data)
-        self.stream.buffer.flush()
 
 
 class Context:
@@ -135,7 +69,7 @@ class Context:
     @cached_property
     def base(self) -> str:
         """The directory that typed paths are relative to: `-C`, else the current one."""
-        from mulligan.places import standing
+        from mulligan.settings.locations import standing
 
         try:
             here = standing(self.environ)
@@ -278,8 +212,6 @@ class Context:
 
     def note(self, text: str) -> None:
         """Says something beside the result; a stderr that takes no more is no failure of the command."""
-        from mulligan.cli.streams import tell
-
         self.quiet()
         tell(text + "\n", self.err.stream)
 

@@ -20,7 +20,7 @@ def main(argv: list[str] | None = None) -> int:
     answered = ask(sys.argv[1:]) if argv is None else None
     if answered is not None:
         return answered
-    from mulligan.cli.entry import main as run
+    from mulligan.cli.dispatch import main as run
 
     return run(list(sys.argv[1:] if argv is None else argv))
 
@@ -36,7 +36,7 @@ def process() -> int:
             if stream is not None:
                 stream.flush()
     except (OSError, ValueError):
-        from mulligan.cli.streams import settle
+        from mulligan.cli.screen import settle
 
         settle()
     if not ends:
@@ -46,8 +46,8 @@ def process() -> int:
 
 def _run(words: list[str], *, ends: bool) -> tuple[int, bool]:
     """Runs a command here; returns its exit code, and whether the process may end without ceremony."""
-    from mulligan.cli.entry import command_of
-    from mulligan.cli.entry import main as run
+    from mulligan.cli.dispatch import command_of
+    from mulligan.cli.dispatch import main as run
 
     last = ends and command_of(words) in _ENDING
     if not last:

@@ -1,11 +1,13 @@
-"""The state of protection in words, for `mulligan status`."""
+"""The state of protection and of the store in words, for `mulligan status`, `check` and `doctor`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from mulligan.model.sizes import format_size
-from mulligan.present.text import Style, bar, count
+from mulligan.present.text import Style, bar, count, some
+from mulligan.present.visible import visible
 
 _SHOWN = 0.05  # of the budget: less than one block of the bar
 
@@ -54,3 +56,13 @@ def change_words(status: dict[str, Any]) -> str:
         return "no changes since the last checkpoint"
     said = ", ".join(f"{number:,} {what}" for what, number in changes.items() if number)
     return f"{said} since the last checkpoint; see: mulligan diff"
+
+
+def problem_lines(problems: Iterable[Any], style: Style) -> list[str]:
+    """Returns one line per problem."""
+    lines = []
+    for problem in problems:
+        touched = some([each[:8] for each in problem.checkpoints], 5)
+        where = f"  (checkpoints: {touched})" if touched else ""
+        lines.append(f"{style('red', problem.kind)}  {visible(problem.subject)}: {visible(problem.detail)}{where}")
+    return lines

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from mulligan.model.checkpoint import INCOMPLETE, SECRET, TOO_LARGE, Checkpoint, NotCaptured
+from mulligan.model.checkpoint import IGNORED, INCOMPLETE, SECRET, TOO_LARGE, Checkpoint, NotCaptured
+from mulligan.model.policy import as_pattern
 from mulligan.present.outcome import git_lines
 from mulligan.present.text import PLAIN, Style, ago, columns, count, date, minute, some
 from mulligan.present.visible import clipped, visible
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 MOST_PATHS = 20
 _NARROWEST = 8
 _WIDEST = 48
+# Ignored as a rule, made by hand or filled at work, and in no other place. Secrets are not here: they are saved sealed.
+_DATABASES = (".sqlite", ".sqlite3", ".db", ".db3", ".duckdb")
+_LOCAL = (".local.toml", ".local.json", ".local.yml", ".local.yaml", ".local.md")
+_NAMES = frozenset({
+    ".envrc", ".tool-versions", "local_settings.py", "settings_local.py",
+    "docker-compose.override.yml", "docker-compose.override.yaml", "compose.override.yml", "compose.override.yaml",
+})  # fmt: skip
+_CACHES = frozenset({"thumbs.db", "ehthumbs.db"})
+_MOST_MISSED = 3
 _LOG_PAINT = ("cyan", "yellow", "dim", "dim", "bold", "")
 
 
@@ -139,6 +149,30 @@ def unsaved_words(entries: Iterable[NotCaptured], most: int = 3) -> str:
         why = {SECRET: " (secret)", TOO_LARGE: f" ({visible(entry.detail)})"}.get(entry.reason, "")
         shown.append(visible(entry.path.rstrip("/")) + why)
     return ", ".join(shown) + (f", +{len(ranked) - most:,}" if len(ranked) > most else "")
+
+
+def unsaved_lines(entries: Sequence[NotCaptured]) -> list[str]:
+    """Returns `Not saved: .env (secret), node_modules, +3. Details: mulligan status`, and what may be missed among them."""
+    apart = sorted((entry for entry in entries if entry.reason not in INCOMPLETE), key=lambda each: not _matters(each))
+    lines = [f"Not saved: {unsaved_words(apart)}. Details: mulligan status"] if apart else []
+    found = [entry.path for entry in apart if _matters(entry)]
+    if found:
+        import shlex
+
+        patterns = " ".join(shlex.quote(as_pattern(path)) for path in found[:_MOST_MISSED])
+        these = visible(found[0]) if len(found) == 1 else "these"
+        lines.append(
+            f"To save {these} although git ignores {'it' if len(found) == 1 else 'them'}: mulligan include {visible(patterns)}"
+        )
+    return lines
+
+
+def _matters(entry: NotCaptured) -> bool:
+    """Returns whether an ignored file is one that people miss: a local database or local settings."""
+    if entry.reason != IGNORED or entry.detail:
+        return False
+    name = entry.path.rpartition("/")[2].lower()
+    return name in _NAMES or name.endswith(_LOCAL) or (name.endswith(_DATABASES) and name not in _CACHES)
 
 
 def plan_lines(plan: RestorePlan, style: Style = PLAIN) -> list[str]:

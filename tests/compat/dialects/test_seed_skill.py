@@ -216,7 +216,7 @@ def program(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         made.symlink_to(python.parent / "mulligan")
         return made
     first = f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n" if " " in str(python) else f"#!{python}\n"
-    made.write_text(first + "from mulligan.cli.entry import main\nmain()\n")
+    made.write_text(first + "from mulligan.cli.dispatch import main\nmain()\n")
     made.chmod(0o755)
     return made
 

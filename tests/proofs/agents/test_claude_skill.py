@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> str:
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "mulligan"
-    code = f"import sys\nsys.path.insert(0, {str(tools.PACKAGE)!r})\nfrom mulligan.cli.entry import main\nmain()\n"
+    code = f"import sys\nsys.path.insert(0, {str(tools.PACKAGE)!r})\nfrom mulligan.cli.dispatch import main\nmain()\n"
     inner = tmp_path / "inner" / "python3"
     inner.parent.mkdir()
     inner.write_text(f'#!/bin/sh\nPYTHONPATH={tools.PACKAGE} exec {sys.executable} "$@"\n')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mulligan.cli.arguments import UsageError, help_text, load, parse, split_command, wants
-from mulligan.cli.registry import COMMANDS, EXIT_CODES, FIRST_FIVE, GROUPS, HIDDEN
+from mulligan.cli.commands import COMMANDS, EXIT_CODES, FIRST_FIVE, HIDDEN
 
 
 @pytest.mark.parametrize(
@@ -89,20 +89,19 @@ def test_every_command_teaches(name):
     assert all(callable(getattr(command, part)) for part in ("add_arguments", "run", "render"))
 
 
-def test_every_command_is_in_one_group():
-    assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
+def test_the_first_commands_exist():
     assert set(FIRST_FIVE) <= set(COMMANDS)
 
 
 def test_every_module_is_a_command_and_short():
-    """One file per command, at most 150 lines."""
+    """One file per command, at most 250 lines."""
     from pathlib import Path
 
     import mulligan.cli.commands as package
 
     files = [file for file in Path(package.__path__[0]).glob("*.py") if file.stem != "__init__"]
     assert {file.stem for file in files} == {*COMMANDS, *HIDDEN.values()}
-    assert [file.name for file in files if len(file.read_text().splitlines()) > 150] == []
+    assert [file.name for file in files if len(file.read_text().splitlines()) > 250] == []
 
 
 @pytest.mark.parametrize("name", COMMANDS)

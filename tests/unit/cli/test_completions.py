@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from mulligan.cli.completions import options_of, script
-from mulligan.cli.registry import COMMANDS
+from mulligan.cli.commands import COMMANDS
+from mulligan.cli.commands.completion import options_of, script
 from tools import plain_environment
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from mulligan import errors
 from mulligan.cli import main
-from mulligan.cli.registry import COMMANDS, EXIT_CODES, FIRST_FIVE
+from mulligan.cli.commands import COMMANDS, EXIT_CODES, FIRST_FIVE
 from tools import cli, mulligan_argv, plain_environment
 
 

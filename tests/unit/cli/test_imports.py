@@ -85,7 +85,7 @@ def test_help_loads_no_command_and_no_engine(project):
     assert not [
         name
         for name in modules
-        if name.startswith(("mulligan.cli.commands", "mulligan.engine.workspace", "mulligan.store", "sqlite3"))
+        if name.startswith(("mulligan.cli.commands.", "mulligan.engine.workspace", "mulligan.store", "sqlite3"))
     ]
 
 
@@ -118,7 +118,7 @@ def test_a_hook_loads_no_more_than_a_save(project):
     deeds = {"mulligan.model.deed", "mulligan.timeline.deeds"}
     assert {name for name in extra if name.startswith("mulligan")} - deeds <= {
         "mulligan.scan.redaction",
-        "mulligan.cli.hook_place",
+        "mulligan.cli.commands.hook",
     }
 
 
@@ -137,6 +137,6 @@ def test_a_command_that_a_watcher_runs_loads_neither_engine_nor_parser(project):
     with watched(project):
         modules = loaded_by("from mulligan.cli import main; main()", "save", "x", cwd=project)
     ours = {name for name in modules if name.startswith("mulligan.")}
-    assert ours == {"mulligan.cli", "mulligan.cli.main", "mulligan.cli.client", "mulligan.cli.registry"}
+    assert ours == {"mulligan.cli", "mulligan.cli.main", "mulligan.cli.client", "mulligan.cli.commands"}
     assert modules & {"argparse", "sqlite3", "json"} == set()
     assert mulligan.open(project).log()[0].name == "x"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.findings import problem_lines
+from mulligan.present.standing import problem_lines
 
 if TYPE_CHECKING:
     import argparse

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.findings import problem_lines
 from mulligan.cli.hook_files import home_of
 from mulligan.install.checkup import Wired, check
+from mulligan.present.standing import problem_lines
 from mulligan.present.text import count
 from mulligan.present.visible import visible
 from mulligan.safefs.platform import HERE

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
+from mulligan.cli.commands.include import add_scope_arguments, change_scope, render_scope
 from mulligan.cli.context import Context
-from mulligan.cli.scopes import add_scope_arguments, change_scope, render_scope
 
 if TYPE_CHECKING:
     import argparse

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.hook_place import with_processes, workspace_of
 from mulligan.errors import MulliganError
 from mulligan.hooks.clients import CLIENTS, understand
 from mulligan.hooks.events import NOTHING, Event, Reply
 from mulligan.hooks.handling import OutOfTime, failed, handle
 from mulligan.hooks.replies import rendered
 from mulligan.model.deed import SESSION, Deed
-from mulligan.places import standing
 
 if TYPE_CHECKING:
     import argparse
+
+    from mulligan.engine.workspace import Workspace
 
 USAGE = "hook AGENT [EVENT]"
 DESCRIPTION = """\
@@ -88,6 +88,8 @@ def _payload(words: list[str]) -> dict[str, Any]:
     import json
 
     if len(words) > 1:
+        from mulligan.settings.locations import standing
+
         return {
             "event": words[1],
             "session_id": words[0],
@@ -144,7 +146,40 @@ def _unforeseen(context: Context, agent: str, event: Event, error: BaseException
         opened = None
     deed = event.deed or Deed(agent, "", "unknown")
     if not isinstance(error, ValueError | Unreadable):
-        from mulligan.cli.report import write_report
+        from mulligan.cli.failure import write_report
 
         write_report(error, ["hook", agent], context.environ)
     return failed(agent, deed, opened, why)
+
+
+def workspace_of(context: Context, directory: str, cwd: str, *, wait: float) -> Workspace:
+    """Returns the workspace of an event: of the client's project, or of the worktree that the agent moved into."""
+    from mulligan import settings
+    from mulligan.settings.locations import standing
+
+    if context.is_told_where:
+        return context.open(context.settings._replace(wait=wait))  # `-C` or `--store` in the hook's own line wins
+    here = os.path.realpath(directory) if directory else standing(context.environ)
+    root = settings.find_workspace(here, context.environ)
+    if cwd and _is_within(os.path.realpath(cwd), root):
+        inner = settings.find_workspace(cwd, context.environ)
+        if inner != root:
+            from mulligan.scan.git.worktrees import is_worktree
+
+            # An agent that moved into a worktree works there, whatever project its session began in.
+            root = inner if is_worktree(inner) else root
+    found = settings.resolve(root, wait=wait, environ=context.environ)
+    return context.open(found)
+
+
+def _is_within(path: str, directory: str) -> bool:
+    return path != directory and path.startswith(directory.rstrip("/") + "/")
+
+
+def with_processes(deed: Deed | None, caller: int) -> Deed | None:
+    """Returns an event with the processes that its hook was started by."""
+    if deed is None:
+        return None
+    from mulligan.safefs.processes import ancestry
+
+    return deed._replace(processes=ancestry(caller))

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.scopes import add_scope_arguments, change_scope, render_scope
+from mulligan.errors import UserError
+from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
     import argparse
+
 
 USAGE = "include [PATTERN...] [--remove]"
 DESCRIPTION = """\
@@ -40,3 +42,45 @@ def run(context: Context, args: argparse.Namespace) -> Result:
 def render(context: Context, result: Result) -> None:
     """Prints the patterns."""
     render_scope(context, result)
+
+
+def add_scope_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of both commands."""
+    parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="a path, or a pattern in gitignore syntax")
+    parser.add_argument("--remove", action="store_true", help="take the patterns off the list")
+
+
+def change_scope(context: Context, args: argparse.Namespace, which: str) -> Result:
+    """Adds patterns to a list, or removes them; returns both lists."""
+    from mulligan.settings.locations import places
+    from mulligan.settings.scoping import read_scoping, scoping_file, write_scoping
+
+    root = context.settings.workspace
+    path = scoping_file(root, places(context.environ))
+    scoping = read_scoping(path)
+    if args.patterns:
+        for pattern in args.patterns:
+            if not pattern.strip() or pattern.startswith("!") or any(char in pattern for char in "\0\n\r"):
+                raise UserError(f"{pattern!r} is not a pattern for a path of this workspace. Nothing was changed.")
+        listed = dict.fromkeys(getattr(scoping, which))
+        unknown = [pattern for pattern in args.patterns if pattern not in listed]
+        if args.remove and unknown:
+            raise UserError(f"{unknown[0]!r} is not on the list. Nothing was changed.", hint=f"mulligan {which}")
+        kept = [p for p in listed if p not in args.patterns] if args.remove else [*listed, *unknown]
+        scoping = scoping._replace(**{which: tuple(kept)})
+        write_scoping(path, root, scoping)
+    document = {"include": list(scoping.include), "exclude": list(scoping.exclude)}
+    return Result((bool(args.patterns), document), lambda: document)
+
+
+def render_scope(context: Context, result: Result) -> None:
+    """Prints both lists, and from when on a change counts."""
+    changed, document = result.value
+    for which, patterns in document.items():
+        words = {"include": "Saved although ignored", "exclude": "Not saved"}[which]
+        if patterns:
+            context.out.line(f"{words}: {', '.join(map(visible, patterns))}")
+    if not any(document.values()):
+        context.out.line("No patterns: ignore rules and your configuration decide.")
+    if changed:
+        context.out.line("This counts from the next save on.")

@@ -8,13 +8,13 @@ from contextlib import suppress
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.hook_files import expect_hooks, home_of, hook_program
-from mulligan.cli.unsaved import will_not_be_saved
 from mulligan.errors import MulliganError, UserError
 from mulligan.install.editing import Wiring, carry_out
 from mulligan.install.folder import KEEP, NOTE, REPLACE, UNCHANGED, Folder, Installed, Step
 from mulligan.install.targets import PROJECT, SCOPES, TARGETS, destination
 from mulligan.install.wiring import AGENTS
 from mulligan.present.text import count
+from mulligan.present.timeline import unsaved_lines
 from mulligan.present.visible import visible
 
 USAGE = "install [AGENT] [--scope project|user] [--dry-run] [--uninstall] [--force] [-y]"
@@ -70,9 +70,17 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         "steps": [step.to_dict() for step in done.steps],
         "copies": done.copies,
         "then": AGENTS[args.agent].then if args.agent in AGENTS and not args.uninstall else "",
-        "not_saved": will_not_be_saved(context) if names_unsaved else [],
+        "not_saved": _will_not_be_saved(context) if names_unsaved else [],
     }
     return Result(document, lambda: document)
+
+
+def _will_not_be_saved(context: Context) -> list[str]:
+    """Returns these lines for the next checkpoint of the workspace; none where it cannot be scanned."""
+    try:
+        return unsaved_lines(context.workspace.not_captured())
+    except MulliganError:
+        return []  # the first checkpoint tells what is wrong
 
 
 def _wire(context: Context, args: argparse.Namespace) -> tuple[str, Installed]:

@@ -36,8 +36,8 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, _args: argparse.Namespace) -> Result:
     """Serves until the client leaves."""
-    from mulligan.cli.overview import version
-    from mulligan.cli.report import write_report
+    from mulligan.cli.arguments import version
+    from mulligan.cli.failure import write_report
 
     if context.json:
         raise UserError("The protocol has its own JSON; --json is not for it.", hint="mulligan mcp")

@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.interruption import interrupted_by_signals
-from mulligan.cli.preparing import check_beginning, check_programs, choose_agents, pairs, read_config
-from mulligan.cli.steps import Watcher, step_lines
+from mulligan.cli.failure import interrupted_by_signals
+from mulligan.cli.pipeline import (
+    Watcher,
+    check_beginning,
+    check_programs,
+    choose_agents,
+    pairs,
+    read_config,
+    step_lines,
+)
 from mulligan.errors import UserError
 from mulligan.present.visible import visible
 

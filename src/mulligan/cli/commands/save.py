@@ -77,8 +77,7 @@ def render(context: Context, result: Result) -> None:
     if saved is None:
         context.out.line("No changes; nothing saved.")
         return
-    from mulligan.cli.unsaved import unsaved_lines
-    from mulligan.present.timeline import saved_lines
+    from mulligan.present.timeline import saved_lines, unsaved_lines
     from mulligan.timeline.saving import TURNED_WORKTREE
 
     context.out.lines(saved_lines(saved, context.out.style))

@@ -8,11 +8,10 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from mulligan.cli import serving
-from mulligan.cli.background import UNNOTICED, begin
+from mulligan.cli import watchers
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.interruption import interrupted_by_signals
+from mulligan.cli.failure import interrupted_by_signals
 from mulligan.errors import UserError
 from mulligan.present.text import count
 from mulligan.present.visible import visible
@@ -66,12 +65,12 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     if (args.stop or args.status) and not os.path.isdir(context.settings.store):
         return _result("none", 0)  # where nothing was saved, none can run
     workspace = context.saved
-    place = serving.place_of(workspace.settings, dict(context.environ))
+    place = watchers.place_of(workspace.settings, dict(context.environ))
     if not place.directory:
         raise UserError("There is no place for a watcher's socket. Nothing was started.", hint="Set XDG_RUNTIME_DIR")
     if args.stop:
         return _result("stopped" if _stop(place) else "none", 0)
-    process = serving.running(place)
+    process = watchers.running(place)
     if args.status:
         return _result("running" if process else "none", process)
     if process:
@@ -81,9 +80,9 @@ def run(context: Context, args: argparse.Namespace) -> Result:
             "mulligan has no file watcher on this system, so none was started. Commands work without one: each scans all files.",
             hint="See what this system can do: mulligan doctor",
         )
-    serving.prepare(place)
+    watchers.prepare(place)
     if args.background:
-        return _result("started", *begin(context, args.idle, place))
+        return _result("started", *watchers.begin(context, args.idle, place))
     return _serve(context, args, place)
 
 
@@ -94,25 +93,27 @@ def _result(what: str, process: int, unnoticed: str = "") -> Result:
     return Result((what, process, unnoticed), lambda: {"watcher": found})
 
 
-def _stop(place: serving.Place) -> bool:
-    if not serving.running(place) or not serving.ask_to_stop(place):
+def _stop(place: watchers.Place) -> bool:
+    if not watchers.running(place) or not watchers.ask_to_stop(place):
         return False
     deadline = time.monotonic() + _START
-    while serving.running(place) and time.monotonic() < deadline:
+    while watchers.running(place) and time.monotonic() < deadline:
         time.sleep(0.02)
     return True
 
 
-def _serve(context: Context, args: argparse.Namespace, place: serving.Place) -> Result:
-    with serving.alone(place) as free:
+def _serve(context: Context, args: argparse.Namespace, place: watchers.Place) -> Result:
+    from mulligan.cli.server import Server
+
+    with watchers.alone(place) as free:
         if not free:
-            return _result("already", serving.running(place))
-        server = serving.Server(context.workspace, place, idle=args.idle * 60)
+            return _result("already", watchers.running(place))
+        server = Server(context.workspace, place, idle=args.idle * 60)
 
         def ready() -> None:
             watching = server.workspace.watch()
             if not watching.active:
-                context.note(f"{UNNOTICED}{visible(watching.reason)}")
+                context.note(f"{watchers.UNNOTICED}{visible(watching.reason)}")
             context.note(f"Watching {visible(context.settings.workspace)}; Ctrl-C ends it.")
             context.err.stream.flush()
 
@@ -135,4 +136,4 @@ def render(context: Context, result: Result) -> None:
     }
     context.out.line(lines[what])
     if unnoticed:
-        context.note(f"{UNNOTICED}{visible(unnoticed)}")
+        context.note(f"{watchers.UNNOTICED}{visible(unnoticed)}")

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from mulligan.model.policy import CapturePolicy, HookPolicy, LoopPolicy, Retention, RootPolicy, Settings, WatchPolicy
-from mulligan.places import Environ, Places, repository_top, spot
-from mulligan.places import find_workspace as nearest_workspace
-from mulligan.places import places as where_things_are
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.userfile import read_user_file
-from mulligan.scoping import Scoping, read_scoping, scoping_file
+from mulligan.settings.locations import Environ, Places, repository_top, spot
+from mulligan.settings.locations import find_workspace as nearest_workspace
+from mulligan.settings.locations import places as where_things_are
+from mulligan.settings.scoping import Scoping, read_scoping, scoping_file
 
 DEFAULT_WAIT = 2.0
 CONFIG_LIMIT = 64 * 1024

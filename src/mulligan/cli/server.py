@@ -10,7 +10,6 @@ program is not what it was.
 
 from __future__ import annotations
 
-import fcntl
 import io
 import os
 import selectors
@@ -25,14 +24,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from mulligan.cli import client as wire
 from mulligan.cli.arguments import wants
 from mulligan.cli.context import Declined
-from mulligan.errors import MulliganError, UserError
+from mulligan.cli.watchers import IDLE, Place
+from mulligan.errors import MulliganError
 from mulligan.safefs.platform import HERE
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
     from mulligan.model.policy import Settings
 
-IDLE = 30 * 60.0
 _PATIENCE = 3.0
 _MOST_CLIENTS = 64
 _LOOK = 2.0
@@ -83,74 +82,6 @@ def _is_utf8(environ: dict[str, str]) -> bool:
     locale = next((found for name in ("LC_ALL", "LC_CTYPE", "LANG") if (found := environ.get(name))), "C")
     plain = locale in {"C", "POSIX"} or locale.lower().replace("-", "").endswith("utf8")
     return plain and not environ.get("PYTHONIOENCODING")
-
-
-class Place(NamedTuple):
-    """The paths of the watcher of one workspace and store."""
-
-    directory: str
-    name: str
-
-    @property
-    def lock(self) -> str:
-        """The file whose lock says that there is one."""
-        return f"{self.directory}/{self.name}.lock"
-
-    @property
-    def socket(self) -> str:
-        """The path of the socket."""
-        return f"{self.directory}/{self.name}.sock"
-
-
-def place_of(settings: Settings, environ: dict[str, str]) -> Place:
-    """Returns where the watcher of a workspace is found, whether there is one or not."""
-    found = os.stat(settings.store)
-    return Place(wire.run_directory(environ), f"{wire.name_of(settings.workspace)}{found.st_dev:x}-{found.st_ino:x}")
-
-
-def prepare(place: Place) -> None:
-    """Makes the directory of sockets; UserError where it is not private."""
-    with suppress(FileExistsError):
-        os.makedirs(os.path.dirname(place.directory), exist_ok=True)
-        os.mkdir(place.directory, 0o700)
-    if not wire.is_private(place.directory):
-        raise UserError(
-            f"{place.directory} belongs to another user, or others may enter it; no watcher is started. Nothing was changed.",
-            hint=f"chmod 700 {place.directory}",
-        )
-
-
-@contextmanager
-def alone(place: Place) -> Iterator[bool]:
-    """Holds the place of a watcher; yields whether it could be had."""
-    fd = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-        yield True
-    finally:
-        os.close(fd)
-
-
-def running(place: Place) -> int:
-    """Returns the process that watches there, 0 when there is none."""
-    try:
-        fd = os.open(place.lock, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return 0
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        written = os.pread(fd, 32, 0).split()
-        return int(written[0]) if written else 0  # it begins at this very moment
-    finally:
-        os.close(fd)
-    return 0
 
 
 class Client:
@@ -371,7 +302,8 @@ class Server:
         return answer
 
     def _run_command(self, request: Request, caller: int) -> tuple[int, bytes, bytes]:
-        from mulligan.cli.entry import INTERRUPTED, run
+        from mulligan.cli.dispatch import run
+        from mulligan.cli.failure import INTERRUPTED
 
         try:
             os.chdir(request.directory)
@@ -459,26 +391,3 @@ def _screens(request: Request) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
         yield screens[0].taken, screens[1].taken
     finally:
         sys.stdin, sys.stdout, sys.stderr = before
-
-
-def keep_warm(settings: Settings, environ: dict[str, str]) -> bool:
-    """Returns whether a watcher can be started for the commands to come, and there is none."""
-    if not HERE.can.watch or not os.path.isdir(settings.store):
-        return False
-    place = place_of(settings, environ)
-    if not place.directory or running(place):
-        return False
-    prepare(place)
-    return True
-
-
-def ask_to_stop(place: Place) -> bool:
-    """Tells a watcher to end after what is under way; returns whether it heard."""
-    try:
-        link, (_, number) = wire.greet(place.socket)
-        with link:
-            link.settimeout(_PATIENCE)
-            link.sendall(wire.pack(wire.STOP, number))
-            return link.recv(1) != b""
-    except (OSError, ValueError):
-        return False

@@ -11,10 +11,10 @@ import os
 from typing import NamedTuple
 
 from mulligan.errors import ConfigError
-from mulligan.places import Places, store_for
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import make_private, write_durably
 from mulligan.safefs.userfile import read_user_file
+from mulligan.settings.locations import Places, store_for
 
 _LIMIT = 64 * 1024
 _WHAT = "the list of included and excluded paths"

@@ -11,23 +11,27 @@ import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from mulligan.cli.arguments import UsageError, help_text, load, parse, split_command, wants
+from mulligan.cli.arguments import (
+    UsageError,
+    full_help,
+    help_text,
+    load,
+    parse,
+    short_help,
+    split_command,
+    version,
+    wants,
+)
 from mulligan.cli.client import HANDED_ON, NO_START, is_paged
 from mulligan.cli.command import Command, Result
 from mulligan.cli.context import Context, Lender
-from mulligan.cli.registry import READING
-from mulligan.cli.streams import abandon, steady_streams, tell
+from mulligan.cli.screen import abandon, as_json, steady_streams
 from mulligan.errors import MulliganError
-
-INTERRUPTED = 130
-UNEXPECTED = 70
 
 # What a stream says that takes no more.
 UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF})
-# Not a mistake of ours and not the store's: the machine refuses, and says why.
-_REFUSALS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 
 
 class Circumstances(NamedTuple):
@@ -55,14 +59,16 @@ def run(words: list[str], environ: Mapping[str, str], lend: Lender | None = None
 
 
 def _run_in(words: list[str], around: Circumstances) -> int:
-    as_json = wants(words, "--json")
+    json = wants(words, "--json")
     try:
-        return _dispatch(words, around, as_json=as_json)
+        return _dispatch(words, around, json=json)
     except BrokenPipeError:
         abandon(sys.stdout)  # the reader has read enough
         return 0
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one boundary of this door
-        code = _explain(error, words, around.environ, as_json=as_json)
+        from mulligan.cli.failure import explain_error
+
+        code = explain_error(error, words, around.environ, json=json)
         # Agents take exit code 2 of a hook for the order to stop the tool.
         return 1 if code == 2 and command_of(words) == "hook" else code
 
@@ -75,40 +81,32 @@ def command_of(words: list[str]) -> str | None:
         return None
 
 
-def explain(error: BaseException, words: list[str]) -> int:
-    """Says what went wrong before or after a command; returns the exit code."""
-    steady_streams()
-    return _explain(error, words, os.environ, as_json=wants(words, "--json"))
-
-
-def _dispatch(words: list[str], around: Circumstances, *, as_json: bool) -> int:
+def _dispatch(words: list[str], around: Circumstances, *, json: bool) -> int:
     request = split_command(words)
     name, rest = request.command, request.words
     if name == "help":
         name, rest = (rest[0], ["-h"]) if rest and not rest[0].startswith("-") else (None, ["-h"])
     if name is None:
-        return _without_command(rest, as_json=as_json)
+        return _without_command(rest, json=json)
     command = load(name)
     if wants(rest, "-h", "--help"):
-        return _say(help_text(name, command, width=_reading_width()), "help", as_json=as_json)
+        return _say(help_text(name, command, width=_reading_width()), "help", json=json)
     return _run(name, command, rest, around)
 
 
-def _without_command(words: list[str], *, as_json: bool) -> int:
-    from mulligan.cli import overview
-
+def _without_command(words: list[str], *, json: bool) -> int:
     if wants(words, "--version"):
-        return _say(f"mulligan {overview.version()}\n", "version", as_json=as_json)
+        return _say(f"mulligan {version()}\n", "version", json=json)
     if wants(words, "-h", "--help"):
-        return _say(overview.full(), "help", as_json=as_json)
-    if as_json:
+        return _say(full_help(), "help", json=json)
+    if json:
         raise UsageError("There is no command.", hint="See all commands: mulligan -h")
-    return _say(overview.short(), "help", as_json=False)
+    return _say(short_help(), "help", json=False)
 
 
-def _say(text: str, what: str, *, as_json: bool) -> int:
-    if as_json:
-        sys.stdout.write(_as_json({what: text.strip()}))
+def _say(text: str, what: str, *, json: bool) -> int:
+    if json:
+        sys.stdout.write(as_json({what: text.strip()}))
     else:
         sys.stdout.write(text)
     sys.stdout.flush()
@@ -153,8 +151,7 @@ def _keep_warm(context: Context, name: str) -> None:
     """Starts a watcher for later commands if the configuration says so; does not wait for it."""
     try:
         if context.environ.get("MULLIGAN_WATCH") not in NO_START and context.wants_watcher(name):
-            from mulligan.cli.background import start
-            from mulligan.cli.serving import IDLE, keep_warm
+            from mulligan.cli.watchers import IDLE, keep_warm, start
 
             if keep_warm(context.settings, dict(context.environ)):
                 start(context, idle=IDLE / 60)
@@ -166,9 +163,9 @@ def _show(context: Context, command: Command, result: Result, name: str, *, page
     """Prints the result and returns the exit code: a result that cannot be printed is no success."""
     try:
         if context.json:
-            sys.stdout.write(_as_json(result.json()))
+            sys.stdout.write(as_json(result.json()))
         elif paged:
-            from mulligan.cli.paging import page
+            from mulligan.cli.screen import page
 
             page(context.out.take(lambda: command.render(context, result)), context.environ)
         else:
@@ -179,17 +176,10 @@ def _show(context: Context, command: Command, result: Result, name: str, *, page
     except OSError as error:
         if error.errno not in UNWRITABLE:
             raise
+        from mulligan.cli.failure import unprinted
+
         return unprinted(error, result.exit_code, name)
     return result.exit_code
-
-
-def unprinted(error: OSError, code: int, name: str) -> int:
-    """Says that the output of a command could not be written; returns the exit code."""
-    abandon(sys.stdout)
-    changing = name not in READING
-    done = " The command itself is done." if changing else ""
-    tell(f"mulligan: The output could not be written ({error.strerror}).{done}\n")
-    return code or (3 if changing else 1)
 
 
 def _remark(context: Context) -> None:
@@ -203,43 +193,4 @@ def _remark(context: Context) -> None:
         context.note(visible(remark))
 
 
-def _as_json(document: Any) -> str:
-    import json
-
-    text: str = json.dumps(document, indent=2 if sys.stdout.isatty() else None)
-    return text + "\n"
-
-
 # -- errors -------------------------------------------------------------------------------------
-
-
-def _explain(error: BaseException, words: list[str], environ: Mapping[str, str], *, as_json: bool) -> int:
-    from mulligan.present.visible import visible
-
-    message, hint, code = _account(error, words, environ)
-    if as_json:
-        kind = type(error).__name__
-        tell(_as_json({"error": {"type": kind, "message": message, "hint": hint, "exit_code": code}}), sys.stdout)
-    else:
-        tell(f"mulligan: {visible(message)}\n" + (f"hint: {visible(hint)}\n" if hint else ""))
-    return code
-
-
-def _account(error: BaseException, words: list[str], environ: Mapping[str, str]) -> tuple[str, str, int]:
-    """Returns what to say about an error: the message, what to type next, the exit code."""
-    if isinstance(error, MulliganError):
-        return error.message, error.hint, error.exit_code
-    if isinstance(error, KeyboardInterrupt):
-        return str(error) or "Interrupted. Nothing is half done.", "", INTERRUPTED
-    if isinstance(error, OSError) and error.errno in _REFUSALS:
-        where = f": {error.filename}" if isinstance(error.filename, str) else ""
-        return f"The system refused ({error.strerror}{where}). Earlier checkpoints are safe.", "", 1
-    from mulligan.cli.report import write_report
-
-    place = write_report(error, words, environ)
-    told = f"Report: {place}" if place else "No report could be written."
-    return (
-        f"Internal error ({type(error).__name__}). This is a bug in mulligan; your checkpoints are safe. {told}",
-        "Verify them: mulligan check",
-        UNEXPECTED,
-    )

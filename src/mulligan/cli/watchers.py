@@ -1,0 +1,149 @@
+"""Watchers as processes: where they listen, whether one runs, starting and stopping it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from mulligan.cli import client as wire
+from mulligan.cli.context import Context
+from mulligan.errors import UserError
+from mulligan.safefs.platform import HERE
+
+if TYPE_CHECKING:
+    from mulligan.model.policy import Settings
+
+#: What a watcher says where it cannot notice changes, before the reason.
+UNNOTICED = "The watcher cannot notice changes here, so each command scans all files: "
+
+
+IDLE = 30 * 60.0
+_PATIENCE = 3.0
+
+
+class Place(NamedTuple):
+    """The paths of the watcher of one workspace and store."""
+
+    directory: str
+    name: str
+
+    @property
+    def lock(self) -> str:
+        """The file whose lock says that there is one."""
+        return f"{self.directory}/{self.name}.lock"
+
+    @property
+    def socket(self) -> str:
+        """The path of the socket."""
+        return f"{self.directory}/{self.name}.sock"
+
+
+def place_of(settings: Settings, environ: dict[str, str]) -> Place:
+    """Returns where the watcher of a workspace is found, whether there is one or not."""
+    found = os.stat(settings.store)
+    return Place(wire.run_directory(environ), f"{wire.name_of(settings.workspace)}{found.st_dev:x}-{found.st_ino:x}")
+
+
+def prepare(place: Place) -> None:
+    """Makes the directory of sockets; UserError where it is not private."""
+    with suppress(FileExistsError):
+        os.makedirs(os.path.dirname(place.directory), exist_ok=True)
+        os.mkdir(place.directory, 0o700)
+    if not wire.is_private(place.directory):
+        raise UserError(
+            f"{place.directory} belongs to another user, or others may enter it; no watcher is started. Nothing was changed.",
+            hint=f"chmod 700 {place.directory}",
+        )
+
+
+@contextmanager
+def alone(place: Place) -> Iterator[bool]:
+    """Holds the place of a watcher; yields whether it could be had."""
+    fd = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        yield True
+    finally:
+        os.close(fd)
+
+
+def running(place: Place) -> int:
+    """Returns the process that watches there, 0 when there is none."""
+    try:
+        fd = os.open(place.lock, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        written = os.pread(fd, 32, 0).split()
+        return int(written[0]) if written else 0  # it begins at this very moment
+    finally:
+        os.close(fd)
+    return 0
+
+
+def keep_warm(settings: Settings, environ: dict[str, str]) -> bool:
+    """Returns whether a watcher can be started for the commands to come, and there is none."""
+    if not HERE.can.watch or not os.path.isdir(settings.store):
+        return False
+    place = place_of(settings, environ)
+    if not place.directory or running(place):
+        return False
+    prepare(place)
+    return True
+
+
+def ask_to_stop(place: Place) -> bool:
+    """Tells a watcher to end after what is under way; returns whether it heard."""
+    try:
+        link, (_, number) = wire.greet(place.socket)
+        with link:
+            link.settimeout(_PATIENCE)
+            link.sendall(wire.pack(wire.STOP, number))
+            return link.recv(1) != b""
+    except (OSError, ValueError):
+        return False
+
+
+def start(context: Context, *, idle: float, told: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
+    """Starts a watcher that outlives this command; its output goes to `told`, open until it is ready."""
+    root, store = context.settings.workspace, context.settings.store
+    return subprocess.Popen(  # noqa: S603 - this very program
+        [sys.executable, "-m", "mulligan", "-C", root, "--store", store, "watch", "--idle", str(idle)],
+        cwd="/",
+        env=dict(context.environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=told,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def begin(context: Context, idle: float, place: Place) -> tuple[int, str]:
+    """Starts a watcher and waits until it is ready; returns its process and why it cannot watch."""
+    context.close()
+    child = start(context, idle=idle, told=subprocess.PIPE)
+    said = child.stderr.readline() if child.stderr is not None else ""
+    unnoticed = ""
+    if said.startswith(UNNOTICED) and child.stderr is not None:
+        unnoticed, said = said.removeprefix(UNNOTICED).strip(), child.stderr.readline()
+    process = running(place)
+    if not process:
+        raise UserError(
+            f"The watcher ended right away ({said.strip() or 'without a message'}). Commands work without it.",
+            hint="See why: mulligan watch (stays in front)",
+        )
+    return process, unnoticed
