@@ -17,7 +17,7 @@ import asyncio
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from mulligan.adapters.recorder import Recorder
+from mulligan.adapters.recorder import AFTER, PROMPT, Recorder
 from mulligan.errors import UnknownCheckpoint, UserError
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class FilesBeside:
     Makes a checkpointer save the files too, and brings them back.
 
     The checkpointer stays what it is, whichever it is: `put` and `aput` of this one object first save the workspace and then
-    note the id of that checkpoint in the metadata of LangGraph's own.
+    note the id of that checkpoint in the metadata of LangGraph's own. Each input of the graph begins a turn, so one `undo`
+    takes back what the graph did for it.
     """
 
     def __init__(self, saver: Any, workspace: Workspace) -> None:
@@ -63,14 +64,17 @@ class FilesBeside:
         if KEY in metadata:
             return metadata  # some savers implement one of the two by the other
         thread = str(config.get("configurable", {}).get("thread_id", ""))
-        about = {"thread": thread, "step": metadata.get("step"), "source": metadata.get("source")}
+        begins, step = metadata.get("source") == "input", f"step {metadata.get('step')}"
         try:
-            saved = self.workspace.save(kind="step", if_changed=True, metadata={"langgraph": about})
-            held = saved.id if saved is not None else self.workspace.position()
+            if begins:
+                self.recorder.record(PROMPT, text=f"thread {thread}")
+            else:
+                self.recorder.record(AFTER, tool=step, call=f"{thread}-{step}")
+            held = self.workspace.position()
         except Exception as error:  # noqa: BLE001 - the graph is never stopped for a mistake of ours
             self.recorder.note(self.recorder.failed(error))
             return metadata
-        return {**metadata, KEY: held}
+        return {**metadata, KEY: held} if held else metadata
 
     def travel(self, config: Any) -> RestoreReport:
         """Brings the files back to where they were at a state of the graph; one `undo` takes that back."""

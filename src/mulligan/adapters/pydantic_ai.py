@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.capabilities import AbstractCapability
 
-from mulligan.adapters.recorder import Recorder, in_words
-from mulligan.model.deed import AFTER, BEFORE, FAILED, PROMPT, STOP
+from mulligan.adapters.recorder import Recorder
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
@@ -25,11 +24,8 @@ class MulliganCapability(AbstractCapability[Any]):
 
     async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
         """A run is one turn."""
-        await self.recorder.tell(PROMPT, text=in_words(getattr(ctx, "prompt", "") or ""))
-        try:
+        async with self.recorder.run_async(getattr(ctx, "prompt", "") or ""):
             return await handler()
-        finally:
-            await self.recorder.tell(STOP)
 
     async def wrap_tool_execute(
         self,
@@ -41,12 +37,5 @@ class MulliganCapability(AbstractCapability[Any]):
         handler: Any,
     ) -> Any:
         """Saves what is there before a tool runs, and what it leaves, also when it fails."""
-        told = {"tool": str(tool_def.name), "call": str(call.tool_call_id or ""), "text": in_words(args)}
-        await self.recorder.tell(BEFORE, **told)
-        try:
-            result = await handler(args)
-        except BaseException:
-            await self.recorder.tell(FAILED, **told)
-            raise
-        await self.recorder.tell(AFTER, **told)
-        return result
+        async with self.recorder.tool_async(str(tool_def.name), str(call.tool_call_id or ""), args):
+            return await handler(args)

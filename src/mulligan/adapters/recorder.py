@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from mulligan.hooks.events import Event
 from mulligan.hooks.handling import failed, handle
 from mulligan.hooks.summary import summary
-from mulligan.model.deed import PROMPT, Deed
+from mulligan.model.deed import AFTER, BEFORE, FAILED, PROMPT, STOP, Deed
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
@@ -50,6 +51,48 @@ class Recorder:
         """Returns that something could not be saved, and why; `mulligan status` remembers it."""
         deed = Deed(self.agent, self.session, "unknown")
         return failed(self.agent, deed, self.workspace.settings, f"{type(error).__name__}: {error}.").message
+
+    @contextmanager
+    def run(self, asked: Any = "") -> Iterator[None]:
+        """Surrounds one run of the agent: a turn, which one `undo` takes back."""
+        self.record(PROMPT, text=in_words(asked))
+        try:
+            yield
+        finally:
+            self.record(STOP)
+
+    @contextmanager
+    def tool(self, tool: str, call: str = "", arguments: Any = "") -> Iterator[None]:
+        """Surrounds one call of a tool: saves before and after it, also when it fails."""
+        told = {"tool": tool, "call": call or uuid4().hex, "text": in_words(arguments)}
+        self.record(BEFORE, **told)
+        try:
+            yield
+        except BaseException:
+            self.record(FAILED, **told)
+            raise
+        self.record(AFTER, **told)
+
+    @asynccontextmanager
+    async def run_async(self, asked: Any = "") -> AsyncIterator[None]:
+        """Surrounds one run of the agent, without blocking the event loop."""
+        await self.tell(PROMPT, text=in_words(asked))
+        try:
+            yield
+        finally:
+            await self.tell(STOP)
+
+    @asynccontextmanager
+    async def tool_async(self, tool: str, call: str = "", arguments: Any = "") -> AsyncIterator[None]:
+        """Surrounds one call of a tool, without blocking the event loop."""
+        told = {"tool": tool, "call": call or uuid4().hex, "text": in_words(arguments)}
+        await self.tell(BEFORE, **told)
+        try:
+            yield
+        except BaseException:
+            await self.tell(FAILED, **told)
+            raise
+        await self.tell(AFTER, **told)
 
     async def tell(self, kind: str, *, tool: str = "", call: str = "", text: str = "") -> None:
         """The same, without blocking the event loop; when it returns, the state is saved."""
