@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent_framework import AgentMiddleware, FunctionMiddleware
 
-from mulligan.adapters.recorder import PROMPT, STOP, Recorder
+from mulligan.adapters.recorder import Recorder
+from mulligan.model.deed import PROMPT, STOP
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace

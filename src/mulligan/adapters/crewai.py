@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from crewai.hooks import InterceptionPoint, register_hook, unregister_hook
 
-from mulligan.adapters.recorder import AFTER, BEFORE, PROMPT, STOP, Recorder, in_words
+from mulligan.adapters.recorder import Recorder, in_words
+from mulligan.model.deed import AFTER, BEFORE, PROMPT, STOP
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
@@ -42,7 +43,9 @@ def protected(workspace: Workspace, *, session: str | None = None) -> Iterator[R
 
 def _tell(recorder: Recorder, kind: str, context: Any) -> None:
     # CrewAI gives a call no id; the same dictionary of arguments is handed to both hooks of one call.
-    recorder.record(kind, tool=str(context.tool_name), call=f"{id(context.tool_input):x}", text=in_words(context.tool_input))
+    recorder.record(
+        kind, tool=str(context.tool_name), call=f"{id(context.tool_input):x}", text=in_words(context.tool_input)
+    )
 
 
 def _asked(context: Any) -> str:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from google.adk.plugins.base_plugin import BasePlugin
 
-from mulligan.adapters.recorder import AFTER, BEFORE, FAILED, PROMPT, STOP, Recorder, in_words
+from mulligan.adapters.recorder import Recorder, in_words
+from mulligan.model.deed import AFTER, BEFORE, FAILED, PROMPT, STOP
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace

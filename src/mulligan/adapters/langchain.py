@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from langchain.agents.middleware import AgentMiddleware
 
-from mulligan.adapters.recorder import PROMPT, STOP, Recorder, in_words
+from mulligan.adapters.recorder import Recorder, in_words
+from mulligan.model.deed import PROMPT, STOP
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace

@@ -17,8 +17,9 @@ import asyncio
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from mulligan.adapters.recorder import AFTER, PROMPT, Recorder
+from mulligan.adapters.recorder import Recorder
 from mulligan.errors import UnknownCheckpoint, UserError
+from mulligan.model.deed import AFTER, PROMPT
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from smolagents import ActionStep
 
-from mulligan.adapters.recorder import AFTER, FAILED, PROMPT, STOP, Recorder, in_words
+from mulligan.adapters.recorder import Recorder, in_words
+from mulligan.model.deed import AFTER, FAILED, PROMPT, STOP
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace

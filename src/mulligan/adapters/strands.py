@@ -16,7 +16,8 @@ from strands.hooks import (
     HookProvider,
 )
 
-from mulligan.adapters.recorder import AFTER, BEFORE, FAILED, PROMPT, STOP, Recorder, in_words
+from mulligan.adapters.recorder import Recorder, in_words
+from mulligan.model.deed import AFTER, BEFORE, FAILED, PROMPT, STOP
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace

@@ -22,7 +22,7 @@ def needs():
             found = importlib.import_module(name)
         # Our own folder `tests/proofs/agents` answers to `import agents` where the library does not.
         if found is None or found.__file__ is None:
-            pytest.skip(f"THE TESTS WITH {package.upper()} DO NOT RUN: pip install 'mulligan[agents-test]'")
+            pytest.skip(f"THE TESTS WITH {package.upper()} DO NOT RUN: python3 tests/proofs/adapters/each.py {package}")
         return found
 
     return find

@@ -110,9 +110,7 @@ def test_deepagents(needs, scene):
     from mulligan.adapters.langchain import MulliganMiddleware
 
     middleware = MulliganMiddleware(scene.ws)
-    agent = deepagents.create_deep_agent(
-        scripted_chat_model(), chat_tools(scene), middleware=[forgiving(), middleware]
-    )
+    agent = deepagents.create_deep_agent(scripted_chat_model(), chat_tools(scene), middleware=[forgiving(), middleware])
     assert agent.invoke({"messages": [("user", PROMPT)]})["messages"][-1].content == "done"
     scene.judge(middleware.recorder)
 

@@ -82,6 +82,22 @@ def test_every_state_has_its_own_files(langgraph, ws, project):
         assert (project / "a.txt").read_text() == text
 
 
+def test_one_undo_takes_back_what_the_graph_did_for_one_input(langgraph, ws, project):
+    put(project, "a.txt", "0")
+    graph = compiled(langgraph, project, files_beside(ws))
+    graph.invoke({"done": []}, CONFIG, durability="sync")
+    (project / "one.txt").unlink()
+    put(project, "mine.txt", "by hand")
+    between = contents(project)
+    graph.invoke({"done": ["again"]}, CONFIG, durability="sync")
+    assert len(ws.story()) == 2
+    ws.undo()
+    assert contents(project) == between
+    ws.undo()
+    assert set(contents(project)) == {"a.txt", "mine.txt"}
+    assert (project / "a.txt").read_text() == "0"
+
+
 def test_the_same_with_coroutines(langgraph, ws, project):
     put(project, "a.txt", "0")
     files = files_beside(ws)
