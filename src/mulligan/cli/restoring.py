@@ -10,8 +10,7 @@ from mulligan.cli.context import Context
 from mulligan.errors import UnknownCheckpoint, WorkspaceReplaced
 from mulligan.model.checkpoint import INCOMPLETE, Checkpoint, NotCaptured
 from mulligan.model.plan import RestorePlan, RestoreReport
-from mulligan.present.outcome import about, left_lines, name_of, named, outcome_lines
-from mulligan.present.timeline import not_captured_lines
+from mulligan.present.outcome import about, left_lines, name_of, named, not_captured_lines, outcome_lines
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from mulligan.gitformat.delta import apply_delta, delta_sizes
 from mulligan.gitformat.pack_index import HEAD_SIZE, PackIndex
 from mulligan.gitformat.record import (
     CHAIN_LIMIT,
@@ -251,13 +250,18 @@ class Pack:
             if header.type in KIND_OF_TYPE:
                 kind = KIND_OF_TYPE[header.type]
                 break
+            from mulligan.gitformat.delta import delta_sizes
+
             produced += delta_sizes(data)[1]
             if produced > self._limits.chain:
                 raise Damaged("its chain of deltas produces too many bytes")
             chain.append((offset, data))
             offset = self.base_of(offset, header)
-        if chain:
-            self._remember(offset, kind, data)
+        if not chain:
+            return kind, data
+        from mulligan.gitformat.delta import apply_delta
+
+        self._remember(offset, kind, data)
         for at, delta in reversed(chain):
             data = apply_delta(data, delta, limit=self._limits.delta)
             if self._spend is not None:
@@ -279,6 +283,8 @@ class Pack:
         header = parse_header(beginning) if beginning is not None else self.header(offset)
         size = header.size
         if header.type not in KIND_OF_TYPE:
+            from mulligan.gitformat.delta import delta_sizes
+
             size = delta_sizes(self._beginning(offset, header))[1]
         for _ in range(CHAIN_LIMIT):
             if header.type in KIND_OF_TYPE:

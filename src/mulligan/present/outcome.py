@@ -1,27 +1,28 @@
 """
-What an undo, a redo or a restore did, in sentences: about what, which files, what was left alone, what to type next.
+What an undo, a redo or a restore will do or did: about what, which files, what was left alone, what to type next.
 
 Nothing here prints. Paths and names come from a workspace that anyone may have written, so each is made harmless first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from mulligan.errors import UnknownCheckpoint
-from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, TOO_LARGE
+from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, TOO_LARGE, NotCaptured
 from mulligan.present.text import PLAIN, Style, ago, count, shorten, some
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
     from mulligan.model.checkpoint import Checkpoint
     from mulligan.model.gitposition import GitMove
-    from mulligan.model.plan import Keep, RestoreReport, Undone
+    from mulligan.model.plan import Keep, RestorePlan, RestoreReport, Undone
 
 #: As many paths are named in the first sentence; with more, each kind of change has a line of its own.
 MOST_NAMED = 6
+MOST_PATHS = 20
 _FIRST = 3
 _DIRECTORIES = 4
 _TEXT = 60
@@ -163,3 +164,50 @@ def about(undone: Undone, now: datetime, name: str = "") -> str:
     if undone.kind == "unsaved":
         return f"what changed since{quoted or ' ' + (undone.checkpoint[:8] or 'the last checkpoint')}"
     return f"checkpoint{quoted or ' ' + undone.checkpoint[:8]}{when}"
+
+
+def plan_lines(plan: RestorePlan, style: Style = PLAIN) -> list[str]:
+    """Returns what a restore will do, path by path, long lists cut."""
+    lines = [
+        *_marked("+", "green", plan.creates, style),
+        *_marked("~", "yellow", plan.modifies, style),
+        *_marked("-", "red", plan.deletes, style),
+    ]
+    totals = [
+        f"{number:,} to {verb}"
+        for number, verb in (
+            (len(plan.creates), "create"),
+            (len(plan.modifies), "change"),
+            (len(plan.deletes), "delete"),
+        )
+        if number
+    ]
+    lines.append(
+        (", ".join(totals) or ("no file to change" if plan.git else "nothing to change"))
+        + (f", {len(plan.keeps):,} left alone" if plan.keeps else "")
+    )
+    return [*lines, *git_lines(plan.git, "git to", style), *keep_lines(plan.keeps)]
+
+
+def keep_lines(keeps: Iterable[Keep], *, most: int = 5) -> list[str]:
+    """Returns one line per reason for paths that are left as they are."""
+    return not_captured_lines([NotCaptured(keep.path, keep.reason, keep.detail) for keep in keeps], most=most)
+
+
+def not_captured_lines(entries: Iterable[NotCaptured], *, indent: str = "  ", most: int = 5) -> list[str]:
+    """Returns one line per reason: how many, the first few paths, and the detail they share."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for entry in entries:
+        groups.setdefault((entry.reason, entry.detail), []).append(visible(entry.path))
+    lines = []
+    for (reason, detail), paths in groups.items():
+        why = f" ({visible(detail)})" if detail else ""
+        lines.append(f"{indent}{reason}: {some(paths, most)}{why}")
+    return lines
+
+
+def _marked(mark: str, colour: str, paths: Sequence[str], style: Style) -> list[str]:
+    lines = [style(colour, f"  {mark} {visible(path)}") for path in paths[:MOST_PATHS]]
+    if len(paths) > MOST_PATHS:
+        lines.append(style(colour, f"  {mark} … and {len(paths) - MOST_PATHS:,} more"))
+    return lines

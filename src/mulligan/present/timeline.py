@@ -1,5 +1,5 @@
 """
-Checkpoints, plans and reports as lines of text.
+Checkpoints as lines of text.
 
 Names, descriptions and paths come from an untrusted workspace: every one of them is made harmless
 before it is shown. Nothing here prints.
@@ -9,19 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from mulligan.model.checkpoint import IGNORED, INCOMPLETE, SECRET, TOO_LARGE, Checkpoint, NotCaptured
 from mulligan.model.policy import as_pattern
-from mulligan.present.outcome import git_lines
-from mulligan.present.text import PLAIN, Style, ago, columns, count, date, minute, some
+from mulligan.present.text import PLAIN, Style, ago, columns, count, date, minute
 from mulligan.present.visible import clipped, visible
 from mulligan.present.visible import columns as measure
 
-if TYPE_CHECKING:
-    from mulligan.model.plan import Keep, RestorePlan
-
-MOST_PATHS = 20
 _NARROWEST = 8
 _WIDEST = 48
 # Ignored as a rule, made by hand or filled at work, and in no other place. Secrets are not here: they are saved sealed.
@@ -97,6 +91,8 @@ def saved_lines(checkpoint: Checkpoint, style: Style = PLAIN) -> list[str]:
     name = f"  {style('bold', title(checkpoint))}" if title(checkpoint) != "-" else ""
     lines = [f"{style('green', 'saved')} {style('yellow', checkpoint.short_id)}{name}  {what}"]
     if not checkpoint.complete:
+        from mulligan.present.outcome import not_captured_lines
+
         missing = [entry for entry in checkpoint.not_captured if entry.reason in INCOMPLETE]
         lines.append(style("yellow", "partial: these could not be saved"))
         lines += not_captured_lines(missing)
@@ -125,18 +121,6 @@ def checkpoint_lines(checkpoint: Checkpoint, *, now: datetime, style: Style = PL
     description = checkpoint.description.strip()
     if description and visible(description) != title(checkpoint):
         lines += ["", *("    " + visible(line) for line in description.split("\n"))]
-    return lines
-
-
-def not_captured_lines(entries: Iterable[NotCaptured], *, indent: str = "  ", most: int = 5) -> list[str]:
-    """Returns one line per reason: how many, the first few paths, and the detail they share."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for entry in entries:
-        groups.setdefault((entry.reason, entry.detail), []).append(visible(entry.path))
-    lines = []
-    for (reason, detail), paths in groups.items():
-        why = f" ({visible(detail)})" if detail else ""
-        lines.append(f"{indent}{reason}: {some(paths, most)}{why}")
     return lines
 
 
@@ -173,38 +157,3 @@ def _matters(entry: NotCaptured) -> bool:
         return False
     name = entry.path.rpartition("/")[2].lower()
     return name in _NAMES or name.endswith(_LOCAL) or (name.endswith(_DATABASES) and name not in _CACHES)
-
-
-def plan_lines(plan: RestorePlan, style: Style = PLAIN) -> list[str]:
-    """Returns what a restore will do, path by path, long lists cut."""
-    lines = [
-        *_marked("+", "green", plan.creates, style),
-        *_marked("~", "yellow", plan.modifies, style),
-        *_marked("-", "red", plan.deletes, style),
-    ]
-    totals = [
-        f"{number:,} to {verb}"
-        for number, verb in (
-            (len(plan.creates), "create"),
-            (len(plan.modifies), "change"),
-            (len(plan.deletes), "delete"),
-        )
-        if number
-    ]
-    lines.append(
-        (", ".join(totals) or ("no file to change" if plan.git else "nothing to change"))
-        + (f", {len(plan.keeps):,} left alone" if plan.keeps else "")
-    )
-    return [*lines, *git_lines(plan.git, "git to", style), *keep_lines(plan.keeps)]
-
-
-def keep_lines(keeps: Iterable[Keep], *, most: int = 5) -> list[str]:
-    """Returns one line per reason for paths that are left as they are."""
-    return not_captured_lines([NotCaptured(keep.path, keep.reason, keep.detail) for keep in keeps], most=most)
-
-
-def _marked(mark: str, colour: str, paths: Sequence[str], style: Style) -> list[str]:
-    lines = [style(colour, f"  {mark} {visible(path)}") for path in paths[:MOST_PATHS]]
-    if len(paths) > MOST_PATHS:
-        lines.append(style(colour, f"  {mark} … and {len(paths) - MOST_PATHS:,} more"))
-    return lines

@@ -7,14 +7,11 @@ from datetime import UTC, datetime, timedelta
 from mulligan.model.checkpoint import Checkpoint, GitState, pack_list
 from mulligan.model.objects import MODE_FILE
 from mulligan.model.plan import Action, Keep, Node, RestorePlan, RestoreReport
-from mulligan.present.outcome import named, outcome_lines
+from mulligan.present.outcome import MOST_PATHS, named, not_captured_lines, outcome_lines, plan_lines
 from mulligan.present.text import Style
 from mulligan.present.timeline import (
-    MOST_PATHS,
     checkpoint_lines,
     log_lines,
-    not_captured_lines,
-    plan_lines,
     saved_lines,
 )
 

@@ -11,8 +11,7 @@ from mulligan.cli.pathspec import chosen
 from mulligan.cli.restoring import Done, circumstances, finished, in_same_project, render_restore
 from mulligan.errors import UserError
 from mulligan.model.plan import RestorePlan, RestoreReport
-from mulligan.present.outcome import named
-from mulligan.present.timeline import plan_lines
+from mulligan.present.outcome import named, plan_lines
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UnknownCheckpoint
 from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
+from mulligan.present.outcome import not_captured_lines
 from mulligan.present.standing import change_words, history_words, protected_words, watcher_words
 from mulligan.present.text import ago, columns, count, moved_words, shorten
-from mulligan.present.timeline import not_captured_lines
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from mulligan.cli.pathspec import expanded, is_pattern
 from mulligan.cli.restoring import Done, circumstances, finished, in_same_project, render_undo
 from mulligan.errors import UserError
 from mulligan.model.plan import Undone
-from mulligan.present.outcome import about, name_of, named
+from mulligan.present.outcome import about, name_of, named, plan_lines
 from mulligan.present.text import count
-from mulligan.present.timeline import plan_lines
 
 if TYPE_CHECKING:
     import argparse
