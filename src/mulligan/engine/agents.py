@@ -166,8 +166,12 @@ class WithSessions(Opened):
             found = vault.deeds.find(ref) if vault is not None and ref.startswith("@") else None
         return found.deed if found is not None else None
 
-    def story(self, *, limit: int | None = None, session: str | None = None) -> list[Chapter]:
-        """Returns what agents did, prompt by prompt, newest first: what was asked, which tools ran, what each changed."""
+    def story(self, *, limit: int | None = None, session: str | None = None, **bounds: Any) -> list[Chapter]:
+        """
+        Returns what agents did, prompt by prompt, newest first: what was asked, which tools ran, what each changed.
+
+        `bounds` are `since`, `until`, `grep` and `agent`, as `log` takes them.
+        """
         from mulligan.timeline.rewinds import rewind_of
         from mulligan.timeline.stack import Stack
         from mulligan.timeline.story import marked, tell
@@ -189,7 +193,13 @@ class WithSessions(Opened):
             names, here = vault.deeds.short_names(), vault.checkpoints.current()
             told = [each._replace(short=names[each.session]) for each in tell(found, changed, rewound)]
             position, landed = (here.id, here.checkpoint.kind == "safety") if here is not None else ("", False)
-            return marked(told, Stack(vault).undone(), position, landed=landed)[:limit]
+            told = marked(told, Stack(vault).undone(), position, landed=landed)
+        if bounds:
+            from mulligan.engine.filters import keeps_chapter, parse_filters
+
+            filters = parse_filters(**bounds)
+            told = [each for each in told if filters is None or keeps_chapter(filters, each)]
+        return told[:limit]
 
     def news_for(self, session: str) -> list[Notice]:
         """Returns what was undone, restored or redone under a session since its last prompt; ask before recording the next."""

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from mulligan.model.diff import Diff
     from mulligan.model.gitposition import GitPosition
     from mulligan.model.plan import RestorePlan, RestoreReport
+    from mulligan.timeline.commits import Entry
+    from mulligan.timeline.vault import Vault
 
 Ref = str | Checkpoint
 
@@ -88,22 +90,38 @@ class Workspace(WithSessions):
         kind: str | None = None,
         path: str | os.PathLike[str] | None = None,
         match: Mapping[str, Any] | None = None,
+        **bounds: Any,
     ) -> list[Checkpoint]:
         """
         Returns the checkpoints, newest first.
 
         With `path`, those that changed it or something below it; with `match`, those whose metadata hold these pairs.
+        `bounds` are `since` and `until` (times, or texts like "yesterday"), `grep` (in names, descriptions, commands and
+        prompts), `agent` and `session` (the beginning is enough).
         """
         wanted = parse_path(path) if path is not None else None
         with self._reading() as vault:
             if vault is None:
                 return []
-            entries = vault.checkpoints.newest(kind=kind, limit=limit if wanted is None and match is None else None)
+            everything = wanted is None and match is None and not bounds
+            entries = vault.checkpoints.newest(kind=kind, limit=limit if everything else None)
+            if bounds:
+                entries = self._bounded(vault, entries, bounds)
             if match is not None:
                 entries = [entry for entry in entries if entry.checkpoint.has(match)]
             if wanted is not None:
                 entries = [entry for entry in entries if saving.touches(entry, wanted)]
             return [entry.checkpoint for entry in entries[:limit]]
+
+    @staticmethod
+    def _bounded(vault: Vault, entries: list[Entry], bounds: dict[str, Any]) -> list[Entry]:
+        from mulligan.engine.filters import context_of, keeps_entry, parse_filters
+
+        filters = parse_filters(**bounds)
+        if filters is None:
+            return entries
+        known = context_of(vault.deeds.newest())
+        return [entry for entry in entries if keeps_entry(filters, entry, known)]
 
     def get(self, ref: Ref) -> Checkpoint:
         """Returns the checkpoint a reference means; raises UnknownCheckpoint."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -139,11 +140,12 @@ class Checkpoints:
         return self._entry(found[0]) if found else None
 
     def resolve(self, ref: str | Checkpoint) -> Entry:
-        """Returns the checkpoint a reference means: an id, a reserved word, a name, a unique prefix, in that order."""
+        """Returns the checkpoint a reference means: an id, a reserved word, a name, a unique prefix, a time, in that order."""
         text = ref.id if isinstance(ref, Checkpoint) else ref
         if not isinstance(text, str):
             raise TypeError(f"a checkpoint reference is text, not {type(text).__name__}")
         found = self.by_id(text) or self._reserved(text) or self._named(text) or self._prefixed(text)
+        found = found or self._at_time(text)
         if found is not None:
             return found
         if not self.count():
@@ -209,6 +211,14 @@ class Checkpoints:
                 f"{text!r} could be {ids} …; nothing was changed.", hint="Type more of the id: mulligan log"
             )
         return found[0] if found else None
+
+    def _at_time(self, text: str) -> Entry | None:
+        """Returns the newest checkpoint at or before a time; raises UnknownCheckpoint where none is that old."""
+        if not any(letter in text for letter in " :-y"):
+            return None  # no time is written without one of these
+        from mulligan.timeline.time_refs import find_at
+
+        return find_at(text, time.time_ns(), self._select)
 
     def is_prefix(self, text: str) -> bool:
         """Returns whether this is how the id of some checkpoint begins."""

@@ -42,8 +42,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     if ":" not in args.target[1:]:
         raise UsageError(f"{args.target!r} is not REF:PATH.", hint="mulligan cat @:README.md")
     workspace = context.saved
-    checkpoint, path = _split(workspace, args.target)
-    path = context.path(path) if path.startswith(("./", "../", "/")) else path
+    checkpoint, path = _split(context, workspace, args.target)
     if args.reveal and (context.json or not context.out.is_terminal):
         raise UserError("A secret is revealed on a terminal only. Nothing was printed.")
     data = workspace.cat(checkpoint, path, reveal=args.reveal)
@@ -58,16 +57,26 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     )
 
 
-def _split(workspace: Workspace, target: str) -> tuple[Checkpoint, str]:
-    """Returns the checkpoint and the path; a colon may be part of either, so each one is tried, the first first."""
-    colons = [at for at, char in enumerate(target) if char == ":" and at > 0]
-    first: UnknownCheckpoint | None = None
-    for at in colons:
+def _split(context: Context, workspace: Workspace, target: str) -> tuple[Checkpoint, str]:
+    """
+    Returns the checkpoint and the path. A colon may be part of either, so each one is tried, the first first.
+
+    A time cut short is a time too (`@14:05:30:a`), so a pair whose path is there is preferred.
+    """
+    found: list[tuple[Checkpoint, str]] = []
+    unknown: list[UnknownCheckpoint] = []
+    for at in (at for at, char in enumerate(target) if char == ":" and at > 0):
+        path = target[at + 1 :]
         try:
-            return workspace.get(target[:at]), target[at + 1 :]
+            checkpoint = workspace.get(target[:at])
         except UnknownCheckpoint as error:
-            first = first or error
-    raise first or UnknownCheckpoint(target)
+            unknown.append(error)
+            continue
+        found.append((checkpoint, context.path(path) if path.startswith(("./", "../", "/")) else path))
+    held = (pair for pair in found if len(found) > 1 and pair[1] and workspace.holds(*pair))
+    if not found:
+        raise unknown[0]
+    return next(held, found[0])
 
 
 def render(context: Context, result: Result) -> None:
