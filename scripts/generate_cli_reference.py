@@ -56,6 +56,7 @@ A path outside the workspace is refused with exit code 83.
 |---|---|
 | `@` | the position: the checkpoint last saved or restored to |
 | `latest`, `latest~2` | the newest, and two before it; safety checkpoints are not counted |
+| `"20 minutes ago"`, `yesterday`, `@14:05`, `2026-11-18T14:05` | the newest at or before that time, safety checkpoints included; local without a zone; a minute or a day counts to its end, and a clock time that is still to come today is yesterday's. A checkpoint of that name comes first |
 | a name | the newest checkpoint of that name |
 | an id, or the beginning of one | exactly that one |
 """

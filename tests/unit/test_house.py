@@ -31,7 +31,7 @@ FUNCTION_LINES = 60
 _WORDS = {"errors", "model"}
 _DISK = _WORDS | {"safefs"}
 _HISTORY = _DISK | {"gitformat", "watch", "scan", "store", "diff", "timeline", "doctor"}
-_ALL = _HISTORY | {"restore", "state", "engine", "settings", "present", "aio", "mulligan"}
+_ALL = _HISTORY | {"history", "restore", "state", "engine", "settings", "present", "aio", "mulligan"}
 ALLOWED = {
     "errors": set(),
     "model": {"errors"},
@@ -45,9 +45,10 @@ ALLOWED = {
     "present": _WORDS | {"diff"},
     "doctor": _DISK | {"gitformat", "scan", "store", "diff", "timeline"},
     "timeline": _DISK | {"gitformat", "scan", "store", "diff"},
+    "history": _DISK | {"scan", "store", "diff", "timeline"},
     "restore": _HISTORY | {"usergit"},
     "state": _HISTORY | {"restore"},
-    "engine": _HISTORY | {"restore", "state", "settings", "usergit"},
+    "engine": _HISTORY | {"history", "restore", "state", "settings", "usergit"},
     "aio": _HISTORY | {"restore", "state", "settings", "engine", "mulligan"},
     "usergit": _DISK | {"scan", "settings"},
     "environments": _ALL | {"usergit"},

@@ -195,7 +195,7 @@ class WithSessions(Opened):
             position, landed = (here.id, here.checkpoint.kind == "safety") if here is not None else ("", False)
             told = marked(told, Stack(vault).undone(), position, landed=landed)
         if bounds:
-            from mulligan.engine.filters import keeps_chapter, parse_filters
+            from mulligan.history.filters import keeps_chapter, parse_filters
 
             filters = parse_filters(**bounds)
             told = [each for each in told if filters is None or keeps_chapter(filters, each)]

@@ -115,7 +115,7 @@ class Workspace(WithSessions):
 
     @staticmethod
     def _bounded(vault: Vault, entries: list[Entry], bounds: dict[str, Any]) -> list[Entry]:
-        from mulligan.engine.filters import context_of, keeps_entry, parse_filters
+        from mulligan.history.filters import context_of, keeps_entry, parse_filters
 
         filters = parse_filters(**bounds)
         if filters is None:

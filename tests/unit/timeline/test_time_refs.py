@@ -72,9 +72,7 @@ def test_an_age_is_counted_back_from_now(text, seconds):
 def test_months_and_years_are_those_of_the_calendar():
     assert parse_time("1 month ago", NOW_NS).end == nanoseconds(NOW.replace(month=10))
     assert parse_time("2 years ago", NOW_NS).end == nanoseconds(NOW.replace(year=2024))
-    assert parse_time("9 months ago", nanoseconds(NOW.replace(day=30))).end == nanoseconds(
-        NOW.replace(month=2, day=28)
-    )
+    assert parse_time("9 months ago", nanoseconds(NOW.replace(day=30))).end == nanoseconds(NOW.replace(month=2, day=28))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +97,9 @@ def test_every_moment_that_is_written_out_is_found_again(at, minutes):
     offset = timedelta(minutes=minutes)
     aware = at.replace(tzinfo=UTC)
     written = aware.astimezone(datetime.now().astimezone().tzinfo).isoformat()
-    elsewhere = (aware + offset).replace(tzinfo=None).isoformat() + f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
+    elsewhere = (aware + offset).replace(
+        tzinfo=None
+    ).isoformat() + f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
     for text in (written, elsewhere, "@" + elsewhere):
         span = parse_time(text, NOW_NS)
         assert span.start == nanoseconds(aware)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.cli.arguments import UsageError
+from mulligan.cli.bounds import add_bounds, given_bounds
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.model.checkpoint import KINDS, Checkpoint
@@ -14,7 +15,9 @@ from mulligan.present.timeline import log_lines
 if TYPE_CHECKING:
     import argparse
 
-USAGE = "log [-n N] [--kind K] [--time] [--graph] [PATH…] | log [-n N] --story"
+    from mulligan.timeline.story import Chapter
+
+USAGE = "log [-n N] [--kind K] [--story] [--since T] [PATH…]"
 DESCRIPTION = """\
 Show the timeline, newest first. `@` marks the last checkpoint.
 
@@ -25,7 +28,7 @@ With --story: what you asked, which tools ran for it, what each changed. Use the
 EXAMPLES = (
     ("mulligan log -n 10 --kind manual", "the last ten that you saved yourself"),
     ("mulligan log --story -n 3", "the last three prompts, and what was done for them"),
-    ("mulligan log src/app.py", "those that changed one file, directory or pattern"),
+    ("mulligan log --since yesterday src/app.py", "what changed one file, directory or pattern since then"),
 )
 EXIT_CODES = (0, 1, 90)
 PATHS = "many"
@@ -36,16 +39,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
     parser.add_argument("words", nargs="*", metavar="PATH", help="only checkpoints that changed these paths")
     parser.add_argument("-n", dest="limit", type=_number, metavar="N", help="only the newest N")
-    parser.add_argument("--kind", choices=KINDS, help="only this kind")
+    parser.add_argument("--kind", choices=KINDS, metavar="K", help="only manual, step, session, safety ones …")
     parser.add_argument("--story", action="store_true", help="prompts and tools of agents, and what they changed")
     parser.add_argument("--time", action="store_true", help="dates and times instead of ages")
     parser.add_argument("--graph", action="store_true", help="draw the tree of checkpoints")
+    parser.add_argument("--path", dest="globs", metavar="GLOB", action="append", help="the same as PATH")
+    parser.add_argument("--grep", metavar="WORDS", help="only with these words in it or its prompt")
+    add_bounds(parser)
 
 
 class Story(NamedTuple):
     """The work of agents, prompt by prompt."""
 
-    chapters: list[Any]
+    chapters: list[Chapter]
 
 
 class Listed(NamedTuple):
@@ -69,34 +75,48 @@ _number.__name__ = "number"
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Reads the timeline."""
-    typed = [*args.words, *args.paths]
-    if args.story and (args.kind or typed):
-        raise UsageError(
-            "--story tells all that agents did; it takes no --kind and no path.", hint="mulligan log --story"
-        )
+    typed = [*args.words, *args.paths, *(args.globs or ())]
+    bounds = {**given_bounds(args), **({"grep": args.grep} if args.grep else {})}
+    if args.story and args.kind:
+        raise UsageError("--story tells what agents did; it takes no --kind.", hint="mulligan log --story")
     if args.story:
-        chapters = context.workspace.story(limit=args.limit)
+        chapters = _told(context, args, typed, bounds)
         return Result(Story(chapters), lambda: {"story": [chapter.to_dict() for chapter in chapters]})
-    found = _found(context, args, typed)
+    found = _found(context, args, typed, bounds)
     listed = found if context.json or args.kind or args.graph else _without_safety(context, found)
     folded = len(found) - len(listed)
     shown = Listed(listed[: args.limit], folded, args.time, args.graph)
     return Result(shown, lambda: {"checkpoints": [checkpoint.to_dict() for checkpoint in shown.checkpoints]})
 
 
-def _found(context: Context, args: argparse.Namespace, typed: list[str]) -> list[Checkpoint]:
+def _told(context: Context, args: argparse.Namespace, typed: list[str], bounds: dict[str, Any]) -> list[Chapter]:
+    """Returns the prompts within the bounds that changed one of the paths."""
+    paths = context.paths(typed)
+    if paths is None:
+        return context.workspace.story(limit=args.limit, **bounds)
+    from mulligan.cli.pathspec import matcher
+
+    wanted = [matcher(path) for path in paths]
+
+    def changed(chapter: Chapter) -> bool:
+        return any(matches(path) for each in chapter.happened for path in each.changed for matches in wanted)
+
+    return [each for each in context.workspace.story(**bounds) if changed(each)][: args.limit]
+
+
+def _found(context: Context, args: argparse.Namespace, typed: list[str], bounds: dict[str, Any]) -> list[Checkpoint]:
     """Returns the checkpoints of that kind that changed one of the paths; more than the limit where some may be folded."""
     workspace = context.workspace
     paths = context.paths(typed)
     if paths is None:
         more = workspace.stats()["by_kind"].get(SAFETY, 0) if args.limit is not None and not args.kind else 0
-        return workspace.log(limit=None if args.limit is None else args.limit + more, kind=args.kind)
+        return workspace.log(limit=None if args.limit is None else args.limit + more, kind=args.kind, **bounds)
     from mulligan.cli.pathspec import is_pattern, matcher
 
     wanted = [matcher(path) for path in paths]
     if len(paths) == 1 and not is_pattern(paths[0]):
-        return workspace.log(kind=args.kind, path=paths[0])
-    found = workspace.log(kind=args.kind)
+        return workspace.log(kind=args.kind, path=paths[0], **bounds)
+    found = workspace.log(kind=args.kind, **bounds)
     return [each for each in found if any(matches(path) for path in each.files_changed for matches in wanted)]
 
 
@@ -134,6 +154,9 @@ def _tell(context: Context, story: Story) -> None:
     from mulligan.present.story import story_lines
 
     if not story.chapters:
-        context.note("No events of an agent yet. Install its hooks: mulligan install")
+        known = context.workspace.deeds(limit=1)
+        context.note(
+            "No prompt to show." if known else "No events of an agent yet. Install its hooks: mulligan install"
+        )
     out = context.out
     out.lines(story_lines(story.chapters, now=context.now(), style=out.style, width=out.width))

@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "ref",
         metavar="REF",
         nargs="?",
-        help="@, latest, latest~2, @prompt-2, @tool-17, a name or an id",
+        help="@, latest~2, @prompt-2, @tool-17, '20 minutes ago', @14:05, a name or an id",
     )
     parser.add_argument("words", nargs="*", metavar="PATH", help="only these files, directories or patterns")
     parser.add_argument(

@@ -96,7 +96,12 @@ def keeps_entry(filters: Filters, entry: Entry, known: Context) -> bool:
     sessions = sessions_in(cause)
     agents = {str(cause.get("agent", "")), *(known.agents.get(session, "") for session in sessions)}
     turn = Turn(str(cause.get("session", "")), int(cause.get("prompt") or 0))
-    texts = entry.checkpoint.name, entry.checkpoint.description, str(cause.get("input", "")), known.prompts.get(turn, "")
+    texts = (
+        entry.checkpoint.name,
+        entry.checkpoint.description,
+        str(cause.get("input", "")),
+        known.prompts.get(turn, ""),
+    )
     return filters.names(agents, sessions) and filters.mentions(*texts)
 
 
