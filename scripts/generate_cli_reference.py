@@ -1,8 +1,8 @@
 """
-Writes docs/reference/cli.md from the parsers of the commands.
+Writes docs/reference/cli.md and the man page docs/reference/mulligan.1 from the parsers of the commands.
 
-    python scripts/generate_cli_reference.py          write the page
-    python scripts/generate_cli_reference.py --check  exit 1 if the page is not current
+    python scripts/generate_cli_reference.py          write both
+    python scripts/generate_cli_reference.py --check  exit 1 if one of them is not current
 
 The text is made from the parsers' parts, not from argparse's own help, whose wording differs between Python versions.
 """
@@ -20,6 +20,7 @@ from mulligan.cli.command import Command
 from mulligan.cli.commands import COMMANDS, WITHIN, grouped
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "cli.md"
+MAN_PAGE = PAGE.with_name("mulligan.1")
 
 HEAD = """\
 # Command line
@@ -114,12 +115,67 @@ def _examples(command: Command) -> str:
     return "```sh\n" + "\n".join(lines) + "\n```\n"
 
 
+def man_page() -> str:
+    """Returns the manual page, in roff."""
+    shared = Parser(add_help=False)
+    add_global_options(shared)
+    lines = [
+        '.\\" Written by scripts/generate_cli_reference.py from the commands themselves; edit those.',
+        ".TH MULLIGAN 1",
+        ".SH NAME",
+        r"mulligan \- checkpoints and rollback for coding agents",
+        ".SH SYNOPSIS",
+        ".B mulligan",
+        r"[\-C DIR] [\-\-store DIR] [\-\-json] [\-\-wait S] COMMAND",
+        ".SH DESCRIPTION",
+        "mulligan saves the whole project at every prompt and every tool call of a coding agent, shows what each did,",
+        "and undoes any of it.",
+        ".SH OPTIONS OF EVERY COMMAND",
+        *_man_options(shared),
+    ]
+    for group, names in grouped().items():
+        lines.append(f".SH {_roff(group.upper())}")
+        for name in names:
+            command = load(name)
+            lines += [f".SS {_roff(name)}", ".nf", f"mulligan {_roff(command.USAGE)}", ".fi", ".PP"]
+            lines += [_roff(line) if line.strip() else ".PP" for line in command.DESCRIPTION.splitlines()]
+            parser = build_parser(name, command)
+            lines += _man_options(parser, without={word for row in shared._actions for word in row.option_strings})  # noqa: SLF001 - argparse has no public list
+    lines += [".SH EXIT STATUS", *_exit_codes(), ".SH SEE ALSO", ".BR git (1)"]
+    return "\n".join(lines) + "\n"
+
+
+def _man_options(parser: argparse.ArgumentParser, without: set[str] | None = None) -> Iterator[str]:
+    for action in parser._actions:  # noqa: SLF001 - argparse has no public list
+        if without and without & set(action.option_strings):
+            continue
+        value = action.metavar or ("|".join(action.choices) if action.choices else None)
+        takes = f" {value}" if value and action.nargs != 0 else ""
+        words = ", ".join(f"{word}{takes}" for word in action.option_strings) or str(value or action.dest)
+        yield from (".TP", f".B {_roff(words)}", _roff(action.help or ""))
+
+
+def _exit_codes() -> Iterator[str]:
+    """Yields the table of docs/reference/exit-codes.md."""
+    for line in PAGE.with_name("exit-codes.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("|") and cells[0].strip("`").isdigit():
+            yield from (".TP", f".B {cells[0].strip('`')}", _roff(cells[1].replace("`", "")))
+
+
+def _roff(text: str) -> str:
+    escaped = text.strip().replace("…", "...").replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{escaped}" if escaped[:1] in {".", "'"} else escaped
+
+
 def main() -> int:
-    """Writes the page, or compares it."""
+    """Writes the pages, or compares them."""
+    pages = {PAGE: page(), MAN_PAGE: man_page()}
     if "--check" not in sys.argv[1:]:
-        PAGE.write_text(page(), encoding="utf-8")
+        for path, text in pages.items():
+            path.write_text(text, encoding="utf-8")
         return 0
-    return 0 if PAGE.read_text(encoding="utf-8") == page() else 1
+    return 0 if all(path.read_text(encoding="utf-8") == text for path, text in pages.items()) else 1
 
 
 if __name__ == "__main__":
