@@ -125,10 +125,10 @@ def python_look(monkeypatch) -> None:
 def native_look(look_library, monkeypatch) -> None:
     """The native look, in use, however few directories there are."""
     from mulligan.safefs import native
-    from mulligan.scan import look
+    from mulligan.scan import walk
 
     monkeypatch.setattr(native, "_library", native.load(look_library))
-    monkeypatch.setattr(look, "_HELP_DIRECTORIES", 0)
+    monkeypatch.setattr(walk, "_HELP_DIRECTORIES", 0)
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ import pytest
 
 import tools
 from mulligan.model.objects import BLOB, MODE_EXEC, MODE_FILE, MODE_LINK, object_id
-from mulligan.scan.git.repository import Repository
-from mulligan.scan.git.status import dirty_files, update_dirty
+from mulligan.usergit.repository import Repository
+from mulligan.usergit.status import dirty_files, update_dirty
 from tools import git
 
 Captured = dict[bytes, tuple[int, bytes]]

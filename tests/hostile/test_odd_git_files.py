@@ -20,7 +20,7 @@ from adopted import Sides
 from counting import lines_run
 from mulligan.gitformat.pack_index import encode_index
 from mulligan.scan import from_git
-from mulligan.scan.git import records
+from mulligan.usergit import records
 from plain_git import fsck
 
 Entries = list[tuple[bytes, bytes]]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mulligan.usergit import commits, listing
+from mulligan.usergit import commits, labels
 from mulligan.usergit.commands import Git, run
 from tools import git, plain_environment, strace_works
 from tree import put
@@ -138,8 +138,8 @@ def test_a_commit_is_made_and_nothing_else_runs(repo, marks):
     made = commits.commit(str(repo), b"architect:checkpoint:step-1\n", lambda path, tracked: True)
     assert set(made.files) == {b".gitattributes", b"a", b"new"}
     assert made.left_out == (b"x.big",)
-    assert [found.commit for found in listing.checkpoint_commits(Git(str(repo)))] == [made.commit]
-    assert listing.changed_since(Git(str(repo)), made.commit) == [(b"x.big", False)]
+    assert [found.commit for found in labels.checkpoint_commits(Git(str(repo)))] == [made.commit]
+    assert labels.changed_since(Git(str(repo)), made.commit) == [(b"x.big", False)]
     assert sorted(mark.name for mark in marks.iterdir()) == []
 
 
@@ -172,9 +172,9 @@ def test_strace_sees_git_and_nothing_but_git(repo, tmp_path):
     put(repo / ".git/info", "attributes", "")
     put(repo, ".gitattributes", "* diff=evil\n")
     code = (
-        "import sys; from mulligan.usergit import commits, listing; from mulligan.usergit.commands import Git;"
+        "import sys; from mulligan.usergit import commits, labels; from mulligan.usergit.commands import Git;"
         "made = commits.commit(sys.argv[1], b'architect:checkpoint:step-1\\n', lambda p, t: True); assert made.commit;"
-        "listing.checkpoint_commits(Git(sys.argv[1])); listing.changed_since(Git(sys.argv[1]), made.commit)"
+        "labels.checkpoint_commits(Git(sys.argv[1])); labels.changed_since(Git(sys.argv[1]), made.commit)"
     )
     trace = tmp_path / "trace"
     subprocess.run(

@@ -19,8 +19,8 @@ from edits import LIMIT, Tree, tick
 from mulligan.model.checkpoint import IGNORED, NEWLY_IGNORED
 from mulligan.model.policy import CapturePolicy, Settings
 from mulligan.scan.cache import Cache
-from mulligan.scan.result import Scan
 from mulligan.scan.scanner import Scanner
+from mulligan.scan.trees import Scan
 from scans import later, misjudged, settings_for
 from tools import sweep
 

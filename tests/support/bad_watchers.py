@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mulligan.safefs import inotify
-from mulligan.scan import directory, walk
+from mulligan.scan import read, walk
 from mulligan.watch import dirty, watcher
 
 
@@ -63,7 +63,7 @@ def _overlooks_the_index() -> tuple[object, str, Any]:
 
 def _overlooks_names_that_came() -> tuple[object, str, Any]:
     """Takes a directory in which names came for one that holds the same names as before."""
-    return directory, "_holds_same_names", lambda directory, old, names: True
+    return read, "_holds_same_names", lambda directory, old, names: True
 
 
 def _looks_too_shallow() -> tuple[object, str, Any]:

@@ -8,7 +8,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from mulligan.scan.result import Scan
+from mulligan.scan.trees import Scan
 
 NAMES = ["a", "b", "a-b", "a.py", "c d", "ä", "long" * 20, "z"]
 

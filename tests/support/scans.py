@@ -11,9 +11,8 @@ from mulligan.diff.compare import compare_trees
 from mulligan.model.objects import TreeEntry, parse_tree
 from mulligan.model.policy import CapturePolicy, Settings
 from mulligan.scan.cache import Cache
-from mulligan.scan.reading import HashOnly
-from mulligan.scan.result import Scan
 from mulligan.scan.scanner import Scanner
+from mulligan.scan.trees import HashOnly, Scan
 
 
 def later() -> int:

@@ -30,15 +30,16 @@ FUNCTION_LINES = 60
 # Who may import whom. A layer is a package or a module directly below `mulligan`; its own modules are always allowed.
 _WORDS = {"errors", "model"}
 _DISK = _WORDS | {"safefs"}
-_HISTORY = _DISK | {"gitformat", "watch", "scan", "store", "diff", "timeline", "doctor"}
+_HISTORY = _DISK | {"gitformat", "usergit", "watch", "scan", "store", "diff", "timeline", "doctor"}
 _ALL = _HISTORY | {"history", "restore", "state", "engine", "settings", "present", "aio", "mulligan"}
 ALLOWED = {
     "errors": set(),
     "model": {"errors"},
     "safefs": _WORDS,
     "watch": _DISK,
-    "scan": _DISK | {"gitformat", "watch"},
+    "scan": _DISK | {"gitformat", "usergit", "watch"},
     "gitformat": _DISK,
+    "usergit": _DISK | {"gitformat", "settings"},
     "store": _DISK | {"gitformat"},
     "diff": _DISK,
     "settings": _DISK,
@@ -46,14 +47,13 @@ ALLOWED = {
     "doctor": _DISK | {"gitformat", "scan", "store", "diff", "timeline"},
     "timeline": _DISK | {"gitformat", "scan", "store", "diff"},
     "history": _DISK | {"scan", "store", "diff", "timeline"},
-    "restore": _HISTORY | {"usergit"},
+    "restore": _HISTORY,
     "state": _HISTORY | {"restore"},
-    "engine": _HISTORY | {"history", "restore", "state", "settings", "usergit"},
+    "engine": _HISTORY | {"history", "restore", "state", "settings"},
     "aio": _HISTORY | {"restore", "state", "settings", "engine", "mulligan"},
-    "usergit": _DISK | {"scan", "settings"},
-    "environments": _ALL | {"usergit"},
-    "loop": _ALL | {"usergit"},
-    "dialects": _ALL | {"loop", "environments", "usergit"},
+    "environments": _ALL,
+    "loop": _ALL,
+    "dialects": _ALL | {"loop", "environments"},
     # Names modules of the dialects as text, and imports them when they are asked for.
     "compat": set(),
     "hooks": _ALL | {"loop"},

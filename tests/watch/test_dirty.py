@@ -14,8 +14,8 @@ import pytest
 import mulligan
 from adopted import settle
 from mulligan.scan.cache import Cache
-from mulligan.scan.result import Scan
 from mulligan.scan.scanner import Scanner
+from mulligan.scan.trees import Scan
 from scans import misjudged, settings_for
 from scenes import left_lying, state_of
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import GitFailed, GitMissing, MulliganError, StoreError, UnknownCheckpoint
 from mulligan.loop.commits import CommitCheckpoints, Listed
-from mulligan.usergit.messages import PREFIX, of_step
+from mulligan.usergit.labels import PREFIX, of_step
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 from mulligan.errors import GitNotMoved, UserError
 from mulligan.model.checkpoint import GitState
 from mulligan.model.objects import BLOB
-from mulligan.scan.result import Scan
-from mulligan.scan.trees import Defaults
+from mulligan.scan.trees import Defaults, Scan
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.sources import Permissions, Source
 from mulligan.timeline.vault import Vault
 
 if TYPE_CHECKING:
     from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
-    from mulligan.usergit.planning import Planned
+    from mulligan.usergit.moving import Planned
 
 
 class GitSide:
@@ -88,7 +87,7 @@ class GitSide:
     def scan_commit(self, commit: str, writer: Any) -> tuple[Scan, GitState]:
         """Returns what a commit holds as if it had been scanned, its blobs given to the writer, and where it belongs."""
         from mulligan.restore.gitpart import users_repository
-        from mulligan.usergit.committed import ImportRules, find_commit, scan_commit
+        from mulligan.scan.from_commit import ImportRules, find_commit, scan_commit
 
         with users_repository(self._vault.settings) as repo:
             if repo is None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mulligan.restore.patience import Patience
     from mulligan.restore.planner import Drawn
     from mulligan.restore.reach import Reach
-    from mulligan.usergit.planning import Planned
+    from mulligan.usergit.moving import Planned
 
     Done = TypeVar("Done")
 

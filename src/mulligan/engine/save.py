@@ -16,8 +16,8 @@ from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.lock import is_pinned
 from mulligan.safefs.room import naming_need
-from mulligan.scan.result import Scan
 from mulligan.scan.scanner import Scanner
+from mulligan.scan.trees import Scan
 from mulligan.state.providers import Providers
 from mulligan.store.objects import MANY_PACKS
 from mulligan.timeline import budget, saving

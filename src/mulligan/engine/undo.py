@@ -407,7 +407,7 @@ class Undoing:
     def _bring_forward(self, move: Move, stack: Stack) -> RestoreReport | None:
         """Takes back what an undo did, three-way; None when the workspace has it already."""
         from mulligan.restore.taking_back import Step, all_of_it
-        from mulligan.scan.result import cover_of
+        from mulligan.scan.trees import cover_of
 
         left, base = self._vault.checkpoints.by_id(move.id), self._vault.checkpoints.by_id(move.base)
         if left is None or base is None:
@@ -448,7 +448,7 @@ class Undoing:
 
 def _step(part: Part) -> Step:
     from mulligan.restore.taking_back import Step
-    from mulligan.scan.result import cover_of
+    from mulligan.scan.trees import cover_of
 
     unseen = list(part.entry.unseen_before) if part.entry is not None else []
     if part.start is not None and (part.entry is None or part.entry.before is None):

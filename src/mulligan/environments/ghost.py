@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from mulligan.environments.base import escaping, path_below, real_path_below
 from mulligan.errors import UnknownPath, Unprotectable, UnsafePath
 from mulligan.model.paths import parse_path
-from mulligan.scan.result import cover_of
+from mulligan.scan.trees import cover_of
 from mulligan.timeline.commits import COUNTED
 
 if TYPE_CHECKING:

@@ -22,10 +22,11 @@ from mulligan.errors import GitFailed, GitNotMoved, UnknownCheckpoint
 from mulligan.model.checkpoint import Checkpoint, NotCaptured, sealed_rows
 from mulligan.restore.gitpart import users_repository
 from mulligan.safefs.directory import Directory, random_name
-from mulligan.safefs.workfile import write_work_file
+from mulligan.safefs.userfile import write_work_file
+from mulligan.scan.trees import commit_scope
 from mulligan.usergit.commands import Git
-from mulligan.usergit.commits import commit, scope_of
-from mulligan.usergit.listing import resolve
+from mulligan.usergit.commits import commit
+from mulligan.usergit.labels import resolve
 from mulligan.usergit.position import foreign_format
 
 _HASH = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
@@ -104,7 +105,7 @@ class GitEnvironment(LocalEnvironment):
         return list(self.workspace.note(_KNOWN, {}))
 
     def _commit(self, message: str, not_captured: Sequence[NotCaptured]) -> str:
-        return commit(self._root(), message.encode(), scope_of(not_captured), allow_empty=True).commit
+        return commit(self._root(), message.encode(), commit_scope(not_captured), allow_empty=True).commit
 
     def _resolve(self, git: Git, checkpoint_id: str) -> str:
         """Returns the full hash of a commit; ValueError for anything that is none."""

@@ -34,7 +34,7 @@ from mulligan.errors import Unprotectable, UserError
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.sizes import format_size
 from mulligan.safefs.directory import Directory
-from mulligan.safefs.workfile import make_work_directory, read_work_file, write_work_file
+from mulligan.safefs.userfile import make_work_directory, read_work_file, write_work_file
 from mulligan.timeline.commits import COUNTED
 
 if TYPE_CHECKING:

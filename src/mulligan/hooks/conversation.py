@@ -21,8 +21,7 @@ from mulligan.hooks.clients import CLIENTS
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.deed import Deed
 from mulligan.safefs.userfile import read_user_part, write_private_file
-from mulligan.scan.redaction import LEFT_OUT, redact
-from mulligan.scan.secrets import secret_name
+from mulligan.scan.secrets import LEFT_OUT, redact, secret_name
 
 NAME = "conversation"
 #: Of what was said since the last checkpoint, the newest part.

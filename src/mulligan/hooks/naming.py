@@ -41,7 +41,7 @@ def words_of(arguments: Any, directory: str) -> tuple[str, ...]:
         command = " ".join(word for word in command if isinstance(word, str))
     if not isinstance(command, str) or "*** Begin Patch" in command:
         return ()
-    from mulligan.scan.redaction import redact
+    from mulligan.scan.secrets import redact
 
     found = dict.fromkeys(_paths(redact(command[:_LONGEST_COMMAND]), directory.rstrip("/") + "/"))
     return tuple(found)[:_MOST]

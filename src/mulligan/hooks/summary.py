@@ -22,7 +22,7 @@ _TELLING = (
 
 def summary(given: Any, directory: str = "", longest: int = LONGEST) -> str:
     """Returns the telling part of what was asked, on one line, cut, with secrets taken out; paths below a directory without it."""
-    from mulligan.scan.redaction import redact
+    from mulligan.scan.secrets import redact
 
     text = _telling(given)[: longest * 20]
     if directory:

@@ -18,7 +18,7 @@ from mulligan.install.targets import PROJECT, Destination, Home, place_for
 from mulligan.install.wiring import Agent, Edit, Here
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.errors import typed
-from mulligan.safefs.workfile import read_work_file, write_work_file
+from mulligan.safefs.userfile import read_work_file, write_work_file
 
 _LARGEST = 4 << 20
 

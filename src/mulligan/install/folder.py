@@ -20,7 +20,7 @@ from mulligan.errors import UserError
 from mulligan.install.targets import Destination
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.errors import typed
-from mulligan.safefs.workfile import read_work_file, write_work_file
+from mulligan.safefs.userfile import read_work_file, write_work_file
 
 NOTE = ".mulligan-install.json"
 CREATE, UPDATE, UNCHANGED, REPLACE, REMOVE, KEEP = "create", "update", "unchanged", "replace", "remove", "keep"

@@ -21,10 +21,10 @@ from mulligan.engine.workspace import Workspace
 from mulligan.errors import GitFailed, MulliganError, UnknownCheckpoint
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.plan import RestoreReport
+from mulligan.scan.trees import commit_scope
 from mulligan.usergit.commands import Git
-from mulligan.usergit.commits import InScope, Made, commit, scope_of
-from mulligan.usergit.listing import changed_since, checkpoint_commits, files_of, resolve
-from mulligan.usergit.messages import Label, write_message
+from mulligan.usergit.commits import InScope, Made, commit
+from mulligan.usergit.labels import Label, changed_since, checkpoint_commits, files_of, resolve, write_message
 
 DIALECT = {"dialect": "architect"}
 IMPORTED = {"dialect": "architect", "imported": True}
@@ -104,7 +104,7 @@ class CommitCheckpoints:
 
         def decide(path: bytes, tracked: bool) -> bool:  # noqa: FBT001 - the shape that commits ask for
             if not known:
-                known.append(scope_of(self.workspace.not_captured(with_sealed=True)))
+                known.append(commit_scope(self.workspace.not_captured(with_sealed=True)))
             return known[0](path, tracked)
 
         return decide

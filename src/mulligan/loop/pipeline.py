@@ -29,7 +29,7 @@ from mulligan.loop.steps import PipelineConfig, PipelineStep, PipelineStepResult
 from mulligan.loop.worker import Worker
 from mulligan.settings import resolve
 from mulligan.usergit.commands import Git
-from mulligan.usergit.messages import of_name
+from mulligan.usergit.labels import of_name
 
 __all__ = ["PipelineConfig", "PipelineRunner", "PipelineStep", "PipelineStepResult", "PipelineValidationError"]
 

@@ -31,10 +31,10 @@ from mulligan.model.paths import to_text
 from mulligan.model.policy import as_pattern
 from mulligan.safefs.directory import random_name
 from mulligan.safefs.errors import typed
-from mulligan.scan.git.repository import Repository
 from mulligan.settings import resolve
 from mulligan.state.features import FEATURE_LIST_FILE, read_features
 from mulligan.timeline.commits import COUNTED
+from mulligan.usergit.repository import Repository
 
 MARK = {"dialect": "skill"}
 KEPT = {CheckpointType.AUTOMATIC: 5, CheckpointType.SESSION: 3}

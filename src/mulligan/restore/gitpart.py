@@ -19,16 +19,16 @@ from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
 from mulligan.model.objects import BLOB
 from mulligan.model.plan import Keep
 from mulligan.model.policy import Settings
-from mulligan.scan.git.files import notice, noticing
-from mulligan.scan.git.repository import Repository
-from mulligan.scan.git.staged import staged_paths
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.gitrecord import read_record
 from mulligan.timeline.journal import Journal
 from mulligan.timeline.vault import Vault
-from mulligan.usergit.moving import NEW, Mover
-from mulligan.usergit.planning import Planned, Target, plan_move, plan_staging
-from mulligan.usergit.position import ALONE, obstacle, points_back, read_position
+from mulligan.usergit.files import notice, noticing
+from mulligan.usergit.moving import NEW, Mover, Planned, Target, plan_move, plan_staging
+from mulligan.usergit.next_index import ALONE
+from mulligan.usergit.position import obstacle, points_back, read_position
+from mulligan.usergit.repository import Repository
+from mulligan.usergit.staged import staged_paths
 
 # Of about 100,000 files. A prompt must not wait for more; what is staged there is not recorded, and the plan says so.
 _LARGEST_INDEX = 10 << 20

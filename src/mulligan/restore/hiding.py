@@ -11,7 +11,7 @@ import os
 
 from mulligan.model.paths import parent_of
 from mulligan.model.plan import RestorePlan, is_sealed
-from mulligan.scan.reading import IGNORES_LIMIT
+from mulligan.scan.read import IGNORES_LIMIT
 from mulligan.scan.scanner import Scanner
 from mulligan.scan.scope import IGNORE_FILE
 from mulligan.scan.secrets import secret_name

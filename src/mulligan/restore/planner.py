@@ -20,9 +20,8 @@ from mulligan.model.objects import MODE_DIR, MODE_LINK, MODE_SEALED, TreeEntry
 from mulligan.model.paths import ancestors, covers, parent_of, to_text
 from mulligan.model.plan import Action, Keep, Node
 from mulligan.model.policy import CapturePolicy
-from mulligan.scan.result import Cover, Scan, cover_of
 from mulligan.scan.scope import database_family
-from mulligan.scan.trees import Defaults
+from mulligan.scan.trees import Cover, Defaults, Scan, cover_of
 from mulligan.timeline.saving import with_secrets
 from mulligan.timeline.sources import Permissions, Source
 

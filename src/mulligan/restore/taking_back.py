@@ -29,7 +29,7 @@ from mulligan.model.paths import ancestors, join, parent_of, to_text
 from mulligan.model.plan import Action, Keep, Node
 from mulligan.model.sealed import SealedFile
 from mulligan.restore.planner import Drawn, Hidden, Target, allowed_bits, draw, nothing_hidden
-from mulligan.scan.result import Cover, Scan
+from mulligan.scan.trees import Cover, Scan
 from mulligan.timeline.saving import with_secrets
 from mulligan.timeline.sources import Permissions, Source, State, bits_that_differ, state_of
 

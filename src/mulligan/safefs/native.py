@@ -2,7 +2,7 @@
 The native look: which of many directories are exactly as their records say (`native/look.c`).
 
 It is built with the package where there is a C compiler, and lies in `mulligan/_native/`. Whether it is used is decided once,
-when this module is imported: without a library, or with MULLIGAN_NATIVE=0, `scan.look` asks the same question in Python.
+when this module is imported: without a library, or with MULLIGAN_NATIVE=0, `scan.walk` asks the same question in Python.
 """
 
 from __future__ import annotations

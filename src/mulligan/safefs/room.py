@@ -1,15 +1,17 @@
 """
-Room on a disk: how much there is, and keeping some.
+Room on a disk: how much there is, what a directory takes, and keeping some.
 
 What a command writes at its very end must not be what finds the disk full: the files are changed by then. So the room for
-it is taken before, by a file that has no name and is gone with the process, and given back right before it is needed. Where a file system has
-no such files, nothing is held.
+it is taken before, by a file that has no name and is gone with the process, and given back right before it is needed. Where a
+file system has no such files, nothing is held. Usage is counted as `du` does: whole blocks, directories too, each file once.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
+from contextlib import suppress
 
 from mulligan.errors import NoRoom
 from mulligan.safefs import syscalls
@@ -88,3 +90,38 @@ class HeldRoom:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             syscalls.calls.close(fd)
+
+
+_SECTOR = 512
+
+
+def on_disk(status: os.stat_result) -> int:
+    """Returns the bytes that a file or directory takes on the disk."""
+    return status.st_blocks * _SECTOR
+
+
+def disk_usage(directory: Directory) -> int:
+    """Returns what a directory and all below it take; what comes and goes at the same time counts or does not."""
+    return on_disk(os.fstat(directory.fd)) + _below(directory, set())
+
+
+def _below(directory: Directory, seen: set[tuple[int, int]]) -> int:
+    total = 0
+    for name in directory.names():
+        with suppress(FileNotFoundError):
+            status = directory.stat(name)
+            if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
+                if (status.st_dev, status.st_ino) in seen:
+                    continue
+                seen.add((status.st_dev, status.st_ino))
+            total += on_disk(status)
+            if stat.S_ISDIR(status.st_mode):
+                with directory.child(name) as below:
+                    total += _below(below, seen)
+    return total
+
+
+def whole_blocks(size: int, directory: Directory) -> int:
+    """Returns what a new file of so many bytes takes on the disk of a directory."""
+    block = os.fstatvfs(directory.fd).f_frsize
+    return -(-size // block) * block

@@ -326,7 +326,7 @@ def discard(store: Directory) -> None:
 
 def foretell_compacting(store: Directory, *, keep: bool) -> int:
     """Returns how many bytes on the disk `compact` would free, or `discard` where nothing may be kept."""
-    from mulligan.safefs.usage import on_disk, whole_blocks
+    from mulligan.safefs.room import on_disk, whole_blocks
 
     cache = Cache()
     cache.load(store)

@@ -3,9 +3,9 @@ A first checkpoint that begins with what git knows.
 
 Where the workspace is a git repository, its index holds name, stat fields and object id of every tracked file, and its
 packs hold the objects. From the index records are made as if an earlier scan had remembered them, and the objects are copied
-(`git.records`). Then the walk is the same as always: what is remembered is compared with the disk, name by name, and whatever
+(`usergit.records`). Then the walk is the same as always: what is remembered is compared with the disk, name by name, and whatever
 differs, or is not proven, is decided and read. So no rule has a second spelling here: a file is taken over because its stat
-fields are, now, those that git noted when it read it (`git.belief` says when that may be believed), and every directory is
+fields are, now, those that git noted when it read it (`usergit.trust` says when that may be believed), and every directory is
 listed for names that git does not know.
 
 A record says too little rather than too much. An entry proves itself only if git noted it well before it wrote the
@@ -34,21 +34,19 @@ from mulligan.model.objects import MODE_EXEC, MODE_FILE
 from mulligan.model.paths import join, parent_of
 from mulligan.safefs import syscalls
 from mulligan.safefs.clock import booted_at
-from mulligan.safefs.descent import depth_first, descending
-from mulligan.safefs.directory import READ_FLAGS, Directory
+from mulligan.safefs.directory import READ_FLAGS, Directory, depth_first, descending
 from mulligan.scan.cache import Cache
-from mulligan.scan.git.belief import ATTRIBUTES, attributes_in, believable_index, may_rewrite
-from mulligan.scan.git.cache_tree import CacheTree
-from mulligan.scan.git.index import Index
-from mulligan.scan.git.index_format import ENTRIES_LIMIT
-from mulligan.scan.git.records import ANY_SIZE, Packs
-from mulligan.scan.git.repository import Repository
 from mulligan.scan.ignore import Rules
-from mulligan.scan.reading import HashOnly, Sink, Unreadable, capture, fields, ignores_in
+from mulligan.scan.read import Unreadable, capture, fields, ignores_in
 from mulligan.scan.record import STAT, Record, can_be_remembered, modes_in, unproven, without_proof
 from mulligan.scan.scope import CAPTURE, IGNORE_FILE, RECORDS, TRACKED, Scope
 from mulligan.scan.secrets import is_plain_name, is_plain_place, secret_content, secret_name
-from mulligan.scan.trees import Defaults, Objects, Sealed, seal
+from mulligan.scan.trees import Defaults, HashOnly, Objects, Sink, seal
+from mulligan.usergit.index import Index
+from mulligan.usergit.index_format import ENTRIES_LIMIT, CacheTree
+from mulligan.usergit.records import ANY_SIZE, Packs
+from mulligan.usergit.repository import Repository
+from mulligan.usergit.trust import ATTRIBUTES, attributes_in, believable_index, may_rewrite
 
 # Fewer files are read in the time that this takes.
 LEAST = 500
@@ -228,7 +226,7 @@ class _Making:
     def _seal(self, path: bytes, record: Record) -> None:
         modes = modes_in(record.stats)
         children = [(name, self._records[join(path, name)]) for name in record.dirs]
-        seal(Sealed(record, modes, children), self._defaults, self.objects)
+        seal(record, modes, children, self._defaults, self.objects)
 
 
 def base_rules(scope: Scope) -> Ruled:

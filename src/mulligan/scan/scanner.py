@@ -22,16 +22,15 @@ from mulligan.safefs.clock import boot_id
 from mulligan.safefs.directory import Directory, empty_directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.ignore import Rules
-from mulligan.scan.reading import IGNORES_LIMIT, HashOnly, Progress, Sink, Unreadable
-from mulligan.scan.result import Scan
+from mulligan.scan.read import IGNORES_LIMIT, Progress, Unreadable
 from mulligan.scan.scope import IGNORE_FILE, Scope, Tracked, nothing_tracked
-from mulligan.scan.trees import Defaults
+from mulligan.scan.trees import Defaults, HashOnly, Scan, Sink
 from mulligan.scan.walk import Options, walk
 
 if TYPE_CHECKING:
     from mulligan.scan.from_git import Adopted
-    from mulligan.scan.git.index_format import IndexEntry
-    from mulligan.scan.git.repository import Repository
+    from mulligan.usergit.index_format import IndexEntry
+    from mulligan.usergit.repository import Repository
     from mulligan.watch.dirty import Watched
     from mulligan.watch.watcher import Watcher
 
@@ -244,7 +243,7 @@ class Scanner:
         """Returns the git repository around the workspace; its reader is only loaded where something looks like one."""
         if not any(map(os.path.lexists, self._repositories)):
             return None
-        from mulligan.scan.git.repository import Repository
+        from mulligan.usergit.repository import Repository
 
         return Repository.find(self._settings.workspace, home=self._settings.home)
 
@@ -274,7 +273,7 @@ class Scanner:
         """Returns the worktrees inside the workspace; what knows about them is only loaded where there are any."""
         if not repo.common.exists(b"worktrees"):
             return frozenset()
-        from mulligan.scan.git.worktrees import worktrees_inside
+        from mulligan.usergit.repository import worktrees_inside
 
         return worktrees_inside(repo, self._settings.workspace)
 
@@ -285,9 +284,9 @@ class Scanner:
     ) -> tuple[GitState | None, dict[str, Any]]:
         if repo is None:
             return None, {}
-        from mulligan.scan.git.cache_tree import root_oid
-        from mulligan.scan.git.staged import nothing_staged, staged_paths
-        from mulligan.scan.git.status import dirty_files, update_dirty
+        from mulligan.usergit.index_format import root_oid
+        from mulligan.usergit.staged import nothing_staged, staged_paths
+        from mulligan.usergit.status import dirty_files, update_dirty
 
         head, key, cover = repo.head(), repo.state_key().hex(), scan.cover()
         index_key = repo.index_key() or (0, 0, 0, 0)

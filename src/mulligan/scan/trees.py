@@ -1,29 +1,32 @@
 """
-Directory records as git trees.
+The workspace as git trees: making them from records, and the finished `Scan`.
 
 `files/` is the workspace exactly. Permission bits that git's two modes cannot say go into a second tree, `modes/`, which
 mirrors only the directories that have any: in each, `f` is a blob of exceptions and `d` a tree of directories below. So
 an odd umask costs nothing per checkpoint, and a changed bit rewrites one directory.
+The trees that no earlier checkpoint holds are kept in memory, so that a scan can be compared with any checkpoint before
+anything is stored.
 """
 
 from __future__ import annotations
 
+import os
 import stat
 import struct
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha1
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from mulligan.model.objects import (
-    BLOB,
-    MODE_DIR,
-    MODE_FILE,
-    MODE_TEXT,
-    TREE,
-    TreeEntry,
-    encode_tree,
-    object_id,
-)
-from mulligan.scan.record import Head, Record, git_mode
+from mulligan.model.checkpoint import EXCLUDED, IGNORED, INCOMPLETE, MOVING, NotCaptured
+from mulligan.model.objects import BLOB, MODE_DIR, MODE_FILE, MODE_TEXT, TREE, TreeEntry, encode_tree, object_id
+from mulligan.model.paths import ancestors, parent_of, to_text
+from mulligan.scan.cache import Cache
+from mulligan.scan.record import STAT, Head, Missed, Record, Stat, differing, git_mode, names_of
+from mulligan.scan.secrets import is_sample, secret_name
+
+if TYPE_CHECKING:
+    from mulligan.model.sealed import Sealed, Secrets
 
 NONE = bytes(20)
 Objects = dict[bytes, tuple[bytes, bytes]]
@@ -37,20 +40,17 @@ class Defaults(NamedTuple):
     directory: int = 0o755
 
 
-class Sealed(NamedTuple):
-    """A directory whose entries and children are all known."""
-
-    record: Record
-    modes: list[int]
-    children: Sequence[tuple[bytes, Record | Head]]
-
-
-def seal(done: Sealed, defaults: Defaults, objects: Objects) -> None:
-    """Gives a record its trees, adding the new objects."""
-    record = done.record
-    children = [(name, child.tree) for name, child in done.children]
-    record.tree = add(TREE, tree_of(record.names, done.modes, record.oids, children), objects)
-    record.modes = modes_of(done, defaults, objects)
+def seal(
+    record: Record,
+    modes: list[int],
+    children: Sequence[tuple[bytes, Record | Head]],
+    defaults: Defaults,
+    objects: Objects,
+) -> None:
+    """Gives a record its trees, adding the new objects; modes of its files and its children are known."""
+    below = [(name, child.tree) for name, child in children]
+    record.tree = add(TREE, tree_of(record.names, modes, record.oids, below), objects)
+    record.modes = _modes_tree(record, modes, children, defaults, objects)
 
 
 class _Texts(dict[int, bytes]):
@@ -81,15 +81,21 @@ def tree_of(names: list[bytes], modes: list[int], oids: bytes, children: Sequenc
     return b"".join(lines)
 
 
-def modes_of(done: Sealed, defaults: Defaults, objects: Objects) -> bytes:
+def _modes_tree(
+    record: Record,
+    modes: list[int],
+    children: Sequence[tuple[bytes, Record | Head]],
+    defaults: Defaults,
+    objects: Objects,
+) -> bytes:
     """Returns the tree of the permission bits in a directory that are not the usual ones, adding the new objects."""
     odd = []
-    for name, mode in zip(done.record.names, done.modes, strict=True):
+    for name, mode in zip(record.names, modes, strict=True):
         usual = defaults.executable if mode & 0o100 else defaults.file
         if mode & 0o7777 != usual and not stat.S_ISLNK(mode):
             odd.append(b"%04o %s" % (mode & 0o7777, name))
-    odd += [b"%04o %s" % (child.perm, name) for name, child in done.children if child.perm != defaults.directory]
-    below = [TreeEntry(name, MODE_DIR, child.modes) for name, child in done.children if child.modes != NONE]
+    odd += [b"%04o %s" % (child.perm, name) for name, child in children if child.perm != defaults.directory]
+    below = [TreeEntry(name, MODE_DIR, child.modes) for name, child in children if child.modes != NONE]
     entries = []
     if odd:
         entries.append(TreeEntry(b"f", MODE_FILE, add(BLOB, b"\0".join(sorted(odd)), objects)))
@@ -109,3 +115,257 @@ def parse_odd(data: bytes) -> dict[bytes, int]:
     """Returns the exceptions of one directory: name to permission bits."""
     rows = (row.partition(b" ") for row in data.split(b"\0") if row)
     return {name: int(bits, 8) & 0o7777 for bits, _, name in rows}
+
+
+Entry = tuple[int, bytes]  # git mode and object id
+
+
+class Sink(Protocol):
+    """Where the bytes of captured files go; `hash_only` where it wants ids alone."""
+
+    hash_only: bool
+
+    def add_hashed(self, oid: bytes, kind: bytes, data: bytes) -> None:
+        """Takes an object whose id is known."""
+
+    def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
+        """Takes a large blob piece by piece and returns its id; ValueError if the pieces do not add up."""
+
+    def add_run(self, data: bytes, rows: Sequence[tuple[bytes, int, int]]) -> None:
+        """Takes finished records that stand one behind the other: id, CRC-32 and place of each."""
+
+    def add_delta(self, oid: bytes, base: bytes, size: int, deflated: bytes, /) -> bool:
+        """Takes an object as a deflated delta of `size` bytes of another; False where that does not stand in the same pack."""
+
+
+class HashOnly:
+    """A sink for looking without saving."""
+
+    hash_only = True
+
+    def add_hashed(self, oid: bytes, kind: bytes, data: bytes) -> None:
+        """Forgets the bytes."""
+
+    def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
+        """Returns the id alone."""
+        digest, seen = sha1(b"blob %d\0" % size, usedforsecurity=False), 0
+        for chunk in chunks:
+            digest.update(chunk)
+            seen += len(chunk)
+        if seen != size:
+            raise ValueError("the file changed while it was read")
+        return digest.digest()
+
+    def add_run(self, data: bytes, rows: Sequence[tuple[bytes, int, int]]) -> None:
+        """Forgets the records."""
+
+    def add_delta(self, *_: object) -> bool:
+        """Takes nothing."""
+        return False
+
+
+class Cover:
+    """
+    A set of paths that stand for all below them, and of directories that stand for what is directly in them alone.
+
+    A directory that would not hold still is of the second kind: the directories in it were seen all the same. Nothing stands
+    for a path that was looked for below it.
+    """
+
+    def __init__(
+        self, paths: Iterable[bytes], shallow: Iterable[bytes] = (), looked_for: Callable[[bytes], bool] | None = None
+    ) -> None:
+        self._paths = set(paths)
+        self._shallow = set(shallow)
+        self._looked_for = looked_for
+
+    def __bool__(self) -> bool:
+        return bool(self._paths or self._shallow)
+
+    def over(self, path: bytes) -> bytes | None:
+        """Returns the listed path that is this one or stands above it; None when there is none."""
+        if not self:
+            return None
+        if path in self._paths or path in self._shallow:
+            return path
+        if b"" in self._paths:
+            return b""
+        if self._shallow and parent_of(path) in self._shallow:
+            return parent_of(path)
+        above = self.above(path)
+        return None if above is not None and self._looked_for is not None and self._looked_for(path) else above
+
+    def above(self, path: bytes) -> bytes | None:
+        """Returns the listed path that stands above this one, also where this one was looked for."""
+        return next((above for above in ancestors(path) if above in self._paths), None) if self._paths else None
+
+
+def cover_of(rows: Iterable[NotCaptured]) -> Cover:
+    """Returns the paths that a checkpoint lists as not captured, to ask what they stand over."""
+    listed = {os.fsencode(row.path) if row.path != "." else b"": row.reason for row in rows}
+    return Cover(
+        [p for p, reason in listed.items() if reason != MOVING], [p for p, reason in listed.items() if reason == MOVING]
+    )
+
+
+def commit_scope(rows: Sequence[NotCaptured]) -> Callable[[bytes, bool], bool]:
+    """Returns which changed paths a commit takes, each asked with whether git tracks it, from what is not captured."""
+    reasons = {os.fsencode(row.path): row.reason for row in rows}
+    cover = cover_of(rows)
+
+    def in_scope(path: bytes, tracked: bool) -> bool:  # noqa: FBT001 - the shape that commits ask for
+        if secret_name(path) and not is_sample(os.path.basename(path)):
+            return False
+        over = cover.over(path)
+        if over is None:
+            return True
+        # Below a directory that is ignored or excluded, what git tracks is in scope all the same.
+        return tracked and over != path and reasons.get(over) in (IGNORED, EXCLUDED)
+
+    return in_scope
+
+
+def entries(record: Record) -> Iterator[tuple[bytes, int, bytes]]:
+    """Yields name, git mode and object id of what is captured in one directory."""
+    oids, at = record.oids, 0
+    for name, (_, mode, _, _, _) in zip(record.names, STAT.iter_unpack(record.stats), strict=True):
+        yield name, git_mode(mode), oids[at : at + 20]
+        at += 20
+
+
+def _changes(directory: bytes, old: Record, new: Record) -> Iterator[tuple[bytes, Entry | None, Entry | None]]:
+    above = directory + b"/" if directory else b""
+    places = differing(old, new)
+    if places is not None:
+        for at in places:
+            before, after = _entry(old, at), _entry(new, at)
+            if before != after:  # else bits that git's modes do not say
+                yield above + new.names[at], before, after
+        return
+    there = {name: (mode, oid) for name, mode, oid in entries(old)}
+    for name, mode, oid in entries(new):
+        then = there.pop(name, None)
+        if then != (mode, oid):
+            yield above + name, then, (mode, oid)
+    for name, entry in there.items():
+        yield above + name, entry, None
+
+
+def _entry(record: Record, at: int) -> Entry:
+    return git_mode(record.stat_at(at).mode), record.oid_at(at)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scan:
+    """
+    One look at the workspace, finished.
+
+    What the stat `cache` holds stands, but for `records` and what is `gone`. `objects` are the trees that no checkpoint holds
+    yet: kind and bytes.
+    """
+
+    defaults: Defaults
+    cache: Cache
+    tree: bytes
+    modes: bytes
+    objects: Objects
+    records: Mapping[bytes, Record]
+    gone: frozenset[bytes] = frozenset()
+    missed: dict[bytes, Missed]
+    files: int
+    read: int = 0  # how many of them had to be read
+    # What was seen of files that were too young to be remembered, by this scan and by earlier ones.
+    observed: Mapping[bytes, Stat] = field(default_factory=dict)
+    observed_before: Mapping[bytes, Stat] = field(default_factory=dict)
+    entered: Container[bytes] = ()
+    is_wanted: Callable[[bytes], bool] = lambda _: False
+    noticed: object = None  # for the watcher, when the cache has taken this over
+    is_adopted: bool = False  # whether what is remembered is what git's index says, and no checkpoint's
+    secrets: Secrets | None = None  # those that were sealed; None where secrets are not looked at
+
+    # -- the records ------------------------------------------------------------------------------------
+
+    def record(self, directory: bytes) -> Record | None:
+        """Returns what was seen of a directory."""
+        found = self.records.get(directory)
+        return found if found is not None or directory in self.gone else self.cache.get(directory)
+
+    def packed(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yields every directory that is not what the cache remembers, with its record as it is written."""
+        for path, record in self.records.items():
+            yield path, record.encode()
+
+    def tree_of(self, directory: bytes) -> bytes | None:
+        """Returns the tree of a directory as it was seen, None if it was not."""
+        record = self.records.get(directory)
+        return record.tree if record is not None else self.cache.tree_of(directory)
+
+    def entry(self, path: bytes) -> tuple[Stat, bytes] | None:
+        """Returns the stat fields and object id of a captured file or link."""
+        record = self.record(parent_of(path))
+        at = record.find(path.rpartition(b"/")[2]) if record else -1
+        if record is None or at < 0:
+            return None
+        found = self.observed.get(path) or record.stat_at(at)
+        return self.observed_before.get(path, found) if found.is_unproven else found, record.oid_at(at)
+
+    def memory_of(self, path: bytes) -> tuple[Stat | None, Stat | None]:
+        """Returns the stat fields that a captured file had, and again where they prove it unchanged: it was not too young for that."""
+        found = self.entry(path)
+        if found is None:
+            return None, None
+        is_proven = path not in self.observed and path not in self.observed_before and not found[0].is_unproven
+        return found[0], found[0] if is_proven else None
+
+    def captured(self) -> Iterator[tuple[bytes, int, bytes]]:
+        """Yields path, git mode and object id of every captured file and link, in no promised order."""
+        for directory in {*self.cache.paths(), *self.records} - self.gone:
+            record = self.record(directory)
+            above = directory + b"/" if directory else b""
+            for name, mode, oid in entries(record) if record is not None else ():
+                yield above + name, mode, oid
+
+    def paths(self) -> list[bytes]:
+        """Returns the path of every captured file and link, sorted."""
+        found: list[bytes] = []
+        for directory in {*self.cache.paths(), *self.records} - self.gone:
+            record = self.records.get(directory)
+            names = record.names if record is not None else names_of(self.cache.packed(directory))
+            found += [directory + b"/" + name for name in names] if directory else names
+        found.sort()
+        return found
+
+    def changes(self) -> Iterator[tuple[bytes, Entry | None, Entry | None]]:
+        """Yields path, before and after of every file and link that is not what the cache remembers, in no promised order."""
+        for directory, record in self.records.items():
+            yield from _changes(directory, self.cache.get(directory) or Record(), record)
+        for directory in self.gone:
+            yield from _changes(directory, self.cache.get(directory) or Record(), Record())
+
+    # -- what is not captured ---------------------------------------------------------------------------
+
+    @property
+    def sealed(self) -> Sealed:
+        """The secrets that were sealed, by path."""
+        return self.secrets.files if self.secrets is not None else {}
+
+    def not_captured(self) -> list[NotCaptured]:
+        """Returns what is not in the trees, sorted by path."""
+        return [NotCaptured(to_text(path) or ".", m.reason, m.detail) for path, m in sorted(self.missed.items())]
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that should be captured was."""
+        return not any(m.reason in INCOMPLETE for m in self.missed.values())
+
+    def cover(self) -> Cover:
+        """Returns the paths that are not captured, to ask what they stand over."""
+        moving = [path for path, m in self.missed.items() if m.reason == MOVING]
+        return Cover(self.missed.keys() - moving, moving, self._looked_for)
+
+    def _looked_for(self, path: bytes) -> bool:
+        """Whether a path would be captured if it were there, although a directory above it is not."""
+        return self.is_wanted(path) and all(map(self._is_visited, [a for a in ancestors(path) if a in self.missed]))
+
+    def _is_visited(self, directory: bytes) -> bool:
+        return directory in self.entered or (directory in self.cache and directory not in self.gone)

@@ -3,33 +3,248 @@ The walk over the workspace.
 
 `walk(root, cache, …)` goes to the directories that are dirty, parents before children, and nowhere else: what is not dirty keeps its
 record in the stat cache. A dirty directory is opened name by name, never through a link; it is listed, compared, and what changed
-is read (`scan.directory`). A directory that is new, or whose rules changed, makes everything below it dirty. Afterwards
+is read (`scan.read`). A directory that is new, or whose rules changed, makes everything below it dirty. Afterwards
 the directories are asked once more: where names came or went during the walk, it goes on there, and what will not hold still is
 listed as `moving`. Then the trees are made, and the result is a finished `Scan`.
+
+Where to look is what the watcher noticed (`watch.dirty`), or what `Unwatched` finds by comparing every directory with its record:
+one yes or no each, which `native/look.c` answers faster. Whatever is answered with no, the walk looks at, and it alone decides.
+A `Draft` holds the records so far; a walk may go over a directory several times, and what it found last counts.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from mulligan.model.checkpoint import MOVING, OTHER_FILESYSTEM, UNREADABLE
+from mulligan.model.checkpoint import MOVING, OTHER_FILESYSTEM, SECRET, UNREADABLE
 from mulligan.model.paths import ancestors, join, parent_of
-from mulligan.safefs.clock import Seen, stamping_clock
-from mulligan.safefs.descent import Descent, depth_first
-from mulligan.safefs.directory import Directory
+from mulligan.safefs.clock import Seen, moved_since, stamping_clock
+from mulligan.safefs.directory import Descent, Directory, depth_first, descending
 from mulligan.scan.cache import Cache
-from mulligan.scan.directory import Place, Reader
-from mulligan.scan.draft import Draft
 from mulligan.scan.ignore import Rules
-from mulligan.scan.look import Unwatched
-from mulligan.scan.reading import FATAL, GONE, Progress, Sink, Unreadable, ignores_in
-from mulligan.scan.record import Missed, Record, Stat
-from mulligan.scan.result import Scan
+from mulligan.scan.read import FATAL, GONE, Place, Progress, Reader, Unreadable, ignores_in
+from mulligan.scan.record import HEAD, HEAD_SIZE, STAT, Head, Missed, Record, Stat, dirs_in, modes_in, own_in, sums_in
 from mulligan.scan.scope import Scope
-from mulligan.scan.trees import Defaults
-from mulligan.watch.dirty import Dirty
+from mulligan.scan.trees import Defaults, Objects, Scan, Sink, seal
+from mulligan.watch.dirty import EVERYTHING, Dirty
+
+if TYPE_CHECKING:
+    from mulligan.safefs.native import Looking
+
+# Loading the native look takes 2 ms, which are 50 directories.
+_HELP_DIRECTORIES = 50
+
+
+class Unwatched:
+    """Tells a walk where to look in a workspace that is not watched."""
+
+    def __init__(self) -> None:
+        self._same: Seen = {}  # the directories that are as they were
+        self._order: list[bytes] = []
+        self._looking: Looking | None = None
+
+    def begin(self, root: Directory, cache: Cache, always: Collection[bytes]) -> Dirty:
+        """Looks at every directory that is remembered; returns those that are not as they were, and `always` some others."""
+        if not len(cache) or cache.is_doubted:
+            return EVERYTHING
+        order = sorted(cache.paths(), key=depth_first)
+        self._order, self._looking = order, None
+        if len(order) >= _HELP_DIRECTORIES:
+            from mulligan.safefs import native
+
+            self._looking = native.look(root.fd, order, map(cache.packed, order))
+        answers = self._looking.answer() if self._looking is not None else _each(root.fd, cache, order)
+        same = [path for path, is_same in zip(order, answers, strict=True) if is_same and path not in always]
+        self._same = {path: own_in(cache.packed(path)) for path in same}
+        return Dirty(dict.fromkeys(path for path in order if path not in self._same))
+
+    def again(self, root: Directory, seen: Seen, since: int, *, settle: bool) -> Dirty | None:
+        """Returns the directories that changed while the walk was under way, None where there is none; see `watch.dirty`."""
+        if not settle:
+            return None
+        kept = {path: own for path, own in self._same.items() if path not in seen}
+        if self._looking is not None:
+            still = zip(self._order, self._looking.begin(again=True).answer(), strict=True)
+            kept = {path: kept[path] for path, is_same in still if not is_same and path in kept}
+        moving = moved_since(root.fd, seen, since) + moved_since(root.fd, kept)
+        return Dirty(dict.fromkeys(moving), moving=tuple(moving)) if moving else None
+
+    def enter(self, path: bytes, fd: int) -> None:
+        """Needs nothing."""
+
+    def keeps(self, path: bytes) -> bool:  # noqa: ARG002 - the same for all
+        """Returns whether a directory that is not dirty is as it is remembered."""
+        return True
+
+    def links(self, directory: bytes, name: bytes) -> None:
+        """Needs nothing: every file is looked at."""
+
+    def done(self, changed: Iterable[bytes]) -> None:
+        """Needs nothing."""
+
+    def noticed(self) -> None:
+        """Returns nothing to be remembered."""
+
+    @property
+    def observed(self) -> Mapping[bytes, Stat]:
+        """Nothing: whatever is too young to be remembered is read again."""
+        return {}
+
+
+def _each(root: int, cache: Cache, paths: list[bytes]) -> Iterator[bool]:
+    device = os.fstat(root).st_dev
+    for path, fd in zip(paths, descending(root, paths), strict=True):
+        try:
+            yield fd >= 0 and _is_same(fd, cache.packed(path), device)
+        except (OSError, ValueError):
+            yield False  # something vanished, or no record that could be read
+
+
+def _is_same(fd: int, packed: bytes, device: int) -> bool:
+    """Returns whether an open directory and all that was captured in it are as a record says."""
+    head, st, look = HEAD.unpack_from(packed), os.fstat(fd), os.stat
+    if (st.st_ino, st.st_mtime_ns, st.st_ctime_ns) != head[:3] or st.st_mode & 0o7777 != head[6] or st.st_dev != device:
+        return False
+    _, _, _, _, _, _, _, _, size, dirs, missed, count, _ = head
+    names = packed[HEAD_SIZE : HEAD_SIZE + size].split(b"\0") if count else []
+    start = HEAD_SIZE + size + dirs + missed
+    for name, want in zip(names, STAT.iter_unpack(packed[start : start + count * STAT.size]), strict=True):
+        st = look(name, dir_fd=fd, follow_symlinks=False)
+        if (st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns) != want:
+            return False
+    return True
+
+
+class Draft:
+    """The records so far."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self.records: dict[bytes, Record] = {}  # those that are not the cache's
+        self.gone: set[bytes] = set()  # directories that the cache knows, and that are not there any more
+
+    def __contains__(self, path: bytes) -> bool:
+        return path in self.records or (path in self._cache and path not in self.gone)
+
+    def get(self, path: bytes) -> Record | None:
+        """Returns the record of a directory, not to be changed; None if there is none."""
+        found = self.records.get(path)
+        return found if found is not None or path in self.gone else self._cache.get(path)
+
+    def put(self, path: bytes, record: Record) -> None:
+        """Takes what a directory was found to be."""
+        self.records[path] = record
+        self.gone.discard(path)
+
+    def is_only(self, path: bytes) -> bool:
+        """Returns whether nothing is wanted in a directory but what is tracked or asked for by name."""
+        found = self.records.get(path)
+        return found.only if found is not None else sums_in(self._cache.packed(path)).only
+
+    def changing(self, path: bytes) -> Record:
+        """Returns the record of a directory, to be changed."""
+        found = self.records.get(path)
+        if found is None:
+            found = self.records[path] = self._copy(path)
+        return found
+
+    def _copy(self, path: bytes) -> Record:
+        known = self._cache.get(path)
+        return known.copy() if known is not None else Record()
+
+    def miss(self, path: bytes, reason: str, detail: str) -> None:
+        """Notes in the directory above that a directory could not be captured, and why."""
+        record = self.changing(parent_of(path))
+        record.missed.append(Missed(path.rpartition(b"/")[2], reason, detail))
+        record.trusted = False
+        self.leave_out(path)
+
+    def leave_out(self, path: bytes) -> None:
+        """Takes a directory, and all below it, out of the records."""
+        self.lose(path)
+        name, record = path.rpartition(b"/")[2], self.changing(parent_of(path))
+        record.dirs = [each for each in record.dirs if each != name]
+
+    def lose(self, path: bytes) -> None:
+        """Takes a directory that is not there any more, and all below it, out of the records."""
+        todo = [path]
+        while todo:
+            each = todo.pop()
+            if each not in self:
+                continue
+            record = self.records.pop(each, None)
+            if each in self._cache:
+                self.gone.add(each)
+            dirs = record.dirs if record is not None else dirs_in(self._cache.packed(each))
+            todo += [join(each, name) for name in dirs]
+
+    # -- trees ------------------------------------------------------------------------------------------
+
+    def seal(self, defaults: Defaults) -> Objects:
+        """Gives the directories that changed, and those above them, their trees; returns the objects that are new."""
+        objects: Objects = {}
+        changed = {b"", *self.records, *(parent_of(path) for path in self.gone)}
+        changed.update([above for path in [*changed] for above in ancestors(path)])
+        sealed: dict[bytes, Head] = {}
+        for path in sorted(changed, key=depth_first, reverse=True):
+            if path not in self:
+                continue
+            record = self.records.get(path) or self._copy(path)
+            if path and _holds_nothing(record):
+                self._pass_over(path, record)
+                continue
+            children = [(name, sealed.get(join(path, name)) or self._head(join(path, name))) for name in record.dirs]
+            seal(record, modes_in(record.stats), children, defaults, objects)
+            sealed[path] = Head(record.tree, record.modes, record.perm)
+            if path in self._cache and not self._cache.is_doubted and record.encode() == self._cache.packed(path):
+                self.records.pop(path, None)
+            else:
+                self.records[path] = record
+        return objects
+
+    def _pass_over(self, path: bytes, record: Record) -> None:
+        """Leaves out a directory that holds nothing of what is wanted in it today."""
+        name, above = path.rpartition(b"/")[2], self.changing(parent_of(path))
+        above.missed += [row._replace(name=join(name, row.name)) for row in record.missed]
+        above.trusted = False  # what is wanted may come back without a trace in the directory above
+        self.leave_out(path)
+
+    def _head(self, path: bytes) -> Head:
+        head = self._cache.head_of(path)
+        if head is None:
+            raise ValueError(path)
+        return head
+
+    # -- sums -------------------------------------------------------------------------------------------
+
+    def files(self) -> int:
+        """Returns how many files are captured."""
+        before = (sums_in(self._cache.packed(path)).files for path in self._replaced())
+        return self._cache.files - sum(before) + sum(len(record.names) for record in self.records.values())
+
+    def missed(self) -> dict[bytes, Missed]:
+        """Returns what is not captured, by path."""
+        found = dict(self._cache.missed)
+        for path in self._replaced():
+            for row in self._cache.missed_of(path):
+                if found.get(join(path, row.name)) == row:
+                    del found[join(path, row.name)]
+        for path, record in self.records.items():
+            for row in record.missed:
+                found[join(path, row.name)] = row
+        return found
+
+    def _replaced(self) -> Iterator[bytes]:
+        yield from (path for path in self.records if path in self._cache)
+        yield from self.gone
+
+
+def _holds_nothing(record: Record) -> bool:
+    wanted = record.names or record.dirs or any(row.reason == SECRET for row in record.missed)
+    return record.only and not wanted
+
 
 _ROUNDS = 3
 
@@ -47,7 +262,7 @@ class Options(NamedTuple):
 
 
 class Where(Protocol):
-    """Tells a walk where to look: `scan.look.Unwatched` or `watch.dirty.Watched`."""
+    """Tells a walk where to look: `Unwatched` or `watch.dirty.Watched`."""
 
     def begin(self, root: Directory, cache: Cache, always: Collection[bytes]) -> Dirty:
         """Returns where to look."""

@@ -28,7 +28,7 @@ from mulligan.gitformat.record import PACK_LIMIT, TRAILER_SIZE, Damaged
 from mulligan.model.objects import COMMIT, TREE, parse_commit
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import sync
-from mulligan.safefs.usage import on_disk, whole_blocks
+from mulligan.safefs.room import on_disk, whole_blocks
 from mulligan.store.objects import ObjectStore, check_copy, damaged
 from mulligan.store.pack_writer import MOST_ROWS, PlacedPacks, remove_pack
 from mulligan.store.repack import Source, repacking

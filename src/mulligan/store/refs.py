@@ -160,7 +160,7 @@ def pack_refs(directory: Directory) -> None:
 
 def foretell_packing(directory: Directory) -> int:
     """Returns how many bytes on the disk `pack_refs` would free."""
-    from mulligan.safefs.usage import on_disk, whole_blocks
+    from mulligan.safefs.room import on_disk, whole_blocks
 
     loose, _ = _read_loose(directory)
     if not loose:

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from mulligan.errors import NoRoom
 from mulligan.model.objects import COMMIT, parse_commit
-from mulligan.safefs.usage import disk_usage
+from mulligan.safefs.room import disk_usage
 from mulligan.scan import cache
 from mulligan.store.refs import pack_refs
 from mulligan.store.repository import PERMANENT

@@ -16,7 +16,7 @@ from mulligan.model.diff import Diff
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_LINK, Change, TreeEntry
 from mulligan.model.paths import parent_of
 from mulligan.safefs.directory import Directory
-from mulligan.scan.result import Cover, Scan, cover_of
+from mulligan.scan.trees import Cover, Scan, cover_of
 from mulligan.store.objects import ObjectStore
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.saving import changes_since, compare_entries

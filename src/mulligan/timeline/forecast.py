@@ -10,7 +10,7 @@ import os
 import sqlite3
 from contextlib import closing
 
-from mulligan.safefs.usage import on_disk, whole_blocks
+from mulligan.safefs.room import on_disk, whole_blocks
 from mulligan.scan import cache
 from mulligan.store.gc import foretell
 from mulligan.store.refs import foretell_packing

@@ -17,7 +17,7 @@ from typing import Any
 from mulligan.model.agentfiles import AGENT_SETTINGS
 from mulligan.model.deed import ENDED, Deed
 from mulligan.model.objects import BLOB
-from mulligan.safefs.workfile import read_work_file
+from mulligan.safefs.userfile import read_work_file
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.sources import Look
 

@@ -16,9 +16,8 @@ from typing import Any
 from mulligan.errors import UserError
 from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory, read_all
-from mulligan.safefs.durable import sync, write_durably
+from mulligan.safefs.durable import remove_whole, sync, write_durably
 from mulligan.safefs.lock import exclusive
-from mulligan.safefs.removal import remove_whole
 from mulligan.store import repository
 from mulligan.store.objects import ObjectStore
 from mulligan.timeline.checkpoints import POSITION, Checkpoints

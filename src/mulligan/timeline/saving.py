@@ -29,7 +29,7 @@ from mulligan.model.checkpoint import (
 )
 from mulligan.model.objects import EMPTY_TREE, Change, TreeEntry
 from mulligan.model.paths import covers, to_text
-from mulligan.scan.result import Scan, cover_of
+from mulligan.scan.trees import Scan, cover_of
 from mulligan.store.refs import drop_staged_ref, staged_ref
 from mulligan.timeline.commits import STATE_BEFORE, Entry, write_commit
 from mulligan.timeline.moves import Move

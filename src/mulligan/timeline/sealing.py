@@ -20,9 +20,9 @@ from mulligan.model.paths import parent_of, to_text
 from mulligan.model.sealed import Sealed, SealedFile, Secrets
 from mulligan.safefs.clock import stamping_clock
 from mulligan.safefs.directory import Directory
-from mulligan.scan.reading import HashOnly, Unreadable, capture
+from mulligan.scan.read import Unreadable, capture
 from mulligan.scan.record import Missed
-from mulligan.scan.result import Scan
+from mulligan.scan.trees import HashOnly, Scan
 
 if TYPE_CHECKING:
     from mulligan.timeline.commits import Entry

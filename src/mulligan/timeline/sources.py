@@ -24,8 +24,7 @@ from mulligan.model.objects import (
     parse_tree,
 )
 from mulligan.model.paths import join
-from mulligan.scan.result import Scan
-from mulligan.scan.trees import NONE, Defaults, parse_odd
+from mulligan.scan.trees import NONE, Defaults, Scan, parse_odd
 
 if TYPE_CHECKING:
     from mulligan.diff.compare import Pair

@@ -15,12 +15,11 @@ from typing import Any
 from mulligan.errors import MulliganError, UserError
 from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory
-from mulligan.safefs.durable import make_private, sync
+from mulligan.safefs.durable import is_removed, make_private, remove_whole, sweep_removed, sync
 from mulligan.safefs.errors import typed
 from mulligan.safefs.lock import exclusive
 from mulligan.safefs.platform import HERE
-from mulligan.safefs.removal import is_removed, remove_whole, sweep_removed
-from mulligan.safefs.usage import disk_usage
+from mulligan.safefs.room import disk_usage
 from mulligan.timeline.database import NAME, Database
 from mulligan.timeline.moved import join, settled
 from mulligan.timeline.protectable import is_within

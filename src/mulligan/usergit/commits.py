@@ -13,19 +13,16 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
 from mulligan.errors import GitFailed
-from mulligan.model.checkpoint import EXCLUDED, IGNORED, NotCaptured
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.lock import alone
-from mulligan.scan.git.files import status
-from mulligan.scan.git.refs import packed_names
-from mulligan.scan.result import cover_of
-from mulligan.scan.secrets import is_sample, secret_name
 from mulligan.usergit.commands import Git
+from mulligan.usergit.files import status
+from mulligan.usergit.refs import packed_names
 
 InScope = Callable[[bytes, bool], bool]
 MAKING = "refs/mulligan/making/"
@@ -87,23 +84,6 @@ def commit(root: str, message: bytes, in_scope: InScope, *, allow_empty: bool = 
             with suppress(_ConcurrentChange):
                 return _attempt(git, below, message, in_scope, allow_empty=allow_empty)
         return _attempt(git, below, message, in_scope, allow_empty=allow_empty)
-
-
-def scope_of(rows: Sequence[NotCaptured]) -> InScope:
-    """Returns who decides on a changed path, from what the engine does not capture."""
-    reasons = {os.fsencode(row.path): row.reason for row in rows}
-    cover = cover_of(rows)
-
-    def in_scope(path: bytes, tracked: bool) -> bool:  # noqa: FBT001 - the shape that commits ask for
-        if secret_name(path) and not is_sample(os.path.basename(path)):
-            return False
-        over = cover.over(path)
-        if over is None:
-            return True
-        # Below a directory that is ignored or excluded, what git tracks is in scope all the same.
-        return tracked and over != path and reasons.get(over) in (IGNORED, EXCLUDED)
-
-    return in_scope
 
 
 class _ConcurrentChange(GitFailed):

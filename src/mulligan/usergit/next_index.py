@@ -1,25 +1,191 @@
 """
-The index to be: the recorded one, or that of a commit.
+The index to be, after git was moved: the recorded one, or that of a commit, as bytes.
 
-Directories that an index is known to hold just as the commit does (git notes that itself, in the index) are not read from
-the repository, so that the work follows what is staged and not the size of the project. A tree or an object that the
-repository has lost is noticed here, before anything changes.
+What git remembers of a file's times and size is a fact about that file: as long as it was not made within the same tick
+as the index, it stays true wherever the index is written, and git reads again each file that does not fit it. An entry
+for which it is not certain gets no such memory at all, and git reads the file. Extensions that would not be true of another
+moment (untracked files, a file system monitor) are left out. No bytes here are trusted; what cannot be read is None.
+
+Directories that an index is known to hold just as the commit does (its cache-tree says so) are not read from the repository,
+so that the work follows what is staged and not the size of the project. A tree or an object that the repository has lost is
+noticed here, before anything changes.
 """
 
 from __future__ import annotations
 
+import hashlib
+import struct
 from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mulligan.errors import GitNotMoved
 from mulligan.model.gitposition import GitRecord
 from mulligan.model.paths import ancestors, to_text
-from mulligan.scan.git.cache_tree import CacheTree, parse_cache_tree
-from mulligan.scan.git.objects import Objects
-from mulligan.usergit import indexes
-from mulligan.usergit.committed import read_tree
-from mulligan.usergit.indexes import Parsed, Row
-from mulligan.usergit.position import ALONE
+from mulligan.usergit.index import split_rows
+from mulligan.usergit.index_format import (
+    EXTENDED,
+    HEAD,
+    MODE_DIRECTORY,
+    SKIP_WORKTREE,
+    STAGE,
+    CacheTree,
+    Malformed,
+    parse_cache_tree,
+    read_extensions,
+    read_rows,
+)
+from mulligan.usergit.objects import Objects
+
+#: What to do where git cannot be moved.
+ALONE = "Restore the files alone: without git=True, or without --git"
+Shared = Callable[[bytes], bytes | None]
+# What git may go on using: the trees of directories, how conflicts were resolved, the sparse form.
+_KEPT = (b"TREE", b"REUC", b"sdir")
+_NO_TIMES, _NO_SIZE = bytes(24), bytes(12)
+# The flags of an entry without the length of its name, which the version of the index decides.
+_FLAGS = tuple(bytes([flags & 0xF0]) for flags in range(256))
+
+
+class Row(NamedTuple):
+    """One entry: its name, and the bytes before the name."""
+
+    name: bytes
+    head: bytes
+
+    @property
+    def mode(self) -> int:
+        """The file's mode."""
+        return int.from_bytes(self.head[24:28], "big")
+
+    @property
+    def oid(self) -> bytes:
+        """The object that is staged."""
+        return self.head[40:60]
+
+    @property
+    def stage(self) -> int:
+        """0, or which side of a conflict this is."""
+        return (self.head[60] & STAGE) >> 4
+
+    @property
+    def skipped(self) -> bool:
+        """Whether the file is left out of a sparse work tree."""
+        return len(self.head) > HEAD and bool(self.head[HEAD] & SKIP_WORKTREE)
+
+
+class Parsed(NamedTuple):
+    """An index taken apart: entries in git's order, and extensions by name."""
+
+    rows: list[Row]
+    extensions: dict[bytes, bytes]
+
+
+def parse(data: bytes, shared: Shared | None = None) -> Parsed | None:
+    """Returns the entries and extensions of an index (none for no bytes at all), None when it cannot be understood."""
+    if not data:
+        return Parsed([], {})
+    try:
+        rows = read_rows(data)
+        extensions = read_extensions(data, rows.end)
+        if b"link" in extensions:
+            rows = split_rows(rows, extensions.pop(b"link"), shared)
+            extensions.pop(b"TREE", None)
+    except Malformed:
+        return None
+    made = list(map(Row, rows.names, rows.heads))
+    if rows.names != sorted(rows.names):  # the two halves of a split index; git sorts what it writes
+        made.sort(key=lambda row: (row.name, row.stage))
+    return Parsed(made, extensions)
+
+
+def whole(data: bytes, shared: Shared) -> bytes | None:
+    """Returns an index that needs no other file, None when its other half is missing. Bytes that are no index stay as they are."""
+    try:
+        split = bool(data) and b"link" in read_extensions(data, read_rows(data).end)
+    except Malformed:
+        split = False
+    if not split:
+        return data
+    parsed = parse(data, shared)
+    return encode(parsed.rows, parsed.extensions) if parsed is not None else None
+
+
+def fingerprint(data: bytes, shared: Shared | None = None) -> str:
+    """Returns what an index stages as a short text that times and sizes do not change, "" for nothing."""
+    parsed = parse(data, shared)
+    if parsed is None:
+        return "bytes:" + hashlib.sha1(data, usedforsecurity=False).hexdigest()
+    return fingerprint_of(parsed.rows)
+
+
+def fingerprint_of(rows: Sequence[Row]) -> str:
+    """Returns the fingerprint of some entries."""
+    if not rows:
+        return ""
+    said = [head[24:28] + head[40:60] + _FLAGS[head[60]] + head[62:63] + name for name, head in rows]
+    return hashlib.sha1(b"\0".join(said), usedforsecurity=False).hexdigest()
+
+
+def settled(rows: Iterable[Row], mtime_ns: int) -> Iterator[Row]:
+    """Yields entries; clears the stat fields of files that may have changed as the index was written."""
+    seconds, rest = divmod(mtime_ns, 1_000_000_000)
+    # A time that git has no room for proves nothing.
+    newest = struct.pack(">II", seconds, rest) if 0 < seconds < 1 << 32 else bytes(8)
+    for row in rows:
+        yield row if row.head[8:16] < newest else forgotten(row)
+
+
+def forgotten(row: Row) -> Row:
+    """Returns an entry of which nothing is remembered, so that git reads the file."""
+    head = row.head
+    return Row(row.name, _NO_TIMES + head[24:28] + _NO_SIZE + head[40:])
+
+
+def entry(name: bytes, mode: int, oid: bytes) -> Row:
+    """Returns a new entry of which nothing is remembered."""
+    return Row(name, _NO_TIMES + mode.to_bytes(4, "big") + _NO_SIZE + oid + bytes(2))
+
+
+def with_memory(rows: Iterable[Row], known: Sequence[Row]) -> Iterator[Row]:
+    """Yields entries with the stat fields and skip-worktree bits that another index has for them."""
+    seen = {row.name: row for row in known if not row.stage}
+    sparse = {row.name for row in known if row.head[24:28] == MODE_DIRECTORY}
+    for row in rows:
+        found = seen.get(row.name)
+        if found is not None and found.head[24:28] == row.head[24:28] and found.oid == row.oid:
+            yield found
+        elif (found is not None and found.skipped) or any(above + b"/" in sparse for above in ancestors(row.name)):
+            yield Row(row.name, row.head[:60] + bytes([EXTENDED, 0, SKIP_WORKTREE, 0]))
+        else:
+            yield row
+
+
+def joined_index(data: bytes, other: bytes, below: bytes) -> bytes | None:
+    """Returns an index with the entries of another one for what lies below a directory (it ends in `/`), None if it cannot be read."""
+    mine, theirs = parse(data), parse(other)
+    if mine is None or theirs is None:
+        return None
+    rows = [row for row in mine.rows if not row.name.startswith(below)]
+    rows += [row for row in theirs.rows if row.name.startswith(below)]
+    return encode(sorted(rows, key=lambda row: (row.name, row.stage)), {})
+
+
+def encode(rows: Sequence[Row], extensions: dict[bytes, bytes]) -> bytes:
+    """Returns the bytes of an index, in the oldest version that can say it."""
+    version = 3 if any(row.head[60] & EXTENDED for row in rows) else 2
+    parts = [b"DIRC" + struct.pack(">II", version, len(rows))]
+    for name, head in rows:
+        flags = struct.pack(">H", (head[60] & 0xF0) << 8 | min(len(name), 0xFFF))
+        whole = head[:60] + flags + head[HEAD:] + name
+        parts.append(whole + bytes(8 - len(whole) % 8))
+    kept = {key: extensions[key] for key in _KEPT if key in extensions}
+    if any(row.head[24:28] == MODE_DIRECTORY for row in rows):
+        kept.setdefault(b"sdir", b"")
+    parts += [key + struct.pack(">I", len(data)) + data for key, data in kept.items()]
+    whole = b"".join(parts)
+    return whole + hashlib.sha1(whole, usedforsecurity=False).digest()
+
 
 # More names than real projects have, fewer than a tree bomb.
 _BUDGET = 1_000_000
@@ -48,18 +214,18 @@ def next_index(
     """Returns the bytes of the index to be and notes about it; `recorded` is None where only the commit's tree is known."""
     if recorded is None:
         return _of_commit(objects, tree, seen), ()
-    parsed = indexes.parse(recorded)
+    parsed = parse(recorded)
     if parsed is None:
         return recorded, ()
-    rows = list(indexes.settled(parsed.rows, mtime_ns))
+    rows = list(settled(parsed.rows, mtime_ns))
     committed = _look(objects, tree, parsed)
     gone = _gone(objects, committed, parsed)
     if not gone:
-        return indexes.encode(rows, parsed.extensions), ()
+        return encode(rows, parsed.extensions), ()
     kept = [committed.rows.get(row.name) if row.name in gone else row for row in rows]
     unique = {(row.name, row.stage): row for row in kept if row is not None}
     note = f"What was staged of {len(gone)} paths is no longer in the repository; they are staged as committed: {_some(gone)}."
-    return indexes.encode([unique[key] for key in sorted(unique)], {}), (note,)
+    return encode([unique[key] for key in sorted(unique)], {}), (note,)
 
 
 def _some(paths: set[bytes]) -> str:
@@ -69,15 +235,15 @@ def _some(paths: set[bytes]) -> str:
 
 def _of_commit(objects: Objects, tree: bytes | None, seen: GitRecord) -> bytes:
     """Returns the index of a commit, with what the present one remembers of the same files."""
-    live = indexes.parse(seen.index_data) or Parsed([], {})
-    known = list(indexes.settled(live.rows, seen.index_mtime_ns))
+    live = parse(seen.index_data) or Parsed([], {})
+    known = list(settled(live.rows, seen.index_mtime_ns))
     committed = _look(objects, tree, live)
     names = [row.name for row in known]
-    rows = {row.name: row for row in indexes.with_memory(committed.rows.values(), known)}
+    rows = {row.name: row for row in with_memory(committed.rows.values(), known)}
     for directory in committed.covered:
         high = bisect_left(names, directory[:-1] + b"0") if directory else len(names)
         rows.update((row.name, row) for row in known[bisect_left(names, directory) : high])
-    return indexes.encode([rows[name] for name in sorted(rows)], {})
+    return encode([rows[name] for name in sorted(rows)], {})
 
 
 def _look(objects: Objects, tree: bytes | None, known: Parsed) -> Committed:
@@ -91,7 +257,7 @@ def _look(objects: Objects, tree: bytes | None, known: Parsed) -> Committed:
         if node is not None and node.oid == oid:
             found.covered.add(directory)
             continue
-        entries = read_tree(objects, oid)
+        entries = objects.read_tree(oid)
         left -= 1 + len(entries or ())
         if entries is None or left < 0 or len(directory) > _LONGEST:
             raise GitNotMoved(
@@ -103,7 +269,7 @@ def _look(objects: Objects, tree: bytes | None, known: Parsed) -> Committed:
             if mode == _DIRECTORY:
                 pending.append((path + b"/", below, node.children.get(name) if node is not None else None))
             else:
-                found.rows[path] = indexes.entry(path, mode, below)
+                found.rows[path] = entry(path, mode, below)
     return found
 
 

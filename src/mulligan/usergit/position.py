@@ -15,13 +15,12 @@ from mulligan.model.gitconfig import parse_git_config
 from mulligan.model.gitposition import GitPosition, GitRecord
 from mulligan.model.paths import to_text
 from mulligan.safefs.directory import Directory
-from mulligan.scan.git.files import notice, read_file, status
-from mulligan.scan.git.index import INDEX_LIMIT
-from mulligan.scan.git.refs import REF_LIMIT, read_ref
-from mulligan.scan.git.repository import POINTER_LIMIT, Repository
-from mulligan.usergit.indexes import Shared, fingerprint, whole
+from mulligan.usergit.files import notice, read_file, status
+from mulligan.usergit.index import INDEX_LIMIT
+from mulligan.usergit.next_index import Shared, fingerprint, whole
+from mulligan.usergit.refs import REF_LIMIT, read_ref
+from mulligan.usergit.repository import POINTER_LIMIT, Repository
 
-ALONE = "Restore the files alone: without git=True, or without --git"
 _CONFIG_LIMIT = 1 << 20
 # Settings that change how a repository must be read; those named here do not concern HEAD, branches and the index.
 _HARMLESS = frozenset({"noop", "noop-v1", "preciousobjects", "partialclone", "worktreeconfig", "relativeworktrees"})

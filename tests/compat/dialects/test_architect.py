@@ -19,7 +19,7 @@ from mulligan.dialects.architect import CHECKPOINT_PREFIX, Checkpoint, Checkpoin
 from mulligan.errors import GitMissing
 from mulligan.loop.commits import CommitCheckpoints
 from mulligan.usergit import commits
-from mulligan.usergit.messages import of_name
+from mulligan.usergit.labels import of_name
 from tools import cli, cli_json, git
 from tree import put
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from mulligan.model.paths import join
 from mulligan.scan import from_git
-from mulligan.scan.git import belief, records
 from mulligan.scan.record import STAT
+from mulligan.usergit import records, trust
 
 
 def _ignores_change_times() -> None:
@@ -62,12 +62,12 @@ def _ignores_doubts() -> None:
 
 def _believes_filters() -> None:
     """That something stands between file and object is not asked."""
-    belief.may_rewrite = from_git.may_rewrite = lambda *_: False  # type: ignore[assignment]
+    trust.may_rewrite = from_git.may_rewrite = lambda *_: False  # type: ignore[assignment]
 
 
 def _forgets_filters() -> None:
     """A filter that no attribute names any more is taken for one that never was in force."""
-    belief._is_filter = lambda *_: False  # type: ignore[assignment]
+    trust._is_filter = lambda *_: False  # type: ignore[assignment]
 
 
 BUILDS: dict[str, Callable[[], None]] = {

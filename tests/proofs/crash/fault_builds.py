@@ -83,7 +83,7 @@ def _writes_short() -> None:
 
 def _swallows_errors_of_reading() -> None:
     """A file that cannot be read is left out without a word."""
-    from mulligan.scan.directory import Reader
+    from mulligan.scan.read import Reader
 
     real = Reader._try
 

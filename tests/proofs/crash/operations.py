@@ -23,7 +23,7 @@ from check_checkpoints import read_checkpoint
 from checker import objects_of, rows
 from faults import Killed, KilledAt
 from mulligan.safefs import syscalls
-from mulligan.scan import from_git, reading
+from mulligan.scan import from_git, read
 from mulligan.timeline import tidying
 from scenes import MID, NEW, OLD, State, file, folder, state_of, write_state
 from seals import reseal
@@ -35,7 +35,7 @@ from users_repository import make_dirty, move_on, new_repository
 HIDING: State = {".gitignore": file("*.log\n"), "sub": folder(), "sub/.gitignore": file("x\n"), "sub/kept": file("k")}
 HIDDEN: State = {"noise.log": file("noise"), "sub/x": file("hidden")}
 # A file need not be of real size to take the way of the large ones.
-reading.STREAM_FROM = 1 << 20
+read.STREAM_FROM = 1 << 20
 
 
 @contextmanager

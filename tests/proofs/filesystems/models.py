@@ -39,7 +39,7 @@ import mulligan
 from loose_builds import replaced
 from mulligan.safefs import clock
 from mulligan.safefs.directory import Directory
-from mulligan.scan import reading, record
+from mulligan.scan import read, record
 from tally import Tally, cannot, parser, workplace
 from tools import git, plain_environment
 
@@ -181,7 +181,7 @@ def reads_within_a_second() -> Iterator[None]:
     def never(clock: int, _stamp: int, _fd: int) -> int:
         return clock
 
-    with replaced(reading, tick_began=never), replaced(clock, tick_began=lambda *_: 1 << 62):
+    with replaced(read, tick_began=never), replaced(clock, tick_began=lambda *_: 1 << 62):
         yield
 
 

@@ -40,8 +40,8 @@ from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
 from mulligan.scan.ignore import Rules
-from mulligan.scan.reading import HashOnly
 from mulligan.scan.scope import Scope, nothing_tracked
+from mulligan.scan.trees import HashOnly
 from mulligan.scan.walk import Options, walk
 from tally import Tally, cannot, parser, workplace
 from tree import put, snapshot

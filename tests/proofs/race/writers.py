@@ -37,7 +37,8 @@ import mulligan
 from loose_builds import replaced
 from mulligan.safefs.clock import stamping_clock
 from mulligan.safefs.directory import Directory
-from mulligan.scan import reading
+from mulligan.scan import read
+from mulligan.scan.trees import HashOnly
 from tally import Tally, parser, workplace
 from tools import git_environment
 
@@ -258,7 +259,7 @@ def judge(tally: Tally, reader: Reader, cp: Any, oldest: list[int], newest: list
 # -- a few files, all the time --------------------------------------------------------------------------------------
 
 
-class Kept(reading.HashOnly):
+class Kept(HashOnly):
     """A sink that keeps the bytes of the last file."""
 
     content = b""
@@ -294,14 +295,14 @@ def hot(place: Path, given: Any, tally: Tally) -> None:
     ]
     sink, since = Kept(), stamping_clock()
     try:
-        with Directory.open(root) as top, replaced(reading, **BUILDS[given.build]):
+        with Directory.open(root) as top, replaced(read, **BUILDS[given.build]):
             while not tally.over:
                 number = _HOT[tally.tried % len(_HOT)] if tally.tried % 50 else 2
                 with top.descend(os.fsencode(os.path.dirname(path_of(number)))) as folder:
                     name, oldest = os.fsencode(os.path.basename(path_of(number))), board.get(_FILES + number)
                     try:
-                        reading.capture(folder, name, folder.stat(name), sink, check_secrets=False, since=since)
-                    except reading.Unreadable as finding:
+                        read.capture(folder, name, folder.stat(name), sink, check_secrets=False, since=since)
+                    except read.Unreadable as finding:
                         tally.did(1, **{finding.reason: 1})
                         continue
                     wrong = wrong_with(number, sink.content, oldest, board.get(number))
@@ -340,7 +341,7 @@ def storm(place: Path, given: Any, tally: Tally) -> None:
         writer.first(mine)
         pids.append(forked(lambda writer=writer, mine=mine: writer.forever(mine)))
     try:
-        with replaced(reading, **BUILDS[given.build]):
+        with replaced(read, **BUILDS[given.build]):
             while not tally.over:
                 episode += 1
                 seconds += _episode(root, place / f"store{episode}", board, tally)

@@ -25,8 +25,8 @@ from mulligan.errors import MulliganError
 from mulligan.model.checkpoint import IGNORED, NEWLY_IGNORED
 from mulligan.model.policy import CapturePolicy
 from mulligan.scan.cache import Cache
-from mulligan.scan.result import Scan
 from mulligan.scan.scanner import Scanner
+from mulligan.scan.trees import Scan
 from scans import misjudged, settings_for
 from tally import Tally, parser, workplace
 

@@ -52,7 +52,7 @@ def test_a_save_loads_no_restore_no_diff_and_none_of_the_slow_modules(project, w
     unneeded = (
         "mulligan.restore.",
         "mulligan.diff",
-        "mulligan.scan.git",
+        "mulligan.usergit",
         "mulligan.store.gc",
         "mulligan.store.repack",
         "mulligan.timeline.deeds",
@@ -63,7 +63,6 @@ def test_a_save_loads_no_restore_no_diff_and_none_of_the_slow_modules(project, w
         "mulligan.model.sizes",
         "mulligan.scan.wildmatch",
         "mulligan.safefs.errors",
-        "mulligan.safefs.removal",
         "isal",
     )
     assert [name for name in modules if name.startswith(unneeded)] == []
@@ -116,10 +115,7 @@ def test_a_hook_loads_no_more_than_a_save(project):
     assert hook & HEAVY == set()
     extra = {name for name in hook - save if not name.startswith(("mulligan.hooks", "mulligan.cli.commands"))}
     deeds = {"mulligan.model.deed", "mulligan.timeline.deeds"}
-    assert {name for name in extra if name.startswith("mulligan")} - deeds <= {
-        "mulligan.scan.redaction",
-        "mulligan.cli.commands.hook",
-    }
+    assert {name for name in extra if name.startswith("mulligan")} - deeds <= {"mulligan.cli.commands.hook"}
 
 
 def test_a_hook_that_has_nothing_to_do_loads_neither_engine_nor_database(project):

@@ -10,8 +10,8 @@ import mulligan
 from mulligan.errors import Busy, GitFailed, UnknownCheckpoint
 from mulligan.loop.commits import CommitCheckpoints
 from mulligan.model.checkpoint import NotCaptured
-from mulligan.usergit.commits import scope_of
-from mulligan.usergit.messages import of_name, of_step
+from mulligan.scan.trees import commit_scope
+from mulligan.usergit.labels import of_name, of_step
 from tools import git
 from tree import put
 
@@ -50,7 +50,7 @@ def test_the_scope_of_a_commit(path, tracked, expected):
         "large": "too large",
         "busy": "moving",
     }
-    decide = scope_of([NotCaptured(name, reason) for name, reason in rows.items()])
+    decide = commit_scope([NotCaptured(name, reason) for name, reason in rows.items()])
     assert decide(path, tracked) is expected
 
 

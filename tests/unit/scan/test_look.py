@@ -10,12 +10,11 @@ import pytest
 
 from mulligan.safefs import native
 from mulligan.safefs.directory import Directory
-from mulligan.scan import look, walk
+from mulligan.scan import walk
 from mulligan.scan.cache import Cache
-from mulligan.scan.look import Unwatched
-from mulligan.scan.reading import HashOnly
 from mulligan.scan.record import HEAD_SIZE, STAT
-from mulligan.scan.result import Scan
+from mulligan.scan.trees import HashOnly, Scan
+from mulligan.scan.walk import Unwatched
 from mulligan.watch.dirty import EVERYTHING, Dirty
 from random_trees import directories, edit, plant, story
 from scans import Looking, later
@@ -97,7 +96,7 @@ def same(root: Directory, packed: list[bytes], paths: list[bytes], way: str) -> 
         return looking.answer()
     cache = Cache()
     cache._packed = dict(zip(paths, packed, strict=True))
-    return bytes(look._each(root.fd, cache, paths))
+    return bytes(walk._each(root.fd, cache, paths))
 
 
 def test_each_stat_field_counts_of_files_and_directories(project, way):

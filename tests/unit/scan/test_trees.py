@@ -6,7 +6,7 @@ import pytest
 
 from mulligan.model.objects import MODE_DIR, MODE_EXEC, MODE_FILE, MODE_LINK, parse_tree
 from mulligan.scan.record import Record, git_mode
-from mulligan.scan.trees import NONE, Defaults, Sealed, parse_odd, seal
+from mulligan.scan.trees import NONE, Defaults, parse_odd, seal
 
 
 def sealed(modes: dict[bytes, int], children: dict[bytes, Record] | None = None):
@@ -14,7 +14,7 @@ def sealed(modes: dict[bytes, int], children: dict[bytes, Record] | None = None)
     record.names = sorted(modes)
     record.oids = b"".join(bytes([at]) * 20 for at in range(len(modes)))
     objects: dict[bytes, tuple[bytes, bytes]] = {}
-    seal(Sealed(record, [modes[name] for name in record.names], list((children or {}).items())), Defaults(), objects)
+    seal(record, [modes[name] for name in record.names], list((children or {}).items()), Defaults(), objects)
     return record, objects
 
 

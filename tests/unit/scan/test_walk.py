@@ -11,7 +11,8 @@ import pytest
 import mulligan
 from checker import judge
 from mulligan.model.policy import CapturePolicy
-from mulligan.scan import look, scope
+from mulligan.scan import scope
+from mulligan.scan import walk as walking
 from scans import Looking, names, reasons, settings_for
 from tools import git
 from tree import contents, put, wipe
@@ -30,13 +31,13 @@ def test_a_walk_that_starts_over_keeps_the_trees_of_the_first_round(project, sto
     for number in range(5):
         put(project, f"d{number}/f", str(number))
     once = iter([lambda: put(project, "late", "x")])
-    moved_since = look.moved_since
+    moved_since = walking.moved_since
 
     def moved(*seen):
         next(once, lambda: None)()
         return moved_since(*seen)
 
-    monkeypatch.setattr(look, "moved_since", moved)
+    monkeypatch.setattr(walking, "moved_since", moved)
     ws = mulligan.Workspace(settings_for(project), now_ns=lambda: 2**62)
     ws.save("one")
     ws.close()
@@ -162,14 +163,14 @@ def test_names_are_bytes(project, ws):
 
 def test_a_directory_that_never_holds_still_makes_the_checkpoint_partial(project, ws, monkeypatch):
     put(project, "d/f", "x")
-    moved_since = look.moved_since
+    moved_since = walking.moved_since
     numbers = iter(range(100))
 
     def moved(*seen):
         put(project, f"d/new{next(numbers)}", "x")
         return moved_since(*seen)
 
-    monkeypatch.setattr(look, "moved_since", moved)
+    monkeypatch.setattr(walking, "moved_since", moved)
     cp = ws.save("busy")
     assert not cp.complete
     assert [(row.path, row.reason) for row in cp.not_captured] == [("d", "moving")]

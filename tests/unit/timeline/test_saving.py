@@ -8,7 +8,7 @@ import mulligan
 from checker import judge, refs
 from faults import Counting
 from mulligan.safefs.syscalls import using
-from mulligan.scan import look
+from mulligan.scan import walk
 from mulligan.settings import resolve
 from mulligan.timeline.vault import Vault
 from tree import put
@@ -40,13 +40,13 @@ def test_a_directory_that_would_not_hold_still_hides_nothing_below_its_own_entri
     put(project, "top", "x")
     first = ws.save("one")
     (project / "deep/down/f").unlink()
-    numbers, moved_since = iter(range(99)), look.moved_since
+    numbers, moved_since = iter(range(99)), walk.moved_since
 
     def moved(*seen):
         put(project, f"new{next(numbers)}", "x")
         return moved_since(*seen)
 
-    monkeypatch.setattr(look, "moved_since", moved)
+    monkeypatch.setattr(walk, "moved_since", moved)
     cp = ws.save("two")
     monkeypatch.undo()
     assert not cp.complete and [row.path for row in cp.not_captured] == ["."]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mulligan.usergit.commands import Git
-from mulligan.usergit.listing import changed_since, checkpoint_commits, existing, resolve
+from mulligan.usergit.labels import changed_since, checkpoint_commits, existing, resolve
 from tools import git
 from tree import put
 

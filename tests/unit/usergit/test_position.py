@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mulligan.scan.git.repository import Repository
 from mulligan.usergit.position import obstacle, other_worktree_on, points_back, read_position
+from mulligan.usergit.repository import Repository
 from tools import git
 from tree import put
 from users_repository import new_repository

@@ -164,7 +164,7 @@ def workspace_of(context: Context, directory: str, cwd: str, *, wait: float) -> 
     if cwd and _is_within(os.path.realpath(cwd), root):
         inner = settings.find_workspace(cwd, context.environ)
         if inner != root:
-            from mulligan.scan.git.worktrees import is_worktree
+            from mulligan.usergit.repository import is_worktree
 
             # An agent that moved into a worktree works there, whatever project its session began in.
             root = inner if is_worktree(inner) else root

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mulligan.model.objects import BLOB, object_id
-from mulligan.scan.git import staged, status
-from mulligan.scan.git.repository import Repository
-from mulligan.scan.git.status import dirty_files, update_dirty
+from mulligan.usergit import staged, status
+from mulligan.usergit.repository import Repository
+from mulligan.usergit.status import dirty_files, update_dirty
 from tools import git
 
 FILE = 0o100644

@@ -6,8 +6,8 @@ import hashlib
 
 import pytest
 
-from mulligan.scan.git import renames
-from mulligan.scan.git.renames import renamed
+from mulligan.usergit import staged
+from mulligan.usergit.staged import renamed
 
 FILE, LINK = 0o100644, 0o120000
 LINES = [b"line number %d\n" % number for number in range(20)]
@@ -47,6 +47,6 @@ def test_line_ends_do_not_count_in_text() -> None:
 @pytest.mark.parametrize("limit", ["PAIRS_LIMIT", "TOTAL_LIMIT", "WORK_LIMIT", "BLOB_LIMIT"])
 def test_beyond_the_limits_only_equal_content_counts(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     """Nobody can make the comparison last."""
-    monkeypatch.setattr(renames, limit, 0)
+    monkeypatch.setattr(staged, limit, 0)
     whole = b"".join(LINES)
     assert run({b"a": whole, b"c": b"same"}, {b"b": whole + b"more\n", b"d": b"same"}) == {b"c"}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from mulligan.model.paths import to_text
 from mulligan.safefs.directory import Directory
-from mulligan.scan.git.files import read_file, status
+from mulligan.usergit.files import read_file, status
 
 REF_LIMIT = 1 << 12
 PACKED_LIMIT = 64 << 20

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mulligan.safefs.directory import Directory
-from mulligan.scan.git.refs import Head, is_ref_name, read_head
+from mulligan.usergit.refs import Head, is_ref_name, read_head
 
 COMMIT = "1234567890abcdef1234567890abcdef12345678"
 

@@ -13,18 +13,17 @@ from typing import NamedTuple, Protocol
 
 from mulligan.errors import UnsafePath, UserError
 from mulligan.model.checkpoint import SPECIAL, TOO_LARGE, UNREADABLE
-from mulligan.model.objects import BLOB, EMPTY_TREE, MODE_DIR, MODE_EXEC, MODE_LINK
+from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, MODE_LINK
 from mulligan.model.paths import check_name, join, to_text
 from mulligan.model.policy import CapturePolicy
 from mulligan.scan.cache import Cache
-from mulligan.scan.git.objects import GITLINK, Entry, Objects
-from mulligan.scan.git.repository import Repository
 from mulligan.scan.ignore import Rules
 from mulligan.scan.record import Missed, Record, too_large
-from mulligan.scan.result import Scan
 from mulligan.scan.scope import CAPTURE, TRACKED, Scope, Tracked
-from mulligan.scan.trees import Defaults, Sealed, seal
+from mulligan.scan.trees import Defaults, Scan, seal
 from mulligan.scan.trees import Objects as MadeObjects
+from mulligan.usergit.objects import GITLINK, Entry, Objects
+from mulligan.usergit.repository import Repository
 
 _WORK = 1 << 36
 _NAMES = 1_000_000
@@ -86,11 +85,6 @@ def _workspace_tree(repo: Repository, objects: Objects, commit: str) -> bytes:
     return tree
 
 
-def read_tree(objects: Objects, oid: bytes) -> list[Entry] | None:
-    """Returns the entries of a tree; the empty one git knows without having it."""
-    return [] if oid == EMPTY_TREE else objects.read_tree(oid)
-
-
 class _Reading:
     """One walk over a commit's trees."""
 
@@ -120,7 +114,7 @@ class _Reading:
         pending, left = [(b"", tree)], _NAMES
         while pending:
             path, oid = pending.pop()
-            entries = read_tree(self._objects, oid)
+            entries = self._objects.read_tree(oid)
             left -= 1 + len(entries or ())
             if entries is None or left < 0 or len(path) > _LONGEST:
                 raise UserError(
@@ -169,7 +163,7 @@ class _Reading:
                 modes.append(self._bits(below, entry.mode))
         self._files += len(record.names)
         record.perm = self._rules.bits(path, MODE_DIR) or self._rules.defaults.directory
-        seal(Sealed(record, modes, children), self._rules.defaults, self._objects_made)
+        seal(record, modes, children, self._rules.defaults, self._objects_made)
         sealed[path] = record
 
     def _bits(self, path: bytes, mode: int) -> int:

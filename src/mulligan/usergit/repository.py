@@ -1,9 +1,14 @@
 """
-The repository a workspace belongs to: finding it, and reading HEAD, excludes and index from it.
+The repository a workspace belongs to: finding it, reading HEAD, excludes and index from it, and its linked worktrees.
 
 Promise: reads only; starts nothing; obeys no setting and no `GIT_*` variable; no method raises for what it finds in the
-files. RACE: HEAD and the index are two files; a git command that runs meanwhile may have changed one and not yet the other.
+files. RACE: HEAD and the index are two files; a git command that runs at the same time may have changed one and not yet the other.
 LIMIT: links inside a git directory are not followed, so refs or an index that are kept elsewhere by links are not seen.
+
+A linked worktree inside a workspace is a workspace of its own. A directory counts as one only if both sides say so: its `.git`
+file names `worktrees/ID` of the repository, and the `gitdir` file there names that `.git` file. A `.git` file alone, which
+anyone can plant, takes no directory out of protection.
+LIMIT: worktrees of a repository that is itself nested in the workspace are plain files of the workspace.
 """
 
 from __future__ import annotations
@@ -15,12 +20,11 @@ from collections.abc import Callable
 
 from mulligan.safefs.clock import SECOND
 from mulligan.safefs.directory import Directory
-from mulligan.scan.git.files import notice, open_directory, read_file, read_open, status
-from mulligan.scan.git.index import EMPTY, INDEX_LIMIT, Index, parse_index
-from mulligan.scan.git.index_format import TRAILER
-from mulligan.scan.git.objects import Objects
-from mulligan.scan.git.raw_index import RawIndex
-from mulligan.scan.git.refs import Head, head_bytes, read_head
+from mulligan.usergit.files import notice, open_directory, read_file, read_open, status
+from mulligan.usergit.index import EMPTY, INDEX_LIMIT, Index, RawIndex, parse_index
+from mulligan.usergit.index_format import TRAILER
+from mulligan.usergit.objects import Objects
+from mulligan.usergit.refs import Head, head_bytes, read_head
 
 IGNORES_LIMIT = 4 << 20
 POINTER_LIMIT = 1 << 14
@@ -272,3 +276,44 @@ def _is_git_directory(git_dir: Directory, common: Directory) -> bool:
         if not stat.S_ISDIR(found.st_mode):
             return False
     return True
+
+
+_MOST = 10_000
+
+
+def worktrees_inside(repo: Repository, workspace: str) -> frozenset[bytes]:
+    """Returns the linked worktrees of a repository that stand inside a workspace, by their paths in it."""
+    try:
+        with repo.common.child(b"worktrees") as listed:
+            names = sorted(listed.names())[:_MOST]
+    except OSError as error:
+        notice(error)
+        return frozenset()
+    top = os.fsencode(workspace).rstrip(b"/") + b"/"
+    common = os.path.realpath(repo.common_path)
+    found = (_place(os.path.join(common, b"worktrees", name)) for name in names)
+    return frozenset(place.removeprefix(top) for place in found if place.startswith(top))
+
+
+def is_worktree(directory: str) -> bool:
+    """Returns whether a directory is a linked worktree that its repository knows of."""
+    place = os.path.realpath(os.fsencode(directory))
+    records = pointed(place, b".git", b"gitdir: ")
+    return records is not None and _place(os.path.realpath(records)) == place
+
+
+def _place(records: bytes) -> bytes:
+    """Returns where the worktree stands whose records a repository keeps in a directory; empty if it does not point back."""
+    if os.path.basename(os.path.dirname(records)) != b"worktrees":
+        return b""
+    opened = open_directory(records)
+    if opened is None:
+        return b""
+    with opened:
+        content = (read_file(opened, b"gitdir", limit=POINTER_LIMIT) or b"").rstrip(b"\r\n")
+    link = os.path.normpath(os.path.join(records, content))
+    if not content or b"\0" in content or os.path.basename(link) != b".git":
+        return b""
+    place = os.path.realpath(os.path.dirname(link))
+    back = pointed(place, b".git", b"gitdir: ")
+    return place if back is not None and os.path.realpath(back) == os.path.realpath(records) else b""

@@ -10,8 +10,8 @@ import pytest
 
 from adopted import new_repository
 from mulligan.safefs.directory import Directory
-from mulligan.scan.git import records
-from mulligan.scan.git.records import ANY_SIZE, Packs
+from mulligan.usergit import records
+from mulligan.usergit.records import ANY_SIZE, Packs
 from tools import git
 
 

@@ -13,8 +13,9 @@ from loose_builds import replaced
 from mulligan.model.checkpoint import INCOMPLETE
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
-from mulligan.scan import reading
-from mulligan.scan.reading import STREAM_FROM, HashOnly, Unreadable, capture
+from mulligan.scan import read
+from mulligan.scan.read import STREAM_FROM, Unreadable, capture
+from mulligan.scan.trees import HashOnly
 from tree import put
 
 
@@ -162,7 +163,7 @@ class Clock:
         self.passed += 1
 
     def standing(self):
-        return replaced(reading, stamping_clock=self.now, pass_time=self.passing)
+        return replaced(read, stamping_clock=self.now, pass_time=self.passing)
 
 
 def test_a_file_that_changed_in_this_tick_is_read_after_it(place, tmp_path):
@@ -194,7 +195,7 @@ def test_no_time_passes_for_a_file_whose_stamp_no_write_repeats(place, tmp_path,
 def test_old_files_are_read_without_waiting_for_anything(place, tmp_path):
     put(tmp_path, "f", b"x")
     asked = []
-    with replaced(reading, let_writes_end=asked.append, stamping_clock=lambda: asked.append(0) or 0):
+    with replaced(read, let_writes_end=asked.append, stamping_clock=lambda: asked.append(0) or 0):
         captured(place, since=place.stat(b"f").st_ctime_ns + 10**12)
         assert asked == []
         captured(place, since=place.stat(b"f").st_ctime_ns + 1)

@@ -16,13 +16,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from mulligan.model.objects import MODE_DIR, MODE_EXEC, MODE_FILE, MODE_LINK
 from mulligan.model.paths import ancestors, to_text
-from mulligan.scan.git.cache_tree import root_oid
-from mulligan.scan.git.index import Index
-from mulligan.scan.git.index_format import IndexEntry
-from mulligan.scan.git.objects import GITLINK, Entry, Objects
-from mulligan.scan.git.raw_index import RawIndex
-from mulligan.scan.git.repository import Repository
-from mulligan.scan.git.staged import nothing_staged, staged_paths
+from mulligan.usergit.index import Index, RawIndex
+from mulligan.usergit.index_format import IndexEntry, root_oid
+from mulligan.usergit.objects import GITLINK, Entry, Objects
+from mulligan.usergit.repository import Repository
+from mulligan.usergit.staged import nothing_staged, staged_paths
 
 _MODES = {mode: mode.to_bytes(4, "big") for mode in (MODE_FILE, MODE_EXEC, MODE_LINK)}
 # From so many changed paths on, one reading of the whole index is cheaper than looking each of them up.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mulligan.usergit import indexes
+from mulligan.usergit import next_index
 from tools import git
 from tree import put
 from users_repository import make_dirty, new_repository
@@ -21,7 +21,7 @@ def index_of(repo: Path) -> bytes:
     return (repo / ".git/index").read_bytes()
 
 
-def shared(repo: Path) -> indexes.Shared:
+def shared(repo: Path) -> next_index.Shared:
     return lambda name: (repo / ".git" / os.fsdecode(name)).read_bytes()
 
 
@@ -38,9 +38,11 @@ def staged(repo: Path) -> bytes:
 
 def rewrite(repo: Path, mtime_ns: int = LATER) -> None:
     """Puts the index through our hands."""
-    parsed = indexes.parse(index_of(repo), shared(repo))
+    parsed = next_index.parse(index_of(repo), shared(repo))
     assert parsed is not None
-    (repo / ".git/index").write_bytes(indexes.encode(list(indexes.settled(parsed.rows, mtime_ns)), parsed.extensions))
+    (repo / ".git/index").write_bytes(
+        next_index.encode(list(next_index.settled(parsed.rows, mtime_ns)), parsed.extensions)
+    )
 
 
 @pytest.mark.parametrize("mtime_ns", [0, LATER], ids=["nothing remembered", "everything remembered"])
@@ -79,47 +81,47 @@ def test_conflicts_and_how_they_were_resolved_stay(repo: Path) -> None:
 
 
 def test_a_fingerprint_is_about_content_and_not_about_times(repo: Path) -> None:
-    before = indexes.fingerprint(index_of(repo))
+    before = next_index.fingerprint(index_of(repo))
     raw = index_of(repo)
     os.utime(repo / "only3", (1_000_000_000, 1_000_000_000))
     git("add", "only3", cwd=repo)
-    assert index_of(repo) != raw and indexes.fingerprint(index_of(repo)) == before
+    assert index_of(repo) != raw and next_index.fingerprint(index_of(repo)) == before
     rewrite(repo, 0)
-    assert indexes.fingerprint(index_of(repo)) == before
+    assert next_index.fingerprint(index_of(repo)) == before
     git("update-index", "--chmod=+x", "only3", cwd=repo)
-    changed = indexes.fingerprint(index_of(repo))
+    changed = next_index.fingerprint(index_of(repo))
     assert changed != before
     git("update-index", "--assume-unchanged", "only3", cwd=repo)
-    assert indexes.fingerprint(index_of(repo)) != changed
+    assert next_index.fingerprint(index_of(repo)) != changed
 
 
 def test_an_empty_index_and_none_are_the_same(tmp_path: Path) -> None:
     repo = new_repository(tmp_path / "repo")
     git("rm", "-r", "-q", "--cached", ".", cwd=repo)
-    assert indexes.fingerprint(index_of(repo)) == indexes.fingerprint(b"") == ""
-    (repo / ".git/index").write_bytes(indexes.encode([], {}))
+    assert next_index.fingerprint(index_of(repo)) == next_index.fingerprint(b"") == ""
+    (repo / ".git/index").write_bytes(next_index.encode([], {}))
     assert git("ls-files", cwd=repo) == b""
 
 
 def test_only_what_is_older_than_the_index_is_remembered(repo: Path) -> None:
-    parsed = indexes.parse(index_of(repo))
+    parsed = next_index.parse(index_of(repo))
     assert parsed is not None
     row = next(row for row in parsed.rows if row.name == b"only3")
     seconds, rest = (int.from_bytes(row.head[at : at + 4], "big") for at in (8, 12))
     written = seconds * 1_000_000_000 + rest
-    kept = {mtime: next(indexes.settled([row], mtime)) == row for mtime in (written - 1, written, written + 1)}
+    kept = {mtime: next(next_index.settled([row], mtime)) == row for mtime in (written - 1, written, written + 1)}
     assert kept == {written - 1: False, written: False, written + 1: True}
-    assert not any(next(indexes.settled([row], odd)) == row for odd in (-1, 0, 1 << 62))
+    assert not any(next(next_index.settled([row], odd)) == row for odd in (-1, 0, 1 << 62))
 
 
 def test_whole_joins_a_split_index_and_leaves_others_alone(repo: Path) -> None:
     data = index_of(repo)
-    assert indexes.whole(data, shared(repo)) == data
-    assert indexes.whole(b"junk", shared(repo)) == b"junk"
+    assert next_index.whole(data, shared(repo)) == data
+    assert next_index.whole(b"junk", shared(repo)) == b"junk"
     git("update-index", "--split-index", cwd=repo)
-    joined = indexes.whole(index_of(repo), shared(repo))
-    assert joined is not None and indexes.fingerprint(joined) == indexes.fingerprint(data)
-    assert indexes.whole(index_of(repo), lambda _: None) is None
+    joined = next_index.whole(index_of(repo), shared(repo))
+    assert joined is not None and next_index.fingerprint(joined) == next_index.fingerprint(data)
+    assert next_index.whole(index_of(repo), lambda _: None) is None
 
 
 def test_damaged_bytes_are_none_and_never_an_error(repo: Path) -> None:
@@ -129,10 +131,10 @@ def test_damaged_bytes_are_none_and_never_an_error(repo: Path) -> None:
         for _ in range(rng.randrange(1, 8)):
             if broken:
                 broken[rng.randrange(len(broken))] = rng.randrange(256)
-        parsed = indexes.parse(bytes(broken))
-        assert indexes.fingerprint(bytes(broken)) is not None
+        parsed = next_index.parse(bytes(broken))
+        assert next_index.fingerprint(bytes(broken)) is not None
         if parsed is not None:
-            again = indexes.parse(indexes.encode(parsed.rows, parsed.extensions))
+            again = next_index.parse(next_index.encode(parsed.rows, parsed.extensions))
             assert again is not None and len(again.rows) == len(parsed.rows)
 
 

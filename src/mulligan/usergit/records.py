@@ -37,7 +37,7 @@ from mulligan.gitformat.record import (
 from mulligan.model.objects import BLOB, TREE
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
-from mulligan.scan.git.files import read_open
+from mulligan.usergit.files import read_open
 
 #: The size of a wanted object that may have any: a tree.
 ANY_SIZE = -1

@@ -12,9 +12,8 @@ import pytest
 
 from mulligan.gitformat.delta import apply_delta
 from mulligan.gitformat.record import Damaged, inflate
-from mulligan.scan.git import objects as module
-from mulligan.scan.git import pack as pack_module
-from mulligan.scan.git.objects import Objects, canonical, parse_tree
+from mulligan.usergit import objects as module
+from mulligan.usergit.objects import Objects, canonical, parse_tree
 from tools import git, sweep
 
 OID = bytes(range(20))
@@ -213,7 +212,7 @@ def test_large_pack_indexes_are_read_where_needed(tmp_path: Path, monkeypatch: p
     ]
     with store(tmp_path / ".git/objects") as objects:
         before = [objects.read(oid) for oid in oids]
-    monkeypatch.setattr(pack_module, "_IN_MEMORY", 0)
+    monkeypatch.setattr(module, "_IN_MEMORY", 0)
     with store(tmp_path / ".git/objects") as objects:
         assert before == [objects.read(oid) for oid in oids]
     assert all(
@@ -223,11 +222,11 @@ def test_large_pack_indexes_are_read_where_needed(tmp_path: Path, monkeypatch: p
 
 def test_reading_has_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When it is used up, everything further is unknown."""
-    oid = loose(tmp_path, b"tree", b"")
+    oid = loose(tmp_path, b"tree", b"100644 a\0" + bytes(20))
     monkeypatch.setattr(module, "WORK_LIMIT", 20_000)
     with store(tmp_path) as objects:
         found = [objects.read_tree(oid) for _ in range(50)]
-    assert found[0] == []
+    assert found[0] == [(b"a", 0o100644, bytes(20))]
     assert found[-1] is None
 
 

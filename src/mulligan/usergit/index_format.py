@@ -1,9 +1,13 @@
 """
-The bytes of git's index file, versions 2, 3 and 4.
+The bytes of git's index file, versions 2, 3 and 4, with its `link` (split index) and `TREE` (cache-tree) extensions.
 
 An entry is kept as its name and its head: the 62 bytes before the name (64 with the extended flags), undecoded. That is
-what makes a hundred thousand entries cheap, and whoever needs one entry decodes it. Lengths are checked before they are
+what makes a hundred thousand entries cheap; `decode` takes one apart. Lengths are checked before they are
 used; the checksum is not, since git may leave it out and a torn index is not read twice.
+
+A split index is a small file with the changes, and a shared one with the rest. Its extension names the shared file and holds
+two EWAH bitmaps over its entries, those that are gone and those that are replaced; positions are bounded by the shared entries.
+The cache-tree says which directories of the index are known to equal which tree. It is a hint: a malformed one is none.
 """
 
 from __future__ import annotations
@@ -11,7 +15,70 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from mulligan.scan.git.split_index import Malformed
+_WORD = 64
+
+
+class Malformed(ValueError):
+    """The bytes are not what the format says."""
+
+
+def parse_link(data: bytes, limit: int) -> tuple[list[int], list[int]]:
+    """Returns the positions of deleted and of replaced shared entries; raises Malformed."""
+    if len(data) == 20:  # a shared file without any change
+        return [], []
+    deleted, at = _bitmap(data, 20, limit)
+    replaced, _ = _bitmap(data, at, limit)
+    return deleted, replaced
+
+
+def _bitmap(data: bytes, at: int, limit: int) -> tuple[list[int], int]:
+    if at + 8 > len(data):
+        raise Malformed("bitmap header")
+    words = struct.unpack_from(">I", data, at + 4)[0]
+    end = at + 8 + words * 8
+    # At the worst, each word of bits has a marker word of its own.
+    if end + 4 > len(data) or words > 2 * (limit // _WORD + 1) + 2:
+        raise Malformed("bitmap words")
+    return _positions(struct.unpack_from(f">{words}Q", data, at + 8), limit), end + 4
+
+
+def _positions(words: tuple[int, ...], limit: int) -> list[int]:
+    found: list[int] = []
+    base = at = 0
+    while at < len(words):
+        marker = words[at]
+        run, literals = (marker >> 1) & 0xFFFFFFFF, marker >> 33
+        if marker & 1 and run:
+            found.extend(range(base, min(base + run * _WORD, limit + 1)))
+        base += run * _WORD
+        for word in words[at + 1 : at + 1 + literals]:
+            if word and base >= limit:
+                raise Malformed("bitmap beyond the shared index")
+            found.extend(base + bit for bit in range(_WORD) if word >> bit & 1)
+            base += _WORD
+        at += 1 + literals
+    if found and found[-1] >= limit:
+        raise Malformed("bitmap beyond the shared index")
+    return found
+
+
+def merge(
+    shared: tuple[list[bytes], list[bytes]], own: tuple[list[bytes], list[bytes]], link: bytes
+) -> tuple[list[bytes], list[bytes]]:
+    """Returns names and heads of the whole index from those of its two files; raises Malformed."""
+    names, heads = list(shared[0]), list(shared[1])
+    deleted, replaced = parse_link(link, len(names))
+    if len(replaced) > len(own[0]):
+        raise Malformed("more replacements than entries")
+    for position, name, head in zip(replaced, own[0], own[1], strict=False):
+        if name:
+            raise Malformed("a replacement with a name")
+        heads[position] = head
+    gone = set(deleted)
+    kept = [at for at in range(len(names)) if at not in gone]
+    added = len(replaced)
+    return [names[at] for at in kept] + own[0][added:], [heads[at] for at in kept] + own[1][added:]
+
 
 HEAD = 62
 TRAILER = 20
@@ -165,3 +232,62 @@ def read_extensions(data: bytes, at: int) -> dict[bytes, bytes]:
         found[name] = data[at : at + size]
         at += size
     return found
+
+
+_DEPTH = 2048
+# Several times the directories of the largest projects; a node takes more memory than the six bytes that claim it.
+NODES_LIMIT = 300_000
+
+
+class CacheTree:
+    """One directory of the index; `oid` is None when its tree has to be worked out."""
+
+    __slots__ = ("children", "oid")
+
+    def __init__(self, oid: bytes | None) -> None:
+        self.oid = oid
+        self.children: dict[bytes, CacheTree] = {}
+
+
+def parse_cache_tree(data: bytes) -> CacheTree | None:
+    """Returns the root of the extension's nodes, None when it is empty or malformed."""
+    try:
+        return _parse(data)
+    except (ValueError, IndexError):
+        return None
+
+
+def _parse(data: bytes) -> CacheTree | None:
+    root: CacheTree | None = None
+    open_nodes: list[tuple[CacheTree, int, int]] = []  # a node, how many of its children are to come, and their depth
+    at = nodes = depth = 0
+    while at < len(data):
+        nodes += 1
+        nul = data.index(b"\0", at)
+        line = data.index(b"\n", nul, nul + 32)
+        entries, subtrees = data[nul + 1 : line].split(b" ")
+        name, valid, count = data[at:nul], int(entries) >= 0, int(subtrees)
+        at = line + 1 + (20 if valid else 0)
+        if at > len(data) or count < 0 or depth > _DEPTH or nodes > NODES_LIMIT:
+            return None
+        node = CacheTree(data[line + 1 : at] if valid else None)
+        if root is None:
+            root = node
+        else:
+            parent, left, depth = open_nodes.pop()
+            parent.children[name] = node
+            if left > 1:
+                open_nodes.append((parent, left - 1, depth))
+        if count:
+            open_nodes.append((node, count, depth + 1))
+        if not open_nodes:
+            break
+    return root if not open_nodes else None
+
+
+def root_oid(data: bytes) -> bytes | None:
+    """Returns the tree that the whole index is known to be, without taking the rest apart."""
+    line = data.find(b"\n", 0, 64)
+    if data[:1] != b"\0" or line < 0 or data[1:2] == b"-" or len(data) < line + 21:
+        return None
+    return data[line + 1 : line + 21]

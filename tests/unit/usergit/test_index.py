@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from counting import lines_run
-from mulligan.scan.git import cache_tree, index_format
-from mulligan.scan.git.cache_tree import parse_cache_tree, root_oid
-from mulligan.scan.git.index import Index, parse_index
-from mulligan.scan.git.raw_index import RawIndex
-from mulligan.scan.git.split_index import Malformed, merge, parse_link
+from mulligan.usergit import index_format
+from mulligan.usergit.index import Index, RawIndex, parse_index
+from mulligan.usergit.index_format import Malformed, merge, parse_cache_tree, parse_link, root_oid
 from tools import git, sweep
 
 
@@ -260,7 +258,7 @@ def test_a_malformed_cache_tree_is_none(data: bytes) -> None:
 def test_a_cache_tree_as_deep_as_it_is_long_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither depth nor number can be claimed without bound."""
     assert parse_cache_tree(b"a\0-1 1\n" * 100_000) is None
-    monkeypatch.setattr(cache_tree, "NODES_LIMIT", 10)
+    monkeypatch.setattr(index_format, "NODES_LIMIT", 10)
     assert parse_cache_tree(b"\0-1 99\n" + b"a\0-1 0\n" * 99) is None
 
 

@@ -5,7 +5,7 @@ Git calls a file clean, without reading it, while its stat fields are those that
 the standard of proof here too, and more is asked: the index must carry its own checksum and it must be right; nothing in
 it may be assumed, skipped, unmerged, split or sparse; and nothing may have been able to turn the file's bytes into others
 on their way into the object, or back. Line endings only ever lose bytes on the way in and gain some on the way out, so that an object
-as long as its file is the file (the sizes are compared by `git.records`); a filter, another encoding or what is put into `$Id$` may
+as long as its file is the file (the sizes are compared by `usergit.records`); a filter, another encoding or what is put into `$Id$` may
 keep the length, and so where any attribute names one, nothing is believed. Neither is anything where objects are replaced by others
 (`git replace`): the file is the other one then. A filter that is configured may have been in force when git read the files, although no
 attribute names it today, and so it is a reason, too. Configuration is read for reasons to decline and for nothing else.
@@ -23,9 +23,9 @@ from mulligan.model.gitconfig import parse_git_config
 from mulligan.model.objects import BLOB, object_id
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.userfile import read_user_file
-from mulligan.scan.git.files import open_directory, read_file, status
-from mulligan.scan.git.index import Index
-from mulligan.scan.git.repository import Repository
+from mulligan.usergit.files import open_directory, read_file, status
+from mulligan.usergit.index import Index
+from mulligan.usergit.repository import Repository
 
 ATTRIBUTES = b".gitattributes"
 _LIMIT = 1 << 20
