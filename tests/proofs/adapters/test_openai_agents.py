@@ -127,4 +127,4 @@ def test_trouble_of_ours_does_not_stop_the_agent_and_is_told(agents, ws, project
     hooks = MulliganHooks(ws)
     assert asyncio.run(agents.Runner.run(agent, "go", hooks=hooks)).final_output == "done"
     assert hooks.recorder.troubles
-    assert "unprotected" in hooks.recorder.troubles[0]
+    assert "could not save" in hooks.recorder.troubles[0]
