@@ -41,6 +41,7 @@ COMMANDS: dict[str, Row] = {
     "install": Row("With agents", "Install the hooks of an agent"),
     "demo": Row("With agents", "Watch a rollback in a throw-away project"),
     "mcp": Row("With agents", "Serve an agent over the Model Context Protocol"),
+    "serve": Row("With agents", "Serve a host program over JSON lines"),
     "run": Row("With agents", "Run a pipeline of agents, each step one undo away"),
     "repl": Row("With agents", "Manage checkpoints by the slash commands of an agent's chat"),
     "hook": Row("With agents", "Called by agents' hooks; you never need to run it"),
