@@ -737,4 +737,4 @@ def test_a_save_with_git_that_is_refused_a_look_at_the_repository_records_it_or_
 
 def _stands(ws: mulligan.Workspace, saved: mulligan.Checkpoint) -> bool:
     """Whether a checkpoint holds where git stands."""
-    return ws._bench.git.records(ws._bench.vault.checkpoints.resolve(saved), ws._bench.git.record()[0])
+    return ws._bench.git.records(ws._bench.store.checkpoints.resolve(saved), ws._bench.git.record()[0])

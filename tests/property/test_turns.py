@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mulligan
-from mulligan.model.deed import AFTER, BEFORE, PROMPT, STOP, Deed
+from mulligan.model.event import AFTER, BEFORE, PROMPT, STOP, AgentEvent
 from mulligan.restore import taking_back
-from mulligan.timeline.stack import Stack
+from mulligan.timeline.turns import Stack
 from tools import sweep
 
 PERSON = 3
@@ -128,7 +128,7 @@ class World:
 
     def _tell(self, who: int, kind: str, call: str = "") -> None:
         tool = "Bash" if call else ""
-        self.ws.record(Deed("claude-code", f"session-{who}", kind, tool=tool, call=call, text=kind))
+        self.ws.record(AgentEvent("claude-code", f"session-{who}", kind, tool=tool, call=call, text=kind))
 
     def _do(self, deals: list[Deal]) -> None:
         for deal in deals:

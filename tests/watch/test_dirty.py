@@ -43,7 +43,7 @@ class Place:
         fresh = Scanner(self.settings, time.time_ns).scan(cache)[0]
         assert (scan.tree, scan.modes, scan.files, scan.missed) == (fresh.tree, fresh.modes, fresh.files, fresh.missed)
         assert sorted(scan.captured()) == sorted(fresh.captured())
-        assert not misjudged(scan, self.ws._bench.vault.objects.read_tree)
+        assert not misjudged(scan, self.ws._bench.store.objects.read_tree)
         assert all(record.tree == fresh.tree_of(path) for path, record in scan.records.items())
         return scan
 

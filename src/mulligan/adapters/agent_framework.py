@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agent_framework import AgentMiddleware, FunctionMiddleware
 
 from mulligan.adapters.recorder import Recorder
-from mulligan.model.deed import PROMPT, STOP
+from mulligan.model.event import PROMPT, STOP
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from mulligan.adapters.recorder import Recorder, in_words
-from mulligan.model.deed import AFTER, BEFORE, FAILED, PROMPT, STOP
+from mulligan.model.event import AFTER, BEFORE, FAILED, PROMPT, STOP
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from crewai.hooks import InterceptionPoint, register_hook, unregister_hook
 
 from mulligan.adapters.recorder import Recorder, in_words
-from mulligan.model.deed import AFTER, BEFORE, PROMPT, STOP
+from mulligan.model.event import AFTER, BEFORE, PROMPT, STOP
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from langchain.agents.middleware import AgentMiddleware
 
 from mulligan.adapters.recorder import Recorder, in_words
-from mulligan.model.deed import PROMPT, STOP
+from mulligan.model.event import PROMPT, STOP
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace

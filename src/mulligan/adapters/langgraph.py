@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from mulligan.adapters.recorder import Recorder
 from mulligan.errors import UnknownCheckpoint, UserError
-from mulligan.model.deed import AFTER, PROMPT
+from mulligan.model.event import AFTER, PROMPT
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace

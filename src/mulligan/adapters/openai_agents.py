@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agents import RunHooks
 
 from mulligan.adapters.recorder import Recorder, in_words
-from mulligan.model.deed import AFTER, BEFORE, PROMPT, STOP
+from mulligan.model.event import AFTER, BEFORE, PROMPT, STOP
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from mulligan.hooks.events import Event
+from mulligan.hooks.events import HookCall
 from mulligan.hooks.handling import failed, handle
 from mulligan.hooks.summary import summary
-from mulligan.model.deed import AFTER, BEFORE, FAILED, PROMPT, STOP, Deed
+from mulligan.model.event import AFTER, BEFORE, FAILED, PROMPT, STOP, AgentEvent
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
@@ -35,10 +35,10 @@ class Recorder:
         """Saves what changed, with its cause."""
         if kind == PROMPT and not call:
             call = uuid4().hex  # two prompts in the same words are two prompts
-        deed = Deed(self.agent, self.session, kind, tool=tool, call=call, text=summary(text, longest=_TEXT))
-        self.take(lambda: Event(deed, self.workspace.root))
+        event = AgentEvent(self.agent, self.session, kind, tool=tool, call=call, text=summary(text, longest=_TEXT))
+        self.take(lambda: HookCall(event, self.workspace.root))
 
-    def take(self, event: Callable[[], Event]) -> str:
+    def take(self, event: Callable[[], HookCall]) -> str:
         """Handles an event; returns the error text, empty for none. Never stops the agent."""
         try:
             trouble = handle(self.agent, event(), lambda _: self.workspace).message
@@ -49,8 +49,8 @@ class Recorder:
 
     def failed(self, error: Exception) -> str:
         """Returns that something could not be saved, and why; `mulligan status` remembers it."""
-        deed = Deed(self.agent, self.session, "unknown")
-        return failed(self.agent, deed, self.workspace.settings, f"{type(error).__name__}: {error}.").message
+        event = AgentEvent(self.agent, self.session, "unknown")
+        return failed(self.agent, event, self.workspace.settings, f"{type(error).__name__}: {error}.").message
 
     @contextmanager
     def run(self, asked: Any = "") -> Iterator[None]:

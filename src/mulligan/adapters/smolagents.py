@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from smolagents import ActionStep
 
 from mulligan.adapters.recorder import Recorder, in_words
-from mulligan.model.deed import AFTER, FAILED, PROMPT, STOP
+from mulligan.model.event import AFTER, FAILED, PROMPT, STOP
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace

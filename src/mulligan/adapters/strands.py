@@ -17,7 +17,7 @@ from strands.hooks import (
 )
 
 from mulligan.adapters.recorder import Recorder, in_words
-from mulligan.model.deed import AFTER, BEFORE, FAILED, PROMPT, STOP
+from mulligan.model.event import AFTER, BEFORE, FAILED, PROMPT, STOP
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace

@@ -290,7 +290,7 @@ def _pending_words(pending: Mapping[str, Any]) -> str:
 def _owner(store: str) -> str | None:
     """Returns the workspace whose history a store holds, None where it cannot say."""
     from mulligan.timeline.database import Database
-    from mulligan.timeline.vault import open_store
+    from mulligan.timeline.store import open_store
 
     try:
         with open_store(os.path.abspath(store)) as directory:

@@ -24,8 +24,7 @@ from mulligan.loop.project_values import Checkpoint, CheckpointType, FeatureStat
 from mulligan.loop.records import PLACE
 from mulligan.model.plan import RestoreReport
 from mulligan.safefs.userfile import read_user_file
-from mulligan.state.features import FEATURE_LIST_FILE, read_features
-from mulligan.state.progress import PROGRESS_FILE
+from mulligan.state.project import FEATURE_LIST_FILE, PROGRESS_FILE, read_features
 
 __all__ = [
     "Checkpoint",

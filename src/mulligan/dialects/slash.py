@@ -22,7 +22,7 @@ from mulligan.environments.ghost import GhostCommitManager
 from mulligan.errors import MulliganError, UnknownCheckpoint
 from mulligan.loop.makers import maker, words_for
 from mulligan.model.checkpoint import Checkpoint
-from mulligan.model.deed import PROMPT, Turn, turn_of
+from mulligan.model.event import PROMPT, Turn, turn_of
 from mulligan.model.plan import RestoreReport
 from mulligan.present.outcome import about, name_of, outcome_lines
 from mulligan.present.text import count, shorten
@@ -116,8 +116,8 @@ class SlashCommands:
     @staticmethod
     def _prompts(workspace: Workspace) -> dict[Turn, str]:
         """Returns what was asked for in each turn of an agent."""
-        deeds = [each for each in workspace.deeds() if each.deed.kind == PROMPT]
-        return {Turn(each.deed.session, each.prompt): each.deed.text for each in deeds}
+        events = [each for each in workspace.agent_events() if each.event.kind == PROMPT]
+        return {Turn(each.event.session, each.prompt): each.event.text for each in events}
 
     def _restored(self, manager: CheckpointManager, name: str) -> str:
         if self.workspace is not None and manager.get(name) is None:

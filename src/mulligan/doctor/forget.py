@@ -18,11 +18,10 @@ from mulligan.model.objects import BLOB, MODE_DIR, TREE, TreeEntry, encode_tree
 from mulligan.model.paths import covers, join, to_text
 from mulligan.scan import cache
 from mulligan.scan.trees import NONE
-from mulligan.timeline.budget import prune
-from mulligan.timeline.commits import Entry, write_commit
-from mulligan.timeline.gitrecord import record_tree
-from mulligan.timeline.sources import Reader
-from mulligan.timeline.vault import Vault
+from mulligan.timeline.commits import Entry, record_tree, write_commit
+from mulligan.timeline.pruning import prune
+from mulligan.timeline.store import Store
+from mulligan.timeline.trees import ObjectReader
 
 ReadTree = Callable[[bytes], list[TreeEntry]]
 _DETAIL = "forgotten at the user's request"
@@ -47,38 +46,38 @@ class ForgetReport:
         }
 
 
-def forget(vault: Vault, path: bytes) -> ForgetReport:
+def forget(store: Store, path: bytes) -> ForgetReport:
     """Removes a path from every checkpoint and proves that its bytes are gone."""
-    read = vault.objects.read_tree
+    read = store.objects.read_tree
     holders = [
         entry
-        for entry in vault.checkpoints.oldest()
+        for entry in store.checkpoints.oldest()
         if any(_find(read, tree, path) for tree in _trees(entry)) or _sealed_below(entry, path)
     ]
-    if not holders and not _was_cut_short(vault, path):
+    if not holders and not _was_cut_short(store, path):
         raise UnknownPath(f"No checkpoint holds {to_text(path)!r}. Nothing was changed.", hint="mulligan log -- PATH")
     wanted = {oid for entry in holders for tree in _trees(entry) for oid in _blobs(read, tree, path)}
     wanted |= {oid for entry in holders for oid in _sealed_below(entry, path)}
-    with vault.objects.writer() as writer:
-        rewritten = [_without(entry, path, vault.objects, writer) for entry in holders]
+    with store.objects.writer() as writer:
+        rewritten = [_without(entry, path, store.objects, writer) for entry in holders]
         writer.finish()
-    with vault.database.transaction():
+    with store.database.transaction():
         for entry in rewritten:
-            vault.checkpoints.replace_commit(entry)
-    vault.settle()
-    cache.discard(vault.directory)
-    freed = prune(vault)
-    also = _elsewhere(vault, wanted)
-    left = [oid for oid in wanted if vault.objects.has(oid) and oid not in also]
+            store.checkpoints.replace_commit(entry)
+    store.settle()
+    cache.discard(store.directory)
+    freed = prune(store)
+    also = _elsewhere(store, wanted)
+    left = [oid for oid in wanted if store.objects.has(oid) and oid not in also]
     if left:
         raise StoreDamaged(f"{len(left)} objects of {to_text(path)!r} could not be removed.", hint="mulligan check")
     return ForgetReport(to_text(path), [entry.id for entry in rewritten], freed, sorted(set(also.values())))
 
 
-def _was_cut_short(vault: Vault, path: bytes) -> bool:
+def _was_cut_short(store: Store, path: bytes) -> bool:
     """Whether a path was forgotten already, perhaps by a process that died before it had freed the bytes."""
     text = to_text(path)
-    entries = vault.checkpoints.oldest()
+    entries = store.checkpoints.oldest()
     return any(row.path == text and row.detail == _DETAIL for entry in entries for row in entry.checkpoint.not_captured)
 
 
@@ -114,7 +113,7 @@ def _files(read: ReadTree, path: bytes, entry: TreeEntry) -> Iterator[tuple[byte
         pending += [(join(at, below.name), below) for below in read(here.oid)]
 
 
-def _without(entry: Entry, path: bytes, reader: Reader, writer: Any) -> Entry:
+def _without(entry: Entry, path: bytes, reader: ObjectReader, writer: Any) -> Entry:
     cp, text = entry.checkpoint, to_text(path)
     rows = [
         [m.path, m.reason, m.detail]
@@ -183,7 +182,7 @@ def _cut(tree: bytes, names: list[bytes], read: ReadTree, writer: Any) -> bytes:
     return made
 
 
-def _cut_modes(tree: bytes, names: list[bytes], reader: Reader, writer: Any) -> bytes:
+def _cut_modes(tree: bytes, names: list[bytes], reader: ObjectReader, writer: Any) -> bytes:
     """Returns a tree of permission bits that does not know one path, nor what is below it; NONE when nothing is left."""
     levels = []
     for name in names:
@@ -205,15 +204,15 @@ def _cut_modes(tree: bytes, names: list[bytes], reader: Reader, writer: Any) -> 
     return made
 
 
-def _elsewhere(vault: Vault, wanted: set[bytes]) -> dict[bytes, str]:
+def _elsewhere(store: Store, wanted: set[bytes]) -> dict[bytes, str]:
     """Returns where else the same bytes are captured: those objects have a right to stay."""
-    if not any(vault.objects.has(oid) for oid in wanted):
+    if not any(store.objects.has(oid) for oid in wanted):
         return {}
     found: dict[bytes, str] = {}
-    for tree in {tree for entry in vault.checkpoints.oldest() for tree in _trees(entry)}:
-        for path, oid in _files(vault.objects.read_tree, b"", TreeEntry(b"", MODE_DIR, tree)):
+    for tree in {tree for entry in store.checkpoints.oldest() for tree in _trees(entry)}:
+        for path, oid in _files(store.objects.read_tree, b"", TreeEntry(b"", MODE_DIR, tree)):
             if oid in wanted:
                 found[oid] = to_text(path)
-    for entry in vault.checkpoints.oldest():
+    for entry in store.checkpoints.oldest():
         found |= {file.oid: to_text(path) for path, file in entry.sealed.items() if file.oid in wanted}
     return found

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 
-from mulligan.doctor import agreement, rebuild
+from mulligan.doctor import rebuild
+from mulligan.doctor.check import compare_timeline
 from mulligan.errors import MulliganError, StoreDamaged, StoreError
 from mulligan.model.objects import object_id
 from mulligan.safefs.directory import Directory, random_name
@@ -29,36 +30,36 @@ from mulligan.store.verify import (
 from mulligan.timeline.commits import read_commit, write_commit
 from mulligan.timeline.database import NAME, Database
 from mulligan.timeline.journal import read_journal
-from mulligan.timeline.vault import Vault
+from mulligan.timeline.store import Store
 
 
-def repair(vault: Vault) -> list[str]:
+def repair(store: Store) -> list[str]:
     """Repairs what keeps the store from being opened; returns a sentence for each repair."""
-    vault.close()
+    store.close()
     try:
-        with Directory.open(vault.path) as directory, exclusive(directory, wait=vault.settings.wait, purpose="doctor"):
-            return _mend(vault, directory)
+        with Directory.open(store.path) as directory, exclusive(directory, wait=store.settings.wait, purpose="doctor"):
+            return _mend(store, directory)
     except OSError as error:
         if error.errno in FULL:
             raise typed(error) from error
         raise StoreError(
-            f"The store {vault.path} cannot be repaired: the system refused a step ({error.strerror}). What can be read still can be.",
-            hint=f"Check the permissions of the store and the room on its disk: ls -la {vault.path}",
+            f"The store {store.path} cannot be repaired: the system refused a step ({error.strerror}). What can be read still can be.",
+            hint=f"Check the permissions of the store and the room on its disk: ls -la {store.path}",
         ) from error
 
 
-def _mend(vault: Vault, directory: Directory) -> list[str]:
+def _mend(store: Store, directory: Directory) -> list[str]:
     done: list[str] = []
     missing = repository.missing_parts(directory)
     if missing:
-        repository.create(directory, store_id=_store_id(vault, directory))
+        repository.create(directory, store_id=_store_id(store, directory))
         done.append(f"Made the missing parts of the repository: {', '.join(missing)}.")
     done += _mend_indexes(directory)
-    if _is_damaged(vault, directory):
+    if _is_damaged(store, directory):
         done.append(f"Put the damaged timeline aside as {rebuild.put_aside(directory)}.")
     if not directory.exists(NAME.encode()):
-        done.append(rebuild.rebuild(vault, directory))
-    name, strange = _store_id(vault, directory), [part for part, _ in repository.strange_parts(directory)]
+        done.append(rebuild.rebuild(store, directory))
+    name, strange = _store_id(store, directory), [part for part, _ in repository.strange_parts(directory)]
     if name != repository.store_id(directory) and "config" not in strange:
         strange.append("config")
     if strange:
@@ -68,7 +69,7 @@ def _mend(vault: Vault, directory: Directory) -> list[str]:
     return done
 
 
-def _store_id(vault: Vault, directory: Directory) -> str:
+def _store_id(store: Store, directory: Directory) -> str:
     """
     Returns the store's id: as the repository says, unless the timeline says another and is this repository's all the same.
 
@@ -77,7 +78,7 @@ def _store_id(vault: Vault, directory: Directory) -> str:
     """
     known = repository.store_id(directory)
     if directory.exists(NAME.encode()):
-        with suppress(MulliganError), closing(Database(vault.path, create=False, directory=directory)) as database:
+        with suppress(MulliganError), closing(Database(store.path, create=False, directory=directory)) as database:
             here = {(name, commit.hex()) for name, commit in refs.read_refs(directory).items()}
             there = {(row[0], row[1]) for row in database.rows("SELECT id, commit_id FROM checkpoint")}
             recorded = database.meta("store_id")
@@ -86,12 +87,12 @@ def _store_id(vault: Vault, directory: Directory) -> str:
     return known or random_name(16)
 
 
-def _is_damaged(vault: Vault, directory: Directory) -> bool:
+def _is_damaged(store: Store, directory: Directory) -> bool:
     """Whether there is a timeline that cannot be believed as a whole."""
     if not directory.exists(NAME.encode()):
         return False
     try:
-        with closing(Database(vault.path, create=False, directory=directory)) as database:
+        with closing(Database(store.path, create=False, directory=directory)) as database:
             if not database.meta("store_id") and refs.read_refs(directory):
                 return True
             read_journal(database)
@@ -107,23 +108,23 @@ def _mend_indexes(directory: Directory) -> list[str]:
     return [f"Rebuilt the index of {name.decode()}." for name in halves if rebuild_index(directory, name[:-5])]
 
 
-def mend_damaged_indexes(vault: Vault) -> list[str]:
+def mend_damaged_indexes(store: Store) -> list[str]:
     """Rebuilds indexes that do not agree with their packs."""
     done = []
-    for problem in verify_packs(vault.objects):
+    for problem in verify_packs(store.objects):
         name = problem.subject.encode()
         if problem.kind == DAMAGED_INDEX and rebuild_index(
-            vault.directory, name.removesuffix(b".idx").removesuffix(b".pack")
+            store.directory, name.removesuffix(b".idx").removesuffix(b".pack")
         ):
             done.append(f"Rebuilt the index of {problem.subject}.")
-    vault.objects.refresh()
+    store.objects.refresh()
     return done
 
 
-def derived_objects(vault: Vault) -> dict[bytes, tuple[bytes, bytes]]:
+def derived_objects(store: Store) -> dict[bytes, tuple[bytes, bytes]]:
     """Returns the objects that can be made anew from the timeline, by id: commits and what they say of their checkpoints."""
     found = repository.permanent_objects()
-    for entry in agreement.read(vault).entries:
+    for entry in compare_timeline(store).entries:
         with suppress(MulliganError):  # state that was kept in the repository alone, and is damaged with it
             write_commit(entry, _Collected(found))
     return found
@@ -142,29 +143,29 @@ class _Collected:
         return oid
 
 
-def retire_damaged(vault: Vault) -> list[str]:
+def retire_damaged(store: Store) -> list[str]:
     """Takes packs out of use that cannot be mended, after what can be read of them was copied; says so."""
     kinds = (DAMAGED_PACK, DAMAGED_INDEX, LOST_PACK, LOST_INDEX)
     stems = {
-        problem.subject.rpartition(".")[0].encode() for problem in verify_packs(vault.objects) if problem.kind in kinds
+        problem.subject.rpartition(".")[0].encode() for problem in verify_packs(store.objects) if problem.kind in kinds
     }
-    moved = retire(vault.objects, stems) if stems else []
+    moved = retire(store.objects, stems) if stems else []
     return [f"Moved damaged files to objects/damaged: {', '.join(moved)}."] if moved else []
 
 
-def mend_refs(vault: Vault) -> list[str]:
+def mend_refs(store: Store) -> list[str]:
     """Makes the refs say what the timeline says; a ref the timeline does not know is taken into it."""
-    have, entries = refs.read_refs(vault.directory), vault.checkpoints.oldest()
+    have, entries = refs.read_refs(store.directory), store.checkpoints.oldest()
     want = {entry.id: entry.commit_id for entry in entries}
-    bad = set(refs.bad_refs(vault.directory))  # one that hides a packed one of its name is to be written too
+    bad = set(refs.bad_refs(store.directory))  # one that hides a packed one of its name is to be written too
     wrong = [name for name, commit in want.items() if have.get(name) != commit or name in bad]
     for name in wrong:
-        refs.write_ref(vault.directory, name, want[name])
+        refs.write_ref(store.directory, name, want[name])
     done = [f"Wrote {len(wrong)} refs anew."] if wrong else []
     found, misnamed = [], []
     for name in have.keys() - want.keys():
         try:
-            entry = read_commit(vault.objects, have[name])
+            entry = read_commit(store.objects, have[name])
         except MulliganError:
             continue  # not readable: it stays as it is, and check goes on naming it
         if entry.id == name:
@@ -172,9 +173,9 @@ def mend_refs(vault: Vault) -> list[str]:
         elif want.get(entry.id) == have[name]:
             misnamed.append(name)  # its checkpoint is there under its own name
     if misnamed:
-        refs.remove_refs(vault.directory, misnamed)
+        refs.remove_refs(store.directory, misnamed)
         done.append(f"Removed {len(misnamed)} refs that stood for no checkpoint.")
-    with vault.database.transaction():
-        for entry in rebuild.link(vault.objects, rebuild.in_order(found), entries):
-            vault.checkpoints.add(entry)
+    with store.database.transaction():
+        for entry in rebuild.link(store.objects, rebuild.in_order(found), entries):
+            store.checkpoints.add(entry)
     return done + ([f"Took {len(found)} checkpoints into the timeline that only the repository knew."] if found else [])

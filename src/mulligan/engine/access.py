@@ -22,8 +22,8 @@ from mulligan.model.checkpoint import within_bounds
 from mulligan.model.policy import Settings
 from mulligan.state.providers import Provider
 from mulligan.timeline.commits import Entry
-from mulligan.timeline.protectable import refuse_unprotectable
-from mulligan.timeline.vault import Vault
+from mulligan.timeline.root import refuse_unprotectable
+from mulligan.timeline.store import Store
 
 if TYPE_CHECKING:
     from mulligan.model.checkpoint import Checkpoint, NotCaptured
@@ -143,8 +143,8 @@ class Opened:
         False, or until a command comes in, keeps the store small without delaying commands.
         """
         with self._mutex:
-            with self._reading() as vault:
-                portion = self._bench.tidier.portion() if vault is not None else None
+            with self._reading() as store:
+                portion = self._bench.tidier.portion() if store is not None else None
             if portion is not None and portion.act is not None:
                 with self._writing("tidy"):
                     portion.act()
@@ -152,7 +152,7 @@ class Opened:
 
     def patience(self, seconds: float) -> None:
         """Says how long to wait for another process that writes."""
-        self._bench.vault.settings = self._bench.vault.settings._replace(wait=seconds)
+        self._bench.store.settings = self._bench.store.settings._replace(wait=seconds)
 
     def recognise(self) -> None:
         """Says that the directory that stands here is this history's project, although it was made in another one."""
@@ -161,7 +161,7 @@ class Opened:
 
     def moved_from(self) -> str:
         """Returns where this directory stood before, if a history of it is still kept for there; see `adopt`."""
-        from mulligan.timeline.origin import moved_from
+        from mulligan.timeline.root import moved_from
 
         return moved_from(self.settings)
 
@@ -187,26 +187,26 @@ class Opened:
         """
         from mulligan.timeline.journal import state_given, state_owed
 
-        with self._reading() as vault:
-            unknown = vault is not None and vault.database.row("SELECT 1 FROM journal") is not None
+        with self._reading() as store:
+            unknown = store is not None and store.database.row("SELECT 1 FROM journal") is not None
         if unknown:
             with self._writing("settle"):
                 pass
-        with self._reading() as vault:
-            owed = state_owed(vault.database) if vault is not None else ""
+        with self._reading() as store:
+            owed = state_owed(store.database) if store is not None else ""
         if owed and forgive:
             with self._writing("settle"):
-                state_given(self._bench.vault.database)
+                state_given(self._bench.store.database)
         return owed or None
 
     def settle_state(self) -> bool:
         """Hands owed state to the registered providers, if the files are where that restore left them; returns whether it did."""
-        from mulligan.state.settling import settle
+        from mulligan.state.providers import settle
 
         if self.state_owed() is None:
             return False
         with self._writing("settle"):
-            return settle(self._bench.vault, self._bench.providers, self._bench.keep_now)
+            return settle(self._bench.store, self._bench.providers, self._bench.keep_now)
 
     def evicted(self) -> list[Checkpoint]:
         """Returns the safety checkpoints that the last operation removed for the budget before they were a week old."""
@@ -214,7 +214,7 @@ class Opened:
 
     def new_key(self) -> str:
         """Returns the file of the key for secrets if this process made one since it was last asked, else nothing."""
-        return self._bench.vault.new_key()
+        return self._bench.store.new_key()
 
     def _tell_saved(self, entry: Entry, gone: list[Entry]) -> None:
         self._events.emit("saved", entry.checkpoint)
@@ -226,29 +226,29 @@ class Opened:
     def holds(self, ref: str | Checkpoint, path: str) -> bool:
         """Returns whether a checkpoint holds a file, sealed or not, or a directory of this path."""
         from mulligan.model.paths import parse_path
-        from mulligan.timeline.sources import Source
+        from mulligan.timeline.trees import Trees
 
-        with self._needing() as vault:
-            entry = vault.checkpoints.resolve(ref)
+        with self._needing() as store:
+            entry = store.checkpoints.resolve(ref)
             wanted = parse_path(path)
-            return wanted in entry.sealed or Source(vault.objects).lookup(entry.files_tree, wanted) is not None
+            return wanted in entry.sealed or Trees(store.objects).lookup(entry.files_tree, wanted) is not None
 
     def contents(self, ref: str | Checkpoint) -> Diff:
         """Returns everything that a checkpoint holds, as a difference from nothing."""
         from mulligan.timeline.differences import contents
 
-        with self._needing() as vault:
-            return contents(vault, vault.checkpoints.resolve(ref))
+        with self._needing() as store:
+            return contents(store, store.checkpoints.resolve(ref))
 
     def pending(self) -> dict[str, Any] | None:
         """Returns a restore that runs in another `process`, or was interrupted (`process` None); None if there is none."""
-        with self._reading() as vault:
-            if vault is None or vault.database.row("SELECT 1 FROM journal") is None:
+        with self._reading() as store:
+            if store is None or store.database.row("SELECT 1 FROM journal") is None:
                 return None
             from mulligan.safefs.lock import holder
             from mulligan.timeline.journal import read_journal
 
-            process, journal = holder(vault.directory), read_journal(vault.database)
+            process, journal = holder(store.directory), read_journal(store.database)
         if journal is None:
             return None
         said = {"target": journal.target, "phase": journal.phase, "total": len(journal.actions), "token": journal.token}
@@ -257,10 +257,10 @@ class Opened:
     # -- opening --------------------------------------------------------------------------------
 
     @contextmanager
-    def _reading(self) -> Iterator[Vault | None]:
+    def _reading(self) -> Iterator[Store | None]:
         try:
             with self._mutex:
-                yield self._bench.vault if self._bench.vault.exists() else None
+                yield self._bench.store if self._bench.store.exists() else None
         except MulliganError:
             raise
         except OSError as error:
@@ -273,22 +273,22 @@ class Opened:
             raise out_of_memory() from error
 
     @contextmanager
-    def _needing(self) -> Iterator[Vault]:
-        with self._reading() as vault:
-            if vault is None:
+    def _needing(self) -> Iterator[Store]:
+        with self._reading() as store:
+            if store is None:
                 raise NothingSaved(f"Nothing was saved in {self.root} yet.", hint="mulligan save")
-            yield vault
+            yield store
 
     @contextmanager
     def _writing(self, purpose: str, *, create: bool = False, needed: bool = False) -> Iterator[None]:
         """Holds the store; first ends a restore that was cut short. Tells `error` handlers what went wrong."""
         try:
             with self._mutex:
-                stands = needed and self._bench.vault.stands()
+                stands = needed and self._bench.store.stands()
                 if needed and not stands:
                     with self._needing():
                         pass
-                with self._bench.vault.writing(purpose, create=create, looked=stands):
+                with self._bench.store.writing(purpose, create=create, looked=stands):
                     # A scan makes objects by the hundred thousand and no cycles: to look for some took a tenth of its time.
                     was_on = gc.isenabled()
                     gc.disable()

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Literal
 
-    from mulligan.model.deed import Deed, Recorded
+    from mulligan.model.event import AgentEvent, RecordedEvent
     from mulligan.model.holding import Holding
     from mulligan.model.plan import RestorePlan, RestoreReport
-    from mulligan.timeline.notices import Notice
-    from mulligan.timeline.rewinds import Rewind
-    from mulligan.timeline.saving import Draft
-    from mulligan.timeline.sources import Look
+    from mulligan.timeline.drafts import CheckpointDraft
+    from mulligan.timeline.notices import RestoreNotice
+    from mulligan.timeline.outside_changes import Rewind
+    from mulligan.timeline.store import Store
     from mulligan.timeline.story import Chapter
-    from mulligan.timeline.vault import Vault
+    from mulligan.timeline.trees import WorkspaceView
 
 
 _HOOKS = "hooks"
@@ -47,7 +47,9 @@ WHAT = ("files", "state", "all")
 class WithSessions(Opened):
     """The verbs about agents' sessions; the others are in `engine`."""
 
-    def record(self, deed: Deed, *, state: Callable[[int], Mapping[str, Any]] | None = None) -> Checkpoint | None:
+    def record(
+        self, event: AgentEvent, *, state: Callable[[int], Mapping[str, Any]] | None = None
+    ) -> Checkpoint | None:
         """
         Remembers one event of an agent; returns the checkpoint if one was needed, None when nothing changed since the position.
 
@@ -55,47 +57,47 @@ class WithSessions(Opened):
         stood at the last; it alone makes none necessary.
         """
         with self._writing("hook", create=True):
-            vault = self._bench.vault
-            deeds, place = vault.deeds, vault.deeds.place(deed, self._bench.now_ns())
-            about = ": ".join(filter(None, (deed.tool, deed.text)))
+            store = self._bench.store
+            events, place = store.events, store.events.place(event, self._bench.now_ns())
+            about = ": ".join(filter(None, (event.tool, event.text)))
             # What is staged goes back with `restore @prompt-2 --git`.
-            staged = self._bench.git.staged() if deed.begins_turn else None
-            draft = self._bench.draft("", about, "step", metadata=place.cause(deed), git=staged)
+            staged = self._bench.git.staged() if event.begins_turn else None
+            draft = self._bench.draft("", about, "step", metadata=place.cause(event), git=staged)
 
             rewinds: list[Rewind] = []
 
-            def finish(begun: Draft, look: Look) -> Draft:
-                if deed.begins_turn:
-                    from mulligan.timeline.rewinds import find_rewind
+            def finish(begun: CheckpointDraft, look: WorkspaceView) -> CheckpointDraft:
+                if event.begins_turn:
+                    from mulligan.timeline.outside_changes import find_rewind
 
-                    if (rewind := find_rewind(vault, deed, look)) is not None:
+                    if (rewind := find_rewind(store, event, look)) is not None:
                         rewinds.append(rewind)
                         text = f"rewound to before prompt {rewind.prompt}"
                         begun = begun._replace(description=text, metadata=rewind.noted(begun.metadata))
-                if deed.is_over and look.scan.tree_of(_CLAUDE) is not None:
-                    from mulligan.timeline.grants import granted
+                if event.is_over and look.scan.tree_of(_CLAUDE) is not None:
+                    from mulligan.timeline.outside_changes import granted
 
-                    yours = tuple(granted(self.root, deed, vault.checkpoints.current(), look))
-                    begun = begun._replace(metadata=place.without(yours).cause(deed)) if yours else begun
+                    yours = tuple(granted(self.root, event, store.checkpoints.current(), look))
+                    begun = begun._replace(metadata=place.without(yours).cause(event)) if yours else begun
                 if state is None:
                     return begun
-                return begun._replace(state=as_json_object(state(deeds.saved_at(deed)), "state"))
+                return begun._replace(state=as_json_object(state(events.saved_at(event)), "state"))
 
             def remember() -> None:
-                deeds.add(deed, place, draft.id, saved=True, now_ns=draft.created_ns)
+                events.add(event, place, draft.id, saved=True, now_ns=draft.created_ns)
                 for rewind in rewinds:
                     # The states in between hold what was rewound: an undo must not bring it back.
-                    vault.moves.mark_top(*rewind.marks())
+                    store.moves.mark_top(*rewind.marks())
 
             if self._bench.root.is_gone():
-                with vault.database.transaction():
-                    deeds.add(deed, place, vault.checkpoints.position(), saved=False, now_ns=draft.created_ns)
+                with store.database.transaction():
+                    events.add(event, place, store.checkpoints.position(), saved=False, now_ns=draft.created_ns)
                 raise self._bench.root.gone()
             entry, gone = self._bench.save(draft, if_changed=True, with_state=False, also=remember, finish=finish)
             if entry is None:
-                with vault.database.transaction():
-                    here = vault.checkpoints.position()
-                    deeds.add(deed, place, here, saved=False, now_ns=draft.created_ns)
+                with store.database.transaction():
+                    here = store.checkpoints.position()
+                    events.add(event, place, here, saved=False, now_ns=draft.created_ns)
         if entry is None:
             return None
         self._tell_saved(entry, gone)
@@ -103,11 +105,11 @@ class WithSessions(Opened):
 
     def holding(self, paths: Sequence[str]) -> list[Holding]:
         """Returns, for each of these paths (relative, `.` for all), what an undo would bring back and what is not saved."""
-        from mulligan.timeline.holding import holdings
+        from mulligan.timeline.differences import holdings
 
         wanted = [os.fsencode(path) if path not in {"", "."} else b"" for path in paths]
-        with self._reading() as vault:
-            entry = vault.checkpoints.current() if vault is not None else None
+        with self._reading() as store:
+            entry = store.checkpoints.current() if store is not None else None
             return holdings(self.root, entry, self._bench.look(with_git=False), wanted)
 
     @overload
@@ -153,18 +155,18 @@ class WithSessions(Opened):
         self._tell_restored("redo", report)
         return report
 
-    def deeds(self, *, limit: int | None = None, session: str | None = None) -> list[Recorded]:
+    def agent_events(self, *, limit: int | None = None, session: str | None = None) -> list[RecordedEvent]:
         """Returns what agents did here, newest first; of one session, by the beginning of its id."""
-        with self._reading() as vault:
-            if vault is None:
+        with self._reading() as store:
+            if store is None:
                 return []
-            return vault.deeds.newest(limit, vault.deeds.session(session) if session is not None else None)
+            return store.events.newest(limit, store.events.session(session) if session is not None else None)
 
-    def deed_at(self, ref: str) -> Deed | None:
+    def agent_event_at(self, ref: str) -> AgentEvent | None:
         """Returns the event that a reference like `@prompt-2` means, None for any other reference."""
-        with self._reading() as vault:
-            found = vault.deeds.find(ref) if vault is not None and ref.startswith("@") else None
-        return found.deed if found is not None else None
+        with self._reading() as store:
+            found = store.events.find(ref) if store is not None and ref.startswith("@") else None
+        return found.event if found is not None else None
 
     def story(self, *, limit: int | None = None, session: str | None = None, **bounds: Any) -> list[Chapter]:
         """
@@ -172,28 +174,28 @@ class WithSessions(Opened):
 
         `bounds` are `since`, `until`, `grep` and `agent`, as `log` takes them.
         """
-        from mulligan.timeline.rewinds import rewind_of
-        from mulligan.timeline.stack import Stack
+        from mulligan.timeline.outside_changes import rewind_of
         from mulligan.timeline.story import marked, tell
+        from mulligan.timeline.turns import Stack
 
-        with self._reading() as vault:
-            if vault is None:
+        with self._reading() as store:
+            if store is None:
                 return []
-            found = vault.deeds.newest(None, vault.deeds.session(session) if session is not None else None)
+            found = store.events.newest(None, store.events.session(session) if session is not None else None)
 
             def changed(checkpoint: str) -> tuple[str, ...]:
-                entry = vault.checkpoints.by_id(checkpoint)
+                entry = store.checkpoints.by_id(checkpoint)
                 # A first checkpoint holds everything, and says nothing of who changed what.
                 return entry.checkpoint.files_changed if entry is not None and entry.checkpoint.parent else ()
 
             def rewound(checkpoint: str) -> int:
-                entry = vault.checkpoints.by_id(checkpoint)
+                entry = store.checkpoints.by_id(checkpoint)
                 return rewind_of(entry.checkpoint) if entry is not None else 0
 
-            names, here = vault.deeds.short_names(), vault.checkpoints.current()
+            names, here = store.events.short_names(), store.checkpoints.current()
             told = [each._replace(short=names[each.session]) for each in tell(found, changed, rewound)]
             position, landed = (here.id, here.checkpoint.kind == "safety") if here is not None else ("", False)
-            told = marked(told, Stack(vault).undone(), position, landed=landed)
+            told = marked(told, Stack(store).undone(), position, landed=landed)
         if bounds:
             from mulligan.history.filters import keeps_chapter, parse_filters
 
@@ -201,45 +203,45 @@ class WithSessions(Opened):
             told = [each for each in told if filters is None or keeps_chapter(filters, each)]
         return told[:limit]
 
-    def news_for(self, session: str) -> list[Notice]:
+    def news_for(self, session: str) -> list[RestoreNotice]:
         """Returns what was undone, restored or redone under a session since its last prompt; ask before recording the next."""
         from mulligan.timeline.notices import notices_for
 
-        with self._reading() as vault:
-            return notices_for(vault.database, session) if vault is not None else []
+        with self._reading() as store:
+            return notices_for(store.database, session) if store is not None else []
 
     def _tell_restored(self, verb: str, report: RestoreReport) -> None:
         """Tells handlers about a restore, and remembers it for the agents that were at work here."""
         self._events.emit("restored", report)
-        if self._bench.vault.deeds.last() is None or not (report.created or report.modified or report.deleted):
+        if self._bench.store.events.last() is None or not (report.created or report.modified or report.deleted):
             return
         from mulligan.timeline.notices import add_notice, notice_of
 
         # The restore is done: that an agent does not hear of it is no reason to call it failed.
         with suppress(MulliganError), self._writing("notice"):
-            vault = self._bench.vault
-            undone, target = report.undone, vault.checkpoints.by_id(report.target)
+            store = self._bench.store
+            undone, target = report.undone, store.checkpoints.by_id(report.target)
             since = target.created_ns if target is not None and target.checkpoint.kind != "safety" else 0
             if undone is not None and undone.at is not None:
                 since = min(since, int(undone.at.timestamp() * 1_000_000_000))
-            with vault.database.transaction():
-                add_notice(vault.database, notice_of(verb, report), since_ns=since, now_ns=self._bench.now_ns())
+            with store.database.transaction():
+                add_notice(store.database, notice_of(verb, report), since_ns=since, now_ns=self._bench.now_ns())
 
     def expect_hooks(self, agent: str, files: Sequence[str]) -> None:
         """Remembers the files of the workspace that hold an agent's hooks, so that it is noticed when they vanish."""
-        with self._reading() as vault:
-            known = _known_hooks(vault) if vault is not None else {}
-        if known.get(agent, []) == list(files) or vault is None:
+        with self._reading() as store:
+            known = _known_hooks(store) if store is not None else {}
+        if known.get(agent, []) == list(files) or store is None:
             return
-        with self._writing("hook"), self._bench.vault.database.transaction():
+        with self._writing("hook"), self._bench.store.database.transaction():
             kept = {name: named for name, named in known.items() if name != agent}
             text = json.dumps({**kept, agent: list(files)} if files else kept)
-            self._bench.vault.database.set_meta(_HOOKS, text)
+            self._bench.store.database.set_meta(_HOOKS, text)
 
     def missing_hooks(self) -> list[tuple[str, str]]:
         """Returns the agents whose hooks stood in a file of this workspace and do not any more, with that file."""
-        with self._reading() as vault:
-            known = _known_hooks(vault) if vault is not None else {}
+        with self._reading() as store:
+            known = _known_hooks(store) if store is not None else {}
         gone = [(agent, [file for file in files if not self._holds_hooks(file)]) for agent, files in known.items()]
         return [(agent, missing[0]) for agent, missing in gone if missing]
 
@@ -253,21 +255,21 @@ class WithSessions(Opened):
 
     def protection(self) -> dict[str, Any]:
         """Returns when each agent was last heard of, and what hooks could not do since the last `doctor`."""
-        from mulligan.timeline.failures import failures
+        from mulligan.timeline.notices import failures
 
-        with self._reading() as vault:
-            heard = vault.deeds.heard() if vault is not None else []
-            names = vault.deeds.short_names() if heard and vault is not None else {}
+        with self._reading() as store:
+            heard = store.events.heard() if store is not None else []
+            names = store.events.short_names() if heard and store is not None else {}
         failed = failures(self.settings)
         return {
-            "agents": [{**each.to_dict(), "short": names[each.deed.session]} for each in heard],
+            "agents": [{**each.to_dict(), "short": names[each.event.session]} for each in heard],
             "failures": {"count": len(failed), "last": failed[-1] if failed else None},
             "missing_hooks": [{"agent": agent, "file": file} for agent, file in self.missing_hooks()],
         }
 
 
-def _known_hooks(vault: Vault) -> dict[str, list[str]]:
-    text = vault.database.meta(_HOOKS)
+def _known_hooks(store: Store) -> dict[str, list[str]]:
+    text = store.database.meta(_HOOKS)
     found = read_json(text) if text else {}
     return found if isinstance(found, dict) else {}
 

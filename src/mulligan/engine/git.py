@@ -15,8 +15,8 @@ from mulligan.model.checkpoint import GitState
 from mulligan.model.objects import BLOB
 from mulligan.scan.trees import Defaults, Scan
 from mulligan.timeline.commits import Entry
-from mulligan.timeline.sources import Permissions, Source
-from mulligan.timeline.vault import Vault
+from mulligan.timeline.store import Store
+from mulligan.timeline.trees import Permissions, Trees
 
 if TYPE_CHECKING:
     from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
@@ -26,46 +26,46 @@ if TYPE_CHECKING:
 class GitSide:
     """The user's repository, as the procedures of one workspace see it."""
 
-    def __init__(self, vault: Vault) -> None:
-        self._vault = vault
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def position(self) -> GitPosition | None:
         """Returns where the repository stands, None where there is none."""
         from mulligan.restore.gitpart import where_git_stands
 
-        record = where_git_stands(self._vault.settings)
+        record = where_git_stands(self._store.settings)
         return record.position if record is not None else None
 
     def record(self) -> tuple[GitRecord | None, str]:
         """Returns what a checkpoint keeps of where git stands, None where there is no repository, or with it why it cannot be read."""
         from mulligan.restore.gitpart import to_record
 
-        return to_record(self._vault.settings)
+        return to_record(self._store.settings)
 
     def staged(self) -> GitRecord | None:
         """Returns where git stands if anything is staged; None where nothing is, or it cannot be read."""
         from mulligan.restore.gitpart import staged_record
 
-        return staged_record(self._vault.settings)
+        return staged_record(self._store.settings)
 
     def records(self, entry: Entry, git: GitRecord) -> bool:
         """Returns whether a checkpoint recorded git exactly where it stands, all branches that are about to move included."""
-        from mulligan.timeline.gitrecord import read_record
+        from mulligan.timeline.commits import read_record
 
-        record = read_record(self._vault.objects, entry.commit_id)
+        record = read_record(self._store.objects, entry.commit_id)
         return record is not None and record.position == git.position
 
     def plan(self, entry: Entry) -> Planned | None:
         """Returns how git would move to where it stood at a checkpoint, None when it need not; raises GitNotMoved."""
         from mulligan.restore.gitpart import plan_git
 
-        return plan_git(self._vault, entry)
+        return plan_git(self._store, entry)
 
     def plan_staging(self, commit: str) -> Planned | None:
         """Returns how what is staged would become what a commit holds, None when it is; raises GitNotMoved."""
         from mulligan.restore.gitpart import plan_staging_of
 
-        return plan_staging_of(self._vault, commit)
+        return plan_staging_of(self._store, commit)
 
     def plan_back(self, entry: Entry) -> Planned | None:
         """As `plan`, for an undo or a redo: who cannot have it with git can have the files."""
@@ -79,7 +79,7 @@ class GitSide:
         """Keeps the index to be in the store until the restore is done, and returns the move as it is journalled."""
         index = ""
         if git.index_data is not None:
-            with self._vault.objects.writer() as writer:
+            with self._store.objects.writer() as writer:
                 index = writer.add(BLOB, git.index_data).hex()
                 writer.finish()
         return git.move._replace(index_object=index, when=when, about=about, keep=safety)
@@ -89,19 +89,19 @@ class GitSide:
         from mulligan.restore.gitpart import users_repository
         from mulligan.scan.from_commit import ImportRules, find_commit, scan_commit
 
-        with users_repository(self._vault.settings) as repo:
+        with users_repository(self._store.settings) as repo:
             if repo is None:
                 raise UserError("There is no git repository here to take a commit from. Nothing was saved.")
             full = find_commit(repo, commit)
-            rules = ImportRules(self._vault.settings.capture, *self._known_bits(), self._vault.objects.has)
+            rules = ImportRules(self._store.settings.capture, *self._known_bits(), self._store.objects.has)
             return scan_commit(repo, full, rules, writer), GitState(full, repo.head().branch)
 
     def _known_bits(self) -> tuple[Defaults, Callable[[bytes, int], int | None]]:
         """Returns the usual permission bits at the position, and those of single paths: a commit knows neither."""
-        here = self._vault.checkpoints.current()
+        here = self._store.checkpoints.current()
         if here is None:
             return Defaults(), lambda _path, _mode: None
-        source, tree = Source(self._vault.objects), here.files_tree
+        source, tree = Trees(self._store.objects), here.files_tree
         known = Permissions(source, here.modes_tree, Defaults(*here.defaults))
 
         def bits(path: bytes, mode: int) -> int | None:

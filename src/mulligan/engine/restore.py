@@ -17,17 +17,18 @@ from mulligan.errors import PlanStale, UserError
 from mulligan.model.paths import parent_of, to_text
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.scan.scope import IGNORE_FILE
-from mulligan.timeline import saving
+from mulligan.timeline.changes import could_not_see, lists_hidden, same_state
 from mulligan.timeline.commits import ABSENT, BUSY_THEN, Entry
-from mulligan.timeline.moves import Move
-from mulligan.timeline.sealing import secrets_of
-from mulligan.timeline.sources import Look
+from mulligan.timeline.drafts import made_on_other_branch
+from mulligan.timeline.trees import WorkspaceView
+from mulligan.timeline.undo import Move
 
 if TYPE_CHECKING:
     from typing import TypeVar
 
     from mulligan.model.gitposition import GitRecord
     from mulligan.model.plan import Node, RestorePlan, RestoreReport
+    from mulligan.model.sealed import Sealed
     from mulligan.restore.names_here import NamesHere
     from mulligan.restore.patience import Patience
     from mulligan.restore.planner import Drawn
@@ -50,7 +51,7 @@ class Restorer(Workbench):
     def plan(
         self,
         entry: Entry,
-        look: Look | None,
+        look: WorkspaceView | None,
         paths: tuple[bytes, ...] | None,
         what: str,
         *,
@@ -64,8 +65,8 @@ class Restorer(Workbench):
         shown = tuple(to_text(path) for path in paths) if paths is not None else None
         if look is None:
             return RestorePlan(entry.id, what, shown)
-        since = partial(self.vault.checkpoints.hidden_after, entry)
-        target = Target(*entry.trees[:3], entry.checkpoint.not_captured, since, *secrets_of(self.vault, entry))
+        since = partial(self.store.checkpoints.hidden_after, entry)
+        target = Target(*entry.trees[:3], entry.checkpoint.not_captured, since, *self._secrets_of(entry))
         certain = (*self.settings.capture.certain, *entry.by_name, *entry.absent)
         rules = self.settings.capture._replace(certain=certain) if certain else self.settings.capture
         here = self.names_here(look)
@@ -73,13 +74,22 @@ class Restorer(Workbench):
             paths = here.with_spellings(paths)
         drawn = draw(look.source, look.scan, target, paths, already=self.already, rules=rules)
         if paths is None:
-            drawn = spare_settings(drawn, look, entry, self.vault)
+            drawn = spare_settings(drawn, look, entry, self.store)
         drawn = self.settled(drawn, look, here)
         move = git.move if git is not None else None
-        branch = saving.made_on_other_branch(entry, look.git) if git is None else ""
+        branch = made_on_other_branch(entry, look.git) if git is None else ""
         return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps, move, drawn.absent, branch=branch)
 
-    def settled(self, drawn: Drawn, look: Look, here: NamesHere) -> Drawn:
+    def _secrets_of(self, entry: Entry) -> tuple[Sealed, bool, dict[bytes, str]]:
+        """Returns what `secrets_of` does; loads the code for it only where a checkpoint has secrets."""
+        plain = entry.checkpoint.plain_secrets
+        if plain is None or not (plain.get("key") or plain.get("files")):
+            return {}, plain is not None, {}
+        from mulligan.timeline.secrets import secrets_of
+
+        return secrets_of(self.store, entry)
+
+    def settled(self, drawn: Drawn, look: WorkspaceView, here: NamesHere) -> Drawn:
         """Returns a plan for the names of this file system, without files that only git's list of tracked files changed."""
         from mulligan.model.plan import crosses_over
         from mulligan.restore.spelling import settle_spelling
@@ -88,20 +98,20 @@ class Restorer(Workbench):
         if any(map(crosses_over, drawn.actions)):
             from mulligan.restore.unsealing import without_same_bytes
 
-            return drawn._replace(actions=without_same_bytes(self.vault, drawn.actions, look.scan.sealed))
+            return drawn._replace(actions=without_same_bytes(self.store, drawn.actions, look.scan.sealed))
         return drawn
 
-    def within_reach(self, plan: RestorePlan, look: Look) -> RestorePlan:
+    def within_reach(self, plan: RestorePlan, look: WorkspaceView) -> RestorePlan:
         """Returns a plan without what cannot be written, which it lists; raises UserError where nothing else is left."""
         from mulligan.restore.patience import Patience
         from mulligan.restore.reach import Reach
 
         with Directory.open(self.settings.workspace) as root:
-            reach = Reach(self.vault, root, random_name(6), plan, "undo", Patience(0), look.scan.sealed)
+            reach = Reach(self.store, root, random_name(6), plan, "undo", Patience(0), look.scan.sealed)
             reach.close()
         return reach.plan
 
-    def names_here(self, look: Look) -> NamesHere:
+    def names_here(self, look: WorkspaceView) -> NamesHere:
         """Returns the names that a look saw, and which of them this file system takes for one."""
         from mulligan.restore.names_here import NamesHere
 
@@ -130,7 +140,7 @@ class Restorer(Workbench):
         self.root.prepare()
 
         def attempt(patience: Patience) -> RestoreReport:
-            with self.vault.objects.writer() as writer:
+            with self.store.objects.writer() as writer:
                 look = self.look(writer, by_name=entry.by_name)
                 planned = self.git.plan(entry) if git else self.git.plan_staging(stage) if stage else None
                 plan = self.plan(entry, look if what != "state" else None, paths, what, git=planned)
@@ -146,7 +156,7 @@ class Restorer(Workbench):
         from mulligan.restore.patience import Patience
 
         self.root.prepare()
-        with self.vault.objects.writer() as writer:
+        with self.store.objects.writer() as writer:
             look = self.look(writer, by_name=entry.by_name)
             planned = self.git.plan(entry) if promised.git is not None else None
             plan = self.plan(entry, look if promised.what != "state" else None, paths, promised.what, git=planned)
@@ -163,7 +173,7 @@ class Restorer(Workbench):
         self,
         entry: Entry,
         plan: RestorePlan,
-        look: Look,
+        look: WorkspaceView,
         writer: Any,
         git: Planned | None,
         patience: Patience | None,
@@ -188,11 +198,11 @@ class Restorer(Workbench):
         return self.patiently(lambda patience: self._step(verb, states, skip, patience))
 
     def _step(self, verb: str, states: list[Move], skip: Collection[int], patience: Patience) -> RestoreReport | None:
-        with self.vault.objects.writer() as writer:
-            look: Look | None = None
+        with self.store.objects.writer() as writer:
+            look: WorkspaceView | None = None
             passed: tuple[bytes, ...] = ()
             for depth, move in enumerate(states):
-                entry = self.vault.checkpoints.by_id(move.id)
+                entry = self.store.checkpoints.by_id(move.id)
                 # Where undo stands already, no step is taken back; redo begins with the first.
                 crossed = any(state.git for state in states[int(verb == "undo") : depth + 1])
                 if entry is None or depth in skip:
@@ -217,7 +227,7 @@ class Restorer(Workbench):
         self,
         entry: Entry,
         plan: RestorePlan,
-        look: Look,
+        look: WorkspaceView,
         writer: Any,
         *,
         verb: str,
@@ -240,7 +250,7 @@ class Restorer(Workbench):
         self.root.refuse_elsewhere(entry)
         token = random_name(6)
         with Directory.open(self.settings.workspace) as root:
-            reach = Reach(self.vault, root, token, plan, verb, patience, look.scan.sealed)
+            reach = Reach(self.store, root, token, plan, verb, patience, look.scan.sealed)
             try:
                 report = self._go(entry, reach.plan, look, writer, reach, verb=verb, depth=depth, git=git, mark=mark)
             finally:
@@ -250,14 +260,14 @@ class Restorer(Workbench):
         return self._naming_lost(report, verb, start, paths, look) if plan.what != "state" else report
 
     def _naming_lost(
-        self, report: RestoreReport, verb: str, start: Entry, paths: tuple[bytes, ...] | None, look: Look
+        self, report: RestoreReport, verb: str, start: Entry, paths: tuple[bytes, ...] | None, look: WorkspaceView
     ) -> RestoreReport:
         """Adds to a report what was there at a checkpoint, is gone and was never saved."""
         from dataclasses import replace
 
         from mulligan.restore.unsaved import forget_named, lost_since, to_reinstall
 
-        workspace, database = self.settings.workspace, self.vault.database
+        workspace, database = self.settings.workspace, self.store.database
         reinstall = to_reinstall(workspace, start, [*report.created, *report.modified])
         if verb == "redo":
             forget_named(database)
@@ -269,7 +279,7 @@ class Restorer(Workbench):
         self,
         entry: Entry,
         plan: RestorePlan,
-        look: Look,
+        look: WorkspaceView,
         writer: Any,
         reach: Reach,
         *,
@@ -288,7 +298,7 @@ class Restorer(Workbench):
         state = entry.checkpoint.state if what != "files" else {}
         staged = self.providers.stage(state)
         with_state = what != "files" and bool(self.providers)
-        hidden = written_in_hiding(plan, self.scanner, self.vault.objects)
+        hidden = written_in_hiding(plan, self.scanner, self.store.objects)
         look.by_name = (*look.by_name, *map(to_text, hidden))
         safety = self._save_safety(entry, look, writer, plan, verb, with_state=with_state, git=git and git.seen)
         about = f"mulligan: {verb} to {entry.checkpoint.short_id}"
@@ -299,13 +309,13 @@ class Restorer(Workbench):
             actions=plan.actions, locked=reach.locked, git=move, mark=mark,
         )  # fmt: skip
         done = procedure.carry_out(
-            self.vault, reach, journal,
+            self.store, reach, journal,
             seen=look.scan, progress=self.counted("restoring"),
         )  # fmt: skip
         for make_current in staged:
             make_current()
         if staged or not state:  # else no provider took it: it is owed to the next program that registers one
-            state_given(self.vault.database)
+            state_given(self.store.database)
         kept = [*plan.keeps, *done.kept]
         if position and (kept or git is not None or _moves_scope(plan)):
             # The restore is done. A failure here may cost the next undo a step; this restore has succeeded.
@@ -325,23 +335,23 @@ class Restorer(Workbench):
         rule away, would look like an edit made since, and the undo would only take that back. So would a `busy` file, which
         goes on changing: it is no reason to stop here.
         """
-        with self.vault.objects.writer() as writer:
+        with self.store.objects.writer() as writer:
             look = self.look(writer, by_name=by_name)
-            if saving.same_state(entry, look.scan) or self.plan(entry, look, None, "files").is_noop:
+            if same_state(entry, look.scan) or self.plan(entry, look, None, "files").is_noop:
                 return
             about = f"after {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}, with what was kept"
             draft = self.draft("", about, "safety", metadata={BUSY_THEN: busy} if busy else {})
             landed, _ = self.keep(draft, look, writer, as_position=False)
-        with self.vault.database.transaction():
-            self.vault.moves.replace_top(Move(landed.id))
+        with self.store.database.transaction():
+            self.store.moves.replace_top(Move(landed.id))
 
-    def _differs(self, entry: Entry, move: Move, look: Look) -> bool:
-        same = move.what == "state" or saving.same_state(entry, look.scan)
+    def _differs(self, entry: Entry, move: Move, look: WorkspaceView) -> bool:
+        same = move.what == "state" or same_state(entry, look.scan)
         if not same and self._has_more(entry, look):
             return True
         return move.what != "files" and bool(self.providers) and self.providers.capture() != entry.checkpoint.state
 
-    def _has_more(self, entry: Entry, look: Look) -> bool:
+    def _has_more(self, entry: Entry, look: WorkspaceView) -> bool:
         """Returns whether more differs from a checkpoint than what kept changing when it was made."""
         actions = self.plan(entry, look, None, "files").actions
         return any(to_text(action.path) not in entry.busy for action in actions)
@@ -349,7 +359,7 @@ class Restorer(Workbench):
     def _save_safety(
         self,
         entry: Entry,
-        look: Look,
+        look: WorkspaceView,
         writer: Any,
         plan: RestorePlan,
         verb: str,
@@ -358,15 +368,15 @@ class Restorer(Workbench):
         git: GitRecord | None = None,
     ) -> str:
         """Returns the id of a checkpoint that holds the workspace as it is: the position, else one that is saved now."""
-        here = self.vault.checkpoints.current()
-        same = here is not None and saving.same_state(here, look.scan) and (git is None or self.git.records(here, git))
+        here = self.store.checkpoints.current()
+        same = here is not None and same_state(here, look.scan) and (git is None or self.git.records(here, git))
         # What that one did not look at may be about to change: its undo must concern it.
         same = same and here is not None and {*look.by_name} <= {*here.by_name} and {*plan.absent} <= {*here.absent}
         if same and here is not None:
-            same = not saving.could_not_see(here, plan.actions, self.vault.checkpoints.hidden_after)
+            same = not could_not_see(here, plan.actions, self.store.checkpoints.hidden_after)
         if git is not None or _moves_scope(plan):
             # What is hidden now may be seen by the undo, which must not take it for something made since.
-            same = same and here is not None and saving.lists_hidden(here, look.scan)
+            same = same and here is not None and lists_hidden(here, look.scan)
         if here is not None and not with_state and (plan.is_noop or same):
             return here.id
         about = f"before {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}"
@@ -379,16 +389,16 @@ class Restorer(Workbench):
     def recover(self) -> str:
         """Ends what was cut short; returns a sentence about a restore that was, empty when there was none."""
         self._unpin_the_dead()
-        if self.vault.database.is_empty("journal"):
+        if self.store.database.is_empty("journal"):
             return ""
         from mulligan.restore import procedure
         from mulligan.restore.recovery import FINISHED
 
         if self.root.is_gone():
-            procedure.drop_interrupted(self.vault)
+            procedure.drop_interrupted(self.store)
             return "A restore had been interrupted; it was dropped, because the directory is gone."
         with Directory.open(self.settings.workspace) as root:
-            ended = procedure.end_interrupted(self.vault, root)
+            ended = procedure.end_interrupted(self.store, root)
         if ended is None:
             return ""
         journal, recovered = ended

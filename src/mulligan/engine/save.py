@@ -8,11 +8,14 @@ others about it afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mulligan.engine.git import GitSide
+from mulligan.model.checkpoint import SECRET
 from mulligan.model.policy import Settings
+from mulligan.model.sealed import Secrets
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.lock import is_pinned
 from mulligan.safefs.room import naming_need
@@ -20,16 +23,25 @@ from mulligan.scan.scanner import Scanner
 from mulligan.scan.trees import Scan
 from mulligan.state.providers import Providers
 from mulligan.store.objects import MANY_PACKS
-from mulligan.timeline import budget, saving
+from mulligan.timeline import budget
+from mulligan.timeline.changes import paths_since, same_state
 from mulligan.timeline.commits import BY_NAME, HELD, Entry
+from mulligan.timeline.drafts import (
+    CheckpointDraft,
+    draft_entry,
+    finish_objects,
+    record_checkpoint,
+    remove_checkpoint,
+    with_state_before,
+    write_objects,
+)
 from mulligan.timeline.retention import is_fresh_safety
 from mulligan.timeline.root import Root
-from mulligan.timeline.sealing import seal_workspace
-from mulligan.timeline.sources import NO_STORE, Look
-from mulligan.timeline.vault import Vault
+from mulligan.timeline.store import Store
+from mulligan.timeline.trees import NO_STORE, WorkspaceView
 
 if TYPE_CHECKING:
-    from mulligan.timeline.tidying import Tidier
+    from mulligan.timeline.pruning import Tidier
 
 Progress = Callable[[str, int, int | None], None]
 # With a watcher, which joins packs when idle. More packs than this slow down the start of every command.
@@ -42,9 +54,9 @@ class Workbench:
     def __init__(self, settings: Settings, now_ns: Callable[[], int]) -> None:
         self.settings = settings
         self.now_ns = now_ns
-        self.vault = Vault(settings)
-        self.root = Root(self.vault)
-        self.git = GitSide(self.vault)
+        self.store = Store(settings)
+        self.root = Root(self.store)
+        self.git = GitSide(self.store)
         self.scanner = Scanner(settings, now_ns)
         self._tidier: Tidier | None = None
         self.providers = Providers()
@@ -56,16 +68,16 @@ class Workbench:
     def close(self) -> None:
         """Releases files and memory, and ends the watching."""
         self.unwatch()
-        self.vault.close()
+        self.store.close()
         self.scanner.forget()
 
     @property
     def tidier(self) -> Tidier:
         """What tidies up the store in idle time."""
         if self._tidier is None:
-            from mulligan.timeline.tidying import Tidier
+            from mulligan.timeline.pruning import Tidier
 
-            self._tidier = Tidier(self.vault, self.scanner)
+            self._tidier = Tidier(self.store, self.scanner)
         return self._tidier
 
     # -- watching -------------------------------------------------------------------------------
@@ -108,64 +120,74 @@ class Workbench:
         fresh: bool = False,
         by_name: tuple[str, ...] = (),
         with_git: bool = True,
-    ) -> Look:
+    ) -> WorkspaceView:
         """
         Scans the workspace; with a sink the bytes that changed go there. `fresh` trusts nothing remembered.
 
         Of `by_name`, what a checkpoint captured because it was asked for, the state is looked at too, whatever hides it.
         """
-        vault = self.vault
-        exists = vault.exists()
+        store = self.store
+        exists = store.exists()
         if fresh:
             self.scanner.forget()
         if exists and not fresh:
-            cache = self.scanner.load(vault.directory, vault.epoch(), vault.checkpoints.holds_tree)
+            cache = self.scanner.load(store.directory, store.epoch(), store.checkpoints.holds_tree)
         else:
-            cache = self.scanner.load(None, vault.epoch() if exists else 0, lambda _: False)
+            cache = self.scanner.load(None, store.epoch() if exists else 0, lambda _: False)
         gone = self.root.is_gone()
         if exists and self._watched and not gone:
-            self.scanner.watch(vault.directory)
+            self.scanner.watch(store.directory)
         report = self.counted("reading")
         count = None if report is None else lambda done: report(done, None)
-        base = vault.checkpoints.current if exists else None
+        base = store.checkpoints.current if exists else None
         scan, git, note = self.scanner.scan(cache, sink, count, by_name, with_git=with_git, base=base, gone=gone)
-        scan = seal_workspace(vault, scan, sink)
+        scan = self._with_secrets(scan, sink)
         named = self.settings.capture.naming(by_name).by_name
-        return Look(scan, git, note, vault.objects if exists else NO_STORE, named)
+        return WorkspaceView(scan, git, note, store.objects if exists else NO_STORE, named)
+
+    def _with_secrets(self, scan: Scan, sink: Any, directory: str = "") -> Scan:
+        """Returns the scan with its secrets sealed; loads the code for it only where there is one."""
+        if self.settings.capture.secrets == "skip":
+            return scan
+        if not any(missed.reason == SECRET for missed in scan.missed.values()):
+            return replace(scan, secrets=Secrets())
+        from mulligan.timeline.secrets import seal_workspace
+
+        return seal_workspace(self.store, scan, sink, directory)
 
     # -- keeping --------------------------------------------------------------------------------
 
-    def draft(self, name: str, description: str, kind: str, **parts: Any) -> saving.Draft:
+    def draft(self, name: str, description: str, kind: str, **parts: Any) -> CheckpointDraft:
         """Returns the beginning of a new checkpoint."""
         if not isinstance(name, str) or not isinstance(description, str):
             raise TypeError("name and description are text")
-        return saving.Draft(random_name(8), self.now_ns(), name, description, kind, **parts)
+        return CheckpointDraft(random_name(8), self.now_ns(), name, description, kind, **parts)
 
     def save(
         self,
-        draft: saving.Draft,
+        draft: CheckpointDraft,
         *,
         if_changed: bool,
         with_state: bool,
         also: Callable[[], None] | None = None,
-        finish: Callable[[saving.Draft, Look], saving.Draft] | None = None,
+        finish: Callable[[CheckpointDraft, WorkspaceView], CheckpointDraft] | None = None,
     ) -> tuple[Entry | None, list[Entry]]:
         """Saves the workspace and makes that the position; returns the new entry (None: nothing changed) and what went."""
         self.root.refuse_gone()
-        with self.vault.objects.writer() as writer:
-            look, base = self.look(writer), self.vault.checkpoints.current()
+        with self.store.objects.writer() as writer:
+            look, base = self.look(writer), self.store.checkpoints.current()
             more_changed = with_state and base is not None and base.checkpoint.state != draft.state
             more_changed |= draft.git is not None and base is not None and not self.git.records(base, draft.git)
-            if if_changed and not more_changed and saving.same_state(base, look.scan):
+            if if_changed and not more_changed and same_state(base, look.scan):
                 # The same trees, so every object is there: what was too young to be trusted last time can be now.
-                self.scanner.confirm(self.vault.directory, look.scan, look.note)
+                self.scanner.confirm(self.store.directory, look.scan, look.note)
                 return None, []
             return self.keep(finish(draft, look) if finish else draft, look, writer, as_position=True, also=also)
 
     def keep(
         self,
-        draft: saving.Draft,
-        look: Look,
+        draft: CheckpointDraft,
+        look: WorkspaceView,
         writer: Any,
         *,
         as_position: bool,
@@ -174,13 +196,13 @@ class Workbench:
     ) -> tuple[Entry, list[Entry]]:
         """Writes a checkpoint of what was seen; returns it and what retention or the budget let go for it, never `sparing`."""
         entry, gone = self._write(draft, look, writer, as_position=as_position, sparing=sparing, also=also)
-        vault = self.vault
-        self.scanner.remember(vault.directory, look.scan, look.note, passing=not as_position)
-        if vault.objects.pack_count() > (_TOO_MANY_PACKS if self._watched else MANY_PACKS):
+        store = self.store
+        self.scanner.remember(store.directory, look.scan, look.note, passing=not as_position)
+        if store.objects.pack_count() > (_TOO_MANY_PACKS if self._watched else MANY_PACKS):
             self.tidier.join()
         return entry, gone
 
-    def keep_copy(self, draft: saving.Draft, directory: str) -> tuple[Entry, list[Entry]]:
+    def keep_copy(self, draft: CheckpointDraft, directory: str) -> tuple[Entry, list[Entry]]:
         """Writes a checkpoint of what another directory holds, by the same rules; nothing is remembered of that directory."""
         from mulligan.scan.cache import Cache
         from mulligan.scan.ignore import Rules
@@ -189,73 +211,73 @@ class Workbench:
 
         policy = self.settings.capture
         scope = Scope(policy, Rules.base(policy.global_excludes), nothing_tracked())
-        with self.vault.objects.writer() as writer, Directory.open(directory) as root:
+        with self.store.objects.writer() as writer, Directory.open(directory) as root:
             scan = walk(root, Cache(), Options(scope, writer, self.now_ns))
-            scan = seal_workspace(self.vault, scan, writer, directory)
-            look = Look(scan, None, {}, self.vault.objects, policy.by_name)
+            scan = self._with_secrets(scan, writer, directory)
+            look = WorkspaceView(scan, None, {}, self.store.objects, policy.by_name)
             return self._write(draft, look, writer, as_position=False)
 
-    def keep_commit(self, draft: saving.Draft, commit: str) -> tuple[Entry, list[Entry]]:
+    def keep_commit(self, draft: CheckpointDraft, commit: str) -> tuple[Entry, list[Entry]]:
         """Writes a checkpoint of what a commit of the user's repository holds; nothing is remembered of it."""
-        with self.vault.objects.writer() as writer:
+        with self.store.objects.writer() as writer:
             scan, git = self.git.scan_commit(commit, writer)
-            return self._write(draft, Look(scan, git, {}, self.vault.objects), writer, as_position=False)
+            return self._write(draft, WorkspaceView(scan, git, {}, self.store.objects), writer, as_position=False)
 
     def _write(
         self,
-        draft: saving.Draft,
-        look: Look,
+        draft: CheckpointDraft,
+        look: WorkspaceView,
         writer: Any,
         *,
         as_position: bool,
         sparing: str = "",
         also: Callable[[], None] | None = None,
     ) -> tuple[Entry, list[Entry]]:
-        vault, scan, base = self.vault, look.scan, self.vault.checkpoints.current()
-        changed = saving.paths_since(base, scan, look.source)
+        store, scan, base = self.store, look.scan, self.store.checkpoints.current()
+        changed = paths_since(base, scan, look.source)
         if self.settings.append_only and self.settings.retention.limit(draft.kind) is not None:
             # Restore after restore would push out the oldest, and with it what a person had not saved yet.
             draft = draft._replace(metadata={**draft.metadata, HELD: True})
         if look.by_name:
             draft = draft._replace(metadata={**draft.metadata, BY_NAME: list(look.by_name)})
-        drafted = saving.with_state_before(saving.draft_entry(draft, scan, look.git, base, changed), base)
-        entry = saving.write_objects(drafted, scan, writer, draft.git)
+        drafted = with_state_before(draft_entry(draft, scan, look.git, base, changed), base)
+        entry = write_objects(drafted, scan, writer, draft.git)
         pinned = partial(self._pinned, sparing)
         gone = self._within_budget(writer.pending_bytes, pinned, scan)
-        with naming_need("This checkpoint", writer.pending_bytes, vault.directory):
-            saving.finish(entry, writer)
-        gone += saving.record(vault, entry, now_ns=self.now_ns(), pinned=pinned, as_position=as_position, also=also)
+        with naming_need("This checkpoint", writer.pending_bytes, store.directory):
+            finish_objects(entry, writer)
+        gone += record_checkpoint(store, entry, now_ns=self.now_ns(), pinned=pinned, as_position=as_position, also=also)
         return entry, gone
 
     def _within_budget(self, need: int, pinned: Callable[[], set[str]], scan: Scan) -> list[Entry]:
-        vault = self.vault
-        if budget.has_room(vault, need):
+        store = self.store
+        if budget.has_room(store, need):
             return []
         reused = [scan.cache.root_tree] if scan.cache.root_tree else []
-        gone = budget.make_room(vault, need, pinned=pinned() | vault.needed(), extra=reused)
+        gone = budget.make_room(store, need, pinned=pinned() | store.needed(), extra=reused)
         self.evicted += [entry for entry in gone if is_fresh_safety(entry, self.now_ns())]
         return gone
 
     def trim(self, keep: int, match: Mapping[str, Any]) -> list[Entry]:
         """Deletes all but the newest `keep` checkpoints with these metadata, except what is in use; returns what went."""
-        vault = self.vault
-        with vault.database.transaction():
-            found = [entry for entry in vault.checkpoints.newest() if entry.checkpoint.has(match)]
-            used = self._pinned() | vault.needed()
+        store = self.store
+        with store.database.transaction():
+            found = [entry for entry in store.checkpoints.newest() if entry.checkpoint.has(match)]
+            used = self._pinned() | store.needed()
             gone = [entry for entry in found[keep:] if entry.id not in used]
             for entry in gone:
-                saving.remove(vault, entry)
-            budget.expect_waste(vault)
-        vault.settle()
+                remove_checkpoint(store, entry)
+            budget.expect_waste(store)
+        store.settle()
         return gone
 
     def _pinned(self, *also: str) -> set[str]:
         # Read each time: a pin is written without the store's lock.
-        return {*also, *(row["id"] for row in self.vault.database.sealed("pin"))}
+        return {*also, *(row["id"] for row in self.store.database.sealed("pin"))}
 
     def _unpin_the_dead(self) -> None:
         """Lets go of what processes held that are no more."""
-        database, directory = self.vault.database, self.vault.directory
+        database, directory = self.store.database, self.store.directory
         pins = set() if database.is_empty("pin") else {row["pid"] for row in database.sealed("pin")}
         dead = [number for number in pins if not is_pinned(directory, number)]
         if dead:
@@ -265,7 +287,7 @@ class Workbench:
 
     def keep_now(self, about: str) -> str:
         """Saves what is there now, files and state, as a safety checkpoint; returns its id."""
-        with self.vault.objects.writer() as writer:
+        with self.store.objects.writer() as writer:
             draft = self.draft("", about, "safety", state=self.providers.capture())
             return self.keep(draft, self.look(writer), writer, as_position=False)[0].id
 
@@ -274,13 +296,13 @@ class Workbench:
         from mulligan.doctor.check import lost_objects
         from mulligan.doctor.repair import derived_objects
 
-        lost = lost_objects(self.vault)
+        lost = lost_objects(self.store)
         if not lost:
             return []
-        with self.vault.objects.writer(anew=lost) as writer:
-            there = derived_objects(self.vault) | self.look(writer, fresh=True).scan.objects
+        with self.store.objects.writer(anew=lost) as writer:
+            there = derived_objects(self.store) | self.look(writer, fresh=True).scan.objects
             for oid in lost & there.keys():
                 writer.add_hashed(oid, *there[oid])
             writer.finish()
-        healed = len(lost) - len(lost_objects(self.vault))
+        healed = len(lost) - len(lost_objects(self.store))
         return [f"Took {healed} lost objects from the workspace and the timeline."] if healed else []

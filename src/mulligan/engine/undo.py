@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mulligan.engine.restore import Restorer
 from mulligan.errors import NothingToUndo, PlanStale, UnknownPath, UserError
 from mulligan.model.checkpoint import MOVING
-from mulligan.model.deed import Turn
+from mulligan.model.event import Turn
 from mulligan.model.objects import BLOB, object_id
 from mulligan.model.paths import covers, parent_of, to_text
 from mulligan.model.plan import RestorePlan, RestoreReport, Undone
 from mulligan.safefs.directory import Directory
-from mulligan.timeline import saving
+from mulligan.timeline.changes import lists_hidden, same_state
 from mulligan.timeline.commits import Entry
-from mulligan.timeline.moves import Mark, Move
-from mulligan.timeline.stack import Stack
-from mulligan.timeline.turnsteps import Part, TurnSteps
+from mulligan.timeline.drafts import made_on_other_branch
+from mulligan.timeline.turns import Stack, TurnStep, TurnSteps
+from mulligan.timeline.undo import Move, UndoMark
 
 if TYPE_CHECKING:
     from mulligan.restore.patience import Patience
     from mulligan.restore.taking_back import Step, Wanted
-    from mulligan.timeline.sources import Look, State
+    from mulligan.timeline.trees import State, WorkspaceView
 
 Paths = tuple[bytes, ...] | None
 # As many paths are named in a sentence.
@@ -55,7 +55,7 @@ class TakeBack(NamedTuple):
 
     steps: Callable[[State], Sequence[Step]]
     undone: Undone
-    mark: Mark
+    mark: UndoMark
     target: Entry | None = None
     since: int = 0
     newest: Entry | None = None
@@ -67,14 +67,14 @@ class Undoing:
 
     def __init__(self, bench: Restorer) -> None:
         self._bench = bench
-        self._vault = bench.vault
-        self._turns = TurnSteps(bench.vault)
+        self._store = bench.store
+        self._turns = TurnSteps(bench.store)
 
     # -- back -------------------------------------------------------------------------------------
 
     def undo(self, asked: Asked) -> RestorePlan | RestoreReport | None:
         """Takes back the last operation; None when there is none."""
-        stack = Stack(self._vault)
+        stack = Stack(self._store)
         if self._bench.root.is_lost():
             return self._walk(stack, stack.states(), asked)  # all files are gone: that is no turn's work
         for begun in self._turns.just_begun(self._bench.now_ns()):
@@ -94,7 +94,7 @@ class Undoing:
 
     def nothing_to_undo(self, asked: Asked) -> NothingToUndo:
         """Returns why there is nothing to undo: nothing differs, or only what cannot be read."""
-        here = self._vault.checkpoints.current()
+        here = self._store.checkpoints.current()
         if here is None:
             return NothingToUndo("Nothing to undo: your files match the oldest checkpoint.", hint="mulligan log")
         look = self._bench.look()
@@ -138,22 +138,22 @@ class Undoing:
 
     def _take_back_step(self, step: Entry, asked: Asked) -> RestorePlan | RestoreReport | None:
         """Takes back what one checkpoint changed, because the states below it hold undone work; None when nothing is left."""
-        start = self._vault.checkpoints.by_id(step.checkpoint.parent or "")
+        start = self._store.checkpoints.by_id(step.checkpoint.parent or "")
         before = step.before or (start.trees if start is not None else None)
         if before is None:
             return None
-        part = Part(before, step.trees, lambda _: True, step, start)
+        part = TurnStep(before, step.trees, lambda _: True, step, start)
         undone = Undone("step", step.id, step.checkpoint.created_at)
         if step.checkpoint.kind == "safety":
             undone = Undone("unsaved", start.id if start is not None else "", step.checkpoint.created_at)
-        mark = Mark(step=step.id) if asked.paths is None else Mark()
+        mark = UndoMark(step=step.id) if asked.paths is None else UndoMark()
         what = TakeBack(lambda _: [_step(part)], undone, mark, start, step.seq - 1, step, skips=True)
         return self.take_back(what, asked)
 
     def undo_session(self, session: str, asked: Asked) -> RestorePlan | RestoreReport:
         """Takes back the newest turn of a session that is not undone yet; raises NothingToUndo."""
-        whole = self._vault.deeds.session(session)
-        undone = Stack(self._vault).undone()
+        whole = self._store.events.session(session)
+        undone = Stack(self._store).undone()
         turns = self._turns.turns_of(whole)
         for turn in turns:
             found = None if turn in undone else self._take_back_turn(turn, asked)
@@ -169,7 +169,7 @@ class Undoing:
         """Takes back a turn; None when nothing of it is left."""
         parts = self._turns.of(turn)
         unsaved = self._turns.unsaved(turn, self._bench.now_ns())
-        top = self._vault.checkpoints.current()
+        top = self._store.checkpoints.current()
         newest = self._turns.newest_of(turn)
 
         def steps(now: State) -> list[Step]:
@@ -180,20 +180,20 @@ class Undoing:
 
         start = next((part.start for part in reversed(parts)), None)
         first = min((part.entry.seq for part in parts if part.entry is not None), default=1)
-        mark = Mark(turn) if asked.paths is None else Mark()
+        mark = UndoMark(turn) if asked.paths is None else UndoMark()
         since = start.seq - 1 if start is not None else first - 1
         return self.take_back(TakeBack(steps, self._about(turn), mark, start, since, newest), asked)
 
     def _about(self, turn: Turn) -> Undone:
         """Names a turn: its prompt, its agent and when it was last at work."""
-        newest, begun = self._turns.newest_of(turn), self._vault.deeds.begun(turn)
-        last = self._vault.deeds.last(turn.session)
-        agent = begun.deed.agent if begun is not None else last.deed.agent if last is not None else ""
+        newest, begun = self._turns.newest_of(turn), self._store.events.begun(turn)
+        last = self._store.events.last(turn.session)
+        agent = begun.event.agent if begun is not None else last.event.agent if last is not None else ""
         return Undone(
             "turn", newest.id if newest is not None else "",
             newest.checkpoint.created_at if newest is not None else last.created_at if last is not None else None,
-            turn.prompt, begun.deed.text if begun is not None else "", turn.session, agent,
-            running=self._vault.deeds.is_open(turn),
+            turn.prompt, begun.event.text if begun is not None else "", turn.session, agent,
+            running=self._store.events.is_open(turn),
         )  # fmt: skip
 
     # -- taking back steps ------------------------------------------------------------------------
@@ -212,13 +212,13 @@ class Undoing:
         if report is None or report.undo is None:
             return report
         landed = self._land(f"after undo of {_words(what.undone)}", what.target)
-        with self._vault.database.transaction():
-            self._vault.moves.landed(landed)
-            self._vault.checkpoints.set_position(landed)
+        with self._store.database.transaction():
+            self._store.moves.landed(landed)
+            self._store.checkpoints.set_position(landed)
         return replace(report, target=landed)
 
     def _taken_back(self, what: TakeBack, asked: Asked, patience: Patience) -> RestoreReport | None:
-        with self._vault.objects.writer() as writer:
+        with self._store.objects.writer() as writer:
             look = self._bench.look(writer)
             found = self._planned(what, asked, look)
             if found is None:
@@ -231,19 +231,19 @@ class Undoing:
                 plan = remaining(plan, busy(restless))
             if plan.is_noop:
                 return self._leave_all(plan, what.mark)
-            _keep_contents(self._vault, wanted)
-            here = self._vault.checkpoints.resolve("@")
+            _keep_contents(self._store, wanted)
+            here = self._store.checkpoints.resolve("@")
             mark = what.mark.text
             since = (what.target or here, asked.paths)
             return self._bench.go(
                 here, plan, look, writer, verb="undo", git=git, patience=patience, mark=mark, since=since
             )
 
-    def _planned(self, what: TakeBack, asked: Asked, look: Look) -> tuple[RestorePlan, Wanted] | None:
+    def _planned(self, what: TakeBack, asked: Asked, look: WorkspaceView) -> tuple[RestorePlan, Wanted] | None:
         """Returns the plan, and what is wanted; None when nothing would change and nothing is listed."""
         from mulligan.restore.taking_back import draw_wanted, without
-        from mulligan.timeline.sealing import closed_secrets
-        from mulligan.timeline.sources import state_of
+        from mulligan.timeline.secrets import closed_secrets
+        from mulligan.timeline.trees import state_of
 
         now = state_of(look.scan)
         steps = what.steps(now)
@@ -255,25 +255,25 @@ class Undoing:
             look.source,
             look.scan,
             wanted,
-            lambda: self._vault.checkpoints.hidden_since(what.since),
+            lambda: self._store.checkpoints.hidden_since(what.since),
             self._bench.already,
-            closed_secrets(self._vault, steps),
+            closed_secrets(self._store, steps),
         )
         drawn = self._bench.settled(drawn, look, self._bench.names_here(look))
         paths = tuple(map(to_text, asked.paths)) if asked.paths is not None else tuple(
             to_text(action.path) for action in drawn.actions
         )  # fmt: skip
-        branch = saving.made_on_other_branch(what.newest, look.git) if what.newest is not None and git is None else ""
+        branch = made_on_other_branch(what.newest, look.git) if what.newest is not None and git is None else ""
         plan = RestorePlan(
-            self._vault.checkpoints.position(), "files", paths, drawn.actions, drawn.keeps, git.move if git else None,
+            self._store.checkpoints.position(), "files", paths, drawn.actions, drawn.keeps, git.move if git else None,
             drawn.absent, what.undone, branch,
         )  # fmt: skip
         return plan, wanted
 
     def _content(self, path: bytes, oid: bytes) -> bytes | None:
         """Returns the bytes of a file as the scan saw it; None where it changed since."""
-        if self._vault.objects.has(oid):
-            return self._vault.objects.read(oid, BLOB)
+        if self._store.objects.has(oid):
+            return self._store.objects.read(oid, BLOB)
         try:
             with Directory.open(self._bench.settings.workspace) as root, root.descend(parent_of(path)) as directory:
                 data = directory.read(path.rpartition(b"/")[2])
@@ -281,19 +281,19 @@ class Undoing:
             return None
         return data if object_id(BLOB, data) == oid else None
 
-    def _leave_all(self, plan: RestorePlan, mark: Mark) -> RestoreReport:
+    def _leave_all(self, plan: RestorePlan, mark: UndoMark) -> RestoreReport:
         """Remembers that an undo could take back nothing, so that the next one goes further; no checkpoint is needed."""
-        with self._vault.database.transaction():
-            if mark != Mark():
-                self._vault.moves.push(Move(plan.target, gone=True, mark=mark), keep_redo=True)
+        with self._store.database.transaction():
+            if mark != UndoMark():
+                self._store.moves.push(Move(plan.target, gone=True, mark=mark), keep_redo=True)
         return RestoreReport(plan.target, kept=list(plan.keeps), undone=plan.undone, branch=plan.branch)
 
     def _land(self, about: str, *known: Entry | None) -> str:
         """Returns a checkpoint that holds what is there now: one of those that are known, else a new one."""
-        with self._vault.objects.writer() as writer:
+        with self._store.objects.writer() as writer:
             look = self._bench.look(writer)
             for entry in known:
-                if entry is not None and saving.same_state(entry, look.scan) and saving.lists_hidden(entry, look.scan):
+                if entry is not None and same_state(entry, look.scan) and lists_hidden(entry, look.scan):
                     return entry.id
             draft = self._bench.draft("", about, "safety")
             return self._bench.keep(draft, look, writer, as_position=False)[0].id
@@ -320,7 +320,7 @@ class Undoing:
         self._bench.root.prepare()
 
         def attempt(patience: Patience) -> RestorePlan | RestoreReport | None:
-            with self._vault.objects.writer() as writer:
+            with self._store.objects.writer() as writer:
                 return self._towards(stack, states, asked, self._bench.look(writer), writer, patience)
 
         return self._bench.patiently(attempt)
@@ -330,13 +330,13 @@ class Undoing:
         stack: Stack,
         states: list[Move],
         asked: Asked,
-        look: Look,
+        look: WorkspaceView,
         writer: Any,
         patience: Patience | None = None,
     ) -> RestorePlan | RestoreReport | None:
         unknown: UnknownPath | None = None
         for depth, move in enumerate(states):
-            entry = self._vault.checkpoints.by_id(move.id)
+            entry = self._store.checkpoints.by_id(move.id)
             if entry is None or depth in stack.mixed() or move.what == "state":
                 continue
             git = self._bench.git.plan(entry) if asked.git else None
@@ -350,7 +350,7 @@ class Undoing:
             plan = replace(plan, undone=stack.about(depth))
             if asked.dry_run:
                 return plan
-            mark = Mark(to=entry.id).text if asked.paths is not None else ""
+            mark = UndoMark(to=entry.id).text if asked.paths is not None else ""
             down = depth if asked.paths is None else 0
             report = self._bench.go(
                 entry, plan, look, writer, verb="undo", depth=down, git=git, patience=patience, mark=mark
@@ -362,9 +362,9 @@ class Undoing:
 
     def _landed_partly(self, report: RestoreReport, entry: Entry) -> RestoreReport:
         landed = self._land(f"after undo of some paths to {entry.checkpoint.short_id}")
-        with self._vault.database.transaction():
-            self._vault.moves.landed(landed)
-            self._vault.checkpoints.set_position(landed)
+        with self._store.database.transaction():
+            self._store.moves.landed(landed)
+            self._store.checkpoints.set_position(landed)
         return report
 
     # -- forward ----------------------------------------------------------------------------------
@@ -372,10 +372,10 @@ class Undoing:
     def redo(self) -> RestoreReport | None:
         """Brings forward what the last undo took back; None when there is nothing."""
         while True:
-            moves = self._vault.moves.redoable()
+            moves = self._store.moves.redoable()
             if not moves:
                 return None
-            stack = Stack(self._vault)
+            stack = Stack(self._store)
             if not self._can_merge(moves[0], stack):
                 # States that a merge starts from are not passed over.
                 plain = [at for at, move in enumerate(moves) if at and self._can_merge(move, stack)]
@@ -385,15 +385,15 @@ class Undoing:
                     return replace(report, undone=self._about_redo(done, stack))
                 if not plain:
                     return None
-                with self._vault.database.transaction():
-                    self._vault.moves.redone(skipped=plain[0])
+                with self._store.database.transaction():
+                    self._store.moves.redone(skipped=plain[0])
                 continue
             report = self._bring_forward(moves[0], stack)
             if report is not None:
                 return report
 
     def _can_merge(self, move: Move, stack: Stack) -> bool:
-        return bool(move.base) and stack.has(move.base) and self._vault.checkpoints.by_id(move.base) is not None
+        return bool(move.base) and stack.has(move.base) and self._store.checkpoints.by_id(move.base) is not None
 
     def _about_redo(self, move: Move, stack: Stack) -> Undone:
         """Names what a redo brings forward."""
@@ -409,44 +409,44 @@ class Undoing:
         from mulligan.restore.taking_back import Step, all_of_it
         from mulligan.scan.trees import cover_of
 
-        left, base = self._vault.checkpoints.by_id(move.id), self._vault.checkpoints.by_id(move.base)
+        left, base = self._store.checkpoints.by_id(move.id), self._store.checkpoints.by_id(move.base)
         if left is None or base is None:
             return None
         undone = self._about_redo(move, stack)
         # What a rule hid before the undo is there since longer ago than the undo that made it visible.
         covers = cover_of(left.checkpoint.not_captured), cover_of(base.checkpoint.not_captured)
         step = Step(left.trees, base.trees, all_of_it, *covers)
-        what = TakeBack(lambda _: [step], undone, Mark(), None, left.seq - 1)
+        what = TakeBack(lambda _: [step], undone, UndoMark(), None, left.seq - 1)
         self._bench.root.prepare()
         report = self._bench.patiently(lambda patience: self._brought_forward(what, move, left, patience))
         if report is None or report.undo is None:
             return report
         landed = self._land(f"after redo of {_words(undone)}", left)
-        with self._vault.database.transaction():
-            self._vault.moves.replace_top(Move(landed))
-            self._vault.checkpoints.set_position(landed)
+        with self._store.database.transaction():
+            self._store.moves.replace_top(Move(landed))
+            self._store.checkpoints.set_position(landed)
         return replace(report, target=landed)
 
     def _brought_forward(self, what: TakeBack, move: Move, left: Entry, patience: Patience) -> RestoreReport | None:
-        with self._vault.objects.writer() as writer:
+        with self._store.objects.writer() as writer:
             look = self._bench.look(writer)
             found = self._planned(what, Asked(), look)
             git = self._bench.git.plan_back(left) if move.git else None
             if found is None or (found[0].is_noop and git is None):
-                with self._vault.database.transaction():
-                    self._vault.moves.redone()
-                    self._vault.moves.unmark(move.base)
+                with self._store.database.transaction():
+                    self._store.moves.redone()
+                    self._store.moves.unmark(move.base)
                 return (
                     None if found is None else RestoreReport(move.base, kept=list(found[0].keeps), undone=what.undone)
                 )
-            _keep_contents(self._vault, found[1])
+            _keep_contents(self._store, found[1])
             plan = replace(found[0], target=left.id, git=git.move if git is not None else None)
             return self._bench.go(
                 left, plan, look, writer, verb="redo", depth=1, git=git, patience=patience, mark=move.base
             )
 
 
-def _step(part: Part) -> Step:
+def _step(part: TurnStep) -> Step:
     from mulligan.restore.taking_back import Step
     from mulligan.scan.trees import cover_of
 
@@ -467,11 +467,11 @@ def _words(undone: Undone) -> str:
     return f"prompt {undone.prompt} of {undone.session[:8]}" if undone.kind == "turn" else undone.kind
 
 
-def _keep_contents(vault: Any, wanted: Wanted) -> None:
+def _keep_contents(store: Any, wanted: Wanted) -> None:
     """Writes what a merge made: a restore that is interrupted is finished from the store."""
     if not wanted.contents:
         return
-    with vault.objects.writer() as writer:
+    with store.objects.writer() as writer:
         for data in wanted.contents.values():
             writer.add(BLOB, data)
         writer.finish()

@@ -20,8 +20,10 @@ from mulligan.model.checkpoint import KINDS, Checkpoint, NotCaptured, as_json_ob
 from mulligan.model.objects import BLOB, MODE_DIR
 from mulligan.model.paths import parse_path, to_text
 from mulligan.safefs.lock import Pin
-from mulligan.timeline import budget, saving
-from mulligan.timeline.sources import Source
+from mulligan.timeline import budget
+from mulligan.timeline.changes import changes_since, same_state, touches
+from mulligan.timeline.drafts import remove_checkpoint
+from mulligan.timeline.trees import Trees
 
 if TYPE_CHECKING:
     from mulligan.doctor.check import CheckReport, DoctorReport
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from mulligan.model.gitposition import GitPosition
     from mulligan.model.plan import RestorePlan, RestoreReport
     from mulligan.timeline.commits import Entry
-    from mulligan.timeline.vault import Vault
+    from mulligan.timeline.store import Store
 
 Ref = str | Checkpoint
 
@@ -62,9 +64,9 @@ class Workspace(WithSessions):
         parts = {"context": as_json_object(context, "context"), "metadata": as_json_object(metadata, "metadata")}
         given = as_json_object(state, "state")
         with self._writing("save", create=True):
-            if name and self._bench.vault.checkpoints.is_reserved(name):
+            if name and self._bench.store.checkpoints.is_reserved(name):
                 raise UserError(f"{name!r} is a reserved word. Nothing was saved.", hint="Choose another name.")
-            if self.settings.append_only and name and self._bench.vault.checkpoints.is_prefix(name):
+            if self.settings.append_only and name and self._bench.store.checkpoints.is_prefix(name):
                 # A name is found before an id prefix: in append-only mode a new name must not hide an older checkpoint.
                 raise UserError(
                     f"An earlier checkpoint's id begins with {name!r}. Nothing was saved: choose another name."
@@ -100,91 +102,91 @@ class Workspace(WithSessions):
         prompts), `agent` and `session` (the beginning is enough).
         """
         wanted = parse_path(path) if path is not None else None
-        with self._reading() as vault:
-            if vault is None:
+        with self._reading() as store:
+            if store is None:
                 return []
             everything = wanted is None and match is None and not bounds
-            entries = vault.checkpoints.newest(kind=kind, limit=limit if everything else None)
+            entries = store.checkpoints.newest(kind=kind, limit=limit if everything else None)
             if bounds:
-                entries = self._bounded(vault, entries, bounds)
+                entries = self._bounded(store, entries, bounds)
             if match is not None:
                 entries = [entry for entry in entries if entry.checkpoint.has(match)]
             if wanted is not None:
-                entries = [entry for entry in entries if saving.touches(entry, wanted)]
+                entries = [entry for entry in entries if touches(entry, wanted)]
             return [entry.checkpoint for entry in entries[:limit]]
 
     @staticmethod
-    def _bounded(vault: Vault, entries: list[Entry], bounds: dict[str, Any]) -> list[Entry]:
+    def _bounded(store: Store, entries: list[Entry], bounds: dict[str, Any]) -> list[Entry]:
         from mulligan.history.filters import context_of, keeps_entry, parse_filters
 
         filters = parse_filters(**bounds)
         if filters is None:
             return entries
-        known = context_of(vault.deeds.newest())
+        known = context_of(store.events.newest())
         return [entry for entry in entries if keeps_entry(filters, entry, known)]
 
     def get(self, ref: Ref) -> Checkpoint:
         """Returns the checkpoint a reference means; raises UnknownCheckpoint."""
-        with self._needing() as vault:
-            return vault.checkpoints.resolve(ref).checkpoint
+        with self._needing() as store:
+            return store.checkpoints.resolve(ref).checkpoint
 
     def position(self) -> str | None:
         """Returns the id of the checkpoint last saved or restored to."""
-        with self._reading() as vault:
-            return (vault.checkpoints.position() or None) if vault is not None else None
+        with self._reading() as store:
+            return (store.checkpoints.position() or None) if store is not None else None
 
     def diff(self, a: Ref | None = None, b: Ref | None = None, *, paths: Paths | None = None) -> Diff:
         """Returns what differs from `a` (default: the position) to `b` (default: the workspace); `paths` limits it."""
-        from mulligan.timeline import differences
+        from mulligan.timeline.differences import diff_entries, diff_workspace
 
         chosen = parse_paths(paths, "files")
-        with self._needing() as vault:
-            start = vault.checkpoints.resolve(a if a is not None else "@")
+        with self._needing() as store:
+            start = store.checkpoints.resolve(a if a is not None else "@")
             if b is not None:
-                return differences.between(vault, start, vault.checkpoints.resolve(b), chosen)
+                return diff_entries(store, start, store.checkpoints.resolve(b), chosen)
             look = self._bench.look(by_name=start.by_name)
-            return differences.since(vault, start, look.scan, self.root, chosen)
+            return diff_workspace(store, start, look.scan, self.root, chosen)
 
     def cat(self, ref: Ref, path: str | os.PathLike[str], *, reveal: bool = False) -> bytes:
         """Returns the bytes of one file at a checkpoint (of a link: where it points); of a secret only to `reveal` it."""
         wanted = parse_path(path)
-        with self._needing() as vault:
-            entry = vault.checkpoints.resolve(ref)
+        with self._needing() as store:
+            entry = store.checkpoints.resolve(ref)
             if wanted in entry.sealed:
-                from mulligan.timeline.sealing import revealed
+                from mulligan.timeline.secrets import revealed
 
-                return revealed(vault, entry, wanted, reveal=reveal)
-            found = Source(vault.objects).lookup(entry.files_tree, wanted)
+                return revealed(store, entry, wanted, reveal=reveal)
+            found = Trees(store.objects).lookup(entry.files_tree, wanted)
             if found is None or found.mode == MODE_DIR:
                 what = "is a directory in" if found is not None else "is not in"
                 short = entry.checkpoint.short_id
                 raise UnknownPath(f"{to_text(wanted)!r} {what} checkpoint {short}.", hint=f"mulligan show {short}")
-            return vault.objects.read(found.oid, BLOB)
+            return store.objects.read(found.oid, BLOB)
 
     def stats(self) -> dict[str, Any]:
         """Returns what the store holds and uses."""
-        with self._reading() as vault:
-            kinds = vault.checkpoints.by_kind() if vault is not None else {}
+        with self._reading() as store:
+            kinds = store.checkpoints.by_kind() if store is not None else {}
             return {
                 "workspace": self.root,
                 "store": self.store_path,
                 "checkpoints": sum(kinds.values()),
                 "by_kind": kinds,
-                "bytes": budget.used(vault) if vault is not None else 0,
+                "bytes": budget.used(store) if store is not None else 0,
                 "budget": self.settings.retention.budget,
-                "position": (vault.checkpoints.position() or None) if vault is not None else None,
+                "position": (store.checkpoints.position() or None) if store is not None else None,
             }
 
     def status(self) -> dict[str, Any]:
         """Returns the state of protection: what changed since the position, what is not captured, what is pending."""
-        with self._reading() as vault:
+        with self._reading() as store:
             look = self._bench.look()
-            base = vault.checkpoints.current() if vault is not None else None
-            changes = saving.changes_since(base, look.scan, look.source)
-            same = base is None or saving.same_state(base, look.scan)
-            replaced = vault.is_replaced() if vault is not None else False
+            base = store.checkpoints.current() if store is not None else None
+            changes = changes_since(base, look.scan, look.source)
+            same = base is None or same_state(base, look.scan)
+            replaced = store.is_replaced() if store is not None else False
             gone = self._bench.root.is_gone()
-        from mulligan.timeline import stores as all_stores
+        from mulligan.timeline.stores import warnings
 
         pending = self.pending()
         missed = without_staged(look.scan.not_captured(), pending)
@@ -205,7 +207,7 @@ class Workspace(WithSessions):
             **self.protection(),
             "warnings": [
                 *self.settings.warnings,
-                *all_stores.warnings(self.settings, replaced=replaced, gone=gone, files=look.scan.files),
+                *warnings(self.settings, replaced=replaced, gone=gone, files=look.scan.files),
             ],
         }
 
@@ -221,8 +223,8 @@ class Workspace(WithSessions):
     def plan(self, ref: Ref, *, paths: Paths | None = None, what: str = "files", git: bool = False) -> RestorePlan:
         """Returns what a restore would do. Changes nothing."""
         chosen = parse_paths(paths, what, git=git)
-        with self._needing() as vault:
-            entry = vault.checkpoints.resolve(ref)
+        with self._needing() as store:
+            entry = store.checkpoints.resolve(ref)
             look = self._bench.look(by_name=entry.by_name) if what != "state" else None
             return self._bench.plan(entry, look, chosen, what, git=self._bench.git.plan(entry) if git else None)
 
@@ -239,7 +241,7 @@ class Workspace(WithSessions):
             raise UserError("Either git goes back, or a commit is staged, not both. Nothing was changed.")
         chosen = parse_paths(paths, what, git=git or bool(stage))
         with self._writing("restore", needed=True):
-            checkpoints = self._bench.vault.checkpoints
+            checkpoints = self._bench.store.checkpoints
             # Of files, nothing of the entry is handed out; state is.
             entry = checkpoints.find(ref) if what == "files" else checkpoints.resolve(ref)
             report = self._bench.restore(entry, paths=chosen, what=what, git=git, stage=stage)
@@ -254,7 +256,7 @@ class Workspace(WithSessions):
         """
         chosen = tuple(parse_path(path) for path in plan.paths) if plan.paths is not None else None
         with self._writing("restore", needed=True):
-            entry = self._bench.vault.checkpoints.resolve(plan.target)
+            entry = self._bench.store.checkpoints.resolve(plan.target)
             report = self._bench.apply(entry, plan, chosen, strict=strict)
         self._tell_restored("restore", report)
         return report
@@ -265,12 +267,12 @@ class Workspace(WithSessions):
         """Deletes a checkpoint; its disk is freed by the next `prune`. The workspace is not touched."""
         self._refuse_taking()
         with self._writing("delete", needed=True):
-            vault = self._bench.vault
-            entry = vault.checkpoints.resolve(ref)
-            with vault.database.transaction():
-                saving.remove(vault, entry)
-                budget.expect_waste(vault)
-            vault.settle()
+            store = self._bench.store
+            entry = store.checkpoints.resolve(ref)
+            with store.database.transaction():
+                remove_checkpoint(store, entry)
+                budget.expect_waste(store)
+            store.settle()
         self._events.emit("deleted", entry.checkpoint)
         return entry.checkpoint
 
@@ -293,11 +295,13 @@ class Workspace(WithSessions):
 
     def prune(self, *, dry_run: bool = False) -> int:
         """Frees the disk that no checkpoint needs and packs the rest; returns the bytes freed."""
-        with self._reading() as vault:
-            if vault is None or dry_run:
-                return budget.prunable(vault) if vault is not None else 0
+        from mulligan.timeline.pruning import prunable, prune
+
+        with self._reading() as store:
+            if store is None or dry_run:
+                return prunable(store) if store is not None else 0
         with self._writing("gc"):
-            freed = budget.prune(self._bench.vault, progress=self._bench.counted("packing"))
+            freed = prune(self._bench.store, progress=self._bench.counted("packing"))
         self._events.emit("pruned", freed)
         return freed
 
@@ -312,7 +316,7 @@ class Workspace(WithSessions):
                 "The whole workspace cannot be forgotten. Nothing was changed.", hint="mulligan stores --purge"
             )
         with self._writing("forget", needed=True):
-            report = forget(self._bench.vault, wanted)
+            report = forget(self._bench.store, wanted)
         self._events.emit("pruned", report.freed_bytes)
         return report
 
@@ -326,10 +330,10 @@ class Workspace(WithSessions):
         """Reads every byte of the store and returns what is wrong with it. Changes nothing."""
         from mulligan.doctor.check import CheckReport, check
 
-        with self._reading() as vault:
-            if vault is None:
+        with self._reading() as store:
+            if store is None:
                 return CheckReport()
-            return check(vault, progress or self._bench.counted("checking"))
+            return check(store, progress or self._bench.counted("checking"))
 
     def doctor(self) -> DoctorReport:
         """Ends what was cut short and repairs what can be repaired."""
@@ -339,30 +343,30 @@ class Workspace(WithSessions):
         with self._mutex:
             if not os.path.isdir(self.store_path):
                 return DoctorReport()
-            repaired = repair.repair(self._bench.vault)
+            repaired = repair.repair(self._bench.store)
             self._bench.scanner.forget()
             with self._writing("doctor"):
-                vault = self._bench.vault
-                repaired += repair.mend_damaged_indexes(vault) + repair.mend_refs(vault) + self._bench.heal_objects()
-                repaired += repair.retire_damaged(vault)
-                problems = look(vault).problems
+                store = self._bench.store
+                repaired += repair.mend_damaged_indexes(store) + repair.mend_refs(store) + self._bench.heal_objects()
+                repaired += repair.retire_damaged(store)
+                problems = look(store).problems
             if self.last_recovery:
                 repaired.insert(0, self.last_recovery)
             return DoctorReport(problems, repaired)
 
     def adopt(self, old: str | os.PathLike[str]) -> dict[str, Any]:
         """Takes over the history of a project that moved here from `old` (its former directory, or its store)."""
-        from mulligan.timeline import stores as all_stores
+        from mulligan.timeline.adopt import adopt
 
         with self._mutex:
-            if self._bench.vault.exists():
+            if self._bench.store.exists():
                 # Finishes an interrupted restore first; a store that an interrupted adoption left here is not ours yet.
                 with suppress(UserError), self._writing("adopt"):
                     pass
             self._bench.close()
-            moved = all_stores.adopt(self.settings, os.fspath(old))
-            with self._writing("adopt"), self._bench.vault.database.transaction():
-                self._bench.vault.record_workspace()
+            moved = adopt(self.settings, os.fspath(old))
+            with self._writing("adopt"), self._bench.store.database.transaction():
+                self._bench.store.record_workspace()
             return {"store": self.store_path, "workspace": self.root, **moved}
 
     # -- staying close --------------------------------------------------------------------------
@@ -375,10 +379,10 @@ class Workspace(WithSessions):
         checkpoint = self.save(name, kind="automatic")
         if checkpoint is None:
             raise UserError("Nothing was saved.")  # only with if_changed, which is off
-        with self._needing() as vault:
-            pin = Pin(vault.directory)
-            with vault.database.transaction():
-                vault.database.insert("pin", checkpoint.id, pin.number)
+        with self._needing() as store:
+            pin = Pin(store.directory)
+            with store.database.transaction():
+                store.database.insert("pin", checkpoint.id, pin.number)
         try:
             yield checkpoint
         except BaseException as error:
@@ -395,8 +399,8 @@ class Workspace(WithSessions):
 
     def _unpin(self, checkpoint_id: str, pin: Pin) -> None:
         try:
-            with self._needing() as vault, vault.database.transaction():
-                vault.database.run("DELETE FROM pin WHERE id=? AND pid=?", checkpoint_id, pin.number)
+            with self._needing() as store, store.database.transaction():
+                store.database.run("DELETE FROM pin WHERE id=? AND pid=?", checkpoint_id, pin.number)
         finally:
             pin.close()
 
@@ -404,14 +408,14 @@ class Workspace(WithSessions):
 
     def note(self, key: str, default: Any = None) -> Any:
         """Returns a value that `update_note` keeps in the store beside the checkpoints."""
-        with self._reading() as vault:
-            text = vault.database.meta(f"note:{key}") if vault is not None else ""
+        with self._reading() as store:
+            text = store.database.meta(f"note:{key}") if store is not None else ""
         return read_json(text) if text else default
 
     def update_note(self, key: str, change: Callable[[Any], Any]) -> Any:
         """Puts what `change` makes of a note (None before the first) in its place, in one step; returns the new value."""
-        with self._writing("note", create=True), self._bench.vault.database.transaction():
-            database = self._bench.vault.database
+        with self._writing("note", create=True), self._bench.store.database.transaction():
+            database = self._bench.store.database
             text = database.meta(f"note:{key}")
             changed = change(read_json(text) if text else None)
             database.set_meta(f"note:{key}", json.dumps(changed, allow_nan=False))

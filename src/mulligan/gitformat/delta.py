@@ -1,10 +1,9 @@
 """
-Deltas between two versions of the same thing.
+Makes deltas between two versions of the same thing.
 
 The encoder knows what git must guess: which version came next. It takes the common beginning and end, and between them
 runs that start at a common line (for a tree: at a common entry) and reach as far as they can. Where a few lines were
 changed and none came or went, each is compared with the one it stands for: that is all that differs between two commits.
-`apply_delta` trusts nothing: every copy must lie inside the base, and the result must have exactly the announced size.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ import re
 from bisect import bisect_left
 from itertools import accumulate
 
-from mulligan.gitformat.record import DELTA_LIMIT, Damaged
+from mulligan.gitformat.record import COPY_MOST
 
-_COPY_MOST = 0x10000
 _INSERT_MOST = 127
 # A copy takes up to eight bytes: a shorter run is cheaper as it stands.
 _SHORTEST_RUN = 16
@@ -25,9 +23,6 @@ _MOST_PAIRS = 16
 _GAP_MOST = 4096
 _WINDOW = 1 << 16
 _TREE_ENTRY = rb"(?s)[0-7]{5,6} [^\0]+\0.{20}"
-
-
-# -- encoding -----------------------------------------------------------------------------------
 
 
 def encode_delta(base: bytes, target: bytes, *, tree: bool = False) -> bytes:
@@ -182,14 +177,14 @@ def _encode_size(size: int) -> bytes:
 
 def _copy(out: bytearray, offset: int, length: int) -> None:
     while length:
-        size = min(length, _COPY_MOST)
+        size = min(length, COPY_MOST)
         at, flags = len(out), 0x80
         out.append(0)
         for bit, shift in enumerate((0, 8, 16, 24)):
             if byte := (offset >> shift) & 0xFF:
                 out.append(byte)
                 flags |= 1 << bit
-        if size != _COPY_MOST:  # the format writes this size as no size bytes
+        if size != COPY_MOST:  # the format writes this size as no size bytes
             for bit, shift in enumerate((0, 8)):
                 if byte := (size >> shift) & 0xFF:
                     out.append(byte)
@@ -203,70 +198,3 @@ def _insert(out: bytearray, data: bytes) -> None:
         part = data[at : at + _INSERT_MOST]
         out.append(len(part))
         out += part
-
-
-# -- applying -----------------------------------------------------------------------------------
-
-
-def delta_sizes(delta: bytes) -> tuple[int, int]:
-    """Returns the sizes that a delta announces: of its base and of its result."""
-    base_size, at = _parse_size(delta, 0)
-    return base_size, _parse_size(delta, at)[0]
-
-
-def _parse_size(delta: bytes, at: int) -> tuple[int, int]:
-    size, shift = 0, 0
-    while True:
-        if at >= len(delta) or shift > 63:
-            raise Damaged("its delta announces no size")
-        byte = delta[at]
-        size |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if not byte & 0x80:
-            return size, at
-
-
-def apply_delta(base: bytes, delta: bytes, *, limit: int = DELTA_LIMIT) -> bytes:
-    """Returns what a delta makes of its base; raises Damaged when it reaches outside or makes another size."""
-    base_size, at = _parse_size(delta, 0)
-    size, at = _parse_size(delta, at)
-    if base_size != len(base):
-        raise Damaged("its delta is for another base")
-    if size > limit:
-        raise Damaged(f"its delta announces {size} bytes, which are too many")
-    parts, made, end = [], 0, len(delta)
-    while at < end:
-        code = delta[at]
-        at += 1
-        if code & 0x80:
-            offset, length, at = _parse_copy(delta, at, code)
-            if offset + length > base_size:
-                raise Damaged("its delta copies from outside its base")
-            part = base[offset : offset + length]
-        else:
-            part, at = delta[at : at + code], at + code
-            if not code or at > end:
-                raise Damaged("its delta is malformed")
-        made += len(part)
-        if made > size:
-            raise Damaged("its delta makes more than it announces")
-        parts.append(part)
-    if made != size:
-        raise Damaged("its delta makes less than it announces")
-    return b"".join(parts)
-
-
-def _parse_copy(delta: bytes, at: int, code: int) -> tuple[int, int, int]:
-    offset = length = 0
-    try:
-        for bit in range(4):
-            if code & (1 << bit):
-                offset |= delta[at] << (8 * bit)
-                at += 1
-        for bit in range(3):
-            if code & (0x10 << bit):
-                length |= delta[at] << (8 * bit)
-                at += 1
-    except IndexError:
-        raise Damaged("its delta is cut short") from None
-    return offset, length or _COPY_MOST, at

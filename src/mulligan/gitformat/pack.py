@@ -28,9 +28,11 @@ from mulligan.gitformat.record import (
     TREE_LIMIT,
     TYPE_OF_KIND,
     WHOLE_LIMIT,
-    Damaged,
+    DamagedRecord,
     RecordHeader,
+    apply_delta,
     check_size,
+    delta_sizes,
     engine,
     inflate_errors,
     parse_header,
@@ -54,10 +56,10 @@ def _plain_files() -> Iterator[None]:
     try:
         yield
     except NotRegular:
-        raise Damaged("a directory stands in the place of its file") from None
+        raise DamagedRecord("a directory stands in the place of its file") from None
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise Damaged("a link stands in the place of its file") from None
+            raise DamagedRecord("a link stands in the place of its file") from None
         raise
 
 
@@ -65,7 +67,7 @@ def read_index(directory: Directory, name: bytes, size: int) -> PackIndex:
     """Returns the index of a pack; raises Damaged, before it is read, for a file that has more bytes than an index of its kind."""
     with _plain_files():
         if size > _PLAIN_INDEX and size > PackIndex.most_bytes(directory.read(name + b".idx", limit=HEAD_SIZE)):
-            raise Damaged("the index does not have the size it says")
+            raise DamagedRecord("the index does not have the size it says")
         return PackIndex(directory.read(name + b".idx"))
 
 
@@ -154,7 +156,7 @@ class Pack:
                 data += more
         except OSError as error:
             if error.errno == errno.EIO:
-                raise Damaged("the disk cannot read it (EIO)") from error
+                raise DamagedRecord("the disk cannot read it (EIO)") from error
             raise
         return data
 
@@ -176,7 +178,7 @@ class Pack:
 
     def _inside(self, offset: int) -> int:
         if not 12 <= offset < self.size - TRAILER_SIZE:
-            raise Damaged("its place lies outside the pack")
+            raise DamagedRecord("its place lies outside the pack")
         return offset
 
     def content(
@@ -213,11 +215,11 @@ class Pack:
                     feed = self.pread(min(_CHUNK, max(self.size - TRAILER_SIZE - at, 0)), at)
                     at += len(feed)
                     if not feed:
-                        raise Damaged("it is cut short")
+                        raise DamagedRecord("it is cut short")
         except inflate_errors() as error:
-            raise Damaged(f"its bytes do not inflate ({error})") from None
+            raise DamagedRecord(f"its bytes do not inflate ({error})") from None
         if left != 1 or not stream.eof:
-            raise Damaged("it does not have the size its header says")
+            raise DamagedRecord("it does not have the size its header says")
         length = min(at, self.size - TRAILER_SIZE) - len(stream.unused_data) - offset
         return header, parts[0] if len(parts) == 1 else b"".join(parts), length
 
@@ -227,11 +229,11 @@ class Pack:
         """Returns where the base of a delta stands."""
         if header.type == OFS_DELTA:
             if not 0 < header.distance <= offset:
-                raise Damaged("the base of its delta lies outside the pack")
+                raise DamagedRecord("the base of its delta lies outside the pack")
             return self._inside(offset - header.distance)
         position = self.index.find(header.base)
         if position < 0:
-            raise Damaged("the base of its delta is not in its pack")
+            raise DamagedRecord("the base of its delta is not in its pack")
         return self._inside(self.index.offset(position))
 
     def load_at(self, offset: int, beginning: bytes | None = None) -> tuple[bytes, bytes]:
@@ -244,23 +246,19 @@ class Pack:
                 kind, data = known
                 break
             if offset in seen or len(chain) > CHAIN_LIMIT:
-                raise Damaged("its chain of deltas is too long or runs in a circle")
+                raise DamagedRecord("its chain of deltas is too long or runs in a circle")
             seen.add(offset)
             header, data, _ = self.content(offset, beginning=beginning if not chain else None)
             if header.type in KIND_OF_TYPE:
                 kind = KIND_OF_TYPE[header.type]
                 break
-            from mulligan.gitformat.delta import delta_sizes
-
             produced += delta_sizes(data)[1]
             if produced > self._limits.chain:
-                raise Damaged("its chain of deltas produces too many bytes")
+                raise DamagedRecord("its chain of deltas produces too many bytes")
             chain.append((offset, data))
             offset = self.base_of(offset, header)
         if not chain:
             return kind, data
-        from mulligan.gitformat.delta import apply_delta
-
         self._remember(offset, kind, data)
         for at, delta in reversed(chain):
             data = apply_delta(data, delta, limit=self._limits.delta)
@@ -283,21 +281,19 @@ class Pack:
         header = parse_header(beginning) if beginning is not None else self.header(offset)
         size = header.size
         if header.type not in KIND_OF_TYPE:
-            from mulligan.gitformat.delta import delta_sizes
-
             size = delta_sizes(self._beginning(offset, header))[1]
         for _ in range(CHAIN_LIMIT):
             if header.type in KIND_OF_TYPE:
                 return KIND_OF_TYPE[header.type], size
             offset = self.base_of(offset, header)
             header = self.header(offset)
-        raise Damaged("its chain of deltas is too long or runs in a circle")
+        raise DamagedRecord("its chain of deltas is too long or runs in a circle")
 
     def _beginning(self, offset: int, header: RecordHeader) -> bytes:
         try:
             begun: bytes = engine(0).decompressobj().decompress(self.pread(256, offset + header.length), 32)
         except inflate_errors() as error:
-            raise Damaged(f"its bytes do not inflate ({error})") from None
+            raise DamagedRecord(f"its bytes do not inflate ({error})") from None
         return begun
 
     def stream_at(self, offset: int, header: RecordHeader) -> Generator[bytes, None, int]:
@@ -311,11 +307,11 @@ class Pack:
                 feed = self.pread(min(_CHUNK, end - at), at)
                 at += len(feed)
                 if not feed:
-                    raise Damaged("it is cut short")
+                    raise DamagedRecord("it is cut short")
             try:
                 part = stream.decompress(feed, _CHUNK)
             except inflate_errors() as error:
-                raise Damaged(f"its bytes do not inflate ({error})") from None
+                raise DamagedRecord(f"its bytes do not inflate ({error})") from None
             feed = stream.unconsumed_tail
             left -= len(part)
             if left < 0:
@@ -323,5 +319,5 @@ class Pack:
             if part:
                 yield part
         if left:
-            raise Damaged("it does not have the size its header says")
+            raise DamagedRecord("it does not have the size its header says")
         return at - len(stream.unused_data) - offset

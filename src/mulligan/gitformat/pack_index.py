@@ -16,7 +16,7 @@ from hashlib import sha1
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from mulligan.gitformat.record import HEADER_SIZE, TRAILER_SIZE, Damaged
+from mulligan.gitformat.record import HEADER_SIZE, TRAILER_SIZE, DamagedRecord
 from mulligan.safefs import syscalls
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class FileBytes:
         start, stop, _ = part.indices(self._size)
         data: bytes = syscalls.calls.pread(self._fd, max(stop - start, 0), start)
         if len(data) < stop - start:
-            raise Damaged("the index was cut short")
+            raise DamagedRecord("the index was cut short")
         return data
 
 
@@ -125,7 +125,7 @@ class PackIndex:
     def __init__(self, data: bytes | FileBytes, *, own: bool = False) -> None:
         """Takes the bytes of an index; the order of one's `own`, just made, is not looked at."""
         if len(data) < _NAMES_AT + 2 * TRAILER_SIZE or data[: len(MAGIC)] != MAGIC:
-            raise Damaged("the index is not one of version 2")
+            raise DamagedRecord("the index is not one of version 2")
         fanout = _FANOUT.unpack(data[len(MAGIC) : _NAMES_AT])
         self.count = fanout[255]
         self._crc_at = _NAMES_AT + 20 * self.count
@@ -133,7 +133,7 @@ class PackIndex:
         self._large_at = self._offsets_at + 4 * self.count
         rest = len(data) - 2 * TRAILER_SIZE - self._large_at
         if rest < 0 or rest % 8 or rest > 8 * self.count or not (own or fanout == tuple(sorted(fanout))):
-            raise Damaged("the index does not have the size it says")
+            raise DamagedRecord("the index does not have the size it says")
         self._data = data
         self._fanout = (0, *fanout)
         self.pack_checksum = data[-40:-20]
@@ -144,7 +144,7 @@ class PackIndex:
     def most_bytes(head: bytes) -> int:
         """Returns how many bytes an index may have that begins so; raises Damaged where none does."""
         if len(head) < HEAD_SIZE or not head.startswith(MAGIC):
-            raise Damaged("the index is not one of version 2")
+            raise DamagedRecord("the index is not one of version 2")
         return min(HEAD_SIZE + 36 * int(_FANOUT.unpack_from(head, len(MAGIC))[255]) + 2 * TRAILER_SIZE, _LARGEST)
 
     @property
@@ -196,7 +196,7 @@ class PackIndex:
             return offset
         at = self._large_at + 8 * (offset & ~_LARGE)
         if at + 8 > len(self._data) - 2 * TRAILER_SIZE:
-            raise Damaged("the index names an offset it does not hold")
+            raise DamagedRecord("the index names an offset it does not hold")
         return int.from_bytes(self._data[at : at + 8], "big")
 
     def offsets(self) -> array[int]:
@@ -244,7 +244,7 @@ class PackIndex:
             findings.append("its first table does not fit its ids")
         try:
             offsets = sorted(self.offsets())
-        except Damaged as error:
+        except DamagedRecord as error:
             return [*findings, str(error)]
         if offsets and (offsets[0] != HEADER_SIZE or offsets[-1] >= pack_size - TRAILER_SIZE):
             findings.append("its offsets lie outside the pack")

@@ -12,29 +12,21 @@ from typing import NamedTuple
 
 from mulligan.gitformat.pack import Pack
 from mulligan.gitformat.pack_index import IndexRow, PackIndex, encode_index
-from mulligan.gitformat.record import (
-    HEADER_SIZE,
-    KIND_OF_TYPE,
-    SIGNATURE,
-    TRAILER_SIZE,
-    Damaged,
-    crc32,
-    hash_of,
-)
+from mulligan.gitformat.record import HEADER_SIZE, KIND_OF_TYPE, SIGNATURE, TRAILER_SIZE, DamagedRecord, crc32, hash_of
 
 _CHUNK = 1 << 20
 NO_CHECKSUM = bytes(20)
 EMPTY_INDEX = PackIndex(encode_index([], NO_CHECKSUM))
 
 
-class Measured(NamedTuple):
+class PackMeasure(NamedTuple):
     """What stands at an offset: how long it is, and its id if it is no delta."""
 
     length: int
     oid: bytes | None
 
 
-def measure(pack: Pack, offset: int) -> Measured:
+def measure(pack: Pack, offset: int) -> PackMeasure:
     """Inflates one record to its end; raises Damaged when it has none."""
     header = pack.header(offset)
     kind = KIND_OF_TYPE.get(header.type)
@@ -44,7 +36,7 @@ def measure(pack: Pack, offset: int) -> Measured:
         try:
             digest.update(next(stream))
         except StopIteration as end:
-            return Measured(end.value, digest.digest() if kind else None)
+            return PackMeasure(end.value, digest.digest() if kind else None)
 
 
 def record_crc(pack: Pack, offset: int, length: int) -> int:
@@ -53,7 +45,7 @@ def record_crc(pack: Pack, offset: int, length: int) -> int:
     while offset < end:
         data = pack.pread(min(_CHUNK, end - offset), offset)
         if not data:
-            raise Damaged("it is cut short")
+            raise DamagedRecord("it is cut short")
         crc, offset = crc32(data, crc), offset + len(data)
     return crc
 
@@ -62,7 +54,7 @@ def object_count(pack: Pack) -> int:
     """Returns how many objects a pack says it holds; raises Damaged when it does not begin as a pack."""
     head = pack.pread(HEADER_SIZE, 0)
     if not head.startswith(SIGNATURE) or len(head) != HEADER_SIZE or pack.size < HEADER_SIZE + TRAILER_SIZE:
-        raise Damaged("it does not begin as a pack")
+        raise DamagedRecord("it does not begin as a pack")
     return int.from_bytes(head[8:], "big")
 
 
@@ -72,7 +64,7 @@ def checksums(pack: Pack) -> tuple[bytes, bytes]:
     while at < end:
         data = pack.pread(min(_CHUNK, end - at), at)
         if not data:
-            raise Damaged("it is cut short")
+            raise DamagedRecord("it is cut short")
         digest.update(data)
         at += len(data)
     return digest.digest(), pack.pread(TRAILER_SIZE, end)
@@ -92,7 +84,7 @@ def scan(pack: Pack) -> list[IndexRow]:
             rows.append(IndexRow(found.oid, crc, offset))
         offset += found.length
     if offset != pack.size - TRAILER_SIZE:
-        raise Damaged("it has bytes that belong to no object")
+        raise DamagedRecord("it has bytes that belong to no object")
     return _resolve(pack, rows, deltas)
 
 
@@ -100,11 +92,11 @@ def _resolve(pack: Pack, rows: list[IndexRow], deltas: list[tuple[int, int]]) ->
     """Finds the ids of deltas, in rounds: the base of one may be another whose id is found first."""
     while deltas:
         pack.index = PackIndex(encode_index(rows, NO_CHECKSUM))
-        left, trouble = [], Damaged("the base of a delta is missing")
+        left, trouble = [], DamagedRecord("the base of a delta is missing")
         for offset, crc in deltas:
             try:
                 oid = hash_of(*pack.load_at(offset))
-            except Damaged as error:
+            except DamagedRecord as error:
                 left.append((offset, crc))
                 trouble = error
             else:

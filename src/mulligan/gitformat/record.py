@@ -1,8 +1,9 @@
 """
-The bytes of a pack: record headers, bounded inflation, the errors they end in.
+The records of a pack: headers, bounded inflation, deltas applied, and the error they end in.
 
 Everything here treats its input as hostile. Nothing is allocated on the word of a header alone: a declared size must be
-possible for the bytes that stand there, and inflation stops one byte after it.
+possible for the bytes that stand there, and inflation stops one byte after it. Every copy of a delta must lie inside its base,
+and the result must have exactly the announced size.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ TRAILER_SIZE = 20
 OFS_DELTA, REF_DELTA = 6, 7
 KIND_OF_TYPE = {1: COMMIT, 2: TREE, 3: BLOB, 4: b"tag"}
 TYPE_OF_KIND = {kind: number for number, kind in KIND_OF_TYPE.items()}
-
 # No pack of ours grows beyond this, so that rewriting one never needs much room.
 PACK_LIMIT = 64 << 20
 # What may be held in memory as one object; a larger blob is streamed, a larger tree or commit is not one of ours.
@@ -32,6 +32,8 @@ CHAIN_LIMIT = 4096
 _MAX_RATIO = 1032
 # The longest record header: nine bytes of size, and twenty of a base's id or ten of a distance.
 LONGEST_HEADER = 32
+# A copy of a delta takes at most so many bytes.
+COPY_MOST = 0x10000
 
 LEVEL = 1
 _STORED = 4096
@@ -42,7 +44,7 @@ _left = _ALONE
 _fast: Any = None
 
 
-class Damaged(Exception):
+class DamagedRecord(Exception):
     """Bytes of a pack are not what they must be. The store turns this into StoreDamaged, naming the object."""
 
 
@@ -143,11 +145,6 @@ def stored(data: bytes, header: bytes = b"") -> bytes:
     )
 
 
-def encode_record(kind: bytes, data: bytes) -> bytes:
-    """Returns an object as it stands in a pack, whole."""
-    return encode_header(TYPE_OF_KIND[kind], len(data)) + deflate(data)
-
-
 def parse_header(data: bytes) -> RecordHeader:
     """Returns the header at the start of some bytes; raises Damaged when there is none."""
     try:
@@ -158,7 +155,7 @@ def parse_header(data: bytes) -> RecordHeader:
             size |= (byte & 0x7F) << shift
             shift, at = shift + 7, at + 1
             if shift > 67:
-                raise Damaged("its header is malformed")
+                raise DamagedRecord("its header is malformed")
         if number in KIND_OF_TYPE:
             return RecordHeader(number, size, at)
         if number == REF_DELTA and len(data) >= at + 20:
@@ -167,8 +164,8 @@ def parse_header(data: bytes) -> RecordHeader:
             distance, at = _parse_distance(data, at)
             return RecordHeader(number, size, at, distance=distance)
     except IndexError:
-        raise Damaged("its header is cut short") from None
-    raise Damaged("its type is unknown")
+        raise DamagedRecord("its header is cut short") from None
+    raise DamagedRecord("its type is unknown")
 
 
 def _parse_distance(data: bytes, at: int) -> tuple[int, int]:
@@ -178,7 +175,7 @@ def _parse_distance(data: bytes, at: int) -> tuple[int, int]:
         byte = data[at]
         distance, at = ((distance + 1) << 7) | (byte & 0x7F), at + 1
         if distance >> 63:
-            raise Damaged("the distance to its base is malformed")
+            raise DamagedRecord("the distance to its base is malformed")
     return distance, at
 
 
@@ -188,18 +185,18 @@ def inflate(data: bytes, limit: int) -> bytes:
     try:
         out = stream.decompress(data, limit + 1)
     except zlib.error as error:
-        raise Damaged(f"its bytes do not inflate ({error})") from None
+        raise DamagedRecord(f"its bytes do not inflate ({error})") from None
     if len(out) > limit or not stream.eof:
-        raise Damaged("it does not have the size it may have")
+        raise DamagedRecord("it does not have the size it may have")
     return out
 
 
 def check_size(size: int, available: int, limit: int = WHOLE_LIMIT) -> None:
     """Raises Damaged when so many bytes cannot come from what stands there, or are too many to hold."""
     if size > (available + 1) * _MAX_RATIO:
-        raise Damaged(f"it claims {size} bytes, more than {available} deflated bytes can hold")
+        raise DamagedRecord(f"it claims {size} bytes, more than {available} deflated bytes can hold")
     if size > limit:
-        raise Damaged(f"its {size} bytes are too many to be read at once")
+        raise DamagedRecord(f"its {size} bytes are too many to be read at once")
 
 
 def hash_of(kind: bytes, data: bytes) -> bytes:
@@ -207,3 +204,67 @@ def hash_of(kind: bytes, data: bytes) -> bytes:
     digest = sha1(b"%s %d\0" % (kind, len(data)), usedforsecurity=False)
     digest.update(data)
     return digest.digest()
+
+
+def delta_sizes(delta: bytes) -> tuple[int, int]:
+    """Returns the sizes that a delta announces: of its base and of its result."""
+    base_size, at = _parse_size(delta, 0)
+    return base_size, _parse_size(delta, at)[0]
+
+
+def _parse_size(delta: bytes, at: int) -> tuple[int, int]:
+    size, shift = 0, 0
+    while True:
+        if at >= len(delta) or shift > 63:
+            raise DamagedRecord("its delta announces no size")
+        byte = delta[at]
+        size |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if not byte & 0x80:
+            return size, at
+
+
+def apply_delta(base: bytes, delta: bytes, *, limit: int = DELTA_LIMIT) -> bytes:
+    """Returns what a delta makes of its base; raises Damaged when it reaches outside or makes another size."""
+    base_size, at = _parse_size(delta, 0)
+    size, at = _parse_size(delta, at)
+    if base_size != len(base):
+        raise DamagedRecord("its delta is for another base")
+    if size > limit:
+        raise DamagedRecord(f"its delta announces {size} bytes, which are too many")
+    parts, made, end = [], 0, len(delta)
+    while at < end:
+        code = delta[at]
+        at += 1
+        if code & 0x80:
+            offset, length, at = _parse_copy(delta, at, code)
+            if offset + length > base_size:
+                raise DamagedRecord("its delta copies from outside its base")
+            part = base[offset : offset + length]
+        else:
+            part, at = delta[at : at + code], at + code
+            if not code or at > end:
+                raise DamagedRecord("its delta is malformed")
+        made += len(part)
+        if made > size:
+            raise DamagedRecord("its delta makes more than it announces")
+        parts.append(part)
+    if made != size:
+        raise DamagedRecord("its delta makes less than it announces")
+    return b"".join(parts)
+
+
+def _parse_copy(delta: bytes, at: int, code: int) -> tuple[int, int, int]:
+    offset = length = 0
+    try:
+        for bit in range(4):
+            if code & (1 << bit):
+                offset |= delta[at] << (8 * bit)
+                at += 1
+        for bit in range(3):
+            if code & (0x10 << bit):
+                length |= delta[at] << (8 * bit)
+                at += 1
+    except IndexError:
+        raise DamagedRecord("its delta is cut short") from None
+    return offset, length or COPY_MOST, at

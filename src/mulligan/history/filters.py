@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.errors import UserError
 from mulligan.model.cause import CAUSE
-from mulligan.model.deed import PROMPT, Recorded, Turn, commands_beside
+from mulligan.model.event import PROMPT, RecordedEvent, Turn, commands_beside
 from mulligan.timeline.time_refs import nanoseconds, parse_time
 
 if TYPE_CHECKING:
@@ -77,14 +77,14 @@ class Context(NamedTuple):
     agents: dict[str, str]
 
 
-def context_of(deeds: Iterable[Recorded]) -> Context:
+def context_of(events: Iterable[RecordedEvent]) -> Context:
     """Returns the prompts and agents that some events tell of."""
     prompts: dict[Turn, str] = {}
     agents: dict[str, str] = {}
-    for each in deeds:
-        agents[each.deed.session] = each.deed.agent
-        if each.deed.kind == PROMPT and each.deed.person:
-            prompts[Turn(each.deed.session, each.prompt)] = each.deed.text
+    for each in events:
+        agents[each.event.session] = each.event.agent
+        if each.event.kind == PROMPT and each.event.person:
+            prompts[Turn(each.event.session, each.prompt)] = each.event.text
     return Context(prompts, agents)
 
 

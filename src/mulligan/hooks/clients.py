@@ -15,10 +15,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from mulligan.hooks.events import NOTHING, Event
+from mulligan.hooks.events import NOTHING, HookCall
 from mulligan.hooks.naming import EDITING, words_of
 from mulligan.hooks.summary import summary
-from mulligan.model.deed import AFTER, BEFORE, COMPACT, END, FAILED, PROMPT, SESSION, STOP, SUBAGENT, Deed
+from mulligan.model.event import AFTER, BEFORE, COMPACT, END, FAILED, PROMPT, SESSION, STOP, SUBAGENT, AgentEvent
 
 Payload = Mapping[str, Any]
 
@@ -110,7 +110,7 @@ CLIENTS: dict[str, Client] = {
 }
 
 
-def understand(client: Client, payload: Payload, *, directory: str) -> Event:
+def understand(client: Client, payload: Payload, *, directory: str) -> HookCall:
     """Returns what a payload says, in our words; nothing at all for an event that does not concern files."""
     name = _text(payload, client.event_key)
     kind = client.events.get(name)
@@ -125,7 +125,7 @@ def understand(client: Client, payload: Payload, *, directory: str) -> Event:
     prompt, paths = _text(payload, "prompt"), tuple(_named_paths(arguments, where))
     # A patch is described by its files: its text begins with the same words every time.
     told = ", ".join(paths) if tool == "apply_patch" and paths else arguments
-    deed = Deed(
+    event = AgentEvent(
         client.name,
         _text(payload, "session_id", "conversation_id", "sessionID"),
         kind,
@@ -140,7 +140,7 @@ def understand(client: Client, payload: Payload, *, directory: str) -> Event:
         named=words_of(arguments, where),
         exact=tool in EDITING and bool(paths),
     )
-    return Event(deed, where, arguments, name, _text(payload, "cwd") or where)
+    return HookCall(event, where, arguments, name, _text(payload, "cwd") or where)
 
 
 def _call(kind: str, payload: Payload) -> str:

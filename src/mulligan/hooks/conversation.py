@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from mulligan.errors import UserError
 from mulligan.hooks.clients import CLIENTS
 from mulligan.model.checkpoint import Checkpoint
-from mulligan.model.deed import Deed
+from mulligan.model.event import AgentEvent
 from mulligan.safefs.userfile import read_user_part, write_private_file
 from mulligan.scan.secrets import LEFT_OUT, redact, secret_name
 
@@ -43,13 +43,13 @@ _OTHERWISE = {
 }
 
 
-def conversation(deed: Deed, since: int) -> dict[str, Any]:
+def conversation(event: AgentEvent, since: int) -> dict[str, Any]:
     """Returns what a checkpoint keeps of the conversation: its place, and what was said since a position."""
-    found: dict[str, Any] = {"agent": deed.agent, "session": deed.session, "path": deed.transcript, "at": deed.at}
-    if deed.transcript and deed.at:
-        begin = max(since if since <= deed.at else 0, deed.at - 4 * MOST_COPIED)
+    found: dict[str, Any] = {"agent": event.agent, "session": event.session, "path": event.transcript, "at": event.at}
+    if event.transcript and event.at:
+        begin = max(since if since <= event.at else 0, event.at - 4 * MOST_COPIED)
         back = min(begin, LOOKED_BACK)
-        lines = list(_filtered(_part(deed.transcript, begin - back, deed.at), back))
+        lines = list(_filtered(_part(event.transcript, begin - back, event.at), back))
         kept: list[str] = []
         room = MOST_COPIED
         for line in reversed(lines):
@@ -156,10 +156,10 @@ class Resumed(NamedTuple):
     type: str
 
 
-def place_of(deed: Deed | None, checkpoint: Checkpoint) -> dict[str, Any] | None:
+def place_of(event: AgentEvent | None, checkpoint: Checkpoint) -> dict[str, Any] | None:
     """Returns where the conversation stood: at an event of the agent, else at a checkpoint; None where neither knows."""
-    if deed is not None and deed.agent in CLIENTS:
-        return conversation(deed._replace(at=0), 0) | {"at": deed.at}
+    if event is not None and event.agent in CLIENTS:
+        return conversation(event._replace(at=0), 0) | {"at": event.at}
     value = checkpoint.state.get(NAME)
     return dict(value) if isinstance(value, Mapping) and value.get("agent") else None
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mulligan.model.deed import Deed
+from mulligan.model.event import AgentEvent
 
 
-class Event(NamedTuple):
+class HookCall(NamedTuple):
     """
     An event that a hook received.
 
-    `deed` is None where there is nothing to do. `arguments` are the tool's own, as far as they came, `name` is the client's word
+    `event` is None where there is nothing to do. `arguments` are the tool's own, as far as they came, `name` is the client's word
     for the event, which some of them want to hear again. `cwd` is where a command of the agent would run, `home` the user's home.
     """
 
-    deed: Deed | None
+    event: AgentEvent | None
     directory: str = ""
     arguments: Any = None
     name: str = ""
@@ -35,4 +35,4 @@ class Reply(NamedTuple):
     context: str = ""
 
 
-NOTHING = Event(None)
+NOTHING = HookCall(None)

@@ -14,10 +14,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import MulliganError, Unprotectable
-from mulligan.hooks.events import Event, Reply
+from mulligan.hooks.events import HookCall, Reply
 from mulligan.hooks.replies import CANNOT_ASK, HEARING
 from mulligan.model.checkpoint import moment
-from mulligan.model.deed import BEFORE, PROMPT, SESSION, Deed
+from mulligan.model.event import BEFORE, PROMPT, SESSION, AgentEvent
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
@@ -30,29 +30,29 @@ class OutOfTime(Exception):
     """The hook took longer than an agent can be kept waiting."""
 
 
-def handle(agent: str, event: Event, open_workspace: Callable[[str], Workspace]) -> Reply:
+def handle(agent: str, call: HookCall, open_workspace: Callable[[str], Workspace]) -> Reply:
     """Does what an event asks for; never raises for trouble of ours."""
-    deed = event.deed
-    if deed is None:
+    event = call.event
+    if event is None:
         return Reply()
     settings: Settings | None = None
     try:
-        workspace = open_workspace(event.directory)
+        workspace = open_workspace(call.directory)
         settings = workspace.settings
-        deed = deed._replace(at=_size(deed.transcript), paths=_inside(workspace.root, event.directory, deed.paths))
-        told = deed
-        heard = _news(workspace, deed) if deed.kind == PROMPT and agent in HEARING else ""
-        workspace.record(deed, state=lambda since: _conversation(told, since) if told.transcript else {})
-        reply = Reply(context=heard) if heard else _told(agent, event, deed, workspace)
+        event = event._replace(at=_size(event.transcript), paths=_inside(workspace.root, call.directory, event.paths))
+        told = event
+        heard = _news(workspace, event) if event.kind == PROMPT and agent in HEARING else ""
+        workspace.record(event, state=lambda since: _conversation(told, since) if told.transcript else {})
+        reply = Reply(context=heard) if heard else _told(agent, call, event, workspace)
         return _with_new_key(reply, workspace)
     except Unprotectable as error:
         # Said once, at the start: this directory will never be protected, and no tool call can change that.
-        return Reply(f"mulligan does not protect this directory: {error.message}" if deed.kind == SESSION else "")
+        return Reply(f"mulligan does not protect this directory: {error.message}" if event.kind == SESSION else "")
     except (MulliganError, OSError, OutOfTime) as error:
         if settings is None:
             with suppress(MulliganError, OSError):
-                settings = open_workspace(event.directory).settings
-        return failed(agent, deed, settings, str(error) or type(error).__name__)
+                settings = open_workspace(call.directory).settings
+        return failed(agent, event, settings, str(error) or type(error).__name__)
 
 
 def _inside(root: str, directory: str, paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -62,9 +62,9 @@ def _inside(root: str, directory: str, paths: tuple[str, ...]) -> tuple[str, ...
     return tuple(path for path in found if path != "." and not path.startswith("../") and path != "..")
 
 
-def failed(agent: str, deed: Deed, settings: Settings | None, why: str) -> Reply:
+def failed(agent: str, event: AgentEvent, settings: Settings | None, why: str) -> Reply:
     """Remembers that protection failed, and says so."""
-    from mulligan.timeline import failures
+    from mulligan.timeline.notices import remember_failure
 
     remembered = (
         "See: mulligan status" if settings is not None else "Later steps are not saved either until this is fixed."
@@ -72,22 +72,22 @@ def failed(agent: str, deed: Deed, settings: Settings | None, why: str) -> Reply
     try:
         if settings is not None:
             at = moment(time.time_ns()).isoformat(timespec="seconds")
-            failures.remember(settings, at=at, agent=agent, event=deed.kind, why=why)
+            remember_failure(settings, at=at, agent=agent, event=event.kind, why=why)
     except OSError as error:
         remembered = f"That could not be noted for mulligan status ({error.strerror})."
     return Reply(f"mulligan could not save this step: {why} {remembered}")
 
 
-def _told(agent: str, event: Event, deed: Deed, workspace: Workspace) -> Reply:
+def _told(agent: str, call: HookCall, event: AgentEvent, workspace: Workspace) -> Reply:
     """Returns what to say at the start of a session in a project that was moved, and before a destructive command."""
-    if deed.kind == SESSION and (old := workspace.moved_from()):
+    if event.kind == SESSION and (old := workspace.moved_from()):
         return Reply(f"mulligan: this project was at {old} before. To take over its history: mulligan adopt {old}")
     policy = workspace.settings.hooks.destructive
-    if deed.kind != BEFORE or policy == OFF:
+    if event.kind != BEFORE or policy == OFF:
         return Reply()
     from mulligan.hooks.warning import warning
 
-    text = warning(event, workspace)
+    text = warning(call, workspace)
     return Reply(ask=text) if policy == ASK and agent not in CANNOT_ASK else Reply(text)
 
 
@@ -100,9 +100,9 @@ def _with_new_key(reply: Reply, workspace: Workspace) -> Reply:
     return reply._replace(message="\n".join(filter(None, (reply.message, f"mulligan: {new_key_words(key)}"))))
 
 
-def _news(workspace: Workspace, deed: Deed) -> str:
+def _news(workspace: Workspace, event: AgentEvent) -> str:
     """Returns what was undone under a session since its last prompt, for the model."""
-    notices = workspace.news_for(deed.session)
+    notices = workspace.news_for(event.session)
     if not notices:
         return ""
     from mulligan.hooks.news import news
@@ -110,10 +110,10 @@ def _news(workspace: Workspace, deed: Deed) -> str:
     return news(notices)
 
 
-def _conversation(deed: Deed, since: int) -> dict[str, Any]:
+def _conversation(event: AgentEvent, since: int) -> dict[str, Any]:
     from mulligan.hooks.conversation import NAME, conversation
 
-    return {NAME: conversation(deed, since)}
+    return {NAME: conversation(event, since)}
 
 
 def _size(path: str) -> int:

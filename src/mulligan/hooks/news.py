@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 from mulligan.present.text import shorten, some
 from mulligan.present.visible import visible
-from mulligan.timeline.notices import NAMED, Notice
+from mulligan.timeline.notices import NAMED, RestoreNotice
 
 _DONE = {"undo": "undid", "redo": "redid", "restore": "restored an earlier state of the files"}
 _LONGEST = 60
 
 
-def news(notices: Sequence[Notice]) -> str:
+def news(notices: Sequence[RestoreNotice]) -> str:
     """Returns the sentences, one for each restore, and what follows from them."""
     said = " ".join(_sentence(notice) for notice in notices)
     return f"{said} The files are no longer as you left them: read them again before you change them."
 
 
-def _sentence(notice: Notice) -> str:
+def _sentence(notice: RestoreNotice) -> str:
     about = _DONE[notice.verb]
     if notice.verb != "restore":
         text = f' ("{visible(shorten(notice.text, _LONGEST))}")' if notice.text else ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mulligan.hooks.events import Event, Reply
+from mulligan.hooks.events import HookCall, Reply
 
 #: Codex refuses `ask`, and aider and git cannot ask: there the person gets a message instead.
 CANNOT_ASK = frozenset({"codex", "aider", "git"})
@@ -18,42 +18,42 @@ CANNOT_ASK = frozenset({"codex", "aider", "git"})
 HEARING = frozenset({"claude-code", "codex", "gemini"})
 
 
-def rendered(agent: str, event: Event, reply: Reply) -> str:
+def rendered(agent: str, call: HookCall, reply: Reply) -> str:
     """Returns what to print for a client, empty for nothing."""
     make = {"gemini": _gemini, "cursor": _cursor, "aider": _plain, "git": _plain}.get(agent, _claude)
-    document = make(event, reply)
+    document = make(call, reply)
     return document if isinstance(document, str) else json.dumps(document) if document else ""
 
 
-def _claude(event: Event, reply: Reply) -> dict[str, Any]:
+def _claude(call: HookCall, reply: Reply) -> dict[str, Any]:
     """Claude Code, whose form Codex and our opencode plugin share."""
     found: dict[str, Any] = {"systemMessage": reply.message} if reply.message else {}
     if reply.ask:
         found["hookSpecificOutput"] = {
-            "hookEventName": event.name,
+            "hookEventName": call.name,
             "permissionDecision": "ask",
             "permissionDecisionReason": reply.ask,
         }
-    return {**found, **_context(event, reply)}
+    return {**found, **_context(call, reply)}
 
 
-def _context(event: Event, reply: Reply) -> dict[str, Any]:
+def _context(call: HookCall, reply: Reply) -> dict[str, Any]:
     """What the model reads with the prompt: the same in Claude Code, Codex and Gemini CLI."""
     if not reply.context:
         return {}
-    return {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": reply.context}}
+    return {"hookSpecificOutput": {"hookEventName": call.name, "additionalContext": reply.context}}
 
 
-def _gemini(event: Event, reply: Reply) -> dict[str, Any]:
+def _gemini(call: HookCall, reply: Reply) -> dict[str, Any]:
     found = {"systemMessage": reply.message} if reply.message else {}
     asked = {"decision": "ask", "reason": reply.ask} if reply.ask else {}
-    return {**found, **asked, **_context(event, reply)}
+    return {**found, **asked, **_context(call, reply)}
 
 
-def _cursor(event: Event, reply: Reply) -> dict[str, Any] | str:
-    if not event.name.startswith(("before", "preToolUse")):
+def _cursor(call: HookCall, reply: Reply) -> dict[str, Any] | str:
+    if not call.name.startswith(("before", "preToolUse")):
         return "{}"
-    if event.name == "beforeSubmitPrompt":
+    if call.name == "beforeSubmitPrompt":
         return {"continue": True}
     # Without a permission, Cursor decides as it would without us: an `allow` would approve the tool.
     said = reply.ask or reply.message
@@ -61,5 +61,5 @@ def _cursor(event: Event, reply: Reply) -> dict[str, Any] | str:
     return found or "{}"
 
 
-def _plain(_event: Event, reply: Reply) -> str:
+def _plain(_call: HookCall, reply: Reply) -> str:
     return reply.message

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from mulligan.hooks.events import Event
+from mulligan.hooks.events import HookCall
 from mulligan.hooks.reach import OWN_HISTORY, TRACKED, UNTRACKED, Reach, reached
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, SPECIAL, NotCaptured
 from mulligan.model.holding import Holding
@@ -38,9 +38,9 @@ class _Told:
         self.everything = False
 
 
-def warning(event: Event, workspace: Workspace) -> str:
+def warning(call: HookCall, workspace: Workspace) -> str:
     """Returns what to say before a tool runs; empty where it destroys nothing that is there."""
-    found = reached(event.arguments, event.cwd or workspace.root, event.home)
+    found = reached(call.arguments, call.cwd or workspace.root, call.home)
     told = _Told()
     for each in found:
         _ask(told, each, workspace)

@@ -26,7 +26,7 @@ from mulligan.loop.project_values import Checkpoint, CheckpointType
 from mulligan.loop.recoverer import ErrorRecoverer
 from mulligan.loop.risk import judge
 from mulligan.safefs.userfile import read_user_file
-from mulligan.state.features import FEATURE_LIST_FILE, Features, read_features
+from mulligan.state.project import FEATURE_LIST_FILE, Features, read_features
 
 COMPLETE, SESSIONS, TOKENS, FAILURES, STOPPED = "complete", "sessions", "tokens", "failures", "stopped"
 _LIMIT = 64 << 20

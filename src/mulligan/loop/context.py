@@ -14,8 +14,7 @@ from typing import Any
 from mulligan.errors import UserError
 from mulligan.loop.project import ProjectCheckpoints
 from mulligan.safefs.userfile import read_user_file, read_user_part
-from mulligan.state.progress import PROGRESS_FILE, last_session
-from mulligan.state.usage import tokens_of
+from mulligan.state.project import PROGRESS_FILE, last_session, tokens_of
 
 _LIMIT = 64 << 20
 #: The end of a transcript is enough: each answer of a model repeats how large the conversation is.
@@ -82,10 +81,10 @@ class ContextTracker:
         """Returns the number of the session that goes on; a new session of an agent with hooks has the next one."""
         known = max(self._known(), 1)
         workspace = self._checkpoints.workspace
-        newest = next(iter(workspace.deeds(limit=1)), None)
+        newest = next(iter(workspace.agent_events(limit=1)), None)
         if newest is None:
             return known
-        session, seen = newest.deed.session, workspace.note(_AGENT)
+        session, seen = newest.event.session, workspace.note(_AGENT)
         if seen is not None and seen["session"] == session:
             return max(known, int(seen["number"]))
         number = known if seen is None else max(known, int(seen["number"])) + 1
@@ -106,10 +105,10 @@ class ContextTracker:
 
     def _in_transcript(self) -> int:
         """Returns the size of the conversation that the hooks of an agent named, in tokens; 0 where none did."""
-        newest = next(iter(self._checkpoints.workspace.deeds(limit=1)), None)
-        if newest is None or not newest.deed.transcript:
+        newest = next(iter(self._checkpoints.workspace.agent_events(limit=1)), None)
+        if newest is None or not newest.event.transcript:
             return 0
-        path = newest.deed.transcript
+        path = newest.event.transcript
         try:
             size = os.stat(path).st_size
             return tokens_of(read_user_part(path, max(0, size - _TAIL), size))

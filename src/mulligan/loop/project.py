@@ -32,7 +32,7 @@ from mulligan.model.policy import as_pattern
 from mulligan.safefs.directory import random_name
 from mulligan.safefs.errors import typed
 from mulligan.settings import resolve
-from mulligan.state.features import FEATURE_LIST_FILE, read_features
+from mulligan.state.project import FEATURE_LIST_FILE, read_features
 from mulligan.timeline.commits import COUNTED
 from mulligan.usergit.repository import Repository
 

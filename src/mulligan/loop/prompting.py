@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from mulligan.engine.workspace import Workspace
 from mulligan.loop.agents import AgentResult, CommandAgent, split_command
-from mulligan.model.deed import PROMPT, STOP, Deed
+from mulligan.model.event import PROMPT, STOP, AgentEvent
 from mulligan.safefs.directory import random_name
 
 
@@ -51,4 +51,6 @@ class PromptedAgent:
         return Answer(result, sorted({*diff.added, *diff.modified, *diff.deleted, *moved}))
 
     def _record(self, kind: str, text: str) -> None:
-        self._workspace.record(Deed(self._name, self._session, kind, call=f"{self._session}-{self._turns}", text=text))
+        self._workspace.record(
+            AgentEvent(self._name, self._session, kind, call=f"{self._session}-{self._turns}", text=text)
+        )

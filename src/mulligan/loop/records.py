@@ -23,8 +23,7 @@ from mulligan.model.paths import ancestors, parent_of, parse_path
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, random_name, write_all
 from mulligan.safefs.durable import sync, write_synced
-from mulligan.state.features import FEATURE_LIST_FILE
-from mulligan.state.progress import PROGRESS_FILE
+from mulligan.state.project import FEATURE_LIST_FILE, PROGRESS_FILE
 
 PLACE = ".claude/checkpoints"
 METADATA = "metadata.json"

@@ -19,10 +19,9 @@ from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
 from mulligan.model.objects import BLOB
 from mulligan.model.plan import Keep
 from mulligan.model.policy import Settings
-from mulligan.timeline.commits import Entry
-from mulligan.timeline.gitrecord import read_record
+from mulligan.timeline.commits import Entry, read_record
 from mulligan.timeline.journal import Journal
-from mulligan.timeline.vault import Vault
+from mulligan.timeline.store import Store
 from mulligan.usergit.files import notice, noticing
 from mulligan.usergit.moving import NEW, Mover, Planned, Target, plan_move, plan_staging
 from mulligan.usergit.next_index import ALONE
@@ -78,10 +77,10 @@ def staged_record(settings: Settings) -> GitRecord | None:
     return None if record.position.problem or len(record.index_data) > _LARGEST_INDEX else record
 
 
-def plan_git(vault: Vault, entry: Entry) -> Planned | None:
+def plan_git(store: Store, entry: Entry) -> Planned | None:
     """Returns how git would move to where it stood at a checkpoint, None when it need not; raises GitNotMoved."""
-    target = _target(vault, entry)
-    with users_repository(vault.settings) as repo:
+    target = _target(store, entry)
+    with users_repository(store.settings) as repo:
         if target is None:
             return None
         if repo is None:
@@ -96,17 +95,17 @@ def plan_git(vault: Vault, entry: Entry) -> Planned | None:
     return None if planned.move.is_noop else planned
 
 
-def plan_staging_of(vault: Vault, commit: str) -> Planned | None:
+def plan_staging_of(store: Store, commit: str) -> Planned | None:
     """Returns how what is staged would become what a commit holds, None when it is; raises GitNotMoved."""
-    with users_repository(vault.settings) as repo:
+    with users_repository(store.settings) as repo:
         if repo is None:
             raise GitNotMoved("There is no git repository here. Nothing was changed.", hint=ALONE)
         planned = plan_staging(repo, commit)
     return None if planned.move.is_noop else planned
 
 
-def _target(vault: Vault, entry: Entry) -> Target | None:
-    record = read_record(vault.objects, entry.commit_id)
+def _target(store: Store, entry: Entry) -> Target | None:
+    record = read_record(store.objects, entry.commit_id)
     if record is not None:
         return Target(record.position, record.index_data, record.index_mtime_ns)
     state = entry.checkpoint.git
@@ -157,8 +156,8 @@ def _is_own(repo: Repository) -> bool:
 class GitPart:
     """The move of git that a journal holds."""
 
-    def __init__(self, vault: Vault, journal: Journal, move: GitMove) -> None:
-        self._vault, self._token, self._move = vault, journal.token, move
+    def __init__(self, store: Store, journal: Journal, move: GitMove) -> None:
+        self._store, self._token, self._move = store, journal.token, move
         self._held: Repository | None = None
 
     def close(self) -> None:
@@ -172,7 +171,7 @@ class GitPart:
         if self._held is not None:
             yield Mover(self._held, self._move, self._token, self._read)
             return
-        repo = _own_repository(self._vault.settings)
+        repo = _own_repository(self._store.settings)
         try:
             yield Mover(repo, self._move, self._token, self._read) if repo is not None else None
         finally:
@@ -180,12 +179,12 @@ class GitPart:
                 repo.close()
 
     def _read(self, oid: str) -> bytes:
-        return self._vault.objects.read(bytes.fromhex(oid), BLOB)
+        return self._store.objects.read(bytes.fromhex(oid), BLOB)
 
     def prepare(self) -> None:
         """Takes git's locks and stages its new content; raises with nothing changed."""
         # Held open until the end: what is locked is what is moved, whatever stands at `.git` by then.
-        settings = self._vault.settings
+        settings = self._store.settings
         self._held = repo = Repository.find(settings.workspace, home=settings.home)
         if repo is None or not points_back(repo):
             raise GitNotMoved("The git repository is gone. Nothing was changed.", hint=ALONE)

@@ -8,13 +8,13 @@ from mulligan.model.objects import EMPTY_TREE, MODE_DIR, TreeEntry
 from mulligan.model.paths import join, parent_of
 from mulligan.model.spelling import fold
 from mulligan.safefs.directory import Directory
-from mulligan.timeline.sources import Look
+from mulligan.timeline.trees import WorkspaceView
 
 
 class NamesHere:
     """What `settle_spelling` asks."""
 
-    def __init__(self, look: Look, workspace: str) -> None:
+    def __init__(self, look: WorkspaceView, workspace: str) -> None:
         self._look = look
         self._workspace = workspace
         self._folding: dict[bytes, bool] = {}

@@ -22,8 +22,8 @@ from mulligan.model.plan import Action, Keep, Node
 from mulligan.model.policy import CapturePolicy
 from mulligan.scan.scope import database_family
 from mulligan.scan.trees import Cover, Defaults, Scan, cover_of
-from mulligan.timeline.saving import with_secrets
-from mulligan.timeline.sources import Permissions, Source
+from mulligan.timeline.changes import with_secrets
+from mulligan.timeline.trees import Permissions, Trees
 
 if TYPE_CHECKING:
     from mulligan.model.sealed import Sealed
@@ -83,7 +83,7 @@ class Drawn(NamedTuple):
 class _Draft:
     """A plan being made."""
 
-    def __init__(self, source: Source, scan: Scan, target: Target, stands: Stands, rules: CapturePolicy) -> None:
+    def __init__(self, source: Trees, scan: Scan, target: Target, stands: Stands, rules: CapturePolicy) -> None:
         self._spared = {os.fsencode(name) for name in rules.keep_new_in}
         self._certain = Cover(os.fsencode(path) for path in rules.certain)
         self.source = source
@@ -293,7 +293,7 @@ class _Draft:
 
 
 def draw(
-    source: Source,
+    source: Trees,
     scan: Scan,
     target: Target,
     paths: tuple[bytes, ...] | None = None,
@@ -319,7 +319,7 @@ def draw(
     )
 
 
-def _selection(source: Source, scan: Scan, target: Target, paths: tuple[bytes, ...] | None) -> Callable[[bytes], bool]:
+def _selection(source: Trees, scan: Scan, target: Target, paths: tuple[bytes, ...] | None) -> Callable[[bytes], bool]:
     if paths is None:
         return lambda _: True
     chosen: set[bytes] = set()

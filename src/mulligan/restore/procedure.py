@@ -30,6 +30,7 @@ from mulligan.restore.unlocking import lock_again, unlock
 from mulligan.restore.unsealing import unsealed
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.room import HeldRoom, naming_need
+from mulligan.timeline.drafts import remove_checkpoint
 from mulligan.timeline.journal import (
     APPLYING,
     STAGING,
@@ -40,9 +41,8 @@ from mulligan.timeline.journal import (
     read_journal,
     set_phase,
 )
-from mulligan.timeline.moves import Mark, Move
-from mulligan.timeline.saving import remove
-from mulligan.timeline.vault import Vault
+from mulligan.timeline.store import Store
+from mulligan.timeline.undo import Move, UndoMark
 
 if TYPE_CHECKING:
     from mulligan.restore.gitpart import GitPart
@@ -56,33 +56,33 @@ _SPARE_BLOCKS, _SPARE_FILES = 8, 4
 _FEW, _PLENTY = 16, 1 << 30
 
 
-def carry_out(vault: Vault, reach: Reach, journal: Journal, *, seen: Seen, progress: Progress | None = None) -> Outcome:
+def carry_out(store: Store, reach: Reach, journal: Journal, *, seen: Seen, progress: Progress | None = None) -> Outcome:
     """Applies the journal's actions; raises with nothing changed, and the safety checkpoint removed."""
     root, layout = reach.root, reach.layout
     # Two sets of open directories: the last look before acting goes by name again, and notices one that was moved away.
     staged, handles = reach.handles, Handles(root, layout.respelled)
-    git = _git_part(vault, journal)
+    git = _git_part(store, journal)
     try:
-        stager = Stager(root, staged, reach.store, journal.token, layout)
+        stager = Stager(root, staged, reach.objects, journal.token, layout)
         executor = Executor(
-            root, handles, journal.token, layout, seen=seen, locked=journal.locked, discard=vault.throw_away
+            root, handles, journal.token, layout, seen=seen, locked=journal.locked, discard=store.throw_away
         )
-        room = _Room(vault, root, journal, layout)
-        _open(vault, journal)
-        with _abandoning(vault, staged, journal, stager, git, room):
+        room = _Room(store, root, journal, layout)
+        _open(store, journal)
+        with _abandoning(store, staged, journal, stager, git, room):
             unlock(staged, journal.locked)
             stage = stager.stage(layout.staged, progress=progress)
             if git is not None:
                 git.prepare()
             _look_again(executor, journal, reach.patience)
             room.hold()
-            set_phase(vault.database, APPLYING)
+            set_phase(store.database, APPLYING)
         try:
             room.let_names()
             outcome = executor.run(stage)
             outcome.kept += git.finish() if git is not None else []
         except (KeyboardInterrupt, MemoryError, OSError) as error:
-            ended = _end_whole(vault, root, room, staged, handles)
+            ended = _end_whole(store, root, room, staged, handles)
             if isinstance(error, OSError) and ended is not None:
                 return ended
             raise
@@ -94,22 +94,22 @@ def carry_out(vault: Vault, reach: Reach, journal: Journal, *, seen: Seen, progr
         staged.close()
         handles.close()
     if _changed_nothing(outcome, layout, journal):
-        _close_unused(vault, journal)
+        _close_unused(store, journal)
         raise stale([os.fsencode(keep.path) for keep in outcome.kept])
-    with vault.database.transaction():
-        conclude(vault, journal)
+    with store.database.transaction():
+        conclude(store, journal)
     return outcome
 
 
-def _open(vault: Vault, journal: Journal) -> None:
+def _open(store: Store, journal: Journal) -> None:
     """Makes the journal durable; where that fails, removes the safety checkpoint that was made for it."""
     try:
-        with vault.database.transaction():
-            open_journal(vault.database, journal, STAGING)
+        with store.database.transaction():
+            open_journal(store.database, journal, STAGING)
     except DurabilityLost:
         raise  # such a disk is not asked again; the next command finds a journal of nothing, or none
     except BaseException:
-        _close_unused(vault, journal)
+        _close_unused(store, journal)
         raise
 
 
@@ -121,12 +121,12 @@ def _changed_nothing(outcome: Outcome, layout: Layout, journal: Journal) -> bool
     return alone and all(keep.reason == BUSY and not keep.detail for keep in outcome.kept)
 
 
-def _end_whole(vault: Vault, root: Directory, *held: _Room | Handles) -> Outcome | None:
+def _end_whole(store: Store, root: Directory, *held: _Room | Handles) -> Outcome | None:
     """Ends a restore that something came between; returns what became of it if it was finished."""
     # Half a restore is worse than a second's wait; and what was missing may be there once this lets go of its own.
     for each in held:
         each.close()
-    ended = end_interrupted(vault, root)
+    ended = end_interrupted(store, root)
     return ended[1].outcome if ended is not None and ended[1].how == FINISHED else None
 
 
@@ -154,18 +154,18 @@ def stale(moved: Sequence[bytes]) -> PlanStale:
 class _Room:
     """Room on the disk that a restore takes before it changes anything, so that it need not stop in the middle."""
 
-    def __init__(self, vault: Vault, root: Directory, journal: Journal, layout: Layout) -> None:
-        self._of = vault, root, journal, layout
+    def __init__(self, store: Store, root: Directory, journal: Journal, layout: Layout) -> None:
+        self._of = store, root, journal, layout
         self._names: HeldRoom | None = None
         self._notes: HeldRoom | None = None
 
     def hold(self) -> None:
         """Takes it; raises NoRoom."""
-        vault, root, journal, layout = self._of
-        if len(journal.actions) <= _FEW and _has_plenty(root) and _has_plenty(vault.directory):
+        store, root, journal, layout = self._of
+        if len(journal.actions) <= _FEW and _has_plenty(root) and _has_plenty(store.directory):
             return
         self._names = _hold_names(root, layout)
-        self._notes = _hold_notes(vault, journal)
+        self._notes = _hold_notes(store, journal)
 
     def let_names(self) -> None:
         """Gives back what was taken for names; again is harmless."""
@@ -195,10 +195,10 @@ def _hold_names(root: Directory, layout: Layout) -> HeldRoom:
         return HeldRoom(root, size, unless=_plenty(len(layout.mkdirs) + len(layout.places)))
 
 
-def _hold_notes(vault: Vault, journal: Journal) -> HeldRoom:
+def _hold_notes(store: Store, journal: Journal) -> HeldRoom:
     """Takes the room for what the timeline notes at the end: when that is written, the files have changed."""
     size = _LAST_WORDS + sum(_PER_ACTION + len(action.path) for action in journal.actions)
-    with naming_need("To note the restore, the store", size, vault.directory), vault.directory.child(b"tmp") as tmp:
+    with naming_need("To note the restore, the store", size, store.directory), store.directory.child(b"tmp") as tmp:
         return HeldRoom(tmp, size, unless=_plenty(len(journal.actions)))
 
 
@@ -216,19 +216,19 @@ def _plenty(actions: int) -> int | None:
 
 @contextmanager
 def _abandoning(
-    vault: Vault, handles: Handles, journal: Journal, stager: Stager, git: GitPart | None, room: _Room
+    store: Store, handles: Handles, journal: Journal, stager: Stager, git: GitPart | None, room: _Room
 ) -> Iterator[None]:
     """Takes back what was staged when something goes wrong."""
     try:
         yield
     except BaseException as error:
         room.close()
-        _abandon(vault, handles, journal, stager, git, confirm=not isinstance(error, DurabilityLost))
+        _abandon(store, handles, journal, stager, git, confirm=not isinstance(error, DurabilityLost))
         raise
 
 
 def _abandon(
-    vault: Vault, handles: Handles, journal: Journal, stager: Stager, git: GitPart | None, *, confirm: bool
+    store: Store, handles: Handles, journal: Journal, stager: Stager, git: GitPart | None, *, confirm: bool
 ) -> None:
     """
     Removes what was staged; where that fails, the journal stays, and the next writing command tries again.
@@ -240,32 +240,32 @@ def _abandon(
         git.abandon(confirm=confirm)
     if not lock_again(handles, journal.locked) and clean and confirm:
         stager.sync_cleared(everything=bool(journal.locked))
-        _close_unused(vault, journal)
+        _close_unused(store, journal)
 
 
-def _close_unused(vault: Vault, journal: Journal) -> None:
+def _close_unused(store: Store, journal: Journal) -> None:
     """Closes the journal of a restore that changed nothing, and removes the safety checkpoint that was made for it."""
-    with vault.database.transaction():
-        close_journal(vault.database)
-        _remove_unused(vault, journal)
-    vault.settle()
+    with store.database.transaction():
+        close_journal(store.database)
+        _remove_unused(store, journal)
+    store.settle()
 
 
-def _remove_unused(vault: Vault, journal: Journal) -> None:
+def _remove_unused(store: Store, journal: Journal) -> None:
     """Removes, inside a transaction, a safety checkpoint that no undo leads to: the workspace still holds what it holds."""
-    entry = vault.checkpoints.by_id(journal.safety)
-    if entry is not None and entry.checkpoint.kind == "safety" and entry.id not in vault.needed():
-        remove(vault, entry)
+    entry = store.checkpoints.by_id(journal.safety)
+    if entry is not None and entry.checkpoint.kind == "safety" and entry.id not in store.needed():
+        remove_checkpoint(store, entry)
 
 
-def conclude(vault: Vault, journal: Journal) -> None:
+def conclude(store: Store, journal: Journal) -> None:
     """Moves position and undo stack as the restore's verb says, and closes the journal (inside a transaction)."""
-    moves, there = vault.moves, Move(journal.target, journal.what)
+    moves, there = store.moves, Move(journal.target, journal.what)
     left = Move(journal.safety, journal.what, git=journal.git is not None)
     if journal.verb == "undo":
         moves.undone(journal.depth, left)
         if journal.mark:
-            moves.push(there._replace(mark=Mark.read(journal.mark)), keep_redo=True)
+            moves.push(there._replace(mark=UndoMark.read(journal.mark)), keep_redo=True)
     elif journal.verb == "redo":
         moves.redone(skipped=journal.depth)
         if journal.mark:
@@ -279,51 +279,53 @@ def conclude(vault: Vault, journal: Journal) -> None:
         moves.push(left)
         moves.went_on_partly()
     if journal.position:
-        vault.checkpoints.set_position(journal.position)
-    vault.record_workspace()
+        store.checkpoints.set_position(journal.position)
+    store.record_workspace()
     if journal.what != "files":
-        owe_state(vault.database, journal.target)
-    close_journal(vault.database)
+        owe_state(store.database, journal.target)
+    close_journal(store.database)
 
 
-def drop_interrupted(vault: Vault) -> None:
+def drop_interrupted(store: Store) -> None:
     """Closes the journal of a restore whose workspace is gone: there is nothing left to finish or to take back."""
-    with vault.database.transaction():
-        close_journal(vault.database)
+    with store.database.transaction():
+        close_journal(store.database)
 
 
-def end_interrupted(vault: Vault, root: Directory) -> tuple[Journal, Recovered] | None:
+def end_interrupted(store: Store, root: Directory) -> tuple[Journal, Recovered] | None:
     """Finishes or takes back a restore that was cut short; None when there is none."""
-    journal = read_journal(vault.database)
+    journal = read_journal(store.database)
     if journal is None:
         return None
-    if vault.is_replaced():
+    if store.is_replaced():
         # Another directory stands here now, perhaps another project: it was never part of that restore.
         recovered = Recovered(TAKEN_BACK, Outcome(kept=[Keep(".", "another directory stands here", failed=True)]))
     else:
-        recovered = _recover(vault, root, journal)
-    with vault.database.transaction():
+        recovered = _recover(store, root, journal)
+    with store.database.transaction():
         if recovered.how == FINISHED:
-            conclude(vault, journal)
+            conclude(store, journal)
         else:
-            close_journal(vault.database)
+            close_journal(store.database)
             if journal.phase == STAGING:
-                _remove_unused(vault, journal)
-    vault.settle()
+                _remove_unused(store, journal)
+    store.settle()
     return journal, recovered
 
 
-def _recover(vault: Vault, root: Directory, journal: Journal) -> Recovered:
+def _recover(store: Store, root: Directory, journal: Journal) -> Recovered:
     """Ends both halves of a restore, the files and git, in the same direction."""
-    git = _git_part(vault, journal)
+    git = _git_part(store, journal)
     secret = {number for number, action in enumerate(journal.actions) if is_sealed(action)}
     # Before anything was changed no content is needed: temporaries are removed.
-    actions, store = (journal.actions, vault.objects) if journal.phase == STAGING else unsealed(vault, journal.actions)
+    actions, objects = (
+        (journal.actions, store.objects) if journal.phase == STAGING else unsealed(store, journal.actions)
+    )
     recovered = recover(
         root,
-        store,
+        objects,
         replace(journal, actions=tuple(actions)),
-        lambda phase: set_phase(vault.database, phase),
+        lambda phase: set_phase(store.database, phase),
         back=git is not None and journal.phase != STAGING and git.must_go_back(),
         first=secret,
     )
@@ -334,10 +336,10 @@ def _recover(vault: Vault, root: Directory, journal: Journal) -> Recovered:
     return recovered
 
 
-def _git_part(vault: Vault, journal: Journal) -> GitPart | None:
+def _git_part(store: Store, journal: Journal) -> GitPart | None:
     """Returns the git half of a restore, None where git does not move: then nothing of it is even loaded."""
     if journal.git is None:
         return None
     from mulligan.restore.gitpart import GitPart
 
-    return GitPart(vault, journal, journal.git)
+    return GitPart(store, journal, journal.git)

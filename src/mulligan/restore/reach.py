@@ -22,8 +22,8 @@ from mulligan.restore.unlocking import Locked, is_locked, is_writable, touched_d
 from mulligan.restore.unsealing import unsealed
 from mulligan.safefs.directory import Directory
 from mulligan.scan.trees import Defaults
-from mulligan.timeline.sources import Permissions, Source
-from mulligan.timeline.vault import Vault
+from mulligan.timeline.store import Store
+from mulligan.timeline.trees import Permissions, Trees
 
 if TYPE_CHECKING:
     from mulligan.model.sealed import Sealed
@@ -36,7 +36,7 @@ class Reach:
 
     def __init__(
         self,
-        vault: Vault,
+        store: Store,
         root: Directory,
         token: str,
         plan: RestorePlan,
@@ -50,9 +50,9 @@ class Reach:
         self.handles = Handles(root)
         self.plan = plan
         self.locked: Locked = ()
-        self._vault = vault
+        self._store = store
         self._sealed = sealed  # secrets whose contents the scan knows
-        self.store: BlobSource = vault.objects
+        self.objects: BlobSource = store.objects
         try:
             self.layout = self._lay(plan)
             self._settle(verb)
@@ -65,7 +65,7 @@ class Reach:
         self.handles.close()
 
     def _lay(self, plan: RestorePlan) -> Layout:
-        actions, self.store = unsealed(self._vault, plan.actions, self._sealed)
+        actions, self.objects = unsealed(self._store, plan.actions, self._sealed)
         layout = Layout(actions)
         self.handles.spell(layout.respelled)
         layout.shared = find_shared(self.handles, layout.chmods)
@@ -152,10 +152,10 @@ class Reach:
         An undo must always be possible. A restore opens only those that were read-only at the position already: one that
         was closed since then is meant to stay as it is.
         """
-        here = self._vault.checkpoints.current()
+        here = self._store.checkpoints.current()
         if verb != "restore" or here is None:
             return True
-        source = Source(self._vault.objects)
+        source = Trees(self._store.objects)
         then = Permissions(source, here.modes_tree, Defaults(*here.defaults))
         return source.lookup(here.files_tree, path) is not None and then.of(path, MODE_DIR) == perm
 

@@ -11,26 +11,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mulligan.model.agentfiles import is_agent_settings
-from mulligan.model.deed import Recorded, maker_of
+from mulligan.model.event import RecordedEvent, maker_of
 from mulligan.model.objects import TreeEntry
 from mulligan.model.paths import ancestors, to_text
 from mulligan.model.plan import Action, Keep, Node
 from mulligan.restore.planner import Drawn
+from mulligan.timeline.checkpoints import trail
 from mulligan.timeline.commits import Entry
-from mulligan.timeline.lineage import trail
-from mulligan.timeline.sources import Look
-from mulligan.timeline.vault import Vault
+from mulligan.timeline.store import Store
+from mulligan.timeline.trees import WorkspaceView
 
 REASON = "agent settings"
 _DETAIL = "no agent's tool call changed it"
 
 
-def spare_settings(drawn: Drawn, look: Look, target: Entry, vault: Vault) -> Drawn:
+def spare_settings(drawn: Drawn, look: WorkspaceView, target: Entry, store: Store) -> Drawn:
     """Returns a plan to go to a target that leaves alone the settings files that people or clients changed since."""
     settings = [action for action in drawn.actions if action.before is not None and is_agent_settings(action.path)]
     if not settings:
         return drawn
-    states, running = trail(vault.checkpoints, target), vault.deeds.running()
+    states, running = trail(store.checkpoints, target), store.events.running()
     kept: dict[bytes, Keep] = {}
     changed: dict[bytes, Action] = {}
     for action in settings:
@@ -56,7 +56,7 @@ class _Followed:
     changed it.
     """
 
-    def __init__(self, look: Look, action: Action, states: Sequence[Entry], *, busy: bool) -> None:
+    def __init__(self, look: WorkspaceView, action: Action, states: Sequence[Entry], *, busy: bool) -> None:
         path, text = action.path, to_text(action.path)
         at = look.source.lookup
         self.first = self.clean = here = at(states[0].files_tree, path) if states else None
@@ -86,10 +86,10 @@ class _Followed:
         return self.personal and not self._tainted
 
 
-def _is_named(path: str, running: Sequence[Recorded]) -> bool:
+def _is_named(path: str, running: Sequence[RecordedEvent]) -> bool:
     """Returns whether a tool call that runs, or was killed, names a file."""
     name = path.rpartition("/")[2]
-    return any(path in each.deed.paths or name in each.deed.text for each in running)
+    return any(path in each.event.paths or name in each.event.text for each in running)
 
 
 def _node(entry: TreeEntry, action: Action) -> Node:

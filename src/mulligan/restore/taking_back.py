@@ -30,8 +30,8 @@ from mulligan.model.plan import Action, Keep, Node
 from mulligan.model.sealed import SealedFile
 from mulligan.restore.planner import Drawn, Hidden, Target, allowed_bits, draw, nothing_hidden
 from mulligan.scan.trees import Cover, Scan
-from mulligan.timeline.saving import with_secrets
-from mulligan.timeline.sources import Permissions, Source, State, bits_that_differ, state_of
+from mulligan.timeline.changes import with_secrets
+from mulligan.timeline.trees import Permissions, State, Trees, bits_that_differ, state_of
 
 CONFLICT, CONFLICT_DETAIL = "changed since by others", "it stays as it is"
 UNCLEAR, UNCLEAR_DETAIL = "not clear who changed it", "commands of two agents ran at the same time; it stays as it is"
@@ -78,7 +78,7 @@ Read = Callable[[bytes, bytes], bytes | None]
 
 
 def without(
-    source: Source, now: State, steps: Sequence[Step], read: Read, chosen: Callable[[bytes], bool] = lambda _: True
+    source: Trees, now: State, steps: Sequence[Step], read: Read, chosen: Callable[[bytes], bool] = lambda _: True
 ) -> Wanted:
     """Returns what the workspace would be without some steps, newest first, at the chosen paths."""
     merging = _Merging(source, now, read)
@@ -93,7 +93,7 @@ def without(
 class _Merging:
     """The workspace as it shall be, path by path, while steps are taken back one after the other."""
 
-    def __init__(self, source: Source, now: State, read: Read) -> None:
+    def __init__(self, source: Trees, now: State, read: Read) -> None:
         self._source = source
         self._read = read
         self._now = _Looking(source, now)
@@ -189,7 +189,7 @@ def _merged_bits(here: Node, old: Node, new: Node) -> Node | None:
 
 
 def draw_wanted(
-    source: Source,
+    source: Trees,
     scan: Scan,
     wanted: Wanted,
     since: Hidden = nothing_hidden,
@@ -239,7 +239,7 @@ def _with_bits(action: Action, nodes: dict[bytes, Node | None]) -> Action:
 class _Looking:
     """What stands at the paths of a state."""
 
-    def __init__(self, source: Source, state: State) -> None:
+    def __init__(self, source: Trees, state: State) -> None:
         self._source = source
         self._state = state
         self._bits = Permissions(source, state.modes, state.defaults)
@@ -280,7 +280,7 @@ def _node(path: bytes, entry: TreeEntry | None, bits: Permissions) -> Node | Non
     return Node(entry.mode, b"" if entry.mode == MODE_DIR else entry.oid, bits.of(path, entry.mode))
 
 
-def _changes(source: Source, step: Step) -> Iterator[tuple[bytes, Node | None, Node | None]]:
+def _changes(source: Trees, step: Step) -> Iterator[tuple[bytes, Node | None, Node | None]]:
     """Yields what a step changed: contents, kinds, and permission bits alone, of files and directories."""
     then, there = (Permissions(source, state.modes, state.defaults) for state in (step.before, step.after))
     seen, before, after = set(), step.before.sealed, step.after.sealed
@@ -305,7 +305,7 @@ def _changes(source: Source, step: Step) -> Iterator[tuple[bytes, Node | None, N
 # -- a tree with some paths changed -----------------------------------------------------------------
 
 
-def _edited(source: Source, tree: bytes, nodes: dict[bytes, Node | None]) -> bytes:
+def _edited(source: Trees, tree: bytes, nodes: dict[bytes, Node | None]) -> bytes:
     """Returns a tree like another, with other things at some paths; its new parts are laid before the source."""
     below: dict[bytes, dict[bytes, Node | None]] = {}
     here: dict[bytes, Node | None] = {}

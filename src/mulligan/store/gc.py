@@ -24,14 +24,14 @@ from typing import TypeVar
 
 from mulligan.gitformat.pack import Pack
 from mulligan.gitformat.pack_index import encode_index
-from mulligan.gitformat.record import PACK_LIMIT, TRAILER_SIZE, Damaged
+from mulligan.gitformat.record import PACK_LIMIT, TRAILER_SIZE, DamagedRecord
 from mulligan.model.objects import COMMIT, TREE, parse_commit
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import sync
 from mulligan.safefs.room import on_disk, whole_blocks
 from mulligan.store.objects import ObjectStore, check_copy, damaged
 from mulligan.store.pack_writer import MOST_ROWS, PlacedPacks, remove_pack
-from mulligan.store.repack import Source, repacking
+from mulligan.store.repack import ObjectSource, repacking
 from mulligan.store.repository import PERMANENT
 from mulligan.store.trash import settle_halves
 
@@ -209,15 +209,15 @@ class _Versions:
         return [chain for chain in chains.values() if len(chain) > 1]
 
 
-def sources_of(store: ObjectStore, live: set[bytes]) -> list[Source]:
+def sources_of(store: ObjectStore, live: set[bytes]) -> list[ObjectSource]:
     """Returns what each pack must give to its successor (nothing, if nothing in it is live), the oldest first."""
     directory, keeper = store.packs_directory(), _keepers(store, live)
     sources = []
     for pack in store.packs():
         try:
-            source = Source(pack, partial(_stays, pack, live, keeper))
+            source = ObjectSource(pack, partial(_stays, pack, live, keeper))
             pack.index.offsets()
-        except Damaged:
+        except DamagedRecord:
             continue  # an index that contradicts itself: the doctor makes it anew
         sources.append(source)
     sources.sort(key=lambda source: (directory.stat(source.pack.name + b".pack").st_mtime_ns, source.pack.name))
@@ -245,14 +245,14 @@ def _keepers(store: ObjectStore, live: set[bytes]) -> dict[bytes, Pack]:
 def _good(store: ObjectStore, pack: Pack, oid: bytes) -> bool:
     try:
         check_copy(store.opened(pack), pack.index.offset(pack.index.find(oid)), oid)
-    except Damaged:
+    except DamagedRecord:
         return False
     return True
 
 
-def _groups(sources: Iterable[Source]) -> Iterator[list[Source]]:
+def _groups(sources: Iterable[ObjectSource]) -> Iterator[list[ObjectSource]]:
     """Yields packs that together fill one new pack; large ones without anything dead stand alone."""
-    group: list[Source] = []
+    group: list[ObjectSource] = []
     size = count = 0
     for source in sources:
         if source.is_whole and (source.pack.size >= _SETTLED_SIZE or source.count >= _SETTLED_COUNT):
@@ -268,22 +268,24 @@ def _groups(sources: Iterable[Source]) -> Iterator[list[Source]]:
         yield group
 
 
-def _groups_to_rewrite(store: ObjectStore, sources: Iterable[Source], versions: _Versions) -> list[list[Source]]:
+def _groups_to_rewrite(
+    store: ObjectStore, sources: Iterable[ObjectSource], versions: _Versions
+) -> list[list[ObjectSource]]:
     """Returns the packs that are to be replaced, by the new pack that each group makes."""
     return [group for group in _groups(s for s in sources if s.count) if _is_worth(store, group, versions)]
 
 
-def _live_bytes(source: Source) -> int:
+def _live_bytes(source: ObjectSource) -> int:
     """Returns how many bytes of a pack stay."""
     return source.pack.size if source.is_whole else sum(_lengths(source))
 
 
-def _lengths(source: Source) -> Iterator[int]:
+def _lengths(source: ObjectSource) -> Iterator[int]:
     pack = source.pack
     return (pack.index.end_of(row.offset, pack.size) - row.offset for row in source.rows())
 
 
-def _is_worth(store: ObjectStore, group: list[Source], versions: _Versions) -> bool:
+def _is_worth(store: ObjectStore, group: list[ObjectSource], versions: _Versions) -> bool:
     """Returns whether to rewrite a group; a lone pack without anything dead is packed on trial, without writing."""
     pack = group[0].pack
     if len(group) > 1 or not group[0].is_whole:
@@ -297,7 +299,7 @@ def _is_worth(store: ObjectStore, group: list[Source], versions: _Versions) -> b
 # -- acting -------------------------------------------------------------------------------------
 
 
-def _rewrite(store: ObjectStore, group: list[Source], versions: _Versions) -> None:
+def _rewrite(store: ObjectStore, group: list[ObjectSource], versions: _Versions) -> None:
     """Replaces some packs by new ones; a pack that cannot be read in full stays."""
     begin = partial(PlacedPacks, store.directory)
     if (done := _finished(repacking(store, group, begin, chains=versions.among))) is not None:
@@ -331,12 +333,12 @@ def remove_packs(store: ObjectStore, packs: Sequence[Pack]) -> None:
 
 def merge_small(store: ObjectStore, *, limit_bytes: int = 8 << 20, at_least: int = 32) -> bool:
     """Joins many small packs into one of at most `limit_bytes`, records as they are; returns whether there were enough."""
-    group: list[Source] = []
+    group: list[ObjectSource] = []
     seen: set[bytes] = set()
     for pack in _choose(store, limit_bytes, at_least):
         # Which of two copies is good is for `collect` to find out.
         if seen.isdisjoint(oids := pack.index.oids()):
-            group.append(Source(pack, lambda _: True))
+            group.append(ObjectSource(pack, lambda _: True))
             seen.update(oids)
     if len(group) < max(at_least, 2):
         return False
@@ -370,7 +372,7 @@ class Outdated(Exception):
 class Batch:
     """Packs that may go, and copies of what stays of them, held in memory until the lock is held."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[ObjectSource]) -> None:
         self.sources = sources
         self.oids: set[bytes] = set()
         self._packs: list[tuple[list[tuple[bytes, int, int]], bytes]] = []
@@ -409,7 +411,7 @@ class Reclaiming:
         # Packs without anything live go first: a copy may come out under the name of one that a kill left.
         if dead := [source for source in self._sources if not source.count]:
             yield Batch(dead)
-        group: list[Source] = []
+        group: list[ObjectSource] = []
         size = 0
         for source in self._sources:
             yield None
@@ -422,7 +424,7 @@ class Reclaiming:
                 size += length
         yield from self._copied(group)
 
-    def _copied(self, group: list[Source]) -> Generator[Batch | None, None, None]:
+    def _copied(self, group: list[ObjectSource]) -> Generator[Batch | None, None, None]:
         work = repacking(self._store, group, partial(Batch, group))
         number = 0
         while True:
@@ -454,7 +456,7 @@ class Reclaiming:
         self._known = (self._known - {pack.name for pack in going}).union(names)
 
 
-def _is_wasteful(source: Source) -> bool:
+def _is_wasteful(source: ObjectSource) -> bool:
     size = source.pack.size
     if source.is_whole or _DEAD_PART * (size - _live_bytes(source)) < size:
         return False

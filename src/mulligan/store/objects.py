@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from mulligan.errors import StoreDamaged
 from mulligan.gitformat.pack import Pack
 from mulligan.gitformat.pack_index import ROW_SIZE
-from mulligan.gitformat.record import KIND_OF_TYPE, TYPE_OF_KIND, Damaged, RecordHeader, hash_of, parse_header
+from mulligan.gitformat.record import KIND_OF_TYPE, TYPE_OF_KIND, DamagedRecord, RecordHeader, hash_of, parse_header
 from mulligan.model.objects import BLOB, TREE, TreeEntry, parse_tree
 from mulligan.safefs.clock import SECOND
 from mulligan.safefs.directory import Directory
@@ -118,7 +118,7 @@ class ObjectStore:
             if header.type == _BLOB and header.size <= min(most, _LARGE):
                 data = pack.content(offset, beginning=beginning, header=header)[1]
                 if hash_of(BLOB, data) != oid:
-                    raise Damaged(_WRONG_BYTES)
+                    raise DamagedRecord(_WRONG_BYTES)
                 return BLOB, data
             size = pack.kind_and_size(offset, beginning)
             return size if size[1] > most else _verified(pack, offset, oid, beginning)
@@ -146,7 +146,7 @@ class ObjectStore:
 
         def use(pack: Pack, offset: int) -> None:
             if pack.name in without:
-                raise Damaged("this pack does not count")
+                raise DamagedRecord("this pack does not count")
             check_copy(pack, offset, oid)
 
         try:
@@ -174,7 +174,7 @@ class ObjectStore:
         mine.fd = os.dup(pack.fd)
         try:
             yield from _hashed(mine, offset, header, oid)
-        except Damaged as error:
+        except DamagedRecord as error:
             raise damaged(oid, str(error)) from None
         finally:
             mine.close()
@@ -224,7 +224,7 @@ class ObjectStore:
                 for name in names
                 if name not in self._packs
             ]
-        except (OSError, Damaged):
+        except (OSError, DamagedRecord):
             return  # what is durable must not fail for want of a listing
         # In this order: one that is listed and not entered, for an interruption, would be looked for nowhere.
         self._enter(fresh, _MEDIUM)
@@ -324,7 +324,7 @@ class ObjectStore:
         for name in sorted(names - self._packs.keys()):
             # Removed since the listing, an index that lost its pack, or not an index: its objects count as missing,
             # and `verify_packs` tells why.
-            with suppress(FileNotFoundError, Damaged):
+            with suppress(FileNotFoundError, DamagedRecord):
                 fresh.append(Pack.load(directory, name))
         self._packs.update((pack.name, pack) for pack in fresh)
         self._enter(fresh)
@@ -420,7 +420,7 @@ class ObjectStore:
             pack, position = first
             try:
                 return use(self.opened(pack), pack.index.offset(position))
-            except (Damaged, FileNotFoundError):
+            except (DamagedRecord, FileNotFoundError):
                 pass  # another copy may do, and if none does, the loop below says why
         self.refresh()
         reason = "it is missing"
@@ -429,7 +429,7 @@ class ObjectStore:
                 return use(self.opened(pack), pack.index.offset(pack.index.find(oid)))
             except FileNotFoundError:
                 continue
-            except Damaged as error:
+            except DamagedRecord as error:
                 reason = str(error)
         raise damaged(oid, reason)
 
@@ -459,7 +459,7 @@ def _verified(pack: Pack, offset: int, oid: bytes, beginning: bytes | None = Non
         check_copy(pack, offset, oid, streamed=True)  # a bomb under a false name is never held in memory
     found, data = pack.load_at(offset, beginning)
     if hash_of(found, data) != oid:
-        raise Damaged(_WRONG_BYTES)
+        raise DamagedRecord(_WRONG_BYTES)
     return found, data
 
 
@@ -469,4 +469,4 @@ def _hashed(pack: Pack, offset: int, header: RecordHeader, oid: bytes) -> Iterat
         digest.update(chunk)
         yield chunk
     if digest.digest() != oid:
-        raise Damaged(_WRONG_BYTES)
+        raise DamagedRecord(_WRONG_BYTES)

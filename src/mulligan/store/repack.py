@@ -23,7 +23,7 @@ from mulligan.gitformat.record import (
     SIGNATURE,
     TRAILER_SIZE,
     TYPE_OF_KIND,
-    Damaged,
+    DamagedRecord,
     RecordHeader,
     compress,
     crc32,
@@ -37,7 +37,7 @@ from mulligan.store.objects import ObjectStore, check_copy
 from mulligan.store.pack_writer import PackBuffer
 
 
-class Sink(Protocol):
+class ObjectSink(Protocol):
     """Takes new packs: writes them to the disk, holds them in memory, or only measures them."""
 
     def write(self, rows: Iterable[tuple[bytes, int, int]], chunks: Iterable[bytes], /) -> bytes:
@@ -47,7 +47,7 @@ class Sink(Protocol):
         """Drops what was taken."""
 
 
-S = TypeVar("S", bound=Sink)
+S = TypeVar("S", bound=ObjectSink)
 
 DEPTH = 50
 # Larger objects are not worth the memory that comparing them takes.
@@ -60,7 +60,7 @@ _LARGE_RECORD = PACK_LIMIT // 2
 _CHUNK = 1 << 20
 
 
-class Unreadable(Exception):
+class UnreadableObject(Exception):
     """A pack holds a live object that cannot be copied; the pack must stay as it is."""
 
     def __init__(self, pack: Pack) -> None:
@@ -68,7 +68,7 @@ class Unreadable(Exception):
         self.pack = pack
 
 
-class Source:
+class ObjectSource:
     """A pack that shall go, and what of it shall stay; the rows are made when they are asked for, and not kept."""
 
     __slots__ = ("_stays", "count", "pack")
@@ -102,7 +102,9 @@ class _Place(NamedTuple):
 class Rewriter:
     """Copies the objects of some packs into new ones, which a sink takes."""
 
-    def __init__(self, store: ObjectStore, sink: Sink, sources: Sequence[Source], *, deflate: bool = True) -> None:
+    def __init__(
+        self, store: ObjectStore, sink: ObjectSink, sources: Sequence[ObjectSource], *, deflate: bool = True
+    ) -> None:
         """Copies records as they stand where `deflate` is false; otherwise those that a save deflated in a hurry shrink."""
         self._store = store
         self._sink = sink
@@ -146,8 +148,8 @@ class Rewriter:
             if header.type in KIND_OF_TYPE:
                 return None
             return self._name_at(pack, pack.base_of(offset, header))
-        except Damaged:
-            raise Unreadable(pack) from None
+        except DamagedRecord:
+            raise UnreadableObject(pack) from None
 
     def _name_at(self, pack: Pack, offset: int) -> bytes | None:
         names = self._names.get(pack.name)
@@ -166,8 +168,8 @@ class Rewriter:
             if length > _LARGE_RECORD and place.pack.header(place.offset).type in KIND_OF_TYPE:
                 return [self._copy_large(oid, place, length)]
             record, depth = self._record(oid, place, bases)
-        except Damaged:
-            raise Unreadable(place.pack) from None
+        except DamagedRecord:
+            raise UnreadableObject(place.pack) from None
         names = []
         if self._buffer.size + len(record) > PACK_LIMIT - TRAILER_SIZE:
             names = self._flush()
@@ -198,7 +200,7 @@ class Rewriter:
         """
         record = place.pack.record(place.offset)
         if crc32(record) != place.crc:
-            raise Damaged("its checksum in the index is wrong")
+            raise DamagedRecord("its checksum in the index is wrong")
         header = parse_header(record)
         wanted = next((base for base in bases if base is not None and self._usable(base)), None)
         if header.type in KIND_OF_TYPE:
@@ -265,10 +267,10 @@ class Rewriter:
         place = self._where[oid]
         try:
             kind, data = self._store.opened(place.pack).load_at(place.offset)
-        except Damaged:
-            raise Unreadable(place.pack) from None
+        except DamagedRecord:
+            raise UnreadableObject(place.pack) from None
         if hash_of(kind, data) != oid:
-            raise Unreadable(place.pack)
+            raise UnreadableObject(place.pack)
         self._last = (oid, kind, data)
         return kind, data
 
@@ -288,11 +290,11 @@ def _large_chunks(place: _Place, length: int) -> Iterator[bytes]:
     while at < end:
         data = place.pack.pread(min(_CHUNK, end - at), at)
         if not data:
-            raise Damaged("it is cut short")
+            raise DamagedRecord("it is cut short")
         crc, at = crc32(data, crc), at + len(data)
         yield data
     if crc != place.crc:
-        raise Damaged("its checksum in the index is wrong")
+        raise DamagedRecord("its checksum in the index is wrong")
 
 
 # -- groups of packs ----------------------------------------------------------------------------
@@ -300,12 +302,12 @@ def _large_chunks(place: _Place, length: int) -> Iterator[bytes]:
 
 def repacking(
     store: ObjectStore,
-    group: list[Source],
+    group: list[ObjectSource],
     begin: Callable[[], S],
     *,
     chains: Callable[[Iterable[bytes]], list[list[bytes]]] = lambda _: [],
     deflate: bool = True,
-) -> Generator[None, None, tuple[S, list[Source], list[bytes]] | None]:
+) -> Generator[None, None, tuple[S, list[ObjectSource], list[bytes]] | None]:
     """
     Copies what stays of some packs into new ones, object by object.
 
@@ -319,7 +321,7 @@ def repacking(
             for filled in Rewriter(store, sink, group, deflate=deflate).steps(versions):
                 names += filled
                 yield
-        except Unreadable as trouble:
+        except UnreadableObject as trouble:
             sink.discard()
             group = [source for source in group if source.pack is not trouble.pack]
             if len(group) == 1 and group[0].is_whole:

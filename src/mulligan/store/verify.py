@@ -16,7 +16,7 @@ from typing import NamedTuple
 from mulligan.gitformat.pack import Pack, read_index
 from mulligan.gitformat.pack_index import IndexRow, PackIndex, encode_index
 from mulligan.gitformat.pack_scan import EMPTY_INDEX, checksums, measure, object_count, record_crc, scan
-from mulligan.gitformat.record import TRAILER_SIZE, TREE_LIMIT, Damaged, hash_of
+from mulligan.gitformat.record import TRAILER_SIZE, TREE_LIMIT, DamagedRecord, hash_of
 from mulligan.model.objects import BLOB
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import sync, write_durably
@@ -63,7 +63,7 @@ def rebuild_index(directory: Directory, pack_name: bytes) -> bool:
             with _bare(packs, pack_name) as pack:
                 rows = scan(pack)
                 actual, stated = checksums(pack)
-        except (Damaged, OSError):
+        except (DamagedRecord, OSError):
             return False  # the pack itself is not whole: there is nothing to index
         if actual != stated or len({row.oid for row in rows}) != len(rows):
             return False
@@ -94,7 +94,7 @@ def _verify_one(directory: Directory, stem: bytes, present: set[bytes]) -> list[
         ]
     try:
         index = _index(directory, stem) if b"idx" in present else None
-    except (Damaged, OSError) as error:
+    except (DamagedRecord, OSError) as error:
         return [Problem(DAMAGED_INDEX, subject + ".idx", _text_of(error), _scanned_oids(directory, stem))]
     if index is None:
         return [
@@ -103,7 +103,7 @@ def _verify_one(directory: Directory, stem: bytes, present: set[bytes]) -> list[
     try:
         with _bare(directory, stem, index) as pack:
             return _verify_pair(pack, index, subject)
-    except (Damaged, OSError) as error:
+    except (DamagedRecord, OSError) as error:
         return [Problem(DAMAGED_PACK, subject + ".pack", _text_of(error), frozenset(index.oids()))]
 
 
@@ -120,7 +120,7 @@ def _verify_pair(pack: Pack, index: PackIndex, subject: str) -> list[Problem]:
         actual, checksum = checksums(pack)
         if actual != checksum:
             in_pack.append("its checksum is wrong")
-    except Damaged as error:
+    except DamagedRecord as error:
         in_pack.append(str(error))
     in_index = index.strict_findings(pack.size)
     if checksum and index.pack_checksum != checksum:
@@ -142,13 +142,13 @@ def _verify_objects(pack: Pack, index: PackIndex) -> tuple[list[str], list[bytes
     bad: list[bytes] = []
     try:
         rows = index.rows()
-    except Damaged as error:
+    except DamagedRecord as error:
         return [str(error)], index.oids()
     ends = [row.offset for row in rows[1:]] + [pack.size - TRAILER_SIZE]
     for row, end in zip(rows, ends, strict=True):
         try:
             finding, readable = _verify_record(pack, row, end)
-        except Damaged as error:
+        except DamagedRecord as error:
             finding, readable = str(error), False
         if finding:
             findings.append(f"object {row.oid.hex()}: {finding}")
@@ -174,7 +174,7 @@ def _verify_record(pack: Pack, row: IndexRow, end: int) -> tuple[str, bool]:
 def _index_oids(directory: Directory, stem: bytes) -> frozenset[bytes]:
     try:
         return frozenset(_index(directory, stem).oids())
-    except (Damaged, OSError):
+    except (DamagedRecord, OSError):
         return frozenset()  # neither can be read: what they held is unknown
 
 
@@ -182,7 +182,7 @@ def _scanned_oids(directory: Directory, stem: bytes) -> frozenset[bytes]:
     try:
         with _bare(directory, stem) as pack:
             return _scanned(pack)
-    except (Damaged, OSError):
+    except (DamagedRecord, OSError):
         return frozenset()  # without an index and with a damaged pack, what it held is unknown
 
 
@@ -190,7 +190,7 @@ def _scanned(pack: Pack) -> frozenset[bytes]:
     index, pack.index = pack.index, EMPTY_INDEX
     try:
         return frozenset(row.oid for row in scan(pack))
-    except Damaged:
+    except DamagedRecord:
         return frozenset()
     finally:
         pack.index = index
@@ -204,7 +204,7 @@ def _text(name: bytes) -> str:
     return name.decode("utf-8", "replace")
 
 
-def _text_of(error: Damaged | OSError) -> str:
+def _text_of(error: DamagedRecord | OSError) -> str:
     return f"it cannot be opened ({error.strerror})" if isinstance(error, OSError) else str(error)
 
 

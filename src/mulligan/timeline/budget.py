@@ -1,31 +1,27 @@
 """
-Disk: freeing it for real, and staying within the budget.
+Staying within the disk budget.
 
-Pruning drops objects that no checkpoint reaches and consolidates packs, with little room of its own. The budget evicts
-steps, automatic, session and old safety checkpoints, in that order, by the bytes only they hold, and none of them in vain;
-manual and feature checkpoints are never deleted for it: the save is refused instead.
-Between two prunings, what retention let go is freed by whoever watches the workspace (`tidying`), once it may be worth it.
+The budget evicts steps, automatic, session and old safety checkpoints, in that order, by the bytes only they hold, and none of
+them in vain. Manual and feature checkpoints are never deleted for it: the save is refused instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from mulligan.errors import NoRoom
-from mulligan.model.objects import COMMIT, parse_commit
 from mulligan.safefs.room import disk_usage
 from mulligan.scan import cache
-from mulligan.store.refs import pack_refs
-from mulligan.store.repository import PERMANENT
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.database import NAME
+from mulligan.timeline.drafts import remove_checkpoint
 from mulligan.timeline.retention import eviction_order
-from mulligan.timeline.saving import remove
-from mulligan.timeline.vault import Vault
 
-Progress = Callable[[int, int], None]
-_MANY_REFS = 256
+if TYPE_CHECKING:
+    from mulligan.timeline.store import Store
+
 # What is known since the disk was last freed: how many checkpoints had gone by then, and what the packs took afterwards.
 _FREED = "freed"
 # By so much, and by one of so many of their bytes, packs grow before it is worth a look at what of them is needed.
@@ -39,136 +35,93 @@ _BESIDES_PACKS = 96 << 10
 _LONG_FILES = (*(NAME.encode() + end for end in (b"", b"-wal", b"-shm")), cache.NAME, b"packed-refs")
 
 
-def prune(
-    vault: Vault, *, extra: Iterable[bytes] = (), relied: Iterable[bytes] = (), progress: Progress | None = None
-) -> int:
-    """Frees what no checkpoint needs and packs the rest; keeps also what `extra` reaches and `relied` names; returns the bytes freed."""
-    # Every save imports this module, and few prune.
-    from mulligan.store.gc import collect
-
-    before = used(vault)
-    # First of all: whoever dies below must leave nobody trusting what was remembered of the objects.
-    vault.next_epoch()
-    if cache.root_tree_of(vault.directory) not in vault.checkpoints.files_trees():
-        cache.discard(vault.directory)
-    else:
-        cache.compact(vault.directory)
-    live, chains = needed(vault, extra)
-    live.update(relied)
-    collect(vault.objects, live, chains=chains, progress=progress)
-    if vault.checkpoints.count() > _MANY_REFS:
-        pack_refs(vault.directory)
-        with vault.database.transaction():
-            vault.checkpoints.forget_refs()  # all that there are are durable now, and in another file
-    note_freed(vault)
-    vault.database.compact()
-    return max(0, before - used(vault))
-
-
-def needed(vault: Vault, extra: Iterable[bytes] = ()) -> tuple[set[bytes], list[Sequence[bytes]]]:
-    """Returns the objects that checkpoints and `extra` reach, and which of them are versions of one thing, oldest first."""
-    from mulligan.diff.history import version_chains
-    from mulligan.store.gc import reachable
-
-    roots = [*vault.checkpoints.roots().values()]
-    live = reachable(vault.objects, [*roots, *extra]) | PERMANENT
-    trees = [parse_commit(vault.objects.read(commit, COMMIT)).tree for commit in roots]
-    return live, [roots, *version_chains(vault.objects.read_tree, trees)]
-
-
-def note_freed(vault: Vault) -> None:
+def note_freed(store: Store) -> None:
     """Remembers that the disk was freed of what no checkpoint needs."""
-    with vault.database.transaction():
-        vault.database.set_meta(_FREED, f"{vault.checkpoints.gone()} {packed(vault)}")
+    with store.database.transaction():
+        store.database.set_meta(_FREED, f"{store.checkpoints.gone()} {packed(store)}")
 
 
-def expect_waste(vault: Vault) -> None:
+def expect_waste(store: Store) -> None:
     """Says, inside a transaction, that much may not be needed any more, whatever the packs grew by."""
-    vault.database.set_meta(_FREED, "")
+    store.database.set_meta(_FREED, "")
 
 
-def may_be_wasteful(vault: Vault) -> bool:
+def may_be_wasteful(store: Store) -> bool:
     """
     Returns whether it may be worth it to look for what no checkpoint needs; cheap, and asked every few seconds.
 
     Checkpoints must have gone since the last time, and packs must have grown: once retention lets one go for each that
     comes, they grow by what is not needed any more.
     """
-    gone, _, kept = vault.database.meta(_FREED, "0 0").partition(" ")
-    if gone == str(vault.checkpoints.gone()):
+    gone, _, kept = store.database.meta(_FREED, "0 0").partition(" ")
+    if gone == str(store.checkpoints.gone()):
         return False
     before = int(kept) if kept.isdecimal() else 0
-    return packed(vault) - before >= max(_GROWN, before // _GROWN_PART)
+    return packed(store) - before >= max(_GROWN, before // _GROWN_PART)
 
 
-def prunable(vault: Vault) -> int:
-    """Returns how many bytes `prune` would free."""
-    from mulligan.timeline import forecast
-
-    freed = forecast.of_packs(vault) + forecast.of_memory(vault) + forecast.of_timeline(vault)
-    return max(0, freed + (forecast.of_refs(vault) if vault.checkpoints.count() > _MANY_REFS else 0))
-
-
-def used(vault: Vault) -> int:
+def used(store: Store) -> int:
     """Returns the bytes that count against the budget: all that the store's directory takes on the disk, as `du` counts it."""
-    return disk_usage(vault.directory)
+    return disk_usage(store.directory)
 
 
-def packed(vault: Vault) -> int:
+def packed(store: Store) -> int:
     """Returns the bytes of all packs."""
-    return vault.objects.disk_bytes()
+    return store.objects.disk_bytes()
 
 
-def has_room(vault: Vault, need: int) -> bool:
+def has_room(store: Store, need: int) -> bool:
     """Returns whether a checkpoint with so many new bytes is within the budget; cheap where it is by far."""
-    left = vault.settings.retention.budget - need - _BESIDES_PACKS
-    return _at_most(vault) <= left or used(vault) <= left
+    left = store.settings.retention.budget - need - _BESIDES_PACKS
+    return _at_most(store) <= left or used(store) <= left
 
 
-def _at_most(vault: Vault) -> int:
+def _at_most(store: Store) -> int:
     """Returns no less than what the store takes on the disk, without looking at each of its files."""
-    total = packed(vault) + (2 * vault.objects.pack_count() + vault.checkpoints.ever()) * _BLOCK + _BESIDES
+    total = packed(store) + (2 * store.objects.pack_count() + store.checkpoints.ever()) * _BLOCK + _BESIDES
     for name in _LONG_FILES:
         with suppress(FileNotFoundError):
-            total += vault.directory.stat(name).st_size + _BLOCK
+            total += store.directory.stat(name).st_size + _BLOCK
     return total
 
 
-def make_room(vault: Vault, need: int, *, pinned: set[str], extra: Iterable[bytes]) -> list[Entry]:
+def make_room(store: Store, need: int, *, pinned: set[str], extra: Iterable[bytes]) -> list[Entry]:
     """Brings the store within its budget with `need` bytes to come; returns what was evicted, raises NoRoom if it cannot."""
-    budget, need, extra = vault.settings.retention.budget, need + _BESIDES_PACKS, list(extra)
+    budget, need, extra = store.settings.retention.budget, need + _BESIDES_PACKS, list(extra)
     if need > budget:
-        raise _refusal(vault, need)
-    relied = vault.objects.relied_on()
-    prune(vault, extra=extra, relied=relied)
+        raise _refusal(store, need)
+    from mulligan.timeline.pruning import prune
+
+    relied = store.objects.relied_on()
+    prune(store, extra=extra, relied=relied)
     gone: list[Entry] = []
-    while (over := used(vault) + need - budget) > 0:
-        may_evict = not vault.settings.append_only
-        batch = _next_to_go(vault, over, pinned=pinned, held=[*extra, *relied]) if may_evict else []
+    while (over := used(store) + need - budget) > 0:
+        may_evict = not store.settings.append_only
+        batch = _next_to_go(store, over, pinned=pinned, held=[*extra, *relied]) if may_evict else []
         if not batch:
-            raise _refusal(vault, need)
-        with vault.database.transaction():
+            raise _refusal(store, need)
+        with store.database.transaction():
             for entry in batch:
-                remove(vault, entry)
-        vault.settle()
+                remove_checkpoint(store, entry)
+        store.settle()
         gone += batch
-        prune(vault, extra=extra, relied=relied)
+        prune(store, extra=extra, relied=relied)
     return gone
 
 
-def _next_to_go(vault: Vault, over: int, *, pinned: set[str], held: Iterable[bytes]) -> list[Entry]:
+def _next_to_go(store: Store, over: int, *, pinned: set[str], held: Iterable[bytes]) -> list[Entry]:
     """Returns the fewest checkpoints, in order, whose going frees enough; none when that of all of them would not."""
     from mulligan.store.gc import reach, reachable
 
-    store, order = vault.objects, eviction_order(vault.checkpoints.oldest(), pinned=pinned)
+    objects, order = store.objects, eviction_order(store.checkpoints.oldest(), pinned=pinned)
     going = {entry.id for entry in order}
-    staying = [commit for name, commit in vault.checkpoints.roots().items() if name not in going]
-    seen = reachable(store, [*staying, *held])
+    staying = [commit for name, commit in store.checkpoints.roots().items() if name not in going]
+    seen = reachable(objects, [*staying, *held])
     # From the last to go: what only it and those before it reach is there until it goes.
-    held_by = [reach(store, entry.commit_id, seen) for entry in reversed(order)]
-    rows = vault.checkpoints.row_sizes()
+    held_by = [reach(objects, entry.commit_id, seen) for entry in reversed(order)]
+    rows = store.checkpoints.row_sizes()
     freed = [
-        rows[entry.id] + sum(store.packed_size(oid) for oid in oids if store.has(oid))
+        rows[entry.id] + sum(objects.packed_size(oid) for oid in oids if objects.has(oid))
         for entry, oids in zip(reversed(order), held_by, strict=True)
     ]
     if sum(freed) < over:
@@ -182,12 +135,12 @@ def _next_to_go(vault: Vault, over: int, *, pinned: set[str], held: Iterable[byt
     return batch
 
 
-def _refusal(vault: Vault, need: int) -> NoRoom:
+def _refusal(store: Store, need: int) -> NoRoom:
     from mulligan.model.sizes import format_size
 
-    budget = vault.settings.retention.budget
+    budget = store.settings.retention.budget
     return NoRoom(
-        f"The store uses {format_size(used(vault))} of its budget of {format_size(budget)} and this checkpoint needs "
+        f"The store uses {format_size(used(store))} of its budget of {format_size(budget)} and this checkpoint needs "
         f"{format_size(need)}. It was not saved; nothing you asked to keep was deleted.",
         hint="Delete some (mulligan rm REF; mulligan gc), exclude large files, or raise retention.budget in your config",
     )

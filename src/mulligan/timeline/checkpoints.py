@@ -20,9 +20,9 @@ from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import MOVING, Checkpoint, GitState, NotCaptured, moment, unpack_list
 from mulligan.timeline.commits import COUNTED, HELD, Entry
 from mulligan.timeline.database import Database, is_whole
-from mulligan.timeline.moves import Moves
-from mulligan.timeline.retention import Aged
-from mulligan.timeline.seals import COLUMNS, as_column, from_column
+from mulligan.timeline.retention import CheckpointAge
+from mulligan.timeline.tables import COLUMNS, as_column, from_column
+from mulligan.timeline.undo import Moves
 
 if TYPE_CHECKING:
     import sqlite3
@@ -37,10 +37,8 @@ _LATEST = r"latest(?:~(\d{1,9}))?\Z"
 _COLUMNS = COLUMNS["checkpoint"]
 _BYTES = ("files_tree", "modes_tree", "changes", "not_captured")
 _TEXT = ("id", "kind", "parent", "commit_id", "defaults", "git", "context", "state", "metadata")
-
 ReadState = Callable[[bytes], dict[str, Any]]
 ReadList = Callable[[bytes], bytes]
-
 #: Lists of what was not saved, each with the files that were saved by the checkpoints that have it.
 Unsaved = list[tuple[tuple[NotCaptured, ...], set[bytes]]]
 
@@ -167,7 +165,7 @@ class Checkpoints:
         """Returns whether a name could never be found, because it means something else."""
         if not name.startswith(("@", "latest")):
             return False
-        from mulligan.timeline.deeds import is_reference
+        from mulligan.timeline.events import is_reference
 
         return name == "@" or re.match(_LATEST, name) is not None or is_reference(name)
 
@@ -184,12 +182,12 @@ class Checkpoints:
 
     def _at_deed(self, text: str) -> Entry | None:
         """Returns the workspace as it was at a prompt or a tool call of an agent."""
-        from mulligan.timeline.deeds import Deeds
+        from mulligan.timeline.events import AgentEvents
 
-        deed = Deeds(self._db).find(text)
-        if deed is None:
+        event = AgentEvents(self._db).find(text)
+        if event is None:
             return None
-        found = self.by_id(deed.checkpoint)
+        found = self.by_id(event.checkpoint)
         if found is None:
             raise UnknownCheckpoint(
                 f"The checkpoint of {text} is no longer kept. Nothing was changed.",
@@ -261,10 +259,10 @@ class Checkpoints:
         where, values = ("WHERE kind=? ", [kind]) if kind else ("", [])
         return self._select(f"{where}ORDER BY seq DESC LIMIT ?", *values, -1 if limit is None else limit)
 
-    def ages(self, kind: str) -> list[Aged]:
+    def ages(self, kind: str) -> list[CheckpointAge]:
         """Returns when each checkpoint of a kind was made, newest first."""
         rows = self._db.rows("SELECT id, created_ns, metadata FROM checkpoint WHERE kind=? ORDER BY seq DESC", kind)
-        return [Aged(row[0], row[1], _is_exempt(row[2])) for row in rows]
+        return [CheckpointAge(row[0], row[1], _is_exempt(row[2])) for row in rows]
 
     def oldest(self) -> list[Entry]:
         """Returns every checkpoint, oldest first."""
@@ -379,3 +377,24 @@ def _is_exempt(metadata: str) -> bool:
         return False  # most of them: metadata without the words need not be parsed
     said = json.loads(metadata)
     return said.get(HELD) is True or said.get(COUNTED) is True
+
+
+def trail(checkpoints: Checkpoints, target: Entry) -> list[Entry]:
+    """Returns the states from the last one that a checkpoint and the position have in common up to the position."""
+    known = {entry.id for entry in _upwards(checkpoints, target)}
+    here = checkpoints.current()
+    found: list[Entry] = []
+    for entry in _upwards(checkpoints, here) if here is not None else ():
+        found.append(entry)
+        if entry.id in known:
+            return found[::-1]
+    # They have nothing in common any more: all that is newer than the target counts as made since.
+    return [target, *(entry for entry in reversed(found) if entry.created_ns > target.created_ns)]
+
+
+def _upwards(checkpoints: Checkpoints, entry: Entry) -> list[Entry]:
+    found, seen = [entry], {entry.id}
+    while (parent := checkpoints.by_id(found[-1].checkpoint.parent or "")) is not None and parent.id not in seen:
+        found.append(parent)
+        seen.add(parent.id)
+    return found

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from mulligan.errors import StoreDamaged
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, GitState, NotCaptured, moment, pack_list
+from mulligan.model.gitposition import GitPosition, GitRecord
 from mulligan.model.objects import (
     BLOB,
     COMMIT,
@@ -30,7 +31,7 @@ from mulligan.model.objects import (
 )
 from mulligan.model.paths import ancestors, is_dot_git, parent_of, to_text
 from mulligan.scan.trees import Defaults
-from mulligan.timeline.sources import Reader, State
+from mulligan.timeline.trees import ObjectReader, State
 
 if TYPE_CHECKING:
     from mulligan.model.sealed import Sealed
@@ -52,7 +53,7 @@ STATE_BEFORE = "mulligan:before"
 _ROW = 3  # path, reason, detail
 
 
-class Writer(Protocol):
+class ObjectAdder(Protocol):
     """What writing a commit needs of the store."""
 
     def add(self, kind: bytes, data: bytes, inside: bytes = b"") -> bytes:
@@ -163,7 +164,7 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=True, sort_keys=True, indent=1).encode("ascii") + b"\n"
 
 
-def write_commit(entry: Entry, writer: Writer, git: bytes = NO_TREE) -> Entry:
+def write_commit(entry: Entry, writer: ObjectAdder, git: bytes = NO_TREE) -> Entry:
     """Adds the commit and its own objects (not the files, nor the tree of a git record); returns the entry with its commit id."""
     cp = entry.checkpoint
     about = {
@@ -199,7 +200,7 @@ def write_commit(entry: Entry, writer: Writer, git: bytes = NO_TREE) -> Entry:
     return entry._replace(checkpoint=cp.replace(commit=commit.hex()))
 
 
-def _write_before(before: State, writer: Writer) -> bytes:
+def _write_before(before: State, writer: ObjectAdder) -> bytes:
     """Adds a tree that keeps the trees of another state from being removed."""
     entries = [TreeEntry(b"files", MODE_DIR, before.files)]
     if before.modes != NO_TREE:
@@ -209,7 +210,7 @@ def _write_before(before: State, writer: Writer) -> bytes:
     return writer.add(TREE, encode_tree(entries))
 
 
-def _write_sealed(files: Sealed, writer: Writer) -> bytes:
+def _write_sealed(files: Sealed, writer: ObjectAdder) -> bytes:
     """Adds the tree of the ciphertexts, each at the path of its file."""
     below: dict[bytes, list[TreeEntry]] = {b"": []}
     for path, file in files.items():
@@ -223,7 +224,7 @@ def _write_sealed(files: Sealed, writer: Writer) -> bytes:
     return writer.add(TREE, encode_tree(below[b""]))
 
 
-def _write_state(state: Mapping[str, Any], writer: Writer) -> bytes:
+def _write_state(state: Mapping[str, Any], writer: ObjectAdder) -> bytes:
     """One file per key, so that an unchanged conversation is stored once; odd keys share one file."""
     plain = {key: value for key, value in state.items() if _is_file_name(key)}
     odd = {key: value for key, value in state.items() if key not in plain}
@@ -244,7 +245,7 @@ def _is_file_name(key: str) -> bool:
     )
 
 
-def read_state(reader: Reader, commit_id: bytes) -> dict[str, Any]:
+def read_state(reader: ObjectReader, commit_id: bytes) -> dict[str, Any]:
     """Returns the agent state that a commit holds."""
     parts = {entry.name: entry for entry in reader.read_tree(parse_commit(reader.read(commit_id, COMMIT)).tree)}
     state: dict[str, Any] = {}
@@ -257,12 +258,12 @@ def read_state(reader: Reader, commit_id: bytes) -> dict[str, Any]:
     return state
 
 
-def read_list(reader: Reader, commit_id: bytes) -> bytes:
+def read_list(reader: ObjectReader, commit_id: bytes) -> bytes:
     """Returns what a commit says was not captured, packed."""
     return read_commit(reader, commit_id).checkpoint.packed_not_captured
 
 
-def _read_json(reader: Reader, blob: bytes, commit_id: bytes) -> Any:
+def _read_json(reader: ObjectReader, blob: bytes, commit_id: bytes) -> Any:
     try:
         return read_json(reader.read(blob, BLOB))
     except ValueError as error:
@@ -271,7 +272,7 @@ def _read_json(reader: Reader, blob: bytes, commit_id: bytes) -> Any:
         ) from None
 
 
-def read_commit(reader: Reader, commit_id: bytes) -> Entry:
+def read_commit(reader: ObjectReader, commit_id: bytes) -> Entry:
     """Returns the entry a commit was written from; raises StoreDamaged if it is none of ours."""
     parts = {entry.name: entry for entry in reader.read_tree(parse_commit(reader.read(commit_id, COMMIT)).tree)}
     if b"checkpoint.json" not in parts or b"files" not in parts:
@@ -312,3 +313,39 @@ def _entry(
         modes,
         (int(file_perm), int(exec_perm), int(dir_perm)),
     )
+
+
+_POSITION, _INDEX = b"position.json", b"index"
+
+
+def write_record(record: GitRecord, writer: ObjectAdder) -> bytes:
+    """Adds a record's objects and returns its tree."""
+    about = {**record.position.to_dict(), "index_mtime_ns": record.index_mtime_ns}
+    text = json.dumps(about, ensure_ascii=True, sort_keys=True, indent=1).encode("ascii") + b"\n"
+    entries = [TreeEntry(_POSITION, MODE_FILE, writer.add(BLOB, text))]
+    if record.index_data:
+        entries.append(TreeEntry(_INDEX, MODE_FILE, writer.add(BLOB, record.index_data)))
+    return writer.add(TREE, encode_tree(entries))
+
+
+def record_tree(reader: ObjectReader, commit_id: bytes) -> bytes:
+    """Returns the tree of the record that a checkpoint's commit holds, nought where it holds none."""
+    parts = reader.read_tree(parse_commit(reader.read(commit_id, COMMIT)).tree)
+    return next((entry.oid for entry in parts if entry.name == b"git"), NO_TREE)
+
+
+def read_record(reader: ObjectReader, commit_id: bytes) -> GitRecord | None:
+    """Returns where git stood at a checkpoint, None where that was not recorded; raises StoreDamaged."""
+    tree = record_tree(reader, commit_id)
+    if tree == NO_TREE:
+        return None
+    parts = {entry.name: entry.oid for entry in reader.read_tree(tree)}
+    try:
+        about = json.loads(reader.read(parts[_POSITION], BLOB))
+        position, mtime_ns = GitPosition.from_dict(about), int(about["index_mtime_ns"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreDamaged(
+            f"Where git stood at {commit_id.hex()} cannot be read ({error}). Nothing was changed.",
+            hint="mulligan check",
+        ) from None
+    return GitRecord(position, reader.read(parts[_INDEX], BLOB) if _INDEX in parts else b"", mtime_ns)

@@ -1,61 +1,70 @@
 """
-What differs between two checkpoints, or between one and the workspace.
+Diffs for people: between two checkpoints, or between one and the workspace; and what a checkpoint holds of some paths.
 
-A path that is there and was not captured is not a deletion, on either side. Renames are found among all
-changes, also when only some paths are asked for, and belong to a path by either of their names.
+A path that is there and was not captured is not a deletion, on either side. Renames are found among all changes, also when
+only some paths are asked for, and belong to a path by either of their names.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from mulligan.diff.patch import MAX_FILE, TooLarge, make_diff
 from mulligan.diff.renames import find_renames
+from mulligan.model.checkpoint import (
+    EXCLUDED,
+    MOVING,
+    NotCaptured,
+)
 from mulligan.model.diff import Diff
+from mulligan.model.holding import Holding
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_LINK, Change, TreeEntry
-from mulligan.model.paths import parent_of
+from mulligan.model.paths import covers, is_dot_git, parent_of, to_text
 from mulligan.safefs.directory import Directory
 from mulligan.scan.trees import Cover, Scan, cover_of
 from mulligan.store.objects import ObjectStore
+from mulligan.timeline.changes import changes_since, compare_entries
 from mulligan.timeline.commits import Entry
-from mulligan.timeline.saving import changes_since, compare_entries
-from mulligan.timeline.sources import Source
-from mulligan.timeline.vault import Vault
+from mulligan.timeline.trees import Trees, WorkspaceView
+
+if TYPE_CHECKING:
+    from mulligan.timeline.store import Store
 
 
-def between(vault: Vault, a: Entry, b: Entry, paths: Iterable[bytes] | None = None) -> Diff:
+def diff_entries(store: Store, a: Entry, b: Entry, paths: Iterable[bytes] | None = None) -> Diff:
     """Returns what differs from one checkpoint to another, at or below some paths (None: everywhere)."""
-    found = compare_entries(Source(vault.objects), a, b)
+    found = compare_entries(Trees(store.objects), a, b)
     missing_then, missing_now = _cover(a), _cover(b)
     shown = [c for c in found if not _only_hidden(c, missing_then, missing_now)]
-    read = _Blobs(vault.objects)
+    read = _Blobs(store.objects)
     chosen = _chosen(shown, find_renames(shown, read.blob, read.size), paths)
     return make_diff(a.id, b.id, *chosen, read.entry, read.entry)
 
 
-def contents(vault: Vault, entry: Entry) -> Diff:
+def contents(store: Store, entry: Entry) -> Diff:
     """Returns everything that a checkpoint holds, as if it were added."""
     found = [
-        Change(path, None, each) for path, each in Source(vault.objects).walk(entry.files_tree) if each.mode != MODE_DIR
+        Change(path, None, each) for path, each in Trees(store.objects).walk(entry.files_tree) if each.mode != MODE_DIR
     ]
-    read = _Blobs(vault.objects)
+    read = _Blobs(store.objects)
     return make_diff("", entry.id, found, [], read.entry, read.entry)
 
 
-def since(vault: Vault, a: Entry, scan: Scan, root: str, paths: Iterable[bytes] | None = None) -> Diff:
+def diff_workspace(store: Store, a: Entry, scan: Scan, root: str, paths: Iterable[bytes] | None = None) -> Diff:
     """Returns what differs from a checkpoint to the workspace a scan saw, at or below some paths (None: everywhere)."""
     hidden = _cover(a)
-    found = changes_since(a, scan, Source(vault.objects, scan))
+    found = changes_since(a, scan, Trees(store.objects, scan))
     shown = [c for c in found if c.old is not None or hidden.over(c.path) is None]
-    old, new = _Blobs(vault.objects), _Files(root)
+    old, new = _Blobs(store.objects), _Files(root)
     places = {change.new.oid: change.path for change in shown if change.new is not None}
 
     def blob(oid: bytes) -> bytes:
-        return old.blob(oid) if vault.objects.has(oid) else new.read(places[oid])
+        return old.blob(oid) if store.objects.has(oid) else new.read(places[oid])
 
     def size(oid: bytes) -> int:
-        return old.size(oid) if vault.objects.has(oid) else new.size(places[oid])
+        return old.size(oid) if store.objects.has(oid) else new.size(places[oid])
 
     return make_diff(a.id, "", *_chosen(shown, find_renames(shown, blob, size), paths), old.entry, new.entry)
 
@@ -86,14 +95,14 @@ def _only_hidden(change: Change, then: Cover, now: Cover) -> bool:
 class _Blobs:
     """Contents from the store."""
 
-    def __init__(self, store: ObjectStore) -> None:
-        self._store = store
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
 
     def blob(self, oid: bytes) -> bytes:
-        return self._store.read(oid, BLOB)
+        return self._objects.read(oid, BLOB)
 
     def size(self, oid: bytes) -> int:
-        return self._store.kind_and_size(oid)[1]
+        return self._objects.kind_and_size(oid)[1]
 
     def entry(self, _: bytes, entry: TreeEntry) -> bytes:
         if self.size(entry.oid) > MAX_FILE:
@@ -120,3 +129,51 @@ class _Files:
         if entry.mode != MODE_LINK and self.size(path) > MAX_FILE:
             raise TooLarge
         return self.read(path, link=entry.mode == MODE_LINK)
+
+
+_GIT = "git's own files are never saved"
+
+
+def holdings(root: str, entry: Entry | None, look: WorkspaceView, paths: Sequence[bytes]) -> list[Holding]:
+    """Returns what an entry holds of each of these paths, which may be spellings of `.git`."""
+    rows = [(os.fsencode(row.path) if row.path != "." else b"", row) for row in look.scan.not_captured()]
+    changes = changes_since(entry, look.scan, look.source)
+    rows += [
+        (change.path, NotCaptured(to_text(change.path), MOVING, "changed since the last checkpoint"))
+        for change in changes
+        if change.new is not None
+    ]
+    return [_holding(root, entry, look, path, rows) for path in paths]
+
+
+def _holding(
+    root: str, entry: Entry | None, look: WorkspaceView, path: bytes, rows: list[tuple[bytes, NotCaptured]]
+) -> Holding:
+    text = to_text(path)
+    if any(map(is_dot_git, path.split(b"/"))):
+        return Holding(text, 0, (NotCaptured(text, EXCLUDED, _GIT),))
+    is_directory = os.path.isdir(os.path.join(root, text)) and not os.path.islink(os.path.join(root, text))
+    above = next((row for where, row in rows if covers(where, path)), None)
+    if above is not None:
+        # Below an ignored directory, what git tracks is saved all the same.
+        saved = above.reason != MOVING and (is_directory or look.scan.entry(path) is not None)
+        files = _files(entry, look, path) if saved else 0
+        lost = is_directory or not files
+        return Holding(text, files, (NotCaptured(text, above.reason, above.detail),) if lost else (), is_directory)
+    unsaved = [row for where, row in rows if covers(path, where)]
+    own = os.path.join(text, ".git")
+    if os.path.lexists(os.path.join(root, own)) and all(row.path != own for row in unsaved):
+        unsaved.append(NotCaptured(own, EXCLUDED, _GIT))
+    files = _files(entry, look, path) - sum(row.reason == MOVING for row in unsaved)
+    return Holding(text, max(files, 0), tuple(unsaved), is_directory)
+
+
+def _files(entry: Entry | None, look: WorkspaceView, path: bytes) -> int:
+    """Returns how many files and links an entry holds at or below a path, sealed ones included."""
+    if entry is None:
+        return 0
+    found = look.source.lookup(entry.files_tree, path)
+    sealed = sum(covers(path, each) for each in entry.sealed)
+    if found is None or found.mode != MODE_DIR:
+        return sealed + (found is not None)
+    return sealed + sum(each.mode != MODE_DIR for _, each in look.source.walk(found.oid))

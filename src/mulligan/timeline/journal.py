@@ -18,7 +18,7 @@ from mulligan.model.checkpoint import pack_text
 from mulligan.model.paths import parse_path, to_text
 from mulligan.model.plan import Action, Node
 from mulligan.timeline.database import Database
-from mulligan.timeline.seals import seal
+from mulligan.timeline.tables import seal
 
 if TYPE_CHECKING:
     from mulligan.model.gitposition import GitMove

@@ -20,7 +20,7 @@ _DAY_NS = 86_400_000_000_000
 _SAFE_NS = 7 * _DAY_NS
 
 
-class Aged(NamedTuple):
+class CheckpointAge(NamedTuple):
     """A checkpoint, when it was made and whether it is held: all that retention by kind asks, with every single save."""
 
     id: str
@@ -29,8 +29,8 @@ class Aged(NamedTuple):
 
 
 def expired(
-    entries: Sequence[Aged], kind: str, retention: Retention, *, now_ns: int, pinned: Collection[str]
-) -> list[Aged]:
+    entries: Sequence[CheckpointAge], kind: str, retention: Retention, *, now_ns: int, pinned: Collection[str]
+) -> list[CheckpointAge]:
     """Returns which of one kind (newest first) are over their count or age."""
     limit = retention.limit(kind)
     if limit is None:

@@ -1,6 +1,9 @@
 """
-The workspace's own directory: there, gone, or replaced by another.
+The workspace's own directory: there, gone, or replaced by another; and which directories can be protected.
 
+The directory carries a mark, an extended attribute with a random number. The mark moves along with `mv`, and neither `mkdir` nor
+`git clone` makes one. On a file system without such attributes, inode and birth time tell a directory from its successor: ext4
+reuses the inode of a deleted directory at once, but never with the same birth time.
 A directory that is gone is made again by the verb that brings its files back. In a directory that is not the one the history
 was made in, nothing is restored until a person saves it or says that it is the same project.
 """
@@ -8,21 +11,118 @@ was made in, nothing is restored until a person saves it or says that it is the 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import closing
+from typing import TYPE_CHECKING, NamedTuple
 
-from mulligan.errors import UserError, WorkspaceGone, WorkspaceReplaced
-from mulligan.safefs.directory import is_missing
+from mulligan.errors import MulliganError, Unprotectable, UserError, WorkspaceGone, WorkspaceReplaced
+from mulligan.model.policy import Settings
+from mulligan.model.refused import why_refused
+from mulligan.safefs.attributes import born_ns, read_mark, write_mark
+from mulligan.safefs.directory import Directory, is_missing, random_name
 from mulligan.safefs.durable import make_directories
 from mulligan.timeline.commits import Entry
-from mulligan.timeline.identity import is_unmounted
-from mulligan.timeline.vault import Vault
+from mulligan.timeline.database import NAME, Database
+
+if TYPE_CHECKING:
+    from mulligan.timeline.store import Store
+
+# The inode stands alone, as older releases read it.
+_INODE, _MORE = "workspace_inode", "workspace_identity"
+_USUAL_MODE = 0o755
+
+
+class Identity(NamedTuple):
+    """What tells one directory from another; `mark` is empty and `born` 0 where the file system tells neither."""
+
+    inode: int = 0
+    mark: str = ""
+    born: int = 0
+    mode: int = _USUAL_MODE
+    mount: str = ""
+
+    def to_meta(self) -> dict[str, str]:
+        """Returns what the timeline keeps of it."""
+        return {_INODE: str(self.inode), _MORE: f"{self.mark or '-'} {self.born} {self.mode:o} {self.mount}"}
+
+    @classmethod
+    def from_meta(cls, meta: Callable[[str], str]) -> Identity:
+        """Returns what a timeline recorded; of a store that an older release made, the inode alone."""
+        inode, more = meta(_INODE), meta(_MORE).split(" ", 3)
+        number = int(inode) if inode.isdecimal() else 0
+        try:
+            mark, born, mode, mount = more
+            return cls(number, mark if mark != "-" else "", int(born), int(mode, 8) & 0o7777, mount)
+        except ValueError:
+            return cls(number)
+
+    def is_another(self, here: Identity, *, last_ns: int) -> bool:
+        """Returns whether `here` is another directory than this one, in which a checkpoint was made at `last_ns`."""
+        if not self.inode:
+            return False  # never recorded
+        if self.mark and self.mark == here.mark:
+            return False
+        if self.born and here.born:
+            return (self.inode, self.born) != (here.inode, here.born)
+        if self.mark:
+            return True
+        # A store of an older release: a directory that was born after the last checkpoint is not the one it was made in.
+        return self.inode != here.inode or (not self.born and here.born > last_ns > 0)
+
+
+_UNKNOWN = Identity()
+
+
+def identity_of(path: str, known: Identity = _UNKNOWN) -> Identity:
+    """Returns the identity of the directory at a path; of one that is gone, none. What is `known` is not asked again."""
+    try:
+        with Directory.open(path) as directory:
+            status, mark = os.fstat(directory.fd), read_mark(directory)
+            inode, mode = status.st_ino, status.st_mode & 0o7777
+            if mark and (mark, inode, mode) == (known.mark, known.inode, known.mode):
+                return known
+            return Identity(inode, mark, born_ns(directory), mode, mount_of(path))
+    except OSError:
+        return _UNKNOWN
+
+
+def marked(path: str, here: Identity, mark: str) -> Identity:
+    """Gives a directory a mark, unless it has one or is another by now; returns its identity with it."""
+    if here.mark or not here.inode:
+        return here
+    chosen = mark or random_name(16)
+    try:
+        with Directory.open(path) as directory:
+            same = os.fstat(directory.fd).st_ino == here.inode
+            return here._replace(mark=chosen) if same and write_mark(directory, chosen) else here
+    except OSError:
+        return here
+
+
+def mount_of(path: str) -> str:
+    """Returns the mount point, or the top of the subvolume, that holds a directory."""
+    device = os.lstat(path).st_dev
+    while (above := os.path.dirname(path)) != path and os.lstat(above).st_dev == device:
+        path = above
+    return path
+
+
+def is_unmounted(mount: str) -> bool:
+    """Returns whether a directory that was a mount point is an empty place to mount on now."""
+    if mount in ("", "/"):
+        return False
+    try:
+        return os.lstat(mount).st_dev == os.lstat(os.path.dirname(mount)).st_dev
+    except OSError:
+        return False
 
 
 class Root:
     """The directory that a workspace is."""
 
-    def __init__(self, vault: Vault) -> None:
-        self._vault = vault
-        self._path = vault.settings.workspace
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._path = store.settings.workspace
 
     def is_gone(self) -> bool:
         """Returns whether the directory does not exist any more."""
@@ -32,7 +132,7 @@ class Root:
         """Returns whether the files are gone with their directory: it is missing, or an empty one was made in its place."""
         if self.is_gone():
             return True
-        return self._vault.is_replaced() and not os.listdir(self._path)
+        return self._store.is_replaced() and not os.listdir(self._path)
 
     def refuse_gone(self) -> None:
         """Raises WorkspaceGone where there is no directory to save."""
@@ -50,24 +150,24 @@ class Root:
         """Makes the directory ready for a restore: makes it again if it is gone; WorkspaceReplaced if it is another."""
         if self.is_gone():
             self._make_again()
-        elif self._vault.is_replaced():
+        elif self._store.is_replaced():
             if os.listdir(self._path):
                 raise self._replaced()
             self.recognise()  # an empty one: nothing here can be lost
 
     def refuse_elsewhere(self, entry: Entry) -> None:
         """Raises WorkspaceReplaced for a checkpoint of the directory that stood here before this one."""
-        if self._vault.is_elsewhere(entry):
+        if self._store.is_elsewhere(entry):
             raise self._replaced()
 
     def recognise(self) -> None:
         """Notes that the directory that stands here is the project that this history is about."""
-        with self._vault.database.transaction():
-            self._vault.belong()
-            self._vault.record_workspace()
+        with self._store.database.transaction():
+            self._store.belong()
+            self._store.record_workspace()
 
     def _make_again(self) -> None:
-        was = self._vault.made_again()
+        was = self._store.made_again()
         if is_unmounted(was.mount):
             raise WorkspaceGone(
                 f"{self._path} was on the disk at {was.mount}, which is not mounted now. Nothing was changed.",
@@ -88,3 +188,55 @@ class Root:
             "Nothing was changed.",
             hint="If it is the same project, save it as it is first: mulligan save",
         )
+
+
+def refuse_unprotectable(settings: Settings) -> None:
+    """Raises Unprotectable for a directory that is nobody's project."""
+    root, home = settings.workspace, os.path.realpath(settings.home)
+    if is_missing(root):
+        # A project that is gone can be brought back, if anything of it was saved.
+        if not os.path.lexists(os.path.join(settings.store, NAME)):
+            raise UserError(
+                f"{root} does not exist, and nothing was saved there. Nothing was changed.",
+                hint="See every project that has checkpoints: mulligan stores",
+            )
+    elif not os.path.isdir(root):
+        raise UserError(f"{root} is not a directory. Nothing was changed.", hint="mulligan -C DIR …")
+    why = why_refused(root, home, os.path.realpath(settings.temporary))
+    if not why and any(is_within(root, os.path.realpath(each)) for each in (settings.store, settings.stores)):
+        why = "it is inside a store of mulligan"
+    if why:
+        raise Unprotectable(
+            f"mulligan does not protect {root}: {why}. Nothing was changed.",
+            hint="Go to your project's directory first: cd PROJECT",
+        )
+
+
+def is_within(path: str, directory: str) -> bool:
+    """Returns whether a path is a directory or something below it."""
+    return path == directory or path.startswith(directory + "/")
+
+
+def moved_from(settings: Settings) -> str:
+    """Returns the directory that a workspace was moved from, if its history is still kept for there; else empty."""
+    try:
+        with Directory.open(settings.stores) as home:
+            names = sorted(name for name in home.names() if not name.startswith(b"."))
+    except OSError:
+        return ""  # there is no store at all
+    paths = [os.path.join(settings.stores, os.fsdecode(name)) for name in names]
+    others = [path for path in paths if path != settings.store]
+    here = identity_of(settings.workspace) if others else Identity()
+    found = (_left_by(path, here) for path in others if here.inode)
+    return next((place for place in found if place), "")
+
+
+def _left_by(path: str, here: Identity) -> str:
+    """Returns the workspace of a store, if it is gone and was this very directory."""
+    try:
+        with Directory.open(path) as directory, closing(Database(path, create=False, directory=directory)) as database:
+            recorded, place = Identity.from_meta(database.meta), database.meta("workspace")
+    except (OSError, MulliganError):
+        return ""  # no store, or one that cannot be asked
+    same = bool(recorded.inode) and not recorded.is_another(here, last_ns=0)
+    return place if same and place and is_missing(place) else ""

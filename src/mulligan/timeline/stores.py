@@ -1,8 +1,7 @@
 """
-Which directories may be protected, and which stores there are on this machine.
+The stores of this machine: listing them, purging those whose workspace is long gone, warnings about where one lies.
 
-Refuses roots that are nobody's project, moves the history of a project that moved, lists and purges stores whose workspace
-is long gone. A workspace that only cannot be seen (a volume that is not mounted) is not gone.
+A workspace that only cannot be seen (a volume that is not mounted) is not gone.
 """
 
 from __future__ import annotations
@@ -12,17 +11,15 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from mulligan.errors import MulliganError, UserError
+from mulligan.errors import MulliganError
 from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory
-from mulligan.safefs.durable import is_removed, make_private, remove_whole, sweep_removed, sync
-from mulligan.safefs.errors import typed
+from mulligan.safefs.durable import is_removed, remove_whole, sweep_removed
 from mulligan.safefs.lock import exclusive
 from mulligan.safefs.platform import HERE
 from mulligan.safefs.room import disk_usage
 from mulligan.timeline.database import NAME, Database
-from mulligan.timeline.moved import join, settled
-from mulligan.timeline.protectable import is_within
+from mulligan.timeline.root import is_within
 
 _DAY = 86_400
 _MANY_FILES = 500_000
@@ -89,11 +86,12 @@ def stores(settings: Settings) -> list[dict[str, Any]]:
             names = sorted(name for name in home.names() if not is_removed(name))
     except (FileNotFoundError, NotADirectoryError):
         return []
-    found = [_describe(os.path.join(settings.stores, os.fsdecode(name))) for name in names]
+    found = [describe(os.path.join(settings.stores, os.fsdecode(name))) for name in names]
     return sorted((row for row in found if row), key=lambda row: -row["bytes"])
 
 
-def _describe(path: str) -> dict[str, Any]:
+def describe(path: str) -> dict[str, Any]:
+    """Returns what there is to say about a store; nothing for what is not a directory."""
     if not os.path.isdir(path) or os.path.islink(path):
         return {}
     row: dict[str, Any] = {
@@ -106,7 +104,7 @@ def _describe(path: str) -> dict[str, Any]:
     }
     row["last_used"] = _last_used(path)
     try:
-        row["workspace"], row["checkpoints"] = _contents(path)
+        row["workspace"], row["checkpoints"] = contents_of(path)
     except MulliganError as error:
         row["problem"] = error.message
         return row
@@ -119,7 +117,7 @@ def _describe(path: str) -> dict[str, Any]:
     return row
 
 
-def _contents(path: str) -> tuple[str, int]:
+def contents_of(path: str) -> tuple[str, int]:
     """Returns the workspace that a store is of, and how many checkpoints it holds."""
     with Directory.open(path) as directory:
         # Whoever only looks leaves the log as it is: a list of stores must not change what they take on the disk.
@@ -185,69 +183,3 @@ def _stamp(path: str) -> float:
         if os.path.lexists(os.path.join(path, name))
     ]
     return max(times, default=0.0)
-
-
-def adopt(settings: Settings, old: str) -> dict[str, Any]:
-    """Renames the store of a project that moved to where this workspace looks for it, joined with what is there."""
-    try:
-        return _adopt(settings, old)
-    except OSError as error:
-        raise typed(error) from error
-
-
-def _adopt(settings: Settings, old: str) -> dict[str, Any]:
-    source = _store_of(settings, old)
-    if source is None:
-        raise UserError(f"There is no history for {old}. Nothing was changed.", hint="See every store: mulligan stores")
-    if source["exists"] and source["workspace"] != settings.workspace:
-        raise UserError(
-            f"{source['workspace']} still exists and this is its history. Nothing was changed.",
-            hint="Move the project first.",
-        )
-    since = 0
-    if source["path"] != settings.store and os.path.lexists(os.path.join(settings.store, NAME)):
-        since = _contents(settings.store)[1]
-        join(source["path"], settings)
-    if source["path"] != settings.store:
-        _move(source["path"], settings)
-    with Directory.open(settings.store) as directory:
-        database = Database(settings.store, create=False, directory=directory)
-    try:
-        settled(database, {"workspace": settings.workspace})
-    finally:
-        database.close()
-    return {"from": source["workspace"], "checkpoints": source["checkpoints"] + since, "joined": since}
-
-
-def _store_of(settings: Settings, old: str) -> dict[str, Any] | None:
-    place = os.path.realpath(old)
-    if os.path.lexists(os.path.join(place, NAME)):
-        return _describe(place) or None
-    # Where this workspace looks for it, it may be already: moved by an adoption that was cut short.
-    rows = [*stores(settings), *([_describe(settings.store)] if os.path.isdir(settings.store) else [])]
-    return next((row for row in rows if row and row["workspace"] in (place, old)), None)
-
-
-def _move(path: str, settings: Settings) -> None:
-    target = settings.store
-    if os.path.lexists(target) and (not os.path.isdir(target) or set(os.listdir(target)) - {"lock"}):
-        raise UserError(
-            f"{target}, where the history would go, is not empty. Nothing was changed.",
-            hint="Name another place: --store DIR",
-        )
-    make_private(os.path.dirname(target))
-    with Directory.open(os.path.dirname(path)) as before, Directory.open(os.path.dirname(target)) as after:
-        name, new = os.fsencode(os.path.basename(path)), os.fsencode(os.path.basename(target))
-        with before.child(name) as store, exclusive(store, wait=settings.wait, purpose="adopt"):
-            if after.exists(new):
-                after.remove_tree(new)  # an empty one, which was checked
-            try:
-                before.rename(name, new, to=after)
-            except OSError as error:
-                raise UserError(
-                    f"The history in {path} cannot be moved to {target} ({error.strerror}). Nothing was changed.",
-                    hint=f"Use it where it is: mulligan --store {path} …",
-                ) from error
-            # Its timeline names the new workspace next: after a power cut it must not say so in the old place.
-            for directory in (after, before):
-                sync(directory.fd, "the move of a store")

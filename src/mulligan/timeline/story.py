@@ -1,7 +1,7 @@
 """
 What agents did, told as a story: what you asked, what was done for it, what changed.
 
-Pure: from deeds, and from what each checkpoint changed. Chapters come newest first, what happened within one in order.
+Pure: from events, and from what each checkpoint changed. Chapters come newest first, what happened within one in order.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from mulligan.model.deed import BEFORE, ENDED, FAILED, GOING_ON, PROMPT, STOP, Recorded, Turn
+from mulligan.model.event import BEFORE, ENDED, FAILED, GOING_ON, PROMPT, STOP, RecordedEvent, Turn
 
 Changed = Callable[[str], tuple[str, ...]]
 Rewound = Callable[[str], int]
@@ -80,60 +80,60 @@ def marked(chapters: list[Chapter], undone: set[Turn], position: str, *, landed:
     return known
 
 
-def tell(deeds: Iterable[Recorded], changed: Changed, rewound: Rewound = lambda _: 0) -> list[Chapter]:
-    """Returns the chapters, newest first, of deeds that come newest first; `rewound` is as in `timeline.rewinds`."""
-    turns: dict[tuple[str, int], list[Recorded]] = {}
+def tell(events: Iterable[RecordedEvent], changed: Changed, rewound: Rewound = lambda _: 0) -> list[Chapter]:
+    """Returns the chapters, newest first, of events that come newest first; `rewound` is as in `timeline.rewinds`."""
+    turns: dict[tuple[str, int], list[RecordedEvent]] = {}
     newest: dict[str, int] = {}
-    for each in deeds:
-        newest.setdefault(each.deed.session, each.prompt)
+    for each in events:
+        newest.setdefault(each.event.session, each.prompt)
         if each.prompt or each.number:
-            turns.setdefault((each.deed.session, each.prompt), []).append(each)
+            turns.setdefault((each.event.session, each.prompt), []).append(each)
     return [
         _chapter(turn[::-1], changed, rewound, later=newest[session] > prompt)
         for (session, prompt), turn in turns.items()
     ]
 
 
-def _chapter(turn: list[Recorded], changed: Changed, rewound: Rewound, *, later: bool) -> Chapter:
+def _chapter(turn: list[RecordedEvent], changed: Changed, rewound: Rewound, *, later: bool) -> Chapter:
     first, last = turn[0], turn[-1]
-    ended = last.deed.kind not in GOING_ON
-    open_ended = DENIED if any(each.deed.kind == STOP for each in turn) else INTERRUPTED if later or ended else RUNNING
-    asked = next((each.deed.text for each in turn if each.deed.kind == PROMPT and each.deed.person), "")
+    ended = last.event.kind not in GOING_ON
+    open_ended = DENIED if any(each.event.kind == STOP for each in turn) else INTERRUPTED if later or ended else RUNNING
+    asked = next((each.event.text for each in turn if each.event.kind == PROMPT and each.event.person), "")
     calls: dict[int, Happening] = {}
     begun_at: dict[int, str] = {}
     shared = False
     happened: list[Happening | int] = []
     for each in turn:
-        deed, paths = each.deed, changed(each.checkpoint) if each.saved else ()
+        event, paths = each.event, changed(each.checkpoint) if each.saved else ()
         at = each.created_at.isoformat()
-        if deed.kind == BEFORE:
+        if event.kind == BEFORE:
             if paths:
                 happened.append(Happening(0, OUTSIDE, "", at, paths, each.checkpoint))
             calls[each.number] = Happening(
-                *(each.number, deed.tool, deed.text, at), ended=False, subagent=deed.subagent, outcome=open_ended
+                *(each.number, event.tool, event.text, at), ended=False, subagent=event.subagent, outcome=open_ended
             )
             happened.append(each.number)
             begun_at[each.number] = each.checkpoint
-        elif deed.kind in ENDED:
+        elif event.kind in ENDED:
             # Saved by another hook or command while it ran: what it changed may be in there.
             shared |= not each.saved and begun_at.get(each.number, each.checkpoint) != each.checkpoint
             if each.number not in calls:
                 happened.append(each.number)
             calls[each.number] = Happening(
-                *(each.number, deed.tool, deed.text, at, paths, each.checkpoint if each.saved else ""),
-                failed=deed.kind == FAILED,
-                subagent=deed.subagent,
-                outcome=FAILURE if deed.kind == FAILED else DONE,
+                *(each.number, event.tool, event.text, at, paths, each.checkpoint if each.saved else ""),
+                failed=event.kind == FAILED,
+                subagent=event.subagent,
+                outcome=FAILURE if event.kind == FAILED else DONE,
             )
         elif paths:
-            name = BETWEEN if deed.kind == PROMPT else BACKGROUND
-            if deed.kind == PROMPT and (prompt := rewound(each.checkpoint)):
+            name = BETWEEN if event.kind == PROMPT else BACKGROUND
+            if event.kind == PROMPT and (prompt := rewound(each.checkpoint)):
                 name = f"rewound to before prompt {prompt}"
             happened.append(Happening(0, name, "", at, paths, each.checkpoint))
     told = tuple(calls[each] if isinstance(each, int) else each for each in happened)
     begun = first.created_at.isoformat()
     return Chapter(
-        *(first.deed.agent, first.deed.session, first.prompt, asked, begun, told, ended),
+        *(first.event.agent, first.event.session, first.prompt, asked, begun, told, ended),
         interrupted=later and not ended,
         certain=not shared and all(each.outcome not in {INTERRUPTED, RUNNING} for each in told),
     )

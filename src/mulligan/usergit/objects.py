@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from mulligan.gitformat.pack import Limits, Pack
 from mulligan.gitformat.pack_index import FileBytes, PackIndex
-from mulligan.gitformat.record import Damaged, inflate
+from mulligan.gitformat.record import DamagedRecord, inflate
 from mulligan.model.objects import EMPTY_TREE
 from mulligan.safefs.directory import Directory
 from mulligan.usergit.files import open_directory, read_file, read_open, status
@@ -42,7 +42,7 @@ class Meter:
         """Takes from what is left; raises Damaged when nothing is."""
         self.left -= amount
         if self.left < 0:
-            raise Damaged("reading it takes too much work")
+            raise DamagedRecord("reading it takes too much work")
 
 
 class UserPack:
@@ -136,7 +136,7 @@ class Objects:
         if self._packs is None:
             self._packs = list(self._open_packs())
         for pack in self._packs:
-            with suppress(OSError, Damaged):  # a broken pack holds nothing; another may
+            with suppress(OSError, DamagedRecord):  # a broken pack holds nothing; another may
                 if pack.offset_of(oid) is not None:
                     return True
         name = oid.hex().encode("ascii")
@@ -149,7 +149,7 @@ class Objects:
         if self._packs is None:
             self._packs = list(self._open_packs())
         for pack in self._packs:
-            with suppress(OSError, Damaged):  # a broken pack holds nothing
+            with suppress(OSError, DamagedRecord):  # a broken pack holds nothing
                 found.update(pack.between(low, high, most))
         start = text[:2].encode("ascii")
         for store in self._directories():
@@ -197,7 +197,7 @@ class Objects:
             self._packs = list(self._open_packs())
         for at, pack in enumerate(self._packs):
             # A pack that git removed meanwhile, or a broken one: another may hold the object too.
-            with suppress(OSError, Damaged):
+            with suppress(OSError, DamagedRecord):
                 offset = pack.offset_of(oid)
                 if offset is not None:
                     found = pack.read(offset)
@@ -211,7 +211,7 @@ class Objects:
             for directory, stem in self._pack_names(store)[:room]:
                 room -= 1
                 # Gone or broken: it counts as not there.
-                with suppress(OSError, Damaged):
+                with suppress(OSError, DamagedRecord):
                     yield UserPack(directory, stem, self._meter)
 
     def _pack_names(self, store: Directory) -> list[tuple[Directory, bytes]]:
@@ -268,7 +268,7 @@ def _size(directory: Directory, name: bytes) -> int:
 def _unwrap(data: bytes) -> tuple[bytes, bytes] | None:
     try:
         whole = inflate(data, OBJECT_LIMIT)
-    except Damaged:
+    except DamagedRecord:
         return None
     head, nul, body = whole.partition(b"\0")
     kind, _, size = head[:32].partition(b" ")

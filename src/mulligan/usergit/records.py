@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple, Protocol
 
-from mulligan.gitformat.delta import delta_sizes
 from mulligan.gitformat.pack_index import PackIndex
 from mulligan.gitformat.record import (
     HEADER_SIZE,
@@ -29,8 +28,9 @@ from mulligan.gitformat.record import (
     SIGNATURE,
     TRAILER_SIZE,
     TYPE_OF_KIND,
-    Damaged,
+    DamagedRecord,
     RecordHeader,
+    delta_sizes,
     encode_header,
     parse_header,
 )
@@ -93,7 +93,7 @@ class Packs:
                     fd = self._files.enter_context(directory.reading(stem + b".pack"))
                     self._packs.append(_opened(index, fd, left))
                     left -= os.fstat(index).st_size
-            except (OSError, Damaged):
+            except (OSError, DamagedRecord):
                 continue  # gone or damaged: git may have packed anew meanwhile
 
     def close(self) -> None:
@@ -105,7 +105,7 @@ class Packs:
         for pack in self._packs:
             try:
                 yield from _take_from(pack, wanted, taken, taker)
-            except Damaged:
+            except DamagedRecord:
                 continue  # cut short, or not to be read: another may hold the same
 
 
@@ -121,13 +121,13 @@ def pack_stems(directory: Directory) -> list[bytes]:
 def _opened(index: int, fd: int, limit: int) -> _Pack:
     data, size = read_open(index, limit), os.fstat(fd).st_size
     if data is None:
-        raise Damaged("its index is too large")
+        raise DamagedRecord("its index is too large")
     known = PackIndex(data)
     if not known.is_intact():
-        raise Damaged("the checksum of its index is wrong")
+        raise DamagedRecord("the checksum of its index is wrong")
     head, trailer = os.pread(fd, HEADER_SIZE, 0), os.pread(fd, TRAILER_SIZE, max(size - TRAILER_SIZE, 0))
     if head != SIGNATURE + known.count.to_bytes(4, "big") or trailer != known.pack_checksum:
-        raise Damaged("its index is that of another pack")
+        raise DamagedRecord("its index is that of another pack")
     rows = known.rows()
     begins = [row.offset for row in rows]
     return _Pack(fd, begins, [*begins[1:], size - TRAILER_SIZE], [row.oid for row in rows], [row.crc for row in rows])
@@ -156,9 +156,9 @@ def _read(fd: int, begin: int, end: int) -> bytes:
     try:
         data: bytes = syscalls.calls.pread(fd, end - begin, begin)
     except OSError as error:
-        raise Damaged(f"it cannot be read ({error.strerror})") from error
+        raise DamagedRecord(f"it cannot be read ({error.strerror})") from error
     if len(data) != end - begin:
-        raise Damaged("it is cut short")
+        raise DamagedRecord("it is cut short")
     return data
 
 
@@ -224,7 +224,7 @@ def _take_each(
                 depth = 0
             else:
                 continue
-        except Damaged:
+        except DamagedRecord:
             continue  # cut short, or a number without an end
         if kind:
             known[offset] = oid, kind, depth

@@ -23,7 +23,7 @@ import mulligan
 from checker import PORTABLE, disturbed, judge, neither_old_nor_new, view_of
 from faults import FailsAlways
 from mulligan.safefs import syscalls
-from mulligan.state.transcript import Transcript
+from mulligan.state.conversation import Transcript
 from scenes import State, state_of
 from tree import Entry, entry_at, put
 from users_repository import commits, seen

@@ -13,6 +13,7 @@ from typing import Any
 
 from loose_builds import replaced
 from mulligan.doctor import check, repair
+from mulligan.engine import save as engine_save
 from mulligan.errors import Busy
 from mulligan.restore import executor, procedure, staging
 from mulligan.restore.layout import temporary_name
@@ -20,9 +21,10 @@ from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, read_all, write_all
 from mulligan.store import gc, refs
 from mulligan.store.pack_writer import PackWriter
-from mulligan.timeline import journal, saving, vault
+from mulligan.timeline import drafts, journal
+from mulligan.timeline import store as timeline_store
 from mulligan.timeline.checkpoints import Checkpoints
-from mulligan.timeline.vault import Vault
+from mulligan.timeline.store import Store
 
 # -- restores ---------------------------------------------------------------------------------------
 
@@ -110,7 +112,7 @@ def clean_before_validate() -> Iterator[None]:
 @contextmanager
 def timeline_first() -> Iterator[None]:
     """The timeline names a checkpoint whose objects are not yet there."""
-    finish, settle, waiting = PackWriter.finish, Vault.settle_saved, []
+    finish, settle, waiting = PackWriter.finish, Store.settle_saved, []
 
     def wait(self: Any, **beside: Any) -> None:
         waiting.append((self, beside))
@@ -121,14 +123,14 @@ def timeline_first() -> Iterator[None]:
             finish(writer, **beside)
         settle(self, *refs)
 
-    with replaced(PackWriter, finish=wait), replaced(Vault, settle_saved=later):
+    with replaced(PackWriter, finish=wait), replaced(Store, settle_saved=later):
         yield
 
 
 @contextmanager
 def ref_not_owed() -> Iterator[None]:
     """Nothing says that a ref is still to be written."""
-    settle = Vault.settle_saved
+    settle = Store.settle_saved
 
     def write_all_refs(self: Any, *refs_of: Any) -> None:
         settle(self, *refs_of)
@@ -137,14 +139,14 @@ def ref_not_owed() -> Iterator[None]:
             if have.get(name) != commit:
                 refs.write_ref(self.directory, name, commit)
 
-    with replaced(Checkpoints, owe_ref=lambda *_: None), replaced(Vault, settle_saved=write_all_refs):
+    with replaced(Checkpoints, owe_ref=lambda *_: None), replaced(Store, settle_saved=write_all_refs):
         yield
 
 
 @contextmanager
 def acknowledges_early() -> Iterator[None]:
     """A save is acknowledged, and committed together with the next one."""
-    real, waiting = saving.record, []
+    real, waiting = drafts.record_checkpoint, []
 
     def later(*args: Any, **options: Any) -> list[Any]:
         while waiting:
@@ -153,7 +155,7 @@ def acknowledges_early() -> Iterator[None]:
         waiting.append((args, options))
         return []
 
-    with replaced(saving, record=later):
+    with replaced(engine_save, record_checkpoint=later):
         yield
 
 
@@ -173,7 +175,7 @@ def gc_removes_first() -> Any:
 
 def never_swept() -> Any:
     """Nobody removes what a dead process left in tmp/."""
-    return replaced(vault, sweep_temporaries=lambda *_, **__: None)
+    return replaced(timeline_store, sweep_temporaries=lambda *_, **__: None)
 
 
 @contextmanager
@@ -192,7 +194,7 @@ def lock_by_existence() -> Iterator[None]:
             directory.unlink(b"held")
 
     with (
-        replaced(vault, exclusive=exclusive),
+        replaced(timeline_store, exclusive=exclusive),
         replaced(check, exclusive=exclusive),
         replaced(repair, exclusive=exclusive),
     ):

@@ -14,12 +14,12 @@ from operations import OPERATIONS, Operation, lowered, noise
 from places import Place
 from turn_operations import TURNS
 
-from mulligan.model.deed import Deed
+from mulligan.model.event import AgentEvent
 from mulligan.model.policy import Retention
 from mulligan.restore import staging
-from mulligan.state.transcript import Transcript
+from mulligan.state.conversation import Transcript
 from mulligan.store import gc
-from mulligan.timeline import budget, tidying
+from mulligan.timeline import budget, pruning
 from scenes import MID, NEW, OLD, State, file, folder, link, write_state
 from tools import git
 from tree import put
@@ -106,8 +106,8 @@ def _noted(ws: Any, _: Place) -> None:
     ws.update_note("runs", lambda before: (before or 0) + 1)
 
 
-def _deed(call: str, session: str = "session", paths: tuple[str, ...] = ("modified",)) -> Deed:
-    return Deed("agent", session, "after", tool="Edit", call=call, text="edits", paths=paths)
+def _deed(call: str, session: str = "session", paths: tuple[str, ...] = ("modified",)) -> AgentEvent:
+    return AgentEvent("agent", session, "after", tool="Edit", call=call, text="edits", paths=paths)
 
 
 def _remembered(place: Place) -> None:
@@ -123,14 +123,14 @@ def _two_sessions(place: Place) -> None:
     with place.open() as ws:
         write_state(place.project, NEW | {"both": file("".join(lines))})
         for number, session in enumerate(("first", "second")):
-            ws.record(Deed("agent", session, "prompt", call=session, text="edit something"))
+            ws.record(AgentEvent("agent", session, "prompt", call=session, text="edit something"))
             lines[5 + 20 * number] = f"by the {session}\n"
             put(place.project, "both", "".join(lines))
             put(place.project, f"by-{session}/new", session * 500)
             (place.project / ("modified" if number else "same")).unlink()
             paths = ("both", f"by-{session}/new", "modified" if number else "same")
             ws.record(_deed(session, session, paths))
-            ws.record(Deed("agent", session, "stop"))
+            ws.record(AgentEvent("agent", session, "stop"))
     put(place.project, "unsaved", "mine")
 
 
@@ -224,7 +224,7 @@ def _restore_and_stage(ws: Any, place: Place) -> None:
 def _watched_for_long(place: Place) -> None:
     """More packs than a watched workspace should have, because no save joins them there."""
     with place.open() as ws, ws.watch():
-        for number in range(tidying.MANY_PACKS + 2):
+        for number in range(pruning.MANY_PACKS + 2):
             write_state(place.project, {"f": file(str(number))})
             ws.save(f"n{number}")
 
@@ -254,7 +254,7 @@ def _tidy(place: Place) -> None:
 
 
 def _prune_with_packed_refs(ws: Any, _: Place) -> None:
-    with lowered(budget, _MANY_REFS=1):
+    with lowered(pruning, _MANY_REFS=1):
         ws.prune()
 
 

@@ -24,7 +24,7 @@ from checker import objects_of, rows
 from faults import Killed, KilledAt
 from mulligan.safefs import syscalls
 from mulligan.scan import from_git, read
-from mulligan.timeline import tidying
+from mulligan.timeline import pruning
 from scenes import MID, NEW, OLD, State, file, folder, state_of, write_state
 from seals import reseal
 from tools import git
@@ -133,7 +133,7 @@ def _crowded(place: Place) -> None:
     """As many packs as there may be: the next save joins them."""
     with place.open() as ws:
         number = 0
-        while not number or len(list((place.store / "objects/pack").glob("*.pack"))) < tidying.MANY_PACKS:
+        while not number or len(list((place.store / "objects/pack").glob("*.pack"))) < pruning.MANY_PACKS:
             number += 1
             write_state(place.project, {"f": file(str(number))})
             ws.save(f"n{number}")

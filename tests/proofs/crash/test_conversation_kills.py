@@ -18,7 +18,7 @@ from mulligan.dialects.praisonai.history import History
 from mulligan.dialects.praisonai.types import CheckpointConfig
 from mulligan.safefs import syscalls
 from mulligan.settings import resolve
-from mulligan.state.transcript import Transcript
+from mulligan.state.conversation import Transcript
 
 OLD, NEW = '{"n": 1}\n', '{"n": 1}\n{"n": 2}\n{"n": 3}\n'
 COUNTED = (

@@ -11,7 +11,7 @@ from typing import Any
 from operations import Operation
 from places import Place
 
-from mulligan.model.deed import Deed
+from mulligan.model.event import AgentEvent
 from scenes import State, file, folder, link, state_of, write_state
 from tree import put
 
@@ -21,11 +21,11 @@ _LINES = [f"line {number}\n" for number in range(30)]
 def _turn(place: Place, after: State) -> None:
     """An agent's shell command makes the workspace this."""
     with place.open() as ws:
-        ws.record(Deed("agent", "session", "prompt", call="p", text="change something"))
-        ws.record(Deed("agent", "session", "before", tool="Bash", call="1", text="make"))
+        ws.record(AgentEvent("agent", "session", "prompt", call="p", text="change something"))
+        ws.record(AgentEvent("agent", "session", "before", tool="Bash", call="1", text="make"))
         write_state(place.project, after)
-        ws.record(Deed("agent", "session", "after", tool="Bash", call="1", text="make"))
-        ws.record(Deed("agent", "session", "stop"))
+        ws.record(AgentEvent("agent", "session", "after", tool="Bash", call="1", text="make"))
+        ws.record(AgentEvent("agent", "session", "stop"))
 
 
 def _text(**edits: str) -> str:

@@ -288,8 +288,8 @@ def unheld() -> None:
     from mulligan.timeline.commits import Entry
 
     Entry.held = property(lambda _entry: False)
-    aged = checkpoints.Aged
-    checkpoints.Aged = lambda name, created_ns, _held=False: aged(name, created_ns)
+    aged = checkpoints.CheckpointAge
+    checkpoints.CheckpointAge = lambda name, created_ns, _held=False: aged(name, created_ns)
 
 
 def any_plan() -> None:

@@ -11,12 +11,12 @@ import stat
 from collections.abc import Callable
 from typing import Any
 
+from mulligan.engine import save as engine_save
 from mulligan.restore import executor, staging
 from mulligan.safefs import durable, platform, syscalls
-from mulligan.timeline import saving
 from mulligan.timeline.checkpoints import Checkpoints
 from mulligan.timeline.database import Database
-from mulligan.timeline.vault import Vault
+from mulligan.timeline.store import Store
 
 
 def no_fsync() -> None:
@@ -74,20 +74,20 @@ def timeline_unsynced() -> None:
 def acknowledges_early() -> None:
     """A save is acknowledged when its objects are written; the timeline hears of it with the next command."""
     waiting: list[tuple[Any, ...]] = []
-    record, writing = saving.record, Vault.writing
+    record, writing = engine_save.record_checkpoint, Store.writing
 
-    def late(vault: Any, entry: Any, **how: Any) -> list[Any]:
-        waiting.append((vault, entry, how))
+    def late(store: Any, entry: Any, **how: Any) -> list[Any]:
+        waiting.append((store, entry, how))
         return []
 
     def first(self: Any, *what: Any, **how: Any) -> Any:
         while waiting:
-            vault, entry, options = waiting.pop()
-            record(vault, entry, **options)
+            store, entry, options = waiting.pop()
+            record(store, entry, **options)
         return writing(self, *what, **how)
 
-    saving.record = late
-    Vault.writing = first  # type: ignore[method-assign]
+    engine_save.record_checkpoint = late
+    Store.writing = first  # type: ignore[method-assign]
 
 
 def restores_unsynced() -> None:

@@ -33,7 +33,8 @@ from checker import judge
 from loose_builds import replaced
 from mulligan.scan.scanner import Scanner
 from mulligan.settings import resolve
-from mulligan.timeline import tidying, vault
+from mulligan.timeline import pruning
+from mulligan.timeline import store as timeline_store
 from tally import Tally, parser, workplace
 
 _PER_STORE = 400
@@ -133,7 +134,7 @@ def states(view: View, known: list[Noted]) -> list[str]:
 @contextmanager
 def unlocked() -> Iterator[None]:
     """A build whose processes do not wait for each other."""
-    with replaced(vault, exclusive=lambda *_args, **_more: nullcontext()):
+    with replaced(timeline_store, exclusive=lambda *_args, **_more: nullcontext()):
         yield
 
 
@@ -153,7 +154,7 @@ def stale() -> Iterator[None]:
 @contextmanager
 def credulous() -> Iterator[None]:
     """A build that frees disk by what was needed when it looked, and asks nobody again."""
-    with replaced(tidying, reach=lambda *_: []):
+    with replaced(pruning, reach=lambda *_: []):
         yield
 
 

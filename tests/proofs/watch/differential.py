@@ -95,7 +95,7 @@ class Differential:
         wrong = {key: (value, seen(fresh)[key]) for key, value in seen(mine).items() if value != seen(fresh)[key]}
         captured = {(path, mode, oid.hex()) for path, mode, oid in mine.captured()}
         truth = {(path, mode, oid.hex()) for path, mode, oid in fresh.captured()}
-        misjudged_changes = misjudged(mine, self.ws._bench.vault.objects.read_tree)
+        misjudged_changes = misjudged(mine, self.ws._bench.store.objects.read_tree)
         if wrong or captured != truth or misjudged_changes:
             steps = " ".join(self.done[-30:])
             raise Missed(

@@ -55,10 +55,10 @@ def test_a_save_loads_no_restore_no_diff_and_none_of_the_slow_modules(project, w
         "mulligan.usergit",
         "mulligan.store.gc",
         "mulligan.store.repack",
-        "mulligan.timeline.deeds",
+        "mulligan.timeline.events",
         "mulligan.timeline.stores",
         "mulligan.engine.undo",
-        "mulligan.model.deed",
+        "mulligan.model.event",
         "mulligan.model.gitconfig",
         "mulligan.model.sizes",
         "mulligan.scan.wildmatch",
@@ -114,8 +114,8 @@ def test_a_hook_loads_no_more_than_a_save(project):
     save = loaded(project, "save", "x")
     assert hook & HEAVY == set()
     extra = {name for name in hook - save if not name.startswith(("mulligan.hooks", "mulligan.cli.commands"))}
-    deeds = {"mulligan.model.deed", "mulligan.timeline.deeds"}
-    assert {name for name in extra if name.startswith("mulligan")} - deeds <= {"mulligan.cli.commands.hook"}
+    events = {"mulligan.model.event", "mulligan.timeline.events"}
+    assert {name for name in extra if name.startswith("mulligan")} - events <= {"mulligan.cli.commands.hook"}
 
 
 def test_a_hook_that_has_nothing_to_do_loads_neither_engine_nor_database(project):

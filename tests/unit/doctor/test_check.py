@@ -9,7 +9,7 @@ import pytest
 
 import mulligan
 from checker import judge
-from mulligan.doctor import agreement
+from mulligan.doctor import check as checking
 from mulligan.doctor.check import look
 from mulligan.model.policy import Retention
 from mulligan.timeline.checkpoints import Checkpoints
@@ -200,9 +200,9 @@ def test_a_check_sees_the_timeline_at_one_moment_whoever_saves_meanwhile(ws, pro
         return rows
 
     monkeypatch.setattr(Checkpoints, "believable", and_then_somebody_saves)
-    vault = ws._bench.vault
+    vault = ws._bench.store
     assert vault.exists()
-    assert agreement.read(vault).breaches == []
+    assert checking.compare_timeline(vault).breaches == []
     assert [cp.name for cp in ws.log()] == ["two", "one"]
 
 
@@ -210,7 +210,7 @@ def test_a_check_takes_what_others_save_and_delete_meanwhile_for_no_damage(ws, p
     """In the first of its two looks a checkpoint comes, in the second the same one goes: its ref never fits the rows."""
     put(project, "f", "1")
     ws.save("one")
-    read = agreement.read
+    read = checking.compare_timeline
     looks = []
 
     def and_then_somebody_works(vault):
@@ -224,9 +224,9 @@ def test_a_check_takes_what_others_save_and_delete_meanwhile_for_no_damage(ws, p
                 other.delete("two")
         return said
 
-    monkeypatch.setattr(agreement, "read", and_then_somebody_works)
+    monkeypatch.setattr(checking, "compare_timeline", and_then_somebody_works)
     for _ in range(2):
-        found = look(ws._bench.vault).problems
+        found = look(ws._bench.store).problems
         assert found == ()
     assert looks == [1, 2]
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from mulligan.gitformat.delta import apply_delta, delta_sizes, encode_delta
-from mulligan.gitformat.record import Damaged
+from mulligan.gitformat.delta import encode_delta
+from mulligan.gitformat.record import DamagedRecord, apply_delta, delta_sizes
 from mulligan.model.objects import MODE_FILE, Commit, TreeEntry, encode_commit, encode_tree
 from stores import edited, text
 
@@ -100,5 +100,5 @@ def test_a_tree_of_one_entry_costs_its_id():
     ],
 )
 def test_a_malformed_delta_is_refused(delta):
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedRecord):
         apply_delta(b"0123456789", delta)

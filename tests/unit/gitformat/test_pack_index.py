@@ -7,7 +7,7 @@ import random
 import pytest
 
 from mulligan.gitformat.pack_index import IndexRow, PackIndex, encode_index
-from mulligan.gitformat.record import Damaged
+from mulligan.gitformat.record import DamagedRecord
 
 
 def rows(count: int, *, far: bool = False) -> list[IndexRow]:
@@ -44,7 +44,7 @@ def test_a_record_ends_where_the_next_begins():
 def test_a_wrong_shape_is_damage():
     good = encode_index(rows(5), bytes(20))
     for bad in (b"", good[:-1], good + b"x", b"X" + good[1:], good[: len(good) // 2], good + b"8bytes.." * 6):
-        with pytest.raises(Damaged):
+        with pytest.raises(DamagedRecord):
             PackIndex(bad)
 
 
@@ -52,7 +52,7 @@ def test_an_offset_that_the_index_does_not_hold_is_damage():
     good = bytearray(encode_index([IndexRow(b"a" * 20, 0, 12)], bytes(20)))
     good[-44:-40] = b"\xff\xff\xff\xff"
     index = PackIndex(bytes(good))
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedRecord):
         index.offset(0)
     assert index.strict_findings(1000)
 
@@ -66,6 +66,6 @@ def test_strict_findings_are_empty_only_for_what_was_written():
         bad[at] ^= 0x10
         try:
             index = PackIndex(bytes(bad))
-        except Damaged:
+        except DamagedRecord:
             continue
         assert index.strict_findings(1000), at

@@ -6,7 +6,7 @@ import pytest
 
 from mulligan.gitformat.pack import Pack
 from mulligan.gitformat.pack_scan import EMPTY_INDEX, checksums, measure, object_count, scan
-from mulligan.gitformat.record import Damaged
+from mulligan.gitformat.record import DamagedRecord
 from stores import add_all, opened, pack_files
 
 
@@ -42,5 +42,5 @@ def test_checksums_agree_and_the_count_is_known(pack):
 
 def test_a_place_that_is_no_record_is_damage(pack):
     for offset in (0, 13, pack.size - 20, pack.size + 5):
-        with pytest.raises(Damaged):
+        with pytest.raises(DamagedRecord):
             measure(pack, offset)

@@ -85,55 +85,57 @@ TOLD = {
 }
 
 
-def deeds(agent):
+def recorded(agent):
     lines = (FOLDER / f"{agent.partition('-')[0]}.jsonl").read_text().splitlines()
     told = [understand(CLIENTS[agent], json.loads(line), directory="") for line in lines]
-    return [each.deed for each in told if each.deed is not None], [each for each in told if each.deed is not None]
+    return [each.event for each in told if each.event is not None], [each for each in told if each.event is not None]
 
 
 @pytest.mark.parametrize("agent", TOLD)
 def test_recorded_events_are_understood(agent):
-    found, events = deeds(agent)
-    seen = [(deed.kind, deed.tool, deed.text.split(" <task-id>")[0], deed.paths) for deed in found]
+    found, calls = recorded(agent)
+    seen = [(event.kind, event.tool, event.text.split(" <task-id>")[0], event.paths) for event in found]
     assert seen == TOLD[agent]
-    assert len({deed.session for deed in found}) == 1 and found[0].session
-    assert {event.directory for event in events} == {"/home/dev/project"}
+    assert len({event.session for event in found}) == 1 and found[0].session
+    assert {event.directory for event in calls} == {"/home/dev/project"}
 
 
 @pytest.mark.parametrize("agent", ["claude-code", "codex", "opencode", "cursor"])
 def test_the_end_of_a_call_has_the_id_of_its_beginning(agent):
-    found, _ = deeds(agent)
-    begun = {deed.call for deed in found if deed.kind == "before"}
+    found, _ = recorded(agent)
+    begun = {event.call for event in found if event.kind == "before"}
     ended = {
-        deed.call for deed in found if deed.kind in {"after", "failed"} and deed.tool != "Edit" and deed.text != "false"
+        event.call
+        for event in found
+        if event.kind in {"after", "failed"} and event.tool != "Edit" and event.text != "false"
     }
     assert begun and "" not in begun and ended <= begun
 
 
 def test_claude_code_says_who_and_what_goes_on():
-    found, _ = deeds("claude-code")
-    people = [deed.person for deed in found if deed.kind == "prompt"]
+    found, _ = recorded("claude-code")
+    people = [event.person for event in found if event.kind == "prompt"]
     assert people == [True, False]
-    assert [deed.pending for deed in found if deed.kind == "stop"] == [1, 0]
-    assert [bool(deed.subagent) for deed in found if deed.text == "echo sub > sub.txt"] == [True, True]
-    assert all(deed.transcript.endswith(".jsonl") for deed in found)
+    assert [event.pending for event in found if event.kind == "stop"] == [1, 0]
+    assert [bool(event.subagent) for event in found if event.text == "echo sub > sub.txt"] == [True, True]
+    assert all(event.transcript.endswith(".jsonl") for event in found)
 
 
 def test_codex_says_what_a_subagent_does_and_its_own_tools_for_them_are_no_work():
-    found, _ = deeds("codex")
-    assert [bool(deed.subagent) for deed in found if "deep/sub.txt" in deed.text] == [True, True]
-    assert not [deed for deed in found if "agent" in deed.tool]
+    found, _ = recorded("codex")
+    assert [bool(event.subagent) for event in found if "deep/sub.txt" in event.text] == [True, True]
+    assert not [event for event in found if "agent" in event.tool]
 
 
 @pytest.mark.parametrize("agent", TOLD)
 def test_silence_and_sentences_are_in_the_form_that_the_client_reads(agent):
-    _, events = deeds(agent)
-    for event in events:
+    _, calls = recorded(agent)
+    for event in calls:
         quiet = rendered(agent, event, Reply())
         assert quiet == "" or (agent == "cursor" and json.loads(quiet) in ({}, {"continue": True}))
         said = json.loads(rendered(agent, event, Reply("trouble")) or "{}")
         if agent != "cursor":
             assert said == {"systemMessage": "trouble"}
-    before = next(event for event in events if event.deed.kind == "before")
+    before = next(event for event in calls if event.event.kind == "before")
     asked = json.loads(rendered(agent, before, Reply(ask="sure?")))
     assert "ask" in json.dumps(asked) and "sure?" in json.dumps(asked)

@@ -189,7 +189,7 @@ def test_a_prompt_after_a_kill_begins_a_new_turn(project, session):
 def test_secrets_in_commands_and_prompts_are_left_out(project, session):
     session.prompt("use token=ghp_0123456789abcdefghijABCDEFGHIJ0123456789 please")
     session.does("curl -H 'Authorization: Bearer abcdefghijklmnop' https://joe:hunter2@example.org", {"a.txt": "1\n"})
-    told = str(checkpoints(project)) + str(mulligan.open(project).deeds())
+    told = str(checkpoints(project)) + str(mulligan.open(project).agent_events())
     assert "left-out" in told
     for secret in ("ghp_0123", "abcdefghijklmnop", "hunter2"):
         assert secret not in told

@@ -479,14 +479,14 @@ def test_a_later_checkpoint_asks_git_for_nothing(repo, tmp_path):
 
 def test_a_checkpoint_that_failed_leaves_no_memory_behind(repo, tmp_path, monkeypatch):
     """What git said counts for the checkpoint that its objects were copied for, and for no other."""
-    from mulligan.timeline import saving
+    from mulligan.engine import save
 
-    finish = saving.finish
+    finish = save.finish_objects
     with mulligan.open(str(repo), store=str(tmp_path / "store")) as ws:
-        monkeypatch.setattr(saving, "finish", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+        monkeypatch.setattr(save, "finish_objects", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
         with pytest.raises(Exception, match="needs"):
             ws.save("fails")
-        monkeypatch.setattr(saving, "finish", finish)
+        monkeypatch.setattr(save, "finish_objects", finish)
         for pack in (repo / ".git/objects/pack").iterdir():
             pack.unlink()
         ws.save("first")

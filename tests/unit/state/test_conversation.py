@@ -12,11 +12,11 @@ from mulligan.state.conversation import (
     GetAndSet,
     MessageList,
     SessionMessages,
+    Transcript,
     conversation_of,
     messages_in,
     plain,
 )
-from mulligan.state.transcript import Transcript
 
 
 def become(conversation, value) -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mulligan.state.features import Features, read_features
+from mulligan.state.project import Features, read_features
 
 
 def listed(*entries: object) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mulligan.state.progress import last_session
+from mulligan.state.project import last_session
 
 
 @pytest.mark.parametrize(

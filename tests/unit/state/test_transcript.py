@@ -14,7 +14,7 @@ import pytest
 
 import mulligan
 from mulligan.safefs import syscalls
-from mulligan.state.transcript import Transcript
+from mulligan.state.conversation import Transcript
 from tools import plain_environment
 
 
@@ -139,7 +139,7 @@ def test_a_full_disk_leaves_the_old_transcript(file):
 KILLED = textwrap.dedent("""
     import os, signal, sys
     import mulligan
-    from mulligan.state.transcript import Transcript
+    from mulligan.state.conversation import Transcript
 
     class Dying(Transcript):
         def stage(self, value):

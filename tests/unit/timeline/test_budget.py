@@ -10,7 +10,7 @@ import mulligan
 from checker import judge
 from mulligan.gitformat.record import LEVEL, compress
 from mulligan.model.policy import Retention
-from mulligan.timeline import budget
+from mulligan.timeline import pruning
 from scans import settings_for
 from tree import put
 
@@ -94,16 +94,16 @@ def test_a_process_that_dies_while_it_prunes_leaves_nobody_trusting_its_memory(p
     other, ws = (mulligan.Workspace(settings_for(project), now_ns=lambda: 2**62) for _ in range(2))
     other.save("one")
     ws.delete("one")
-    real = budget.pack_refs
-    monkeypatch.setattr(budget, "_MANY_REFS", -1)
+    real = pruning.pack_refs
+    monkeypatch.setattr(pruning, "_MANY_REFS", -1)
 
     def die(_directory):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(budget, "pack_refs", die)
+    monkeypatch.setattr(pruning, "pack_refs", die)
     with pytest.raises(KeyboardInterrupt):
         ws.prune()
-    monkeypatch.setattr(budget, "pack_refs", real)
+    monkeypatch.setattr(pruning, "pack_refs", real)
     other.save("two")
     for each in (ws, other):
         each.close()

@@ -11,7 +11,7 @@ import pytest
 from mulligan.errors import Busy, NoRoom, StoreDamaged, StoreError
 from mulligan.safefs.directory import Directory
 from mulligan.timeline.database import FORMAT, Database, translated
-from mulligan.timeline.seals import as_column, from_column
+from mulligan.timeline.tables import as_column, from_column
 
 
 @pytest.fixture

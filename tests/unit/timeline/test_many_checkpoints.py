@@ -7,13 +7,13 @@ import sqlite3
 
 import pytest
 
-from mulligan.timeline.moves import Move
+from mulligan.timeline.undo import Move
 from tree import put
 
 
 def steps_of(ws, act) -> int:
     """How many instructions SQLite carries out for something."""
-    (connection,) = (v for v in vars(ws._bench.vault.database).values() if isinstance(v, sqlite3.Connection))
+    (connection,) = (v for v in vars(ws._bench.store.database).values() if isinstance(v, sqlite3.Connection))
     count = 0
 
     def one() -> int:
@@ -31,7 +31,7 @@ def steps_of(ws, act) -> int:
 
 def grow(ws, number: int) -> None:
     """Adds checkpoints that hold what the position holds."""
-    vault = ws._bench.vault
+    vault = ws._bench.store
     with ws._writing("note"), vault.database.transaction():
         entry = vault.checkpoints.current()
         for _ in range(number):

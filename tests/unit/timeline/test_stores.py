@@ -10,7 +10,7 @@ import pytest
 import mulligan
 from mulligan.model.policy import Settings
 from mulligan.timeline import stores
-from mulligan.timeline.protectable import refuse_unprotectable
+from mulligan.timeline.root import refuse_unprotectable
 from scans import settings_for
 from tree import put
 

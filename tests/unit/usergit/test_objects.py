@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mulligan.gitformat.delta import apply_delta
-from mulligan.gitformat.record import Damaged, inflate
+from mulligan.gitformat.record import DamagedRecord, apply_delta, inflate
 from mulligan.usergit import objects as module
 from mulligan.usergit.objects import Objects, canonical, parse_tree
 from tools import git, sweep
@@ -112,7 +111,7 @@ def test_broken_loose_objects_are_none(tmp_path: Path, content: bytes) -> None:
 
 def test_a_deflate_bomb_is_refused() -> None:
     """Only as much is inflated as is allowed."""
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedRecord):
         inflate(zlib.compress(bytes(10_000_000)), 1_000_000)
 
 
@@ -185,7 +184,7 @@ def test_a_delta_of_a_named_base_is_read(tmp_path: Path) -> None:
 )
 def test_broken_deltas_are_refused(delta: bytes) -> None:
     """Cut short, wrong sizes, a command that is none."""
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedRecord):
         apply_delta(b"abc", delta)
 
 

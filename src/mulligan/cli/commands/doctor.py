@@ -13,7 +13,7 @@ from mulligan.present.standing import problem_lines
 from mulligan.present.text import count
 from mulligan.present.visible import visible
 from mulligan.safefs.platform import HERE
-from mulligan.timeline.failures import forget
+from mulligan.timeline.notices import forget_failures
 
 if TYPE_CHECKING:
     import argparse
@@ -46,7 +46,7 @@ def run(context: Context, _args: argparse.Namespace) -> Result:
     report = workspace.doctor()
     known = workspace.protection()
     agents, failures = _agents(context), known["failures"]
-    forget(workspace.settings)
+    forget_failures(workspace.settings)
     document = {
         "platform": {"name": HERE.name, "can": HERE.can._asdict()},
         "agents": [each.to_dict() for each in agents],

@@ -12,10 +12,10 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import MulliganError
 from mulligan.hooks.clients import CLIENTS, understand
-from mulligan.hooks.events import NOTHING, Event, Reply
+from mulligan.hooks.events import NOTHING, HookCall, Reply
 from mulligan.hooks.handling import OutOfTime, failed, handle
 from mulligan.hooks.replies import rendered
-from mulligan.model.deed import SESSION, Deed
+from mulligan.model.event import SESSION, AgentEvent
 
 if TYPE_CHECKING:
     import argparse
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Handles one event; whatever happens is no error."""
     agent = args.words[0] if args.words else ""
-    event, reply = NOTHING, Reply()
+    call, reply = NOTHING, Reply()
     try:
         client = CLIENTS.get(agent)
         if client is None:
@@ -65,15 +65,15 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         else:
             _arm(USUALLY)  # a client that never closes our stdin must not hold itself up either
             project = context.environ.get(_PROJECT.get(agent, ""), "")
-            event = understand(client, _payload(args.words), directory=project)
-            home, deed = context.environ.get("HOME", ""), with_processes(event.deed, context.caller)
-            event = event._replace(home=home, deed=deed)
-            reply = _in_time(context, agent, event)
+            call = understand(client, _payload(args.words), directory=project)
+            home, event = context.environ.get("HOME", ""), with_processes(call.event, context.caller)
+            call = call._replace(home=home, event=event)
+            reply = _in_time(context, agent, call)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - an agent is never stopped for a mistake of ours
-        reply = _unforeseen(context, agent, event, error)
+        reply = _unforeseen(context, agent, call, error)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    return Result((agent, event, reply), lambda: {"message": reply.message, "ask": reply.ask})
+    return Result((agent, call, reply), lambda: {"message": reply.message, "ask": reply.ask})
 
 
 def render(context: Context, result: Result) -> None:
@@ -105,12 +105,12 @@ def _payload(words: list[str]) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _in_time(context: Context, agent: str, event: Event) -> Reply:
-    if event.deed is None:
+def _in_time(context: Context, agent: str, call: HookCall) -> Reply:
+    if call.event is None:
         return Reply()
-    _arm(PATIENCE.get(event.deed.kind, USUALLY))
-    reply = handle(agent, event, lambda directory: workspace_of(context, directory, event.cwd, wait=WAIT))
-    if event.deed.kind == SESSION:
+    _arm(PATIENCE.get(call.event.kind, USUALLY))
+    reply = handle(agent, call, lambda directory: workspace_of(context, directory, call.cwd, wait=WAIT))
+    if call.event.kind == SESSION:
         _look_for_hooks(context, agent)
     return reply
 
@@ -138,18 +138,18 @@ def _out_of_time(number: int, _frame: object) -> None:
     )
 
 
-def _unforeseen(context: Context, agent: str, event: Event, error: BaseException) -> Reply:
+def _unforeseen(context: Context, agent: str, call: HookCall, error: BaseException) -> Reply:
     why = str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {error}."
     try:
         opened = context.workspace.settings
     except Exception:  # noqa: BLE001 - see above; the person still gets a message
         opened = None
-    deed = event.deed or Deed(agent, "", "unknown")
+    event = call.event or AgentEvent(agent, "", "unknown")
     if not isinstance(error, ValueError | Unreadable):
         from mulligan.cli.failure import write_report
 
         write_report(error, ["hook", agent], context.environ)
-    return failed(agent, deed, opened, why)
+    return failed(agent, event, opened, why)
 
 
 def workspace_of(context: Context, directory: str, cwd: str, *, wait: float) -> Workspace:
@@ -176,10 +176,10 @@ def _is_within(path: str, directory: str) -> bool:
     return path != directory and path.startswith(directory.rstrip("/") + "/")
 
 
-def with_processes(deed: Deed | None, caller: int) -> Deed | None:
+def with_processes(event: AgentEvent | None, caller: int) -> AgentEvent | None:
     """Returns an event with the processes that its hook was started by."""
-    if deed is None:
+    if event is None:
         return None
     from mulligan.safefs.processes import ancestry
 
-    return deed._replace(processes=ancestry(caller))
+    return event._replace(processes=ancestry(caller))

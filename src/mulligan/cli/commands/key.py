@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Lists, writes or takes in a key."""
-    from mulligan.timeline.keyring import Keyring
+    from mulligan.timeline.secrets import Keyring
 
     if args.action and not args.file:
         raise UsageError(f"mulligan key {args.action} needs a file.", hint=f"mulligan key {args.action} FILE")

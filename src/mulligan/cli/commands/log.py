@@ -154,7 +154,7 @@ def _tell(context: Context, story: Story) -> None:
     from mulligan.present.story import story_lines
 
     if not story.chapters:
-        known = context.workspace.deeds(limit=1)
+        known = context.workspace.agent_events(limit=1)
         context.note(
             "No prompt to show." if known else "No events of an agent yet. Install its hooks: mulligan install"
         )

@@ -81,7 +81,7 @@ def _with_conversation(context: Context, args: argparse.Namespace, workspace: Wo
 
     from mulligan.hooks.conversation import NAME, place_of, resume
 
-    place = place_of(workspace.deed_at(args.ref), workspace.get(args.ref))
+    place = place_of(workspace.agent_event_at(args.ref), workspace.get(args.ref))
     if place is None or args.dry_run:
         return _restored(context, args)
     there, make_current = resume(place, str(uuid4()))

@@ -27,7 +27,7 @@ DELEGATING = ("Agent", "Task", "task")
 GIT = "git"
 
 
-class Deed(NamedTuple):
+class AgentEvent(NamedTuple):
     """
     One event of an agent's session.
 
@@ -64,12 +64,12 @@ class Deed(NamedTuple):
         return self.kind in ENDED
 
 
-class Recorded(NamedTuple):
-    """A deed as the timeline remembers it: its numbers, and the checkpoint that holds the workspace of that moment."""
+class RecordedEvent(NamedTuple):
+    """An event as the timeline remembers it: its numbers, and the checkpoint that holds the workspace of that moment."""
 
     seq: int
     created_ns: int
-    deed: Deed
+    event: AgentEvent
     prompt: int
     number: int
     checkpoint: str
@@ -82,17 +82,17 @@ class Recorded(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
-        deed = self.deed
+        event = self.event
         return {
             "at": self.created_at.isoformat(),
-            "agent": deed.agent,
-            "session": deed.session,
-            "event": deed.kind,
+            "agent": event.agent,
+            "session": event.session,
+            "event": event.kind,
             "prompt": self.prompt,
             "tool": self.number,
-            "name": deed.tool,
-            "text": deed.text,
-            "subagent": deed.subagent,
+            "name": event.tool,
+            "text": event.text,
+            "subagent": event.subagent,
             "checkpoint": self.checkpoint,
             "saved": self.saved,
         }
@@ -110,6 +110,16 @@ def turn_of(checkpoint: Checkpoint) -> Turn | None:
     cause = checkpoint.metadata.get(CAUSE)
     turn = cause.get("turn") if isinstance(cause, dict) else None
     return Turn(*turn) if isinstance(turn, list) and len(turn) == 2 else None
+
+
+def turns_in(checkpoint: Checkpoint) -> set[Turn]:
+    """Returns the turns whose work a checkpoint may hold."""
+    cause = checkpoint.metadata.get(CAUSE)
+    if not isinstance(cause, dict):
+        return set()
+    own = turn_of(checkpoint) if cause.get("by") else None
+    found = {Turn(each["session"], each["prompt"]) for each in commands_beside(cause) if each["prompt"]}
+    return found | {own} if own is not None else found
 
 
 def maker_of(checkpoint: Checkpoint, path: str | None = None) -> str:

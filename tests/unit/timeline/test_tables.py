@@ -8,7 +8,7 @@ import pytest
 
 import mulligan
 from checker import judge
-from mulligan.timeline.seals import COLUMNS, seal
+from mulligan.timeline.tables import COLUMNS, seal
 from seals import reseal
 from seals import seal as by_the_page
 from tree import put

@@ -28,23 +28,20 @@ from mulligan.store.objects import ObjectStore
 from mulligan.store.trash import Trash, sweep_temporaries
 from mulligan.timeline.checkpoints import Checkpoints
 from mulligan.timeline.commits import Entry, read_list, read_state
-from mulligan.timeline.database import NAME, Database
-from mulligan.timeline.identity import Identity, identity_of, marked
-from mulligan.timeline.moves import Moves
-from mulligan.timeline.sqlerrors import broken_row
+from mulligan.timeline.database import NAME, Database, broken_row
+from mulligan.timeline.root import Identity, identity_of, marked
+from mulligan.timeline.undo import Moves
 
 if TYPE_CHECKING:
-    from mulligan.timeline.deeds import Deeds
-    from mulligan.timeline.keyring import Keyring
+    from mulligan.timeline.events import AgentEvents
+    from mulligan.timeline.secrets import Keyring
 
 _TIMELINE = NAME.encode()
 _STORE_ID, _WORKSPACE, _EPOCH, _SINCE = "store_id", "workspace", "epoch", "workspace_since"
 # What a store whose making was cut short may hold before it has a name; the configuration, which names it, comes last.
 _BEGINNINGS = frozenset({b"objects", b"refs", b"tmp", b"HEAD", b"lock"})
-
 # Who waits for these must not wait for what an earlier restore left to be removed; all others free the disk for real.
 _QUICK = frozenset({"save", "restore", "undo", "redo", "hook"})
-
 # Below this nothing is begun, except what may free some.
 _LEAST_ROOM = 256 << 10
 _FREEING = frozenset({"delete", "trim", "gc", "forget", "doctor", "settle"})
@@ -56,7 +53,7 @@ _SWEEP_EVERY = 32
 _PARENTS: list[tuple[Database | None, ObjectStore | None, Directory | None]] = []
 
 
-class Vault:
+class Store:
     """One store, opened when first needed."""
 
     def __init__(self, settings: Settings) -> None:
@@ -85,7 +82,7 @@ class Vault:
     @cached_property
     def keys(self) -> Keyring:
         """The keys that secrets are sealed with."""
-        from mulligan.timeline.keyring import Keyring
+        from mulligan.timeline.secrets import Keyring
 
         return Keyring(self.settings.keys, self.settings.workspace)
 
@@ -130,15 +127,15 @@ class Vault:
         return Moves(self.database)
 
     @property
-    def deeds(self) -> Deeds:
+    def events(self) -> AgentEvents:
         """What agents did."""
-        from mulligan.timeline.deeds import Deeds
+        from mulligan.timeline.events import AgentEvents
 
-        return Deeds(self.database)
+        return AgentEvents(self.database)
 
     def needed(self) -> set[str]:
         """Returns the checkpoints that the next undos and redos need: the newest steps, and where agents' last turns began."""
-        return self.moves.needed() | self.deeds.starts() | {self.checkpoints.position()}
+        return self.moves.needed() | self.events.starts() | {self.checkpoints.position()}
 
     def close(self) -> None:
         """Closes everything; the next use opens it again."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mulligan.model.sealed import Sealed
 
 
-class Reader(Protocol):
+class ObjectReader(Protocol):
     """What reading a commit needs of the store."""
 
     def read(self, oid: bytes, kind: bytes) -> bytes:
@@ -54,13 +54,13 @@ class _NoStore:
         raise UserError(f"There is no store yet to read tree {oid.hex()} from.", hint="mulligan save")
 
 
-NO_STORE: Reader = _NoStore()
+NO_STORE: ObjectReader = _NoStore()
 
 
-class Source:
+class Trees:
     """The store's objects, with those of a scan in front."""
 
-    def __init__(self, store: Reader, scan: Scan | None = None) -> None:
+    def __init__(self, store: ObjectReader, scan: Scan | None = None) -> None:
         self._store = store
         self._scan = scan
         self._overlay = scan.objects if scan is not None else {}
@@ -148,7 +148,7 @@ class Source:
                     pending.append((path, entry.oid))
 
 
-class Look:
+class WorkspaceView:
     """A scan, where git stood, what to remember of both, and where to read the trees of the scan and of the store."""
 
     __slots__ = ("by_name", "git", "note", "scan", "source")
@@ -158,12 +158,12 @@ class Look:
         scan: Scan,
         git: GitState | None,
         note: dict[str, Any],
-        store: Reader,
+        store: ObjectReader,
         by_name: tuple[str, ...] = (),
     ) -> None:
         self.by_name = by_name
         self.scan = scan
-        self.source = Source(store, scan)
+        self.source = Trees(store, scan)
         self.git = git
         self.note = note
 
@@ -171,7 +171,7 @@ class Look:
 class Permissions:
     """The permission bits of one checkpoint (or scan)."""
 
-    def __init__(self, source: Source, tree: bytes, defaults: Defaults) -> None:
+    def __init__(self, source: Trees, tree: bytes, defaults: Defaults) -> None:
         self._source = source
         self._tree = tree
         self._defaults = defaults
@@ -246,7 +246,7 @@ def state_of(scan: Scan) -> State:
     return State(scan.tree, scan.modes, scan.defaults, scan.sealed)
 
 
-def bits_that_differ(source: Source, a: State, b: State) -> Iterator[tuple[bytes, TreeEntry]]:
+def bits_that_differ(source: Trees, a: State, b: State) -> Iterator[tuple[bytes, TreeEntry]]:
     """Yields the files and directories whose permission bits alone differ, with what stands there in the first state."""
     if (a.modes, a.defaults) == (b.modes, b.defaults):
         return  # nothing is written down otherwise, and what is usual is the same
@@ -260,7 +260,7 @@ def bits_that_differ(source: Source, a: State, b: State) -> Iterator[tuple[bytes
             yield path, before
 
 
-def permission_changes(source: Source, a: State, b: State) -> list[Change]:
+def permission_changes(source: Trees, a: State, b: State) -> list[Change]:
     """Returns the files that differ in permission bits alone; the modes of the change carry the bits."""
     old, new = Permissions(source, a.modes, a.defaults), Permissions(source, b.modes, b.defaults)
     found = []

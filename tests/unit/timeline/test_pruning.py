@@ -12,7 +12,7 @@ from checker import judge
 from mulligan.model.policy import Retention
 from mulligan.settings import resolve
 from mulligan.store import gc
-from mulligan.timeline import budget, tidying
+from mulligan.timeline import budget, pruning
 from tree import put
 
 STEPS = 6
@@ -27,7 +27,7 @@ def small(monkeypatch):
     """Little is enough to be worth it, and every portion is small."""
     monkeypatch.setattr(budget, "_GROWN", 1)
     monkeypatch.setattr(gc, "PORTION", 10_000)
-    monkeypatch.setattr(tidying, "_AT_A_TIME", 1)
+    monkeypatch.setattr(pruning, "_AT_A_TIME", 1)
     monkeypatch.setattr(gc, "_AT_A_TIME", 1)
 
 
@@ -69,7 +69,7 @@ def test_a_store_that_is_tidied_up_levels_off(ws, project, store):
 def test_where_nothing_was_let_go_nothing_is_looked_for(ws, project, store, monkeypatch):
     for number in range(STEPS):
         step(ws, project, number)
-    monkeypatch.setattr(ws._bench.vault, "writing", None)  # nothing here may ask for the lock
+    monkeypatch.setattr(ws._bench.store, "writing", None)  # nothing here may ask for the lock
     assert ws.tidy() is False
 
 
@@ -79,7 +79,7 @@ def test_what_was_looked_at_is_not_looked_at_again_until_packs_have_grown(ws, pr
     assert ws.tidy()
     while ws.tidy():
         pass
-    monkeypatch.setattr(ws._bench.vault, "writing", None)
+    monkeypatch.setattr(ws._bench.store, "writing", None)
     assert ws.tidy() is False
     monkeypatch.undo()
     monkeypatch.setattr(budget, "_GROWN", 1 << 20)
@@ -159,10 +159,10 @@ def test_a_save_after_it_looks_at_no_more_than_before(ws, project):
     with ws.watch():
         for number in range(20):
             step(ws, project, number)
-        looks, epoch = ws._bench.scanner.watcher.full_looks, ws._bench.vault.epoch()
+        looks, epoch = ws._bench.scanner.watcher.full_looks, ws._bench.store.epoch()
         while ws.tidy():
             pass
-        assert ws._bench.vault.epoch() > epoch
+        assert ws._bench.store.epoch() > epoch
         step(ws, project, 21)
         assert ws._bench.scanner.watcher.full_looks == looks
 
@@ -200,9 +200,9 @@ def test_a_store_in_use_is_not_waited_for_twice_and_the_work_goes_on(ws, project
 
 
 def test_packs_that_cannot_be_joined_are_not_tried_again_and_again(ws, project, monkeypatch):
-    monkeypatch.setattr(tidying, "MANY_PACKS", 2)
+    monkeypatch.setattr(pruning, "MANY_PACKS", 2)
     tried = []
-    monkeypatch.setattr("mulligan.store.gc.merge_small", lambda _: tried.append(1))
+    monkeypatch.setattr("mulligan.timeline.pruning.merge_small", lambda _: tried.append(1))
     for number in range(4):
         step(ws, project, number)
     while ws.tidy():

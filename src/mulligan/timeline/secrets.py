@@ -1,22 +1,39 @@
 """
-The keys that secrets are sealed with: in the user's data directory, never in a workspace, a store or the configuration.
+Sealed secrets, and the keys that seal them.
 
-A key is an age identity in a file of its own, named by a hash of it and readable by its owner alone. The file `default` names
-the one that seals; keys of other machines only open. A key is on the disk before anything is sealed with it, and a key that
-is missing is never replaced in silence.
+A scan lists a secret that git does not track as not captured. Here it is read, compared by its keyed hash with the one in the
+last checkpoint, and sealed only if it differs. What cannot be sealed is listed, and the checkpoint is partial: a secret is
+never saved unencrypted instead.
+Keys are in the user's data directory, never in a workspace, a store or the configuration. A key is an age identity in a file of
+its own, named by a hash of it and readable by its owner alone. The file `default` names the one that seals; keys of other
+machines only open. A key is on the disk before anything is sealed with it, and a missing key is never replaced in silence.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from hashlib import blake2b, sha256
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mulligan.errors import KeyMissing
+from mulligan.errors import DurabilityLost, FileSealed, KeyMissing, MulliganError, StoreDamaged
+from mulligan.model.checkpoint import SECRET, SPECIAL, TOO_LARGE, UNREADABLE
+from mulligan.model.objects import BLOB
+from mulligan.model.paths import parent_of, to_text
+from mulligan.model.sealed import Sealed, SealedFile, Secrets
+from mulligan.safefs.clock import stamping_clock
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.durable import make_private, sync, write_synced
 from mulligan.safefs.userfile import read_user_file
+from mulligan.scan.read import Unreadable, capture
+from mulligan.scan.record import Missed
+from mulligan.scan.trees import HashOnly, Scan
+
+if TYPE_CHECKING:
+    from mulligan.timeline.commits import Entry
+    from mulligan.timeline.store import Store
 
 _DEFAULT = b"default"
 _LIMIT = 4096
@@ -25,7 +42,7 @@ _NAME = r"[0-9a-f]{16}"
 _WHAT = "the key for secrets"
 
 
-class Key(NamedTuple):
+class SecretKey(NamedTuple):
     """One key: its name and the age identity."""
 
     id: str
@@ -62,12 +79,12 @@ def _age() -> Any:
     return pyrage
 
 
-def key_from(text: bytes) -> Key:
+def key_from(text: bytes) -> SecretKey:
     """Returns the key that a file holds; raises KeyMissing where it holds none."""
     found = re.search(_IDENTITY, text)
     if not found:
         raise KeyMissing("This is not a key: a key is one line that begins with AGE-SECRET-KEY-1. Nothing was changed.")
-    return Key(sha256(b"mulligan key " + found[0]).hexdigest()[:16], found[0])
+    return SecretKey(sha256(b"mulligan key " + found[0]).hexdigest()[:16], found[0])
 
 
 class Keyring:
@@ -77,15 +94,15 @@ class Keyring:
         self.path = path
         self._made = ""  # the key that was made, until it was told
         self._workspace = workspace
-        self._known: dict[str, Key | None] = {}
+        self._known: dict[str, SecretKey | None] = {}
 
-    def get(self, name: str) -> Key | None:
+    def get(self, name: str) -> SecretKey | None:
         """Returns a key by its name; None where it is not here, or not what its name says."""
         if name not in self._known or self._known[name] is None:
             self._known[name] = self._read(name)
         return self._known[name]
 
-    def _read(self, name: str) -> Key | None:
+    def _read(self, name: str) -> SecretKey | None:
         if not re.fullmatch(_NAME, name):
             return None
         data = self._file(name.encode())
@@ -117,7 +134,7 @@ class Keyring:
         name = self._file(_DEFAULT).decode("ascii", "replace").strip()
         return name if re.fullmatch(_NAME, name) else next(iter(self.names()), "")
 
-    def current(self) -> Key | None:
+    def current(self) -> SecretKey | None:
         """Returns the key that seals, None where there is no key at all; raises KeyMissing for one that is gone."""
         name = self.default
         if not name:
@@ -129,7 +146,7 @@ class Keyring:
             )
         return key
 
-    def make(self) -> Key:
+    def make(self) -> SecretKey:
         """Makes a key, durably, and returns it; where another process was faster, its key. Raises KeyMissing, DurabilityLost."""
         if self._workspace and os.path.realpath(self.path).startswith(os.path.join(self._workspace, "")):
             raise KeyMissing(f"The directory of keys, {self.path}, lies in the workspace.", hint="Set XDG_DATA_HOME")
@@ -150,14 +167,14 @@ class Keyring:
         name, self._made = self._made, ""
         return os.path.join(self.path, name) if name else ""
 
-    def add(self, key: Key) -> bool:
+    def add(self, key: SecretKey) -> bool:
         """Takes a key in, durably; returns whether it was not here. The first one seals from now on."""
         is_new = self.get(key.id) is None
         if is_new or not self.default:
             self._put(key, seals=not self.default or self.default == key.id)
         return is_new
 
-    def _put(self, key: Key, *, seals: bool) -> None:
+    def _put(self, key: SecretKey, *, seals: bool) -> None:
         try:
             make_private(self.path)
             with Directory.open(self.path) as directory:
@@ -185,7 +202,7 @@ class Keyring:
 
     # -- keys from and for elsewhere ------------------------------------------------------------
 
-    def export(self, path: str, name: str = "") -> Key:
+    def export(self, path: str, name: str = "") -> SecretKey:
         """Writes a key to a new file that only its owner can read, and returns it; raises KeyMissing."""
         key = self.get(name) if name else self.current()
         if key is None:
@@ -208,7 +225,7 @@ class Keyring:
             ) from error
         return key
 
-    def bring(self, path: str) -> tuple[Key, bool]:
+    def bring(self, path: str) -> tuple[SecretKey, bool]:
         """Takes the key in that a file holds, after it was tried; returns it, and whether it is new. Raises KeyMissing."""
         try:
             data = read_user_file(path, limit=_LIMIT)
@@ -220,3 +237,132 @@ class Keyring:
         if key.open(key.seal(b"tried")) != b"tried":
             raise KeyMissing(f"The key in {path} does not open what it seals. Nothing was changed.")
         return key, self.add(key)
+
+
+_FILE, _KIND = 0o100000, 0o170000
+
+
+class _Bytes(HashOnly):
+    """A sink that holds on to what it is given: one file."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def add_hashed(self, oid: bytes, kind: bytes, data: bytes) -> None:  # noqa: ARG002 - the shape of a sink
+        """Takes a file."""
+        self.data = data
+
+    def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
+        """Takes a large file."""
+        self.data = b"".join(chunks)
+        return super().add_stream(size, [self.data])
+
+
+def seal_workspace(store: Store, scan: Scan, sink: Any = None, directory: str = "") -> Scan:
+    """Returns the scan with the secrets that it lists sealed, into a sink; without one, it says only whether they changed."""
+    found = [path for path, missed in scan.missed.items() if missed.reason == SECRET]
+    sealing = _Sealing(store, scan, sink)
+    with Directory.open(directory or store.settings.workspace) as root:
+        for path in sorted(found):
+            sealing.take(root, path)
+    return replace(scan, secrets=Secrets(sealing.key.id if sealing.key is not None else "", sealing.files))
+
+
+def secrets_of(store: Store, entry: Entry) -> tuple[Sealed, bool, dict[bytes, str]]:
+    """
+    Returns the secrets of a checkpoint, whether it knows of all that were there, and which are without their key.
+
+    It knows only of those of the machine that saved it, and of none where they were skipped.
+    """
+    sealed, plain = entry.sealed, entry.checkpoint.plain_secrets
+    knows = plain is not None and plain.get("key") in ("", store.keys.default)
+    return sealed, knows, {path: file.key for path, file in sealed.items() if store.keys.get(file.key) is None}
+
+
+def closed_secrets(store: Store, steps: Iterable[Any]) -> dict[bytes, str]:
+    """Returns the secrets around some steps that are without their key, by keyed hash, with the name of the key."""
+    files = [file for step in steps for state in (step.before, step.after) for file in state.sealed.values()]
+    return {file.content_id: file.key for file in files if file.key and store.keys.get(file.key) is None}
+
+
+class _Sealing:
+    """The secrets of one scan."""
+
+    def __init__(self, store: Store, scan: Scan, sink: Any) -> None:
+        self._scan, self._sink, self._problem = scan, sink, ""
+        self._most = store.settings.capture.max_file_size
+        here = store.checkpoints.current() if store.exists() else None
+        # Of a ciphertext that is lost a new one is made.
+        self._before = {p: f for p, f in here.sealed.items() if store.objects.has(f.oid)} if here else {}
+        self.files: dict[bytes, SealedFile] = {}
+        self.key: SecretKey | None = None
+        try:
+            self.key = store.keys.current()
+            if self.key is None and sink is not None:
+                self.key = store.keys.make()
+        except DurabilityLost:
+            raise
+        except MulliganError as error:
+            self._problem = f"it could not be sealed: {error.message}"
+
+    def take(self, root: Directory, path: bytes) -> None:
+        """Seals one secret, or says why it is not saved."""
+        name = os.path.basename(path)
+        try:
+            with root.descend(parent_of(path)) as directory:
+                self.files[path] = self._sealed(directory, name, path)
+            del self._scan.missed[path]
+        except FileNotFoundError:
+            del self._scan.missed[path]  # it went while the scan was under way
+        except Unreadable as finding:
+            self._scan.missed[path] = Missed(name, finding.reason, finding.detail)
+        except KeyMissing as error:
+            self._scan.missed[path] = Missed(name, UNREADABLE, f"it could not be sealed: {error.message}")
+        except OSError as error:
+            self._scan.missed[path] = Missed(name, UNREADABLE, os.strerror(error.errno or 0))
+
+    def _sealed(self, directory: Directory, name: bytes, path: bytes) -> SealedFile:
+        clock = stamping_clock()
+        st = directory.stat(name)
+        if st.st_mode & _KIND != _FILE:
+            raise Unreadable(SPECIAL, "not a file")
+        if st.st_size > self._most:
+            raise Unreadable(TOO_LARGE, f"{st.st_size} bytes, the limit is {self._most}")
+        if self._problem:
+            raise Unreadable(UNREADABLE, self._problem)
+        taken = _Bytes()
+        plain, seen = capture(directory, name, st, taken, check_secrets=False, since=clock)
+        perm = seen.mode & 0o7777
+        if self.key is None:  # nothing was ever sealed on this machine, and nothing is to be saved now
+            return SealedFile(b"", "", "", perm, len(taken.data), plain)
+        digest, before = self.key.digest(taken.data), self._before.get(path)
+        if before is not None and (before.key, before.digest) == (self.key.id, digest):
+            if self._sink is not None:
+                self._sink.relied.add(before.oid)  # room that is made for this checkpoint must not take it
+            return before._replace(perm=perm, plain=plain)
+        oid = self._sink.add(BLOB, self.key.seal(taken.data)) if self._sink is not None else b""
+        return SealedFile(oid, self.key.id, digest, perm, len(taken.data), plain)
+
+
+def opened(file: SealedFile, path: bytes, keys: Keyring, read: Callable[[bytes, bytes], bytes]) -> bytes:
+    """Returns the content of a sealed file; raises KeyMissing, or StoreDamaged where it is not what was sealed."""
+    key = keys.get(file.key)
+    if key is None:
+        raise KeyMissing(
+            f"{to_text(path)!r} is sealed with the key {file.key}, which is not on this machine. Nothing was changed.",
+            hint="Bring the key: mulligan key import FILE",
+        )
+    data = key.open(read(file.oid, BLOB))
+    if key.digest(data) != file.digest:
+        raise StoreDamaged(f"The sealed file {to_text(path)!r} is not what was saved.", hint="mulligan check")
+    return data
+
+
+def revealed(store: Store, entry: Entry, path: bytes, *, reveal: bool) -> bytes:
+    """Returns the content of a secret at a checkpoint; raises FileSealed unless it is to be revealed."""
+    if not reveal:
+        raise FileSealed(
+            f"{to_text(path)!r} is a secret: it is saved sealed, and its content is shown only on request.",
+            hint=f"In a terminal: mulligan cat --reveal {entry.checkpoint.short_id}:{to_text(path)}",
+        )
+    return opened(entry.sealed[path], path, store.keys, store.objects.read)

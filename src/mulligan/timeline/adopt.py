@@ -11,22 +11,97 @@ from __future__ import annotations
 import json
 import os
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.errors import UserError
+from mulligan.model.cause import CAUSE
+from mulligan.model.event import Turn, commands_beside
 from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory, read_all
-from mulligan.safefs.durable import remove_whole, sync, write_durably
+from mulligan.safefs.durable import make_private, remove_whole, sync, write_durably
+from mulligan.safefs.errors import typed
 from mulligan.safefs.lock import exclusive
 from mulligan.store import repository
 from mulligan.store.objects import ObjectStore
+from mulligan.timeline.changes import pack_changes
 from mulligan.timeline.checkpoints import POSITION, Checkpoints
-from mulligan.timeline.commits import Entry, read_list, read_state
-from mulligan.timeline.database import Database
-from mulligan.timeline.identity import Identity, identity_of
-from mulligan.timeline.renumbering import Renumbering
-from mulligan.timeline.saving import pack_changes
-from mulligan.timeline.sources import Source
+from mulligan.timeline.commits import Entry, ObjectAdder, read_list, read_state, record_tree, write_commit
+from mulligan.timeline.database import NAME, Database
+from mulligan.timeline.root import Identity, identity_of
+from mulligan.timeline.stores import contents_of, describe, stores
+from mulligan.timeline.tables import from_column
+from mulligan.timeline.trees import Trees
+from mulligan.timeline.undo import Move
+
+if TYPE_CHECKING:
+    import sqlite3
+
+
+def adopt(settings: Settings, old: str) -> dict[str, Any]:
+    """Renames the store of a project that moved to where this workspace looks for it, joined with what is there."""
+    try:
+        return _adopt(settings, old)
+    except OSError as error:
+        raise typed(error) from error
+
+
+def _adopt(settings: Settings, old: str) -> dict[str, Any]:
+    source = _store_of(settings, old)
+    if source is None:
+        raise UserError(f"There is no history for {old}. Nothing was changed.", hint="See every store: mulligan stores")
+    if source["exists"] and source["workspace"] != settings.workspace:
+        raise UserError(
+            f"{source['workspace']} still exists and this is its history. Nothing was changed.",
+            hint="Move the project first.",
+        )
+    since = 0
+    if source["path"] != settings.store and os.path.lexists(os.path.join(settings.store, NAME)):
+        since = contents_of(settings.store)[1]
+        join(source["path"], settings)
+    if source["path"] != settings.store:
+        _move(source["path"], settings)
+    with Directory.open(settings.store) as directory:
+        database = Database(settings.store, create=False, directory=directory)
+    try:
+        settled(database, {"workspace": settings.workspace})
+    finally:
+        database.close()
+    return {"from": source["workspace"], "checkpoints": source["checkpoints"] + since, "joined": since}
+
+
+def _store_of(settings: Settings, old: str) -> dict[str, Any] | None:
+    place = os.path.realpath(old)
+    if os.path.lexists(os.path.join(place, NAME)):
+        return describe(place) or None
+    # Where this workspace looks for it, it may be already: moved by an adoption that was cut short.
+    rows = [*stores(settings), *([describe(settings.store)] if os.path.isdir(settings.store) else [])]
+    return next((row for row in rows if row and row["workspace"] in (place, old)), None)
+
+
+def _move(path: str, settings: Settings) -> None:
+    target = settings.store
+    if os.path.lexists(target) and (not os.path.isdir(target) or set(os.listdir(target)) - {"lock"}):
+        raise UserError(
+            f"{target}, where the history would go, is not empty. Nothing was changed.",
+            hint="Name another place: --store DIR",
+        )
+    make_private(os.path.dirname(target))
+    with Directory.open(os.path.dirname(path)) as before, Directory.open(os.path.dirname(target)) as after:
+        name, new = os.fsencode(os.path.basename(path)), os.fsencode(os.path.basename(target))
+        with before.child(name) as store, exclusive(store, wait=settings.wait, purpose="adopt"):
+            if after.exists(new):
+                after.remove_tree(new)  # an empty one, which was checked
+            try:
+                before.rename(name, new, to=after)
+            except OSError as error:
+                raise UserError(
+                    f"The history in {path} cannot be moved to {target} ({error.strerror}). Nothing was changed.",
+                    hint=f"Use it where it is: mulligan --store {path} …",
+                ) from error
+            # Its timeline names the new workspace next: after a power cut it must not say so in the old place.
+            for directory in (after, before):
+                sync(directory.fd, "the move of a store")
+
 
 _PACKS = b"objects/pack"
 _JOINING, _NOTE, _SINCE, _EPOCH = "joining", "note:", "workspace_since", "epoch"
@@ -68,7 +143,7 @@ class _Joining:
             entries = _checkpoints(self._since, theirs).oldest()
             with self._into.transaction():
                 self._begin()
-                self._add(checkpoints, self._renumbered(entries, objects), Source(objects))
+                self._add(checkpoints, self._renumbered(entries, objects), Trees(objects))
                 self._steps()
                 self._notes()
 
@@ -127,7 +202,7 @@ class _Joining:
             writer.finish()
         return found
 
-    def _add(self, checkpoints: Checkpoints, entries: list[Entry], source: Source) -> None:
+    def _add(self, checkpoints: Checkpoints, entries: list[Entry], source: Trees) -> None:
         parent = checkpoints.by_id(self._before)
         for entry in entries:
             if checkpoints.by_id(entry.id) is not None:
@@ -143,14 +218,14 @@ class _Joining:
             checkpoints.set_position(here)
 
     def _steps(self) -> None:
-        """Puts the steps of undo and the deeds behind those of the old place; what can be redone is the new place's."""
+        """Puts the steps of undo and the events behind those of the old place; what can be redone is the new place's."""
         for row in self._since.sealed("move", "ORDER BY seq"):
             self._into.insert("move", None, row["id"], self._numbers.move(row))
         self._into.empty("redo")
         for row in self._since.sealed("redo", "ORDER BY seq"):
             self._into.insert("redo", None, row["id"], row["what"])
         for row in self._since.sealed("deed", "ORDER BY seq"):
-            self._into.insert("deed", None, *self._numbers.deed(row))
+            self._into.insert("deed", None, *self._numbers.event(row))
 
     def _notes(self) -> None:
         for row in self._since.sealed("meta"):
@@ -171,3 +246,63 @@ def settled(database: Database, values: dict[str, Any]) -> None:
             database.set_meta(key, value)
         if database.meta(_JOINING):
             database.set_meta(_JOINING, "")
+
+
+class LastNumbers(NamedTuple):
+    """The last prompt and the last tool of a session."""
+
+    prompt: int = 0
+    number: int = 0
+
+
+class Renumbering:
+    """Gives what was recorded in a new place the numbers that follow those of the old one."""
+
+    def __init__(self, old: Database) -> None:
+        rows = old.rows("SELECT session, max(prompt), max(number) FROM deed GROUP BY session")
+        self._last = {from_column(row[0]): LastNumbers(int(row[1] or 0), int(row[2] or 0)) for row in rows}
+
+    def _of(self, session: object) -> LastNumbers:
+        return self._last.get(str(session), LastNumbers())
+
+    def event(self, row: sqlite3.Row) -> list[Any]:
+        """Returns the columns of an event, without its place in the table."""
+        last, values = self._of(from_column(row["session"])), dict(zip(row.keys(), tuple(row), strict=True))
+        values["prompt"] += last.prompt if values["prompt"] else 0
+        values["number"] += last.number if values["number"] else 0
+        return list(values.values())[1:-1]
+
+    def move(self, row: sqlite3.Row) -> str:
+        """Returns what a step of undo says: the turn that it took back has its new number."""
+        move = Move.read(row)
+        if move.mark is None or move.mark.turn is None:
+            return str(row["what"])
+        session, prompt = move.mark.turn
+        turn = Turn(session, prompt + self._of(session).prompt)
+        return move._replace(mark=move.mark._replace(turn=turn)).column
+
+    def entry(self, entry: Entry, objects: ObjectStore, writer: ObjectAdder) -> Entry:
+        """Returns a checkpoint that names its turns by their new numbers; its commit is another one if they differ."""
+        cause = entry.checkpoint.metadata.get(CAUSE)
+        said = self._cause(cause) if isinstance(cause, dict) else cause
+        if said == cause:
+            return entry
+        state = entry.checkpoint.state
+        metadata = {**entry.checkpoint.metadata, CAUSE: said}
+        checkpoint = entry.checkpoint.replace(metadata=metadata, state_source=lambda: state)
+        return write_commit(entry._replace(checkpoint=checkpoint), writer, record_tree(objects, entry.commit_id))
+
+    def _cause(self, cause: dict[str, Any]) -> dict[str, Any]:
+        last, said = self._of(cause.get("session")), dict(cause)
+        for name, add in (("prompt", last.prompt), ("tool", last.number)):
+            if isinstance(said.get(name), int) and said[name]:
+                said[name] += add
+        turn = said.get("turn")
+        if isinstance(turn, list) and len(turn) == 2:
+            said["turn"] = [turn[0], turn[1] + self._of(turn[0]).prompt]
+        if beside := commands_beside(cause):
+            said["beside"] = [
+                {**each, "prompt": each["prompt"] + self._of(each["session"]).prompt} if each["prompt"] else each
+                for each in beside
+            ]
+        return said

@@ -1,13 +1,13 @@
 """
-The feature list of an agent's project: which features pass, which one is next.
+What an agent's project says about itself: its feature list, its progress file, the tokens of its conversation.
 
-Reads `feature_list.json` in the shapes that are in use: a list of features with or without ids, and an object with such a
-list under `features`. Nothing in such a file can make reading fail: what cannot be understood counts for nothing.
+Nothing in these files can make reading fail: what cannot be understood counts for nothing.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NamedTuple
 
 FEATURE_LIST_FILE = "feature_list.json"
@@ -56,3 +56,43 @@ def _passes(entry: dict[str, Any]) -> bool:
     if "passes" in entry:
         return entry["passes"] is True
     return entry.get("status") in _DONE if isinstance(entry.get("status"), str) else False
+
+
+PROGRESS_FILE = "claude-progress.txt"
+_SESSION = re.compile(rb"^##[ \t]+Session[ \t]+#?(\d{1,9})\b", re.MULTILINE | re.IGNORECASE)
+
+
+def last_session(data: bytes | None) -> int:
+    """Returns the highest session number that a progress file mentions in a heading, 0 where there is none."""
+    return max((int(number) for number in _SESSION.findall(data or b"")), default=0)
+
+
+_PARTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+
+
+def tokens_of(end: bytes) -> int:
+    """Returns the tokens that the newest answer in these lines reports (Claude Code's or Codex's form), else 0."""
+    for line in reversed(end.splitlines()):
+        if b"tokens" not in line:
+            continue
+        try:
+            found = _reported(json.loads(line))
+        except (ValueError, RecursionError):
+            continue  # the first line of the part may be cut
+        if found:
+            return found
+    return 0
+
+
+def _reported(entry: Any) -> int:
+    usage = _inside(entry, "message", "usage")
+    if isinstance(usage, dict):
+        return sum(value for part in _PARTS if isinstance(value := usage.get(part), int))
+    total = _inside(entry, "payload", "info", "total_token_usage", "total_tokens")
+    return total if isinstance(total, int) else 0
+
+
+def _inside(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value

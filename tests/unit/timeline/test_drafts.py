@@ -10,7 +10,7 @@ from faults import Counting
 from mulligan.safefs.syscalls import using
 from mulligan.scan import walk
 from mulligan.settings import resolve
-from mulligan.timeline.vault import Vault
+from mulligan.timeline.store import Store
 from tree import put
 
 
@@ -63,7 +63,7 @@ def test_a_process_that_dies_before_its_ref_is_completed_by_the_next(ws, project
     def die(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Vault, "settle_saved", die)
+    monkeypatch.setattr(Store, "settle_saved", die)
     put(project, "f", "2")
     with pytest.raises(KeyboardInterrupt):
         ws.save("two", kind="step")
@@ -136,7 +136,7 @@ def test_what_the_timeline_owes_stays_little_and_each_ref_is_durable_before_it_i
         put(project, "f", str(number))
         with using(Counting()) as calls:
             ws.save()
-        owed = len(ws._bench.vault.database.rows("SELECT 1 FROM fresh_ref"))
+        owed = len(ws._bench.store.database.rows("SELECT 1 FROM fresh_ref"))
         # Pack, index and the bytes of the ref, then the names of the packs; SQLite waits on its own.
         assert owed <= 32 and calls.seen.count("fsync") == 4 + (owed < before)
         before, forgotten = owed, forgotten + (owed < before)

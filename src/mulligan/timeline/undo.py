@@ -14,16 +14,15 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.model.bounded import read_json
-from mulligan.timeline.database import Database
-from mulligan.timeline.sqlerrors import broken_row
+from mulligan.timeline.database import Database, broken_row
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from mulligan.model.deed import Turn
+    from mulligan.model.event import Turn
 
 
-class Mark(NamedTuple):
+class UndoMark(NamedTuple):
     """
     What an undo took back without removing states from the stack.
 
@@ -36,9 +35,9 @@ class Mark(NamedTuple):
     step: str = ""
 
     @classmethod
-    def read(cls, text: str) -> Mark:
+    def read(cls, text: str) -> UndoMark:
         """Returns the mark that a row or a journal holds."""
-        from mulligan.model.deed import Turn
+        from mulligan.model.event import Turn
 
         try:
             turn, to, *step = read_json(text)
@@ -68,7 +67,7 @@ class Move(NamedTuple):
     restored: bool = False
     partly: bool = False
     gone: bool = False
-    mark: Mark | None = None
+    mark: UndoMark | None = None
     base: str = ""
 
     @classmethod
@@ -79,7 +78,7 @@ class Move(NamedTuple):
         words = rest.split("+")
         base = next((word.removeprefix(_BASE) for word in words if word.startswith(_BASE)), "")
         git, restored, partly, gone = (word in words for word in _FLAGS)
-        made = Mark.read(mark) if mark else None
+        made = UndoMark.read(mark) if mark else None
         return cls(str(row["id"]), what, git, restored, partly, gone, made, base)
 
     @property
@@ -129,7 +128,7 @@ class Moves:
         if top is not None:
             self._set_top(top._replace(partly=True))
 
-    def mark_top(self, first: Mark, *more: Mark) -> None:
+    def mark_top(self, first: UndoMark, *more: UndoMark) -> None:
         """Says what was taken back on the way to the newest state, without an undo of ours."""
         top = self.top()
         if top is not None:

@@ -1,9 +1,8 @@
 """
-The deeds of agents: which prompt, which tool, and the checkpoint that holds the workspace of that moment.
+What agents did: which prompt, which tool, and the checkpoint that holds the workspace of that moment.
 
-A deed is remembered also when nothing changed and no checkpoint was needed, so that `@prompt-2` and `@tool-17` always
-mean something. Numbers count from 1 in each session.
-What is remembered is bounded; the checkpoints themselves carry their cause, and outlive it.
+An event is remembered also when nothing changed and no checkpoint was needed, so that `@prompt-2` and `@tool-17` always mean
+something. Numbers count from 1 in each session. Old events are removed; the checkpoints carry their cause themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.errors import UnknownCheckpoint
 from mulligan.model.cause import CAUSE
-from mulligan.model.deed import (
+from mulligan.model.event import (
     BEFORE,
     DELEGATING,
     ENDED,
@@ -24,13 +23,13 @@ from mulligan.model.deed import (
     MEANWHILE,
     PROMPT,
     STOP,
-    Deed,
-    Recorded,
+    AgentEvent,
+    RecordedEvent,
     Turn,
 )
 from mulligan.safefs.processes import has_ended
 from mulligan.timeline.database import Database
-from mulligan.timeline.seals import as_column, from_column
+from mulligan.timeline.tables import as_column, from_column
 
 if TYPE_CHECKING:
     import sqlite3
@@ -54,9 +53,9 @@ def is_reference(text: str) -> bool:
     return text.startswith(_BEFORE) or re.match(_REF, text) is not None
 
 
-class Place(NamedTuple):
+class EventPlace(NamedTuple):
     """
-    Where a deed belongs: its prompt and tool numbers, and whose the changes are that are found with it.
+    Where an event belongs: its prompt and tool numbers, and whose the changes are that are found with it.
 
     `beside` are the commands of others that run at that moment: what is found changed may be theirs. `foreign` are paths that
     no agent changed.
@@ -66,48 +65,48 @@ class Place(NamedTuple):
     number: int
     by: str
     turn: Turn | None
-    beside: tuple[Recorded, ...] = ()
+    beside: tuple[RecordedEvent, ...] = ()
     again: bool = False
     foreign: tuple[str, ...] = ()
 
-    def without(self, paths: tuple[str, ...]) -> Place:
+    def without(self, paths: tuple[str, ...]) -> EventPlace:
         """Returns the same, with paths that no agent changed although they changed now."""
         return self._replace(foreign=(*self.foreign, *paths))
 
-    def cause(self, deed: Deed) -> dict[str, object]:
+    def cause(self, event: AgentEvent) -> dict[str, object]:
         """Returns what a checkpoint says about why it was made."""
         said: dict[str, object] = {
-            "agent": deed.agent,
-            "session": deed.session,
-            "when": deed.kind,
+            "agent": event.agent,
+            "session": event.session,
+            "when": event.kind,
             "prompt": self.prompt,
             "tool": self.number,
-            "name": deed.tool,
-            "input": deed.text,
+            "name": event.tool,
+            "input": event.text,
             "by": self.by,
             "turn": list(self.turn) if self.turn else None,
-            "transcript": {"path": deed.transcript, "at": deed.at} if deed.transcript else None,
+            "transcript": {"path": event.transcript, "at": event.at} if event.transcript else None,
         }
-        more: dict[str, object] = {"subagent": deed.subagent, "claimed": dict.fromkeys(self.foreign, "")}
+        more: dict[str, object] = {"subagent": event.subagent, "claimed": dict.fromkeys(self.foreign, "")}
         if self.beside:
             more["beside"] = [_command(each) for each in self.beside]
-            more |= {"names": [*deed.paths, *deed.named], "exact": deed.exact}
+            more |= {"names": [*event.paths, *event.named], "exact": event.exact}
         return {CAUSE: {**said, **{key: value for key, value in more.items() if value}}}
 
 
-def _command(each: Recorded) -> dict[str, object]:
+def _command(each: RecordedEvent) -> dict[str, object]:
     """Returns what a checkpoint keeps of a command of another agent that ran when it was made."""
-    deed = each.deed
+    event = each.event
     return {
-        "session": deed.session,
+        "session": event.session,
         "prompt": each.prompt,
-        "names": [*deed.paths, *deed.named],
-        "exact": deed.exact,
+        "names": [*event.paths, *event.named],
+        "exact": event.exact,
         "began": each.created_ns,
     }
 
 
-class Deeds:
+class AgentEvents:
     """The rows of the table; every change happens inside the caller's transaction."""
 
     def __init__(self, database: Database) -> None:
@@ -115,61 +114,65 @@ class Deeds:
 
     # -- adding ---------------------------------------------------------------------------------
 
-    def place(self, deed: Deed, now_ns: int) -> Place:
-        """Returns where a deed belongs that happens now."""
-        prompt = self._last(deed.session, "prompt")
-        known = self._same(deed)
+    def place(self, event: AgentEvent, now_ns: int) -> EventPlace:
+        """Returns where an event belongs that happens now."""
+        prompt = self._last(event.session, "prompt")
+        known = self._same(event)
         if known is not None:
             prompt, number = known.prompt, known.number
-        elif deed.kind == PROMPT:
-            prompt, number = prompt + int(deed.person), 0
-        elif deed.kind == BEFORE:
-            number = self._last(deed.session, "number") + 1
-        elif deed.kind in ENDED:
-            opened = self._opened(deed)
-            number = opened.number if opened is not None else self._last(deed.session, "number") + 1
+        elif event.kind == PROMPT:
+            prompt, number = prompt + int(event.person), 0
+        elif event.kind == BEFORE:
+            number = self._last(event.session, "number") + 1
+        elif event.kind in ENDED:
+            opened = self._opened(event)
+            number = opened.number if opened is not None else self._last(event.session, "number") + 1
             prompt = opened.prompt if opened is not None else prompt
         else:
             number = 0
-        return self._attributed(deed, prompt, number, self.running(now_ns), again=known is not None)
+        return self._attributed(event, prompt, number, self.running(now_ns), again=known is not None)
 
-    def _attributed(self, deed: Deed, prompt: int, number: int, running: list[Recorded], *, again: bool) -> Place:
+    def _attributed(
+        self, event: AgentEvent, prompt: int, number: int, running: list[RecordedEvent], *, again: bool
+    ) -> EventPlace:
         """Decides whose the changes are that are found now: of the tool that ended, else of the one other that runs."""
-        beside = tuple(each for each in running if each.deed.session != deed.session)
-        owners = {(each.deed.session, each.prompt) for each in beside}
+        beside = tuple(each for each in running if each.event.session != event.session)
+        owners = {(each.event.session, each.prompt) for each in beside}
         # Git's hooks change nothing themselves: what they find is the work of the command that called git.
-        is_told = deed.kind in (*ENDED, *MEANWHILE, STOP) and not (deed.agent == GIT and owners)
-        if is_told or (deed.kind == BEFORE and _is_busy(deed, running)):
-            return Place(prompt, number, deed.session, _turn(deed.session, prompt), beside, again)
-        left = self._left_running(deed.session)
+        is_told = event.kind in (*ENDED, *MEANWHILE, STOP) and not (event.agent == GIT and owners)
+        if is_told or (event.kind == BEFORE and _is_busy(event, running)):
+            return EventPlace(prompt, number, event.session, _turn(event.session, prompt), beside, again)
+        left = self._left_running(event.session)
         if left is not None:
             # What the last turn left in the background is still its work.
-            return Place(prompt, number, deed.session, _turn(deed.session, left.prompt), beside, again)
+            return EventPlace(prompt, number, event.session, _turn(event.session, left.prompt), beside, again)
         if len(owners) == 1:
             session, prompt_there = next(iter(owners))
-            return Place(prompt, number, session, _turn(session, prompt_there), (), again)
-        return Place(prompt, number, "", _turn(deed.session, prompt) if deed.kind == BEFORE else None, beside, again)
+            return EventPlace(prompt, number, session, _turn(session, prompt_there), (), again)
+        return EventPlace(
+            prompt, number, "", _turn(event.session, prompt) if event.kind == BEFORE else None, beside, again
+        )
 
-    def add(self, deed: Deed, place: Place, checkpoint: str, *, saved: bool, now_ns: int) -> None:
-        """Remembers a deed; the same one, told twice, is remembered once."""
+    def add(self, event: AgentEvent, place: EventPlace, checkpoint: str, *, saved: bool, now_ns: int) -> None:
+        """Remembers an event; the same one, told twice, is remembered once."""
         if place.again:
             return
-        if deed.kind in (*ENDED, BEFORE):
-            self._close("session=? AND number=? AND kind=? AND open=1", as_column(deed.session), place.number, BEFORE)
-        elif deed.kind not in MEANWHILE:
-            self._close("session=? AND open=1", as_column(deed.session))
-        about = {name: value for name in _KEPT if (value := getattr(deed, name)) or name in {"agent", "person"}}
+        if event.kind in (*ENDED, BEFORE):
+            self._close("session=? AND number=? AND kind=? AND open=1", as_column(event.session), place.number, BEFORE)
+        elif event.kind not in MEANWHILE:
+            self._close("session=? AND open=1", as_column(event.session))
+        about = {name: value for name in _KEPT if (value := getattr(event, name)) or name in {"agent", "person"}}
         self._db.insert(
-            "deed", None, now_ns, as_column(deed.session), deed.kind, place.prompt, place.number, as_column(deed.call),
-            int(deed.kind == BEFORE), json.dumps(about), checkpoint, int(saved),
+            "deed", None, now_ns, as_column(event.session), event.kind, place.prompt, place.number, as_column(event.call),
+            int(event.kind == BEFORE), json.dumps(about), checkpoint, int(saved),
         )  # fmt: skip
         self._db.run("DELETE FROM deed WHERE seq <= (SELECT max(seq) FROM deed) - ?", MOST)
         self.end_calls_of_the_dead()
 
     def end_calls_of_the_dead(self) -> None:
         """Ends the tool calls of agents whose process has ended: what changes from now on is not their work."""
-        for session in {each.deed.session for each in self.running()}:
-            last = [each.deed.processes for each in self.newest(2, session)]
+        for session in {each.event.session for each in self.running()}:
+            last = [each.event.processes for each in self.newest(2, session)]
             if len(last) == 2 and has_ended(*last):
                 self._close("session=? AND open=1", as_column(session))
 
@@ -182,29 +185,29 @@ class Deeds:
         row = self._db.row(f"SELECT max({column}) FROM deed WHERE session=?", as_column(session))
         return int(row[0] or 0) if row else 0
 
-    def _same(self, deed: Deed) -> Recorded | None:
+    def _same(self, event: AgentEvent) -> RecordedEvent | None:
         """Returns the row of an event that another installed hook has told already."""
-        if not deed.call:
+        if not event.call:
             return None
         found = self._select(
             "WHERE session=? AND kind=? AND call=? ORDER BY seq DESC LIMIT 1",
-            as_column(deed.session), deed.kind, as_column(deed.call),
+            as_column(event.session), event.kind, as_column(event.call),
         )  # fmt: skip
         return found[0] if found else None
 
-    def _opened(self, deed: Deed) -> Recorded | None:
+    def _opened(self, event: AgentEvent) -> RecordedEvent | None:
         """Returns the beginning of a tool call that ends now: by its id, else the newest that looks the same."""
         open_here = self._select(
-            "WHERE session=? AND kind=? AND open=1 ORDER BY seq DESC LIMIT 100", as_column(deed.session), BEFORE
+            "WHERE session=? AND kind=? AND open=1 ORDER BY seq DESC LIMIT 100", as_column(event.session), BEFORE
         )
-        if deed.call:
-            return next((each for each in open_here if each.deed.call == deed.call), None)
-        alike = [each for each in open_here if (each.deed.tool, each.deed.text) == (deed.tool, deed.text)]
+        if event.call:
+            return next((each for each in open_here if each.event.call == event.call), None)
+        alike = [each for each in open_here if (each.event.tool, each.event.text) == (event.tool, event.text)]
         return alike[0] if alike else None
 
     # -- asking ---------------------------------------------------------------------------------
 
-    def running(self, now_ns: int | None = None) -> list[Recorded]:
+    def running(self, now_ns: int | None = None) -> list[RecordedEvent]:
         """
         Returns the tool calls that have begun and not ended, oldest first: no more than can be at work at a time.
 
@@ -216,38 +219,38 @@ class Deeds:
             return found
         return [each for each in found if now_ns - self._heard_at(each) < LONGEST_COMMAND_NS]
 
-    def _heard_at(self, each: Recorded) -> int:
-        last = self.last(each.deed.session)
+    def _heard_at(self, each: RecordedEvent) -> int:
+        last = self.last(each.event.session)
         return last.created_ns if last is not None else each.created_ns
 
-    def _left_running(self, session: str) -> Recorded | None:
+    def _left_running(self, session: str) -> RecordedEvent | None:
         last = self.last(session)
-        return last if last is not None and last.deed.kind == STOP and last.deed.pending else None
+        return last if last is not None and last.event.kind == STOP and last.event.pending else None
 
-    def last(self, session: str | None = None) -> Recorded | None:
-        """Returns the newest deed, of one session or of all."""
+    def last(self, session: str | None = None) -> RecordedEvent | None:
+        """Returns the newest event, of one session or of all."""
         where, values = ("WHERE session=? ", [as_column(session)]) if session is not None else ("", [])
         found = self._select(f"{where}ORDER BY seq DESC LIMIT 1", *values)
         return found[0] if found else None
 
-    def saved_at(self, deed: Deed) -> int:
+    def saved_at(self, event: AgentEvent) -> int:
         """Returns where a transcript stood at the last checkpoint of its session; a subagent may have one of its own."""
-        found = self._select(f"WHERE session=? AND saved=1 ORDER BY seq DESC LIMIT {_SAVED}", as_column(deed.session))
-        return next((each.deed.at for each in found if each.deed.transcript == deed.transcript), 0)
+        found = self._select(f"WHERE session=? AND saved=1 ORDER BY seq DESC LIMIT {_SAVED}", as_column(event.session))
+        return next((each.event.at for each in found if each.event.transcript == event.transcript), 0)
 
     def is_open(self, turn: Turn) -> bool:
         """Returns whether a turn was never seen to end: its agent is at work, or was cut off."""
         last = self.last(turn.session)
         if last is None or last.prompt != turn.prompt:
             return False
-        return last.deed.kind in GOING_ON or (last.deed.kind == STOP and last.deed.pending > 0)
+        return last.event.kind in GOING_ON or (last.event.kind == STOP and last.event.pending > 0)
 
-    def begun(self, turn: Turn) -> Recorded | None:
+    def begun(self, turn: Turn) -> RecordedEvent | None:
         """Returns the prompt that a turn is for."""
         return self._numbered(turn.session, "prompt", turn.prompt, after=False)
 
-    def newest(self, limit: int | None = None, session: str | None = None) -> list[Recorded]:
-        """Returns deeds, newest first."""
+    def newest(self, limit: int | None = None, session: str | None = None) -> list[RecordedEvent]:
+        """Returns events, newest first."""
         where, values = ("WHERE session=? ", [as_column(session)]) if session is not None else ("", [])
         return self._select(f"{where}ORDER BY seq DESC LIMIT ?", *values, -1 if limit is None else limit)
 
@@ -261,8 +264,8 @@ class Deeds:
         )
         return {row[0] for row in rows}
 
-    def heard(self) -> list[Recorded]:
-        """Returns the newest deed of each agent."""
+    def heard(self) -> list[RecordedEvent]:
+        """Returns the newest event of each agent."""
         rows = self._db.rows("SELECT json_extract(about, '$.agent'), max(seq) FROM deed GROUP BY 1 ORDER BY 2 DESC")
         return [self._select("WHERE seq=?", row[1])[0] for row in rows]
 
@@ -286,8 +289,8 @@ class Deeds:
             f"{what} with {beginning!r}. Nothing was changed.", hint="See the sessions: mulligan log --story"
         )
 
-    def find(self, ref: str) -> Recorded | None:
-        """Returns the deed that `@prompt-2`, `@after-tool-17`, `@SESSION/tool-3` or `@before:some words` means, None for other text."""
+    def find(self, ref: str) -> RecordedEvent | None:
+        """Returns the event that `@prompt-2`, `@after-tool-17`, `@SESSION/tool-3` or `@before:some words` means, None for other text."""
         if ref.startswith(_BEFORE):
             return self._mentioning(ref.removeprefix(_BEFORE))
         match = re.match(_REF, ref)
@@ -306,9 +309,9 @@ class Deeds:
 
     def _newest_session(self) -> str:
         last = self.last()
-        return last.deed.session if last is not None else ""
+        return last.event.session if last is not None else ""
 
-    def _numbered(self, session: str, what: str, number: int, *, after: bool) -> Recorded | None:
+    def _numbered(self, session: str, what: str, number: int, *, after: bool) -> RecordedEvent | None:
         kinds: tuple[str, ...]
         if what == "tool":
             kinds = ENDED if after else (BEFORE,)
@@ -323,23 +326,25 @@ class Deeds:
         )
         return found[0] if found else None
 
-    def _mentioning(self, words: str) -> Recorded | None:
+    def _mentioning(self, words: str) -> RecordedEvent | None:
         wanted = words.casefold().strip()
         for each in self.newest() if wanted else ():
-            if each.deed.kind in {PROMPT, BEFORE} and wanted in f"{each.deed.tool} {each.deed.text}".casefold():
+            if each.event.kind in {PROMPT, BEFORE} and wanted in f"{each.event.tool} {each.event.text}".casefold():
                 return each
         raise UnknownCheckpoint(
             f"No prompt and no tool call mentions {words!r}. Nothing was changed.", hint="mulligan log --story"
         )
 
-    def _select(self, tail: str, *values: object) -> list[Recorded]:
+    def _select(self, tail: str, *values: object) -> list[RecordedEvent]:
         return [_read(row) for row in self._db.sealed("deed", tail, *values)]
 
 
-def _is_busy(deed: Deed, running: list[Recorded]) -> bool:
+def _is_busy(event: AgentEvent, running: list[RecordedEvent]) -> bool:
     """Returns whether another agent of the same session is at work: a subagent, or the one that started it."""
     return any(
-        each.deed.session == deed.session and each.deed.subagent != deed.subagent and each.deed.tool not in DELEGATING
+        each.event.session == event.session
+        and each.event.subagent != event.subagent
+        and each.event.tool not in DELEGATING
         for each in running
     )
 
@@ -355,10 +360,10 @@ def _turn(session: str, prompt: int) -> Turn | None:
     return Turn(session, prompt) if prompt else None
 
 
-def _read(row: sqlite3.Row) -> Recorded:
+def _read(row: sqlite3.Row) -> RecordedEvent:
     about = json.loads(row["about"])
     about |= {name: tuple(about.get(name, ())) for name in ("paths", "named", "processes")}
-    deed = Deed(session=from_column(row["session"]), kind=row["kind"], call=from_column(row["call"]), **about)
-    return Recorded(
-        row["seq"], row["created_ns"], deed, row["prompt"], row["number"], row["checkpoint"], bool(row["saved"])
+    event = AgentEvent(session=from_column(row["session"]), kind=row["kind"], call=from_column(row["call"]), **about)
+    return RecordedEvent(
+        row["seq"], row["created_ns"], event, row["prompt"], row["number"], row["checkpoint"], bool(row["saved"])
     )

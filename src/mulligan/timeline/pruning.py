@@ -1,0 +1,212 @@
+"""
+Freeing the disk space of what no checkpoint needs.
+
+`prune` does all of it at once, `prunable` says what it would free, without writing. A `Tidier` does it for a watched workspace
+in idle time, in portions that take a moment each. Most portions only read; what changes the store is handed to the caller,
+who holds the lock. Objects are found without the lock, and again with it: new ones are kept, and those that only a deleted
+checkpoint reached stay until the next time. An interrupted `Tidier` leaves nothing half done.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from mulligan.errors import StoreDamaged
+from mulligan.model.objects import COMMIT, parse_commit
+from mulligan.safefs.room import on_disk, whole_blocks
+from mulligan.scan import cache
+from mulligan.store.gc import Outdated, Reclaiming, collect, foretell, merge_small, reach, reachable, reaching
+from mulligan.store.objects import MANY_PACKS
+from mulligan.store.refs import foretell_packing, pack_refs
+from mulligan.store.repository import PERMANENT
+from mulligan.timeline.budget import may_be_wasteful, note_freed, packed, used
+from mulligan.timeline.database import NAME, connect_to_read
+
+if TYPE_CHECKING:
+    from mulligan.scan.scanner import Scanner
+    from mulligan.store.gc import Batch
+    from mulligan.store.objects import ObjectStore
+    from mulligan.timeline.store import Store
+
+Progress = Callable[[int, int], None]
+_MANY_REFS = 256
+
+
+def prune(
+    store: Store, *, extra: Iterable[bytes] = (), relied: Iterable[bytes] = (), progress: Progress | None = None
+) -> int:
+    """Frees what no checkpoint needs and packs the rest; keeps also what `extra` reaches and `relied` names; returns the bytes freed."""
+    before = used(store)
+    # First of all: whoever dies below must leave nobody trusting what was remembered of the objects.
+    store.next_epoch()
+    if cache.root_tree_of(store.directory) not in store.checkpoints.files_trees():
+        cache.discard(store.directory)
+    else:
+        cache.compact(store.directory)
+    live, chains = needed(store, extra)
+    live.update(relied)
+    collect(store.objects, live, chains=chains, progress=progress)
+    if store.checkpoints.count() > _MANY_REFS:
+        pack_refs(store.directory)
+        with store.database.transaction():
+            store.checkpoints.forget_refs()  # all that there are are durable now, and in another file
+    note_freed(store)
+    store.database.compact()
+    return max(0, before - used(store))
+
+
+def needed(store: Store, extra: Iterable[bytes] = ()) -> tuple[set[bytes], list[Sequence[bytes]]]:
+    """Returns the objects that checkpoints and `extra` reach, and which of them are versions of one thing, oldest first."""
+    from mulligan.diff.history import version_chains
+
+    roots = [*store.checkpoints.roots().values()]
+    live = reachable(store.objects, [*roots, *extra]) | PERMANENT
+    trees = [parse_commit(store.objects.read(commit, COMMIT)).tree for commit in roots]
+    return live, [roots, *version_chains(store.objects.read_tree, trees)]
+
+
+def prunable(store: Store) -> int:
+    """Returns how many bytes `prune` would free."""
+    freed = _freed_by_packs(store) + _freed_by_cache(store) + _freed_by_timeline(store)
+    return max(0, freed + (_freed_by_refs(store) if store.checkpoints.count() > _MANY_REFS else 0))
+
+
+def _freed_by_packs(store: Store) -> int:
+    """Returns what dropping objects that no checkpoint needs, and packing the others, would free."""
+    live, chains = needed(store)
+    return foretell(store.objects, live, chains=chains)
+
+
+def _freed_by_cache(store: Store) -> int:
+    """Returns what writing the scan's memory anew would free."""
+    keep = cache.root_tree_of(store.directory) in store.checkpoints.files_trees()
+    return cache.foretell_compacting(store.directory, keep=keep)
+
+
+def _freed_by_refs(store: Store) -> int:
+    """Returns what gathering the refs in one file would free."""
+    return foretell_packing(store.directory)
+
+
+def _freed_by_timeline(store: Store) -> int:
+    """Returns what compacting the timeline would free, its log included."""
+    with (
+        closing(connect_to_read(os.path.join(store.path, NAME))) as here,
+        closing(sqlite3.connect(":memory:")) as copy,
+    ):
+        here.backup(copy)
+        copy.execute("VACUUM")
+        pages, size = (copy.execute(f"PRAGMA {what}").fetchone()[0] for what in ("page_count", "page_size"))
+    names = (NAME.encode(), NAME.encode() + b"-wal")
+    now = sum(on_disk(store.directory.stat(name)) for name in names if store.directory.exists(name))
+    return now - whole_blocks(pages * size, store.directory)
+
+
+# So many trees are read between two moments at which the work can be left off.
+_AT_A_TIME = 64
+
+
+class Portion(NamedTuple):
+    """A portion of the work, done but for what needs the store held, if anything does."""
+
+    act: Callable[[], None] | None = None
+
+
+class Tidier:
+    """Tidies one store up, a portion at a time."""
+
+    def __init__(self, store: Store, scanner: Scanner) -> None:
+        self._store, self._scanner = store, scanner
+        self._objects: ObjectStore | None = None
+        self._work: Iterator[Portion] | None = None
+        self._owed: Portion | None = None
+        # When there was nothing to join, and when freeing was last begun: until something changes, neither is tried again.
+        self._joined = -1
+        self._tried = (-1, -1)
+
+    def portion(self) -> Portion | None:
+        """Does a portion of what needs no lock and returns the rest of it; None when there is nothing to do."""
+        if self._work is not None and self._objects is not self._store.objects:
+            self._give_up()  # another store stands there, or the same was opened anew
+        if self._owed is not None:
+            return self._owed  # the store was in use
+        if self._work is None:
+            if self._is_untidy():
+                return Portion(self.join)
+            if not self._is_due():
+                return None
+            self._objects, self._work = self._store.objects, self._free()
+        portion = None
+        # Somebody else removed what was being read; or it is damaged, which the next command tells.
+        with suppress(OSError, StoreDamaged):
+            portion = next(self._work, None)
+        if portion is None:
+            self._give_up()
+        elif portion.act is not None:
+            self._owed = portion
+        return portion
+
+    def _give_up(self) -> None:
+        self._objects = self._work = self._owed = None
+
+    # -- joining --------------------------------------------------------------------------------
+
+    def _is_untidy(self) -> bool:
+        count = self._store.objects.pack_count()
+        return count > MANY_PACKS and count != self._joined
+
+    def join(self) -> None:
+        """Joins small packs into one; the store must be held."""
+        # What they hold is acknowledged already: joining them has time until the disk has room.
+        with suppress(OSError):
+            merge_small(self._store.objects)
+        self._joined = self._store.objects.pack_count()
+
+    # -- freeing --------------------------------------------------------------------------------
+
+    def _is_due(self) -> bool:
+        return may_be_wasteful(self._store) and self._state() != self._tried
+
+    def _state(self) -> tuple[int, int]:
+        return self._store.checkpoints.gone(), packed(self._store)
+
+    def _free(self) -> Iterator[Portion]:
+        """Finds out what is needed, copies it out of packs that hold much else, and lets those go."""
+        self._tried = self._state()
+        objects, live, read = self._store.objects, set(PERMANENT), 0
+        for commit in self._store.checkpoints.roots().values():
+            for _ in reaching(objects, commit, live):
+                read += 1
+                if read % _AT_A_TIME == 0:
+                    yield Portion()
+        reclaiming = Reclaiming(objects, live)
+        for batch in reclaiming.batches():
+            yield Portion(partial(self._place, reclaiming, batch, live) if batch is not None else None)
+        yield Portion(self._note)
+
+    def _place(self, reclaiming: Reclaiming, batch: Batch, live: set[bytes]) -> None:
+        self._owed = None
+        try:
+            for commit in self._store.checkpoints.roots().values():
+                reach(self._store.objects, commit, live)
+            reclaiming.place(batch, self._begin_epoch)
+        except (OSError, Outdated):
+            self._give_up()  # there is no room, or somebody else removed packs: it has time
+        except BaseException:
+            self._give_up()
+            raise
+
+    def _begin_epoch(self) -> None:
+        """Before objects go: whatever is remembered of them counts no more, but for what a checkpoint holds."""
+        before = self._store.epoch()
+        self._store.next_epoch()
+        self._scanner.outlive(before, self._store.epoch(), self._store.checkpoints.holds_tree)
+
+    def _note(self) -> None:
+        self._owed = None
+        note_freed(self._store)

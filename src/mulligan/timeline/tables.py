@@ -1,0 +1,140 @@
+"""
+The tables of the timeline, and the checksum that every row carries.
+
+SQLite notices when its pages no longer hang together, and not when a value inside one changed: a name with another letter,
+a permission bit, a parent. A row whose checksum does not fit is never believed. Checksums are no defence against a program
+that may write to the store: it can compute them too.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE checkpoint (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  name TEXT NOT NULL,
+  description TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  created_ns INTEGER NOT NULL,
+  parent TEXT,
+  commit_id TEXT NOT NULL,
+  files_tree BLOB NOT NULL,
+  modes_tree BLOB NOT NULL,
+  defaults TEXT NOT NULL,
+  complete INTEGER NOT NULL,
+  changes BLOB NOT NULL,
+  not_captured BLOB NOT NULL,
+  git TEXT NOT NULL,
+  context TEXT NOT NULL,
+  state TEXT,
+  metadata TEXT NOT NULL,
+  seal BLOB NOT NULL
+);
+CREATE INDEX checkpoint_name ON checkpoint (name);
+CREATE INDEX checkpoint_kind ON checkpoint (kind);
+CREATE INDEX checkpoint_parent ON checkpoint (parent);
+CREATE TABLE move (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, what TEXT NOT NULL, seal BLOB NOT NULL);
+CREATE INDEX move_id ON move (id);
+CREATE TABLE redo (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, what TEXT NOT NULL, seal BLOB NOT NULL);
+CREATE TABLE journal (one INTEGER PRIMARY KEY CHECK (one = 1), phase TEXT NOT NULL, plan BLOB NOT NULL, seal BLOB NOT NULL);
+CREATE TABLE fresh_ref (id TEXT PRIMARY KEY, commit_id TEXT NOT NULL, seal BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE dead_ref (id TEXT PRIMARY KEY, seal BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE pin (id TEXT NOT NULL, pid INTEGER NOT NULL, seal BLOB NOT NULL);
+CREATE TABLE deed (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  created_ns INTEGER NOT NULL,
+  session TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  prompt INTEGER NOT NULL,
+  number INTEGER NOT NULL,
+  call TEXT NOT NULL,
+  open INTEGER NOT NULL,
+  about TEXT NOT NULL,
+  checkpoint TEXT NOT NULL,
+  saved INTEGER NOT NULL,
+  seal BLOB NOT NULL
+);
+CREATE INDEX deed_session ON deed (session, seq);
+CREATE INDEX deed_open ON deed (open);
+"""
+STATEMENTS = tuple(_SCHEMA.strip().removesuffix(";").split(";\n"))
+# What SQLite's own table of tables must say: a view, a trigger or another table does what its maker wants.
+TABLES = frozenset(
+    [
+        # By words: a table has a name, an index also the table that it is on.
+        *(
+            (kind.lower(), name, words[1] if words[0] == "ON" else name, text)
+            for text in STATEMENTS
+            for _, kind, name, *words in [text.split(None, 5)]
+        ),
+        ("index", "sqlite_autoindex_checkpoint_1", "checkpoint", None),
+        ("table", "sqlite_sequence", "sqlite_sequence", "CREATE TABLE sqlite_sequence(name,seq)"),
+    ]
+)
+#: The columns of each table that its seal covers: all of them.
+COLUMNS = {
+    "meta": ("key", "value"),
+    "checkpoint": (
+        *("seq", "id", "name", "description", "kind", "created_ns", "parent", "commit_id", "files_tree", "modes_tree"),
+        *("defaults", "complete", "changes", "not_captured", "git", "context", "state", "metadata"),
+    ),
+    "move": ("seq", "id", "what"),
+    "redo": ("seq", "id", "what"),
+    "journal": ("one", "phase", "plan"),
+    "fresh_ref": ("id", "commit_id"),
+    "dead_ref": ("id",),
+    "pin": ("id", "pid"),
+    "deed": (
+        "seq",
+        "created_ns",
+        "session",
+        "kind",
+        "prompt",
+        "number",
+        "call",
+        "open",
+        "about",
+        "checkpoint",
+        "saved",
+    ),
+}
+_LENGTH = 8
+
+
+def seal(*values: Any) -> bytes:
+    """Returns the seal of a row; SQL knows this function by the same name."""
+    # Each byte is a letter on the way: to join letters and turn all into bytes at once takes half the time.
+    parts = []
+    for value in values:
+        if isinstance(value, str):
+            letters = value if value.isascii() else value.encode("utf-8", "surrogatepass").decode("latin-1")
+            parts.append(f"t{len(letters)}:{letters}")
+        elif isinstance(value, bytes):
+            parts.append(f"b{len(value)}:{value.decode('latin-1')}")
+        else:
+            letters = repr(value)
+            parts.append(f"v{len(letters)}:{letters}")
+    return blake2b("".join(parts).encode("latin-1"), digest_size=_LENGTH, usedforsecurity=False).digest()
+
+
+def sealing(table: str) -> str:
+    """Returns the SQL expression for the seal that a row of a table must have."""
+    return f"seal({', '.join(COLUMNS[table])})"
+
+
+def as_column(text: str) -> str | bytes:
+    """Returns text as SQLite can hold it: lone surrogates, which UTF-8 cannot say, go in as bytes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return text
+
+
+def from_column(value: str | bytes) -> str:
+    """Returns the text that `as_column` put there."""
+    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value
