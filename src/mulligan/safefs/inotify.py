@@ -21,6 +21,7 @@ from typing import NamedTuple
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.platform import HERE
+from mulligan.safefs.platform.portable import checked
 
 MODIFY, ATTRIB, CLOSE_WRITE, OPEN = 0x2, 0x4, 0x8, 0x20
 MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x40, 0x80, 0x100, 0x200
@@ -68,7 +69,7 @@ class Inotify:
 
     def __init__(self) -> None:
         """Opens the queue; OSError where the system has none, or no more."""
-        self.fd = HERE.checked(HERE.libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+        self.fd = checked(HERE.libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
 
     def close(self) -> None:
         """Ends it and all its watches; again is harmless."""
@@ -83,7 +84,7 @@ class Inotify:
 
     def watch(self, fd: int, what: int = OF_DIRECTORIES) -> int:
         """Watches what an open descriptor stands for; returns the number of the watch, the same for the same inode."""
-        return HERE.checked(HERE.libc.inotify_add_watch(self.fd, HERE.path_of(fd).encode(), what))
+        return checked(HERE.libc.inotify_add_watch(self.fd, HERE.path_of(fd).encode(), what))
 
     def unwatch(self, watch: int) -> None:
         """Ends one watch; one that ended by itself is no mistake."""

@@ -22,11 +22,13 @@ from hashlib import blake2b
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, SPECIAL, TOO_LARGE, WORKTREE
 from mulligan.model.paths import ancestors, is_dot_git, join
 from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES, CapturePolicy
+from mulligan.safefs.platform import HERE
 from mulligan.scan.ignore import Patterns, Rules
 from mulligan.scan.record import Missed, too_large
 from mulligan.scan.secrets import is_plain_name, is_plain_place, secret_name
 
 IGNORE_FILE = b".gitignore"
+_DATALESS = HERE.dataless
 _DATABASE_SIBLINGS = (b"-wal", b"-shm", b"-journal")
 # What a name that is neither source code nor a document begins with, or holds in small letters, if it is not simply captured.
 ODD_HEADS = (b".", b"\xe2", b"\xef")
@@ -228,6 +230,9 @@ class Listing:
 
     def add(self, name: bytes, st: os.stat_result) -> None:
         """Decides over one name."""
+        if _DATALESS and st.st_flags & _DATALESS:  # type: ignore[attr-defined] # only where systems have it
+            self.missed.append(Missed(name, SPECIAL, "its content is only in the cloud"))
+            return
         if (
             self._is_simple
             and is_plain_name(name)

@@ -16,6 +16,7 @@ from typing import Any
 from mulligan.errors import Busy, DurabilityLost, MulliganError, NoRoom, StoreDamaged, StoreError
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
+from mulligan.safefs.platform import HERE
 from mulligan.timeline.tables import COLUMNS, STATEMENTS, TABLES, seal, sealing
 
 #: What a statement may raise: SQLite's own, and what Python stumbles over where a damaged table is quoted.
@@ -257,6 +258,7 @@ class Database:
         try:
             if failed is None:
                 self._connection.execute("COMMIT")
+                HERE.settle(os.path.dirname(self._path))
                 return
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")

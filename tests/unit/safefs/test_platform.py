@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import json
@@ -156,3 +157,109 @@ def test_macos_syncs_with_the_order_that_reaches_the_disk(tmp_path, monkeypatch)
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
         Darwin().fsync(fd)
     os.close(fd)
+
+
+class Recorder:
+    """Stands for the C library of macOS: remembers each call, and answers as it was told."""
+
+    def __init__(self, **answers):
+        self.calls = []
+        self._answers = answers
+
+    def __getattr__(self, name):
+        def call(*given):
+            self.calls.append((name, *given))
+            answer = self._answers.get(name, 0)
+            return answer(*given) if callable(answer) else answer
+
+        return call
+
+
+def mac(**answers):
+    platform = Darwin()
+    platform.libc = Recorder(**answers)
+    return platform
+
+
+def failing(code):
+    def fail(*_):
+        ctypes.set_errno(code)
+        return -1
+
+    return fail
+
+
+def test_macos_swaps_and_places_names_with_the_flags_of_its_headers():
+    platform = mac()
+    platform.exchange(b"a", b"b", src_dir_fd=3, dst_dir_fd=4)
+    platform.rename_new(b"a", b"b", src_dir_fd=3, dst_dir_fd=4)
+    assert platform.libc.calls == [("renameatx_np", 3, b"a", 4, b"b", 2), ("renameatx_np", 3, b"a", 4, b"b", 4)]
+
+
+def test_macos_says_why_a_name_was_not_placed():
+    with pytest.raises(FileExistsError):
+        mac(renameatx_np=failing(errno.EEXIST)).rename_new(b"a", b"b", src_dir_fd=3, dst_dir_fd=4)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOTSUP)):
+        mac(renameatx_np=failing(errno.ENOTSUP)).exchange(b"a", b"b", src_dir_fd=3, dst_dir_fd=4)
+
+
+def test_macos_reads_and_writes_attributes_of_paths_and_open_files():
+    def value(_target, _name, buffer, size, position, options):
+        assert (position, options) == (0, 0)
+        if buffer is not None:
+            buffer[: min(size, 4)] = b"mark"[:size]
+        return 4
+
+    def names(_target, buffer, size, options):
+        assert options == 1
+        found = b"user.a\0user.b\0"
+        if buffer is not None:
+            buffer[: len(found)] = found
+        return len(found)
+
+    platform = mac(fgetxattr=value, getxattr=value, listxattr=names)
+    assert platform.getxattr(7, "user.mark") == b"mark"
+    assert platform.getxattr("/a", "user.mark") == b"mark"
+    assert platform.listxattr("/a", follow_symlinks=False) == ["user.a", "user.b"]
+    platform.setxattr(7, "user.mark", b"12345")
+    assert platform.libc.calls[-1] == ("fsetxattr", 7, b"user.mark", b"12345", 5, 0, 0)
+    with pytest.raises(OSError, match=os.strerror(errno.ENODATA)):
+        mac(fgetxattr=failing(errno.ENODATA)).getxattr(7, "user.mark")
+
+
+def test_macos_asks_the_drive_itself_after_each_commit(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(fcntl, "fcntl", lambda fd, order: asked.append((os.readlink(f"/proc/self/fd/{fd}"), order)))
+    Darwin().settle(str(tmp_path))
+    assert asked == [(str(tmp_path), 51)]
+
+
+def test_files_that_are_only_in_the_cloud_are_listed_and_never_read(project, monkeypatch):
+    """Played by a flag that every file of one name has: a scan that opened it would download it."""
+    (project / "here.txt").write_text("here")
+    (project / "cloud.txt").write_text("in the cloud")
+    script = """
+import os, sys
+from types import SimpleNamespace
+from mulligan.safefs.platform.portable import Portable
+Portable.dataless = 0x40000000
+real, opened = os.stat, os.open
+def flagged(path, *more, **named):
+    found = real(path, *more, **named)
+    fields = {name: getattr(found, name) for name in dir(found) if name.startswith("st_")}
+    return SimpleNamespace(**fields, st_flags=0x40000000 if os.fsencode(path).endswith(b"cloud.txt") else 0)
+def careful(path, *more, **named):
+    assert not os.fsencode(path).endswith(b"cloud.txt"), "it was opened"
+    return opened(path, *more, **named)
+os.stat, os.open = flagged, careful
+import mulligan
+with mulligan.open(".") as ws:
+    saved = ws.save("first")
+    print(saved.complete, [(each.path, each.reason, each.detail) for each in saved.not_captured], saved.files_changed)
+"""
+    env = plain_environment(MULLIGAN_NATIVE="0", MULLIGAN_PLATFORM="portable")
+    run = subprocess.run(
+        [sys.executable, "-c", script], cwd=project, env=env, capture_output=True, text=True, check=False
+    )
+    told = "True [('cloud.txt', 'special', 'its content is only in the cloud')] ('here.txt',)\n"
+    assert (run.stdout, run.returncode) == (told, 0), run.stderr

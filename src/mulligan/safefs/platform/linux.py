@@ -10,7 +10,7 @@ import time
 from functools import partial
 from struct import Struct
 
-from mulligan.safefs.platform.portable import Capabilities, Portable
+from mulligan.safefs.platform.portable import Capabilities, Portable, checked
 
 _NOREPLACE, _EXCHANGE = 1, 2
 _AT_EMPTY_PATH = 0x1000
@@ -18,15 +18,6 @@ _STATX_BTIME = 0x800
 # Linux stamps files with this clock, which stands still for a tick of 1 to 10 ms; Python has no name for it.
 _COARSE_CLOCK = 5
 _kinds: dict[tuple[int, int], int] = {}  # of file systems, by the two numbers that together tell each from all others
-
-
-def _checked(result: int) -> int:
-    if result < 0:
-        import ctypes
-
-        code = ctypes.get_errno() or errno.EIO
-        raise OSError(code, os.strerror(code))
-    return result
 
 
 class PortableOnLinux(Portable):
@@ -58,7 +49,6 @@ class Linux(PortableOnLinux):
     look_flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
     nameless_flags = os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC
     # The kernel's struct flock: type, whence, start, length, process.
-    checked = staticmethod(_checked)
     advise = staticmethod(os.posix_fadvise)
     not_needed = os.POSIX_FADV_DONTNEED
     listxattr = staticmethod(os.listxattr)
@@ -81,11 +71,11 @@ class Linux(PortableOnLinux):
             call = self.libc.renameat2
         except AttributeError:
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from None
-        _checked(call(src, old, dst, new, flags))
+        checked(call(src, old, dst, new, flags))
 
     def sync_all(self, fd: int) -> None:
         """Writes out the file system that holds an open file, and waits for it."""
-        _checked(self.libc.syncfs(fd))
+        checked(self.libc.syncfs(fd))
 
     def path_of(self, fd: int) -> str:
         """Returns a path that leads to an open file whatever its name is."""

@@ -47,7 +47,7 @@ class Portable:
     #: Commands that set and ask a lock on a part of a file that belongs to the open file, and their argument's layout.
     range_locks: tuple[int, int, Struct] | None = None
     not_needed = 0  # the advice that lets the system begin to write out a file
-    checked: Callable[[int], int]  # returns what a call of the C library returned; OSError where it failed
+    dataless = 0  # the flag of files whose content is not on this machine
     fsync: Callable[[int], None] = staticmethod(os.fsync)
 
     @cached_property
@@ -68,6 +68,9 @@ class Portable:
     def sync_all(self, _fd: int) -> None:
         """Writes out the file system that holds an open file."""
         os.sync()
+
+    def settle(self, directory: str) -> None:
+        """Makes what SQLite committed in a directory durable, where its own way may not be enough."""
 
     def advise(self, _fd: int, _start: int, _length: int, _advice: int, /) -> None:
         """Tells the system what becomes of a part of a file; only a hint."""
@@ -107,6 +110,16 @@ class Portable:
     def processors(self) -> int:
         """Returns how many processors this process may use."""
         return os.cpu_count() or 1
+
+
+def checked(result: int) -> int:
+    """Returns what a call of the C library returned; raises OSError where it failed."""
+    if result < 0:
+        import ctypes
+
+        code = ctypes.get_errno() or errno.EIO
+        raise OSError(code, os.strerror(code))
+    return result
 
 
 def _lack(_given: object, code: int = errno.ENOSYS) -> NoReturn:
