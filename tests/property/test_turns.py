@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import mulligan
 from mulligan.model.event import AFTER, BEFORE, PROMPT, STOP, AgentEvent
-from mulligan.restore import taking_back
+from mulligan.steps import three_way
 from mulligan.timeline.turns import Stack
 from tools import sweep
 
@@ -283,7 +283,7 @@ def test_a_build_that_forgets_the_bits_of_directories_is_caught(monkeypatch):
         Call(0, True, True, [Deal("chmod", "one", "", 1)]),
     ]
     play(happened)
-    monkeypatch.setattr(taking_back, "bits_that_differ", lambda *_: iter(()))
+    monkeypatch.setattr(three_way, "bits_that_differ", lambda *_: iter(()))
     with pytest.raises(AssertionError):
         play(happened)
 
@@ -294,13 +294,13 @@ def test_a_build_that_leaves_a_directory_where_a_file_was_is_caught(monkeypatch)
         Call(0, True, True, [Deal("directory", "one", "/x", 1), Deal("write", "one", "/x/y", 1)]),
     ]
     play(happened)
-    good = taking_back._edited
+    good = three_way._edited
 
     def bad(source, tree, nodes):
         kept = {path: node for path, node in nodes.items() if node is None or b"/" not in path or node.is_dir}
         return good(source, tree, kept)
 
-    monkeypatch.setattr(taking_back, "_edited", bad)
+    monkeypatch.setattr(three_way, "_edited", bad)
     with pytest.raises(AssertionError):
         play(happened)
 

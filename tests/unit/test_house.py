@@ -31,7 +31,7 @@ FUNCTION_LINES = 60
 _WORDS = {"errors", "model"}
 _DISK = _WORDS | {"safefs"}
 _HISTORY = _DISK | {"gitformat", "usergit", "watch", "scan", "store", "diff", "timeline", "doctor"}
-_ALL = _HISTORY | {"history", "restore", "state", "engine", "settings", "present", "aio", "mulligan"}
+_ALL = _HISTORY | {"history", "restore", "state", "steps", "engine", "settings", "present", "aio", "mulligan"}
 ALLOWED = {
     "errors": set(),
     "model": {"errors"},
@@ -48,8 +48,9 @@ ALLOWED = {
     "timeline": _DISK | {"gitformat", "scan", "store", "diff"},
     "history": _DISK | {"scan", "store", "diff", "timeline"},
     "restore": _HISTORY,
+    "steps": _HISTORY | {"restore"},
     "state": _HISTORY | {"restore"},
-    "engine": _HISTORY | {"history", "restore", "state", "settings"},
+    "engine": _HISTORY | {"history", "restore", "state", "steps", "settings"},
     "aio": _HISTORY | {"restore", "state", "settings", "engine", "mulligan"},
     "environments": _ALL,
     "loop": _ALL,

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from mulligan.engine.access import Opened
-from mulligan.errors import MulliganError, NothingToRedo, UserError
+from mulligan.engine.asked import Asked, parse_hunks
+from mulligan.errors import MulliganError, UserError
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, as_json_object
 from mulligan.model.paths import parse_path
@@ -41,6 +42,10 @@ _LARGEST = 4 << 20
 
 
 Paths = Iterable[str | os.PathLike[str]]
+#: Ids of hunks.
+Hunks = Collection[str]
+#: What becomes of a conflict in a revert.
+CONFLICTS = ("keep", "markers", "ours", "theirs")
 WHAT = ("files", "state", "all")
 
 
@@ -114,46 +119,116 @@ class WithSessions(Opened):
 
     @overload
     def undo(
-        self, *, dry_run: Literal[False] = ..., session: str | None = ..., paths: Paths | None = ..., git: bool = ...
+        self,
+        *,
+        dry_run: Literal[False] = ...,
+        session: str | None = ...,
+        paths: Paths | None = ...,
+        git: bool = ...,
+        hunks: Hunks | None = ...,
     ) -> RestoreReport: ...
 
     @overload
     def undo(
-        self, *, dry_run: Literal[True], session: str | None = ..., paths: Paths | None = ..., git: bool = ...
+        self,
+        *,
+        dry_run: Literal[True],
+        session: str | None = ...,
+        paths: Paths | None = ...,
+        git: bool = ...,
+        hunks: Hunks | None = ...,
     ) -> RestorePlan: ...
 
     def undo(
-        self, *, dry_run: bool = False, session: str | None = None, paths: Paths | None = None, git: bool = False
+        self,
+        *,
+        dry_run: bool = False,
+        session: str | None = None,
+        paths: Paths | None = None,
+        git: bool = False,
+        hunks: Hunks | None = None,
     ) -> RestoreReport | RestorePlan:
         """
         Takes back the last operation: a restore; else the newest turn that is not undone; else what changed since the position.
 
         A turn is all that an agent did for one prompt. Changes since then are kept, merged by lines; what cannot be merged stays and
-        is listed. With `session`, the newest turn of that session (the beginning of its id is enough). With `paths`, only those.
-        With `git`, HEAD, its branch and the index go back too. With `dry_run`, returns the plan and changes nothing.
+        is listed. With `session`, the newest turn of that session (the beginning of its id is enough). With `paths` or `hunks` (ids
+        of `Workspace.hunks`), only those. With `git`, HEAD, its branch and the index go back too. With `dry_run`, returns the plan
+        and changes nothing.
         """
-        from mulligan.engine.undo import Asked, Undoing
+        from mulligan.engine.undo import undo
 
-        asked = Asked(parse_paths(paths, "files", git=git), git, dry_run)
+        asked = Asked(parse_paths(paths, "files", git=git), git, dry_run, parse_hunks(hunks, git=git))
         with self._needing() if dry_run else self._writing("undo", needed=True):
-            undoing = Undoing(self._bench)
-            done = undoing.undo(asked) if session is None else undoing.undo_session(session, asked)
-            if done is None:
-                raise undoing.nothing_to_undo(asked)
+            done = undo(self._bench, session, asked)
         if not dry_run:
             self._tell_restored("undo", cast("RestoreReport", done))
         return done
 
-    def redo(self) -> RestoreReport:
-        """Brings forward what the last undo took back."""
-        from mulligan.engine.undo import Undoing
+    @overload
+    def redo(self, *, dry_run: Literal[False] = ...) -> RestoreReport: ...
 
-        with self._writing("redo", needed=True):
-            report = Undoing(self._bench).redo()
-        if report is None:
-            raise NothingToRedo("Nothing to redo.", hint="mulligan log")
-        self._tell_restored("redo", report)
-        return report
+    @overload
+    def redo(self, *, dry_run: Literal[True]) -> RestorePlan: ...
+
+    def redo(self, *, dry_run: bool = False) -> RestoreReport | RestorePlan:
+        """Brings forward what the last undo took back; with `dry_run`, returns the plan and changes nothing."""
+        from mulligan.engine.undo import redo
+
+        with self._needing() if dry_run else self._writing("redo", needed=True):
+            done = redo(self._bench, Asked(dry_run=dry_run))
+        if not dry_run:
+            self._tell_restored("redo", cast("RestoreReport", done))
+        return done
+
+    @overload
+    def revert(
+        self,
+        ref: str | Checkpoint,
+        *,
+        paths: Paths | None = ...,
+        hunks: Hunks | None = ...,
+        dry_run: Literal[False] = ...,
+        conflicts: str = ...,
+    ) -> RestoreReport: ...
+
+    @overload
+    def revert(
+        self,
+        ref: str | Checkpoint,
+        *,
+        paths: Paths | None = ...,
+        hunks: Hunks | None = ...,
+        dry_run: Literal[True],
+        conflicts: str = ...,
+    ) -> RestorePlan: ...
+
+    def revert(
+        self,
+        ref: str | Checkpoint,
+        *,
+        paths: Paths | None = None,
+        hunks: Hunks | None = None,
+        dry_run: bool = False,
+        conflicts: str = "keep",
+    ) -> RestoreReport | RestorePlan:
+        """
+        Takes back one step and keeps everything later: a prompt, a tool call, a session, or what led to a checkpoint.
+
+        Files that changed since are merged by lines. What cannot be merged is in `conflicts` of the answer: those files are left
+        alone, or get conflict markers ("markers"), or the lines in question are those of now ("ours") or of before the step
+        ("theirs"). One `undo` takes the revert back. With `dry_run`, returns the plan and changes nothing.
+        """
+        from mulligan.engine.revert import revert
+
+        if conflicts not in CONFLICTS:
+            raise UserError(f"conflicts is one of {', '.join(CONFLICTS)}, not {conflicts!r}. Nothing was changed.")
+        asked = Asked(parse_paths(paths, "files"), False, dry_run, parse_hunks(hunks), conflicts)
+        with self._needing() if dry_run else self._writing("revert", needed=True):
+            done = revert(self._bench, ref, asked)
+        if not dry_run:
+            self._tell_restored("revert", cast("RestoreReport", done))
+        return done
 
     def agent_events(self, *, limit: int | None = None, session: str | None = None) -> list[RecordedEvent]:
         """Returns what agents did here, newest first; of one session, by the beginning of its id."""

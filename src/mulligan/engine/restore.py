@@ -7,13 +7,14 @@ The caller (`engine`) holds the store's lock for everything here that writes, an
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mulligan.engine.save import Workbench
 from mulligan.errors import PlanStale, UserError
+from mulligan.model.objects import BLOB
 from mulligan.model.paths import parent_of, to_text
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.scan.scope import IGNORE_FILE
@@ -26,6 +27,7 @@ from mulligan.timeline.undo import Move
 if TYPE_CHECKING:
     from typing import TypeVar
 
+    from mulligan.engine.asked import Asked, Promise
     from mulligan.model.gitposition import GitRecord
     from mulligan.model.plan import Node, RestorePlan, RestoreReport
     from mulligan.model.sealed import Sealed
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from mulligan.restore.patience import Patience
     from mulligan.restore.planner import Drawn
     from mulligan.restore.reach import Reach
+    from mulligan.steps.choose import Contents
     from mulligan.usergit.moving import Planned
 
     Done = TypeVar("Done")
@@ -45,6 +48,13 @@ def _moves_scope(plan: RestorePlan) -> bool:
 
 class Restorer(Workbench):
     """An open workspace that can go back to its checkpoints."""
+
+    @property
+    def contents(self) -> Contents:
+        """Where the bytes of the workspace and of the store are read."""
+        from mulligan.steps.choose import Contents
+
+        return Contents(self.settings.workspace, self.store.objects)
 
     # -- going back -----------------------------------------------------------------------------
 
@@ -127,63 +137,37 @@ class Restorer(Workbench):
         except OSError:
             return False  # not reachable, so not the same
 
-    def restore(
-        self,
-        entry: Entry,
-        *,
-        paths: tuple[bytes, ...] | None = None,
-        what: str = "files",
-        git: bool = False,
-        stage: str = "",
-    ) -> RestoreReport:
+    def restore(self, entry: Entry, asked: Asked, *, what: str = "files", stage: str = "") -> RestoreReport:
         """Brings a checkpoint back, with git or with a commit to `stage`; paths that keep changing are left alone."""
         self.root.prepare()
 
-        def attempt(patience: Patience) -> RestoreReport:
+        def attempt(patience: Patience | None) -> RestoreReport:
             with self.store.objects.writer() as writer:
                 look = self.look(writer, by_name=entry.by_name)
-                planned = self.git.plan(entry) if git else self.git.plan_staging(stage) if stage else None
-                plan = self.plan(entry, look if what != "state" else None, paths, what, git=planned)
-                return self._restored(entry, plan, look, writer, planned, patience)
+                git = self.git.plan(entry) if asked.git else self.git.plan_staging(stage) if stage else None
+                plan = self.asked_plan(entry, look if what != "state" else None, asked, what, git=git)
+                plan = asked.agreed(plan)
+                return self.go(entry, plan, look, writer, verb="restore", git=git, patience=patience)
 
-        return self.patiently(attempt)
+        return self.patiently(attempt, asked.promise)
 
-    def apply(
-        self, entry: Entry, promised: RestorePlan, paths: tuple[bytes, ...] | None, *, strict: bool
-    ) -> RestoreReport:
-        """Applies exactly a plan that was made earlier, or without `strict` those paths of it that did not move."""
-        from mulligan.restore.leaving import agreed
-        from mulligan.restore.patience import Patience
+    def asked_plan(
+        self, entry: Entry, look: WorkspaceView | None, asked: Asked, what: str, *, git: Planned | None = None
+    ) -> RestorePlan:
+        """Returns the plan of a restore, with the hunks that were chosen and what it was asked for."""
+        plan = self.plan(entry, look, asked.paths, what, git=git)
+        if asked.hunks is not None:
+            from mulligan.steps.choose import choose
 
-        self.root.prepare()
-        with self.store.objects.writer() as writer:
-            look = self.look(writer, by_name=entry.by_name)
-            planned = self.git.plan(entry) if promised.git is not None else None
-            plan = self.plan(entry, look if promised.what != "state" else None, paths, promised.what, git=planned)
-            if not strict and promised.is_same_git(plan):
-                plan = agreed(promised, plan)
-            elif not promised.is_as(plan):
-                raise PlanStale(
-                    "The workspace is no longer what the plan was made for. Nothing was changed.",
-                    hint="Plan again: mulligan restore REF --dry-run",
-                )
-            return self._restored(entry, plan, look, writer, planned, None if strict else Patience(0))
+            plan = choose(self.contents, plan, asked.hunks)
+        return asked.planned(plan, "restore", entry.id)
 
-    def _restored(
-        self,
-        entry: Entry,
-        plan: RestorePlan,
-        look: WorkspaceView,
-        writer: Any,
-        git: Planned | None,
-        patience: Patience | None,
-    ) -> RestoreReport:
-        return self.go(entry, plan, look, writer, verb="restore", git=git, patience=patience)
-
-    def patiently(self, attempt: Callable[[Patience], Done]) -> Done:
+    def patiently(self, attempt: Callable[[Patience | None], Done], promise: Promise | None = None) -> Done:
         """Returns what an attempt at a restore returns; makes a new attempt a few times where paths moved under it."""
         from mulligan.restore.patience import Patience
 
+        if promise is not None:
+            return attempt(promise.patience())
         patience = Patience()
         while True:
             try:
@@ -191,37 +175,6 @@ class Restorer(Workbench):
             except PlanStale as stale:
                 if not patience.plans_again(stale.moved):
                     raise
-
-    def step(self, verb: str, states: list[Move], *, skip: Collection[int] = ()) -> RestoreReport | None:
-        """Restores the first of some states, but for those to skip, that differs from the workspace; None when none does."""
-        self.root.prepare()
-        return self.patiently(lambda patience: self._step(verb, states, skip, patience))
-
-    def _step(self, verb: str, states: list[Move], skip: Collection[int], patience: Patience) -> RestoreReport | None:
-        with self.store.objects.writer() as writer:
-            look: WorkspaceView | None = None
-            passed: tuple[bytes, ...] = ()
-            for depth, move in enumerate(states):
-                entry = self.store.checkpoints.by_id(move.id)
-                # Where undo stands already, no step is taken back; redo begins with the first.
-                crossed = any(state.git for state in states[int(verb == "undo") : depth + 1])
-                if entry is None or depth in skip:
-                    continue
-                if look is None or look.by_name != self.settings.capture.naming(entry.by_name).by_name:
-                    look = self.look(writer, by_name=entry.by_name)
-                git = self.git.plan_back(entry) if crossed else None
-                if git is not None or self._differs(entry, move, look):
-                    plan = self.plan(entry, look if move.what != "state" else None, None, move.what, git=git)
-                    if git is None and move.what == "files" and (restless := patience.gave_up(plan.actions)):
-                        passed = restless  # all that differs there keeps changing: what came before it is meant
-                        continue
-                    down = depth + (verb == "redo")
-                    return self.go(entry, plan, look, writer, verb=verb, depth=down, git=git, patience=patience)
-        if passed:
-            from mulligan.restore.procedure import stale
-
-            raise stale(passed)
-        return None
 
     def go(
         self,
@@ -248,6 +201,7 @@ class Restorer(Workbench):
         from mulligan.restore.reach import Reach
 
         self.root.refuse_elsewhere(entry)
+        self._keep_contents(plan)
         token = random_name(6)
         with Directory.open(self.settings.workspace) as root:
             reach = Reach(self.store, root, token, plan, verb, patience, look.scan.sealed)
@@ -258,6 +212,16 @@ class Restorer(Workbench):
         chosen = tuple(map(os.fsencode, plan.paths)) if plan.paths is not None else None
         start, paths = since or (entry, chosen)
         return self._naming_lost(report, verb, start, paths, look) if plan.what != "state" else report
+
+    def _keep_contents(self, plan: RestorePlan) -> None:
+        """Writes the texts that a plan makes: a restore that is interrupted is finished from the store."""
+        needed = {action.after.oid for action in plan.actions if action.after is not None}
+        made = [plan.contents[oid] for oid in needed.intersection(plan.contents)]
+        if made:
+            with self.store.objects.writer() as writer:
+                for data in made:
+                    writer.add(BLOB, data)
+                writer.finish()
 
     def _naming_lost(
         self, report: RestoreReport, verb: str, start: Entry, paths: tuple[bytes, ...] | None, look: WorkspaceView
@@ -272,6 +236,8 @@ class Restorer(Workbench):
         if verb == "redo":
             forget_named(database)
             return replace(report, reinstall=reinstall)
+        if verb == "revert":
+            return replace(report, reinstall=reinstall)  # what later steps lost is not this one's
         lost = lost_since(database, workspace, start, paths, has_git=look.git is not None)
         return replace(report, lost=lost, reinstall=reinstall)
 
@@ -324,7 +290,7 @@ class Restorer(Workbench):
                 self._remember_landing(entry, verb, look.by_name, busy)
         return RestoreReport(
             entry.id, done.created, done.modified, done.deleted, kept, safety, state,
-            git=move, undone=plan.undone, branch=plan.branch,
+            git=move, undone=plan.undone, branch=plan.branch, conflicts=list(plan.conflicts),
         )  # fmt: skip
 
     def _remember_landing(self, entry: Entry, verb: str, by_name: tuple[str, ...], busy: list[str]) -> None:
@@ -345,7 +311,8 @@ class Restorer(Workbench):
         with self.store.database.transaction():
             self.store.moves.replace_top(Move(landed.id))
 
-    def _differs(self, entry: Entry, move: Move, look: WorkspaceView) -> bool:
+    def differs(self, entry: Entry, move: Move, look: WorkspaceView) -> bool:
+        """Returns whether the workspace, or the state of its providers, is not what a state of the undo stack says."""
         same = move.what == "state" or same_state(entry, look.scan)
         if not same and self._has_more(entry, look):
             return True

@@ -13,17 +13,16 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from mulligan.engine.access import without_staged
-from mulligan.engine.agents import Paths, WithSessions, parse_paths
-from mulligan.errors import MulliganError, UnknownPath, UserError
+from mulligan.engine.agents import Hunks, Paths, WithSessions, parse_paths
+from mulligan.engine.asked import Asked, Promise, parse_hunks
+from mulligan.errors import MulliganError, UserError
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import KINDS, Checkpoint, NotCaptured, as_json_object, sealed_rows
-from mulligan.model.objects import BLOB, MODE_DIR
 from mulligan.model.paths import parse_path, to_text
+from mulligan.model.plan import Request
 from mulligan.safefs.lock import Pin
 from mulligan.timeline import budget
-from mulligan.timeline.changes import changes_since, same_state, touches
 from mulligan.timeline.drafts import remove_checkpoint
-from mulligan.timeline.trees import Trees
 
 if TYPE_CHECKING:
     from mulligan.doctor.check import CheckReport, DoctorReport
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
     from mulligan.model.diff import Diff
     from mulligan.model.gitposition import GitPosition
     from mulligan.model.plan import RestorePlan, RestoreReport
-    from mulligan.timeline.commits import Entry
-    from mulligan.timeline.store import Store
+    from mulligan.steps.hunk import FileHunks
 
 Ref = str | Checkpoint
 
@@ -105,25 +103,9 @@ class Workspace(WithSessions):
         with self._reading() as store:
             if store is None:
                 return []
-            everything = wanted is None and match is None and not bounds
-            entries = store.checkpoints.newest(kind=kind, limit=limit if everything else None)
-            if bounds:
-                entries = self._bounded(store, entries, bounds)
-            if match is not None:
-                entries = [entry for entry in entries if entry.checkpoint.has(match)]
-            if wanted is not None:
-                entries = [entry for entry in entries if touches(entry, wanted)]
-            return [entry.checkpoint for entry in entries[:limit]]
+            from mulligan.engine.see import log
 
-    @staticmethod
-    def _bounded(store: Store, entries: list[Entry], bounds: dict[str, Any]) -> list[Entry]:
-        from mulligan.history.filters import context_of, keeps_entry, parse_filters
-
-        filters = parse_filters(**bounds)
-        if filters is None:
-            return entries
-        known = context_of(store.events.newest())
-        return [entry for entry in entries if keeps_entry(filters, entry, known)]
+            return log(store, limit, kind, wanted, match, bounds)
 
     def get(self, ref: Ref) -> Checkpoint:
         """Returns the checkpoint a reference means; raises UnknownCheckpoint."""
@@ -149,66 +131,33 @@ class Workspace(WithSessions):
 
     def cat(self, ref: Ref, path: str | os.PathLike[str], *, reveal: bool = False) -> bytes:
         """Returns the bytes of one file at a checkpoint (of a link: where it points); of a secret only to `reveal` it."""
+        from mulligan.engine.see import cat
+
         wanted = parse_path(path)
         with self._needing() as store:
-            entry = store.checkpoints.resolve(ref)
-            if wanted in entry.sealed:
-                from mulligan.timeline.secrets import revealed
-
-                return revealed(store, entry, wanted, reveal=reveal)
-            found = Trees(store.objects).lookup(entry.files_tree, wanted)
-            if found is None or found.mode == MODE_DIR:
-                what = "is a directory in" if found is not None else "is not in"
-                short = entry.checkpoint.short_id
-                raise UnknownPath(f"{to_text(wanted)!r} {what} checkpoint {short}.", hint=f"mulligan show {short}")
-            return store.objects.read(found.oid, BLOB)
+            return cat(store, store.checkpoints.resolve(ref), wanted, reveal=reveal)
 
     def stats(self) -> dict[str, Any]:
         """Returns what the store holds and uses."""
+        from mulligan.engine.see import stats
+
         with self._reading() as store:
-            kinds = store.checkpoints.by_kind() if store is not None else {}
-            return {
-                "workspace": self.root,
-                "store": self.store_path,
-                "checkpoints": sum(kinds.values()),
-                "by_kind": kinds,
-                "bytes": budget.used(store) if store is not None else 0,
-                "budget": self.settings.retention.budget,
-                "position": (store.checkpoints.position() or None) if store is not None else None,
-            }
+            return stats(self.settings, store)
 
     def status(self) -> dict[str, Any]:
         """Returns the state of protection: what changed since the position, what is not captured, what is pending."""
-        with self._reading() as store:
-            look = self._bench.look()
-            base = store.checkpoints.current() if store is not None else None
-            changes = changes_since(base, look.scan, look.source)
-            same = base is None or same_state(base, look.scan)
-            replaced = store.is_replaced() if store is not None else False
-            gone = self._bench.root.is_gone()
-        from mulligan.timeline.stores import warnings
+        from mulligan.engine.see import status
 
+        with self._reading() as store:
+            found = status(self._bench, store)
         pending = self.pending()
-        missed = without_staged(look.scan.not_captured(), pending)
+        missed = without_staged(found.missed, pending)
         return {
             **self.stats(),
-            "files": look.scan.files + len(look.scan.sealed),
-            "unsaved": {
-                "added": sum(c.old is None for c in changes),
-                "modified": sum(c.old is not None and c.new is not None for c in changes),
-                "deleted": sum(c.new is None for c in changes),
-            },
-            "only_directories": not changes and not same and look.scan.complete,
-            "complete": look.scan.complete,
+            **found.document,
             "not_captured": [row.to_dict() for row in missed],
-            "git": look.git.to_dict() if look.git else None,
             "pending": pending,
-            "watcher": self._bench.watcher_state(),
             **self.protection(),
-            "warnings": [
-                *self.settings.warnings,
-                *warnings(self.settings, replaced=replaced, gone=gone, files=look.scan.files),
-            ],
         }
 
     def not_captured(self, *, with_sealed: bool = False) -> list[NotCaptured]:
@@ -220,46 +169,88 @@ class Workspace(WithSessions):
 
     # -- restoring ------------------------------------------------------------------------------
 
-    def plan(self, ref: Ref, *, paths: Paths | None = None, what: str = "files", git: bool = False) -> RestorePlan:
-        """Returns what a restore would do. Changes nothing."""
-        chosen = parse_paths(paths, what, git=git)
+    def plan(
+        self,
+        ref: Ref,
+        *,
+        paths: Paths | None = None,
+        what: str = "files",
+        git: bool = False,
+        hunks: Hunks | None = None,
+    ) -> RestorePlan:
+        """Returns what a restore would do, or with `hunks` (their ids) a part of it. Changes nothing."""
+        asked = Asked(parse_paths(paths, what, git=git), git, hunks=parse_hunks(hunks, git=git))
         with self._needing() as store:
             entry = store.checkpoints.resolve(ref)
             look = self._bench.look(by_name=entry.by_name) if what != "state" else None
-            return self._bench.plan(entry, look, chosen, what, git=self._bench.git.plan(entry) if git else None)
+            return self._bench.asked_plan(entry, look, asked, what, git=self._bench.git.plan(entry) if git else None)
 
     def restore(
-        self, ref: Ref, *, paths: Paths | None = None, what: str = "files", git: bool = False, stage: str = ""
+        self,
+        ref: Ref,
+        *,
+        paths: Paths | None = None,
+        what: str = "files",
+        git: bool = False,
+        stage: str = "",
+        hunks: Hunks | None = None,
     ) -> RestoreReport:
         """
-        Takes the workspace (or some paths) back to a checkpoint; one `undo` takes that back.
+        Takes the workspace (or some paths, or some `hunks` by their ids) back to a checkpoint; one `undo` takes that back.
 
         With `git`, HEAD, its branch and the index go back too; commits made since stay reachable.
         With `stage`, the full id of a commit, the index alone becomes what that commit holds.
         """
         if git and stage:
             raise UserError("Either git goes back, or a commit is staged, not both. Nothing was changed.")
-        chosen = parse_paths(paths, what, git=git or bool(stage))
+        asked = Asked(
+            parse_paths(paths, what, git=git or bool(stage)), git, hunks=parse_hunks(hunks, git=git or bool(stage))
+        )
         with self._writing("restore", needed=True):
             checkpoints = self._bench.store.checkpoints
             # Of files, nothing of the entry is handed out; state is.
             entry = checkpoints.find(ref) if what == "files" else checkpoints.resolve(ref)
-            report = self._bench.restore(entry, paths=chosen, what=what, git=git, stage=stage)
+            report = self._bench.restore(entry, asked, what=what, stage=stage)
         self._tell_restored("restore", report)
         return report
 
     def apply(self, plan: RestorePlan, *, strict: bool = True) -> RestoreReport:
         """
-        Applies exactly this plan; raises PlanStale, with nothing changed, if the workspace moved under it.
+        Applies exactly this plan, of a restore, undo, redo or revert, as if that verb had been called.
 
-        Without `strict`, paths that moved are left alone and listed. No path is written differently from the plan.
+        Raises PlanStale, with nothing changed, if the workspace moved under it. Without `strict`, paths that moved are left
+        alone and listed. No path is written differently from the plan.
         """
-        chosen = tuple(parse_path(path) for path in plan.paths) if plan.paths is not None else None
-        with self._writing("restore", needed=True):
-            entry = self._bench.store.checkpoints.resolve(plan.target)
-            report = self._bench.apply(entry, plan, chosen, strict=strict)
-        self._tell_restored("restore", report)
+        request = plan.request or Request("restore", plan.target, None, plan.paths, plan.what, plan.git is not None)
+        paths = tuple(parse_path(path) for path in request.paths) if request.paths is not None else None
+        promise = Promise(plan, strict)
+        asked = Asked(paths, request.git, False, request.hunks, request.conflicts, promise)
+        with self._writing(request.verb, needed=True):
+            if request.verb == "restore":
+                entry = self._bench.store.checkpoints.resolve(request.ref)
+                report = self._bench.restore(entry, asked, what=request.what)
+            else:
+                from mulligan.engine.undo import applied
+
+                report = applied(self._bench, request, asked)
+        self._tell_restored(request.verb, report)
         return report
+
+    def hunks(self, ref: Ref | RestorePlan, *, paths: Paths | None = None, revert: bool = False) -> list[FileHunks]:
+        """
+        Returns the changes that a restore to `ref`, a revert of it, or a plan would make, in hunks that can be chosen.
+
+        The ids of some of them are the `hunks` of `plan`, `restore`, `undo` and `revert`.
+        """
+        from mulligan.model.plan import RestorePlan
+        from mulligan.steps.choose import list_hunks
+
+        if isinstance(ref, RestorePlan):
+            plan = ref
+        else:
+            plan = self.revert(ref, paths=paths, dry_run=True) if revert else self.plan(ref, paths=paths)
+        with self._needing():
+            return list_hunks(self._bench.contents, plan)
 
     # -- forgetting -----------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ class Plans:
 
     def add(self, plan: RestorePlan) -> str:
         """Keeps a plan and returns its id; the same plan has the same id."""
-        name = "plan-" + hashlib.blake2b(_content(plan), key=self._secret, digest_size=12).hexdigest()
+        name = "plan-" + hashlib.blake2b(plan.digest.encode(), key=self._secret, digest_size=12).hexdigest()
         self._made.pop(name, None)
         self._made[name] = plan
         while len(self._made) > _MOST:
@@ -42,9 +42,3 @@ class Plans:
                 hint="Call plan_restore, look at the plan, then call apply_restore with the id it returns.",
             )
         return plan
-
-
-def _content(plan: RestorePlan) -> bytes:
-    """Returns what a plan does, as bytes that differ when it differs."""
-    parts = [plan.target, plan.what, repr(plan.paths), *map(repr, plan.actions)]
-    return "\0".join(parts).encode("utf-8", "surrogateescape")

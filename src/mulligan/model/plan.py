@@ -7,7 +7,7 @@ the journal stores exactly this, `--dry-run` prints exactly this.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -86,13 +86,75 @@ class Keep:
 
 
 @dataclass(frozen=True)
+class Clash:
+    """Lines that both sides changed: the number of the first in the present file, and the three texts."""
+
+    line: int
+    ours: str
+    base: str
+    theirs: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON form."""
+        return vars(self).copy()
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """
+    A path of a reverted step that was changed again since in a way that cannot be merged.
+
+    `clashes` are the lines in question; without any, `reason` says why the file is not merged by lines. `marked` says that the
+    file gets conflict markers; without them it stays as it is.
+    """
+
+    path: str
+    reason: str
+    clashes: tuple[Clash, ...] = ()
+    marked: bool = False
+
+    @property
+    def ours(self) -> str | None:
+        """The lines in question as they are now; None where the file is not merged by lines."""
+        return "".join(clash.ours for clash in self.clashes) if self.clashes else None
+
+    @property
+    def theirs(self) -> str | None:
+        """The lines in question as they were before the step; None where the file is not merged by lines."""
+        return "".join(clash.theirs for clash in self.clashes) if self.clashes else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON form."""
+        clashes = [clash.to_dict() for clash in self.clashes]
+        return {**vars(self), "clashes": clashes, "ours": self.ours, "theirs": self.theirs}
+
+
+class Request(NamedTuple):
+    """
+    What a plan was asked for, so that applying it does the same: the verb, and its arguments.
+
+    `ref` is a full id, or the full name of a prompt, a tool call or a session: it means the same later.
+    """
+
+    verb: str = "restore"
+    ref: str = ""
+    session: str | None = None
+    paths: tuple[str, ...] | None = None
+    what: str = "files"
+    git: bool = False
+    hunks: tuple[str, ...] | None = None
+    conflicts: str = "keep"
+
+
+@dataclass(frozen=True)
 class Undone:
     """
-    Names the operation that an undo or a redo is about.
+    Names the operation that an undo, a redo or a revert is about.
 
-    `kind` is "turn" (what an agent did for one prompt), "restore", "unsaved" (changes since the last checkpoint) or "step" (the
-    changes that led to a checkpoint). `at` is when it was made, `checkpoint` its newest checkpoint. `prompt`, `text`, `session`
-    and `agent` belong to a turn; `running` says that the turn has not ended.
+    `kind` is "turn" (what an agent did for one prompt), "tool" (one tool call), "session" (all that a session did), "restore",
+    "revert", "unsaved" (changes since the last checkpoint) or "step" (the changes that led to a checkpoint). `at` is when it was
+    made, `checkpoint` its newest checkpoint. `prompt`, `text`, `session`, `agent` and `tool` (its number) belong to agents;
+    `running` says that the turn has not ended.
     """
 
     kind: str
@@ -103,6 +165,12 @@ class Undone:
     session: str = ""
     agent: str = ""
     running: bool = False
+    tool: int = 0
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What must be the same in two plans that undo the same operation."""
+        return self.kind, self.checkpoint, self.session, self.prompt, self.tool
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -116,7 +184,8 @@ class RestorePlan:
 
     `absent` are those of the paths it makes where rules hide what stands there now: nothing, which no scan can tell later.
     `undone` names the operation that it takes back, for an undo. `branch` is the git branch that the checkpoint was made on,
-    empty when that is the current one.
+    empty when that is the current one. `conflicts` are the paths of a reverted step that could not be merged. `request` is what
+    was asked for, and `contents` the texts that the plan makes and no checkpoint holds, by object id.
     """
 
     target: str
@@ -128,6 +197,19 @@ class RestorePlan:
     absent: tuple[str, ...] = ()
     undone: Undone | None = None
     branch: str = ""
+    conflicts: tuple[Conflict, ...] = ()
+    request: Request | None = None
+    contents: Mapping[bytes, bytes] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def digest(self) -> str:
+        """A hash over everything that the plan would do; two plans with the same digest do the same."""
+        from hashlib import blake2b
+
+        git = (self.git.before, self.git.after) if self.git is not None else None
+        undone = self.undone.identity if self.undone is not None else None
+        parts = (self.target, self.what, self.paths, self.actions, git, undone, self.conflicts, self.request)
+        return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
     @property
     def creates(self) -> list[str]:
@@ -151,7 +233,12 @@ class RestorePlan:
 
     def is_as(self, other: RestorePlan) -> bool:
         """Returns whether another plan does the same."""
-        return self.actions == other.actions and self.is_same_git(other)
+        return self.actions == other.actions and self.is_same_operation(other)
+
+    def is_same_operation(self, other: RestorePlan) -> bool:
+        """Returns whether another plan takes back the same operation and moves git in the same way."""
+        named = [plan.undone.identity if plan.undone is not None else None for plan in (self, other)]
+        return named[0] == named[1] and self.is_same_git(other)
 
     def is_same_git(self, other: RestorePlan) -> bool:
         """Returns whether another plan moves git in the same way."""
@@ -171,6 +258,8 @@ class RestorePlan:
             "is_noop": self.is_noop,
             "undone": self.undone.to_dict() if self.undone else None,
             "branch": self.branch,
+            "conflicts": [conflict.to_dict() for conflict in self.conflicts],
+            "digest": self.digest,
         }
 
 
@@ -181,7 +270,8 @@ class RestoreReport:
 
     `undone` names the operation that an undo took back, or a redo brought forward. `branch` is the git branch that the
     checkpoint was made on, empty when that is the current one. `lost` is what disappeared in the steps that were undone and
-    was never saved; `reinstall` are commands that make unsaved dependencies fit the restored files.
+    was never saved; `reinstall` are commands that make unsaved dependencies fit the restored files. `conflicts` are the paths of
+    a reverted step that could not be merged.
     """
 
     target: str
@@ -197,11 +287,12 @@ class RestoreReport:
     branch: str = ""
     lost: list[Keep] = field(default_factory=list)
     reinstall: list[str] = field(default_factory=list)
+    conflicts: list[Conflict] = field(default_factory=list)
 
     @property
     def complete(self) -> bool:
         """Whether every path that should have been restored was, and nothing is lost."""
-        return not self.lost and not any(keep.failed for keep in self.kept)
+        return not self.lost and not self.conflicts and not any(keep.failed for keep in self.kept)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -219,4 +310,5 @@ class RestoreReport:
             "branch": self.branch,
             "lost": [keep.to_dict() for keep in self.lost],
             "reinstall": self.reinstall,
+            "conflicts": [conflict.to_dict() for conflict in self.conflicts],
         }

@@ -8,10 +8,10 @@ from pathlib import Path
 #: Python that runs when the interpreter starts. All but the first patch public names.
 BUILDS = {
     "claims-everything": """
-import mulligan.engine.undo as turns
-from mulligan.restore.taking_back import all_of_it
-step = turns._step
-turns._step = lambda part: step(part)._replace(mine=all_of_it)
+import mulligan.engine.revert as turns
+from mulligan.steps.three_way import all_of_it
+step = turns.step_of
+turns.step_of = lambda part: step(part)._replace(mine=all_of_it)
 """,
     "always-complete": """
 from mulligan.model.plan import RestoreReport

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from mulligan.diff.compare import compare_trees
-from mulligan.diff.merge import merge
+from mulligan.diff.merge import MARKERS, OURS, THEIRS, merge_pieces, written
 from mulligan.model.objects import (
     BLOB,
     EMPTY_TREE,
@@ -26,7 +26,7 @@ from mulligan.model.objects import (
     object_id,
 )
 from mulligan.model.paths import ancestors, join, parent_of, to_text
-from mulligan.model.plan import Action, Keep, Node
+from mulligan.model.plan import Action, Clash, Conflict, Keep, Node
 from mulligan.model.sealed import SealedFile
 from mulligan.restore.planner import Drawn, Hidden, Target, allowed_bits, draw, nothing_hidden
 from mulligan.scan.trees import Cover, Scan
@@ -34,6 +34,8 @@ from mulligan.timeline.changes import with_secrets
 from mulligan.timeline.trees import Permissions, State, Trees, bits_that_differ, state_of
 
 CONFLICT, CONFLICT_DETAIL = "changed since by others", "it stays as it is"
+#: The files that cannot be merged are left alone; the other choices are those of `diff.merge`.
+KEEP = "keep"
 UNCLEAR, UNCLEAR_DETAIL = "not clear who changed it", "commands of two agents ran at the same time; it stays as it is"
 
 #: Whether a path of a step is meant; None where that is not clear.
@@ -66,55 +68,87 @@ class Step(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What shall stand at each path that changes, the contents that are new, and the paths that stay with the reason."""
+    """What shall stand at each path that changes, the contents that are new, the paths that stay, and the conflicts."""
 
     nodes: dict[bytes, Node | None]
     contents: dict[bytes, bytes]
     kept: dict[bytes, Keep]
+    conflicts: dict[bytes, Conflict]
 
 
 #: Returns the bytes of a file that the scan saw at a path and the store may not hold yet; None where they changed since.
 Read = Callable[[bytes, bytes], bytes | None]
 
 
-def without(
-    source: Trees, now: State, steps: Sequence[Step], read: Read, chosen: Callable[[bytes], bool] = lambda _: True
-) -> Wanted:
-    """Returns what the workspace would be without some steps, newest first, at the chosen paths."""
-    merging = _Merging(source, now, read)
-    for step in steps:
-        for path, old, new in _changes(source, step):
-            if chosen(path):
-                merging.undo(path, old, new, mine=step.mine(to_text(path)))
+class Rules(NamedTuple):
+    """Which paths of the steps are meant, what becomes of conflicts, and what their markers call the state before the steps."""
+
+    chosen: Callable[[bytes], bool] = lambda _: True
+    conflicts: str = KEEP
+    label: str = "before"
+
+
+def without(source: Trees, now: State, steps: Sequence[Step], read: Read, rules: Rules = Rules()) -> Wanted:  # noqa: B008 - frozen
+    """Returns what the workspace would be without some steps, newest first."""
+    merging = _Merging(source, now, read, rules)
+    for path, changes in _by_path(source, steps, rules).items():
+        for change in changes:
+            merging.undo(path, change)
     merging.settle([step.before for step in steps])
     return merging.wanted()
+
+
+class _Change(NamedTuple):
+    """What a step did to a path, and whether that is meant; None where it is not clear."""
+
+    old: Node | None
+    new: Node | None
+    mine: bool | None
+
+
+def _by_path(source: Trees, steps: Sequence[Step], rules: Rules) -> dict[bytes, list[_Change]]:
+    """Returns what is to be undone at each path, newest first; changes that follow on each other are one."""
+    found: dict[bytes, list[_Change]] = {}
+    for step in steps:
+        for path, old, new in _changes(source, step):
+            mine = step.mine(to_text(path)) if rules.chosen(path) else False
+            if mine is False:
+                continue
+            known = found.setdefault(path, [])
+            if known and known[-1].old == new and known[-1].mine == mine:
+                known[-1] = known[-1]._replace(old=old)
+            else:
+                known.append(_Change(old, new, mine))
+    return found
 
 
 class _Merging:
     """The workspace as it shall be, path by path, while steps are taken back one after the other."""
 
-    def __init__(self, source: Trees, now: State, read: Read) -> None:
+    def __init__(self, source: Trees, now: State, read: Read, rules: Rules) -> None:
         self._source = source
         self._read = read
+        self._rules = rules
         self._now = _Looking(source, now)
         self._usual = now.defaults.directory
         self._nodes: dict[bytes, Node | None] = {}
         self._contents: dict[bytes, bytes] = {}
         self._kept: dict[bytes, Keep] = {}
+        self._conflicts: dict[bytes, Conflict] = {}
 
-    def undo(self, path: bytes, old: Node | None, new: Node | None, *, mine: bool | None) -> None:
-        """Takes back one change, from `old` to `new`, unless the path is kept already."""
-        if mine is False or path in self._kept:
+    def undo(self, path: bytes, change: _Change) -> None:
+        """Takes back one change, unless the path is kept already."""
+        if path in self._kept or path in self._conflicts:
             return
         here = self._at(path)
-        back = self._merged(path, here, old, new)
-        if mine is None:
-            if back is None or back[0] != here:
+        back = self._merged(path, here, change)
+        if change.mine is None:
+            if not isinstance(back, _Clean) or back.node != here:
                 self._keep(path, UNCLEAR, UNCLEAR_DETAIL)
-        elif back is None:
-            self._keep(path, CONFLICT, CONFLICT_DETAIL)
+        elif isinstance(back, _Clean):
+            self._nodes[path] = back.node
         else:
-            self._nodes[path] = back[0]
+            self._settle_conflict(path, change, back)
 
     def _at(self, path: bytes) -> Node | None:
         return self._nodes[path] if path in self._nodes else self._now.at(path)
@@ -123,25 +157,65 @@ class _Merging:
         self._kept[path] = Keep(to_text(path), reason, detail, failed=True)
         self._nodes.pop(path, None)
 
-    def _merged(self, path: bytes, here: Node | None, old: Node | None, new: Node | None) -> tuple[Node | None] | None:
-        """Returns what stands at a path once the change from `old` to `new` is undone on `here`; None for a conflict."""
+    def _merged(self, path: bytes, here: Node | None, change: _Change) -> _Clean | _Clashing:
+        """Returns what stands at a path once a change is undone on `here`."""
+        old, new = change.old, change.new
         if here == new:
-            return (old,)
-        if here == old:
-            return (here,)
-        if here is None or old is None or new is None or {here.mode, old.mode, new.mode} & _WHOLE:
-            return None
-        bits = _merged_bits(here, old, new)
+            return _Clean(old)
+        if old in (here, new):
+            return _Clean(here)
+        if here is None or old is None or new is None:
+            return _Clashing("deleted since" if here is None else "made by this step and changed since")
+        if here.mode in _WHOLE or old.mode in _WHOLE or new.mode in _WHOLE:
+            return _Clashing(_kind_of(here, old, new))
         ours = self._contents.get(here.oid)
         ours = ours if ours is not None else self._read(path, here.oid)
-        if bits is None or ours is None:
-            return None
-        merged = merge(self._source.read(new.oid, BLOB), ours, self._source.read(old.oid, BLOB))
-        if merged is None:
-            return None
-        oid = object_id(BLOB, merged)
-        self._contents[oid] = merged
-        return (Node(bits.mode, oid, bits.perm),)
+        if ours is None:
+            return _Clashing("it keeps changing")
+        pieces = merge_pieces(self._content(new), ours, self._content(old))
+        if pieces is None:
+            return _Clashing("not a text file, or larger than 8 MiB")
+        bits = _merged_bits(here, old, new)
+        if bits is not None and not any(piece.clashes for piece in pieces):
+            return _Clean(self._made(written(pieces, OURS), bits))
+        clashes = tuple(
+            Clash(
+                piece.line,
+                *(text.decode("utf-8", "surrogateescape") for text in (piece.ours, piece.base, piece.theirs)),
+            )
+            for piece in pieces
+            if piece.clashes
+        )
+        reason = "the same lines were changed again since" if clashes else "its permissions were changed again since"
+        how, labels = self._rules.conflicts, ("now", self._rules.label)
+        sides = {OURS: here, THEIRS: old, MARKERS: here}
+        marked = how == MARKERS and bool(clashes)
+        node = self._made(written(pieces, how, labels), bits or sides[how]) if how != KEEP else None
+        return _Clashing(reason, clashes, node if marked or how in {OURS, THEIRS} else None, marked=marked)
+
+    def _content(self, node: Node) -> bytes:
+        known = self._contents.get(node.oid)
+        return known if known is not None else self._source.read(node.oid, BLOB)
+
+    def _made(self, text: bytes, bits: Node) -> Node:
+        oid = object_id(BLOB, text)
+        self._contents[oid] = text
+        return Node(bits.mode, oid, bits.perm)
+
+    def _settle_conflict(self, path: bytes, change: _Change, found: _Clashing) -> None:
+        """Does with a conflict what was asked for: leaves the path alone, writes markers, or chooses a side."""
+        how = self._rules.conflicts
+        if found.node is not None:
+            self._nodes[path] = found.node
+        elif how == THEIRS:
+            self._nodes[path] = change.old
+        elif how == OURS:
+            self._kept[path] = Keep(to_text(path), CONFLICT, CONFLICT_DETAIL)
+            self._nodes.pop(path, None)
+        else:
+            self._keep(path, CONFLICT, CONFLICT_DETAIL)
+        if how in {KEEP, MARKERS}:
+            self._conflicts[path] = Conflict(to_text(path), found.reason, found.clashes, found.marked)
 
     # -- one tree of it ---------------------------------------------------------------------------
 
@@ -154,7 +228,7 @@ class _Merging:
                 if node is None:
                     self._nodes[above] = self._directory(above, then)
                 elif not node.is_dir:
-                    self._keep(path, CONFLICT, f"{to_text(above)} is in its place")
+                    self._in_the_way(path, f"{to_text(above)} is in its place")
                     break
         for path in sorted(self._nodes, key=lambda path: path.count(b"/"), reverse=True):
             node, here = self._nodes[path], self._now.at(path)
@@ -163,7 +237,11 @@ class _Merging:
             if node is None:
                 del self._nodes[path]  # what others put into it keeps it
             else:
-                self._keep(path, CONFLICT, "a directory that others use is in its place")
+                self._in_the_way(path, "a directory that others use is in its place")
+
+    def _in_the_way(self, path: bytes, why: str) -> None:
+        self._keep(path, CONFLICT, why)
+        self._conflicts[path] = Conflict(to_text(path), why)
 
     def _directory(self, path: bytes, then: list[_Looking]) -> Node:
         """Returns a directory as the newest state knew it that had one there."""
@@ -177,7 +255,29 @@ class _Merging:
     def wanted(self) -> Wanted:
         """Returns what differs from now."""
         changed = {path: node for path, node in self._nodes.items() if node != self._now.at(path)}
-        return Wanted(changed, self._contents, self._kept)
+        return Wanted(changed, self._contents, self._kept, self._conflicts)
+
+
+class _Clean(NamedTuple):
+    """What stands at a path once a change is undone; None for nothing."""
+
+    node: Node | None
+
+
+class _Clashing(NamedTuple):
+    """Why a change cannot be undone, the lines in question, and what is written all the same, as far as that was asked for."""
+
+    reason: str
+    clashes: tuple[Clash, ...] = ()
+    node: Node | None = None
+    marked: bool = False
+
+
+def _kind_of(*nodes: Node) -> str:
+    modes = {node.mode for node in nodes}
+    if MODE_SEALED in modes:
+        return "a secret, which is not merged"
+    return "a link, which is not merged" if MODE_LINK in modes else "a directory is in its place"
 
 
 def _merged_bits(here: Node, old: Node, new: Node) -> Node | None:

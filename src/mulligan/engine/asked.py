@@ -1,0 +1,77 @@
+"""What a restore, undo, redo or revert was asked for, and the plan that was promised for it, if it was shown before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from mulligan.errors import PlanStale, UserError
+from mulligan.model.paths import to_text
+from mulligan.model.plan import Request
+
+if TYPE_CHECKING:
+    from mulligan.model.plan import RestorePlan
+    from mulligan.restore.patience import Patience
+
+
+class Promise(NamedTuple):
+    """A plan that was shown: exactly this is done, or without `strict` those paths of it that did not move."""
+
+    plan: RestorePlan
+    strict: bool = True
+
+    def agreed(self, plan: RestorePlan) -> RestorePlan:
+        """Returns what is done of a plan that was made now; raises PlanStale where it is not the promised one."""
+        if not self.strict and self.plan.is_same_operation(plan):
+            from mulligan.restore.leaving import agreed
+
+            return agreed(self.plan, plan)
+        if not self.plan.is_as(plan):
+            raise PlanStale(
+                "The workspace is no longer what the plan was made for. Nothing was changed.",
+                hint="Plan again: run the same command with --dry-run",
+            )
+        return plan
+
+    def patience(self) -> Patience | None:
+        """Returns how paths are treated that move while the plan is applied."""
+        from mulligan.restore.patience import Patience
+
+        return None if self.strict else Patience(0)
+
+
+class Asked(NamedTuple):
+    """What was asked for: some paths or hunks only, git too, only the plan, what becomes of conflicts, a promised plan."""
+
+    paths: tuple[bytes, ...] | None = None
+    git: bool = False
+    dry_run: bool = False
+    hunks: tuple[str, ...] | None = None
+    conflicts: str = "keep"
+    promise: Promise | None = None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether only a part of an operation is meant."""
+        return self.paths is not None or self.hunks is not None
+
+    def planned(self, plan: RestorePlan, verb: str, ref: str = "", session: str | None = None) -> RestorePlan:
+        """Returns a plan that says what it was made for."""
+        paths = tuple(map(to_text, self.paths)) if self.paths is not None else None
+        asked = Request(verb, ref, session, paths, plan.what, self.git, self.hunks, self.conflicts)
+        return replace(plan, request=asked)
+
+    def agreed(self, plan: RestorePlan) -> RestorePlan:
+        """Returns what is done of a plan that was made now."""
+        return self.promise.agreed(plan) if self.promise is not None else plan
+
+
+def parse_hunks(hunks: object, *, git: bool = False) -> tuple[str, ...] | None:
+    """Returns the ids of hunks that a caller gave; raises UserError where they cannot be combined with the rest."""
+    if hunks is None:
+        return None
+    if isinstance(hunks, str) or not isinstance(hunks, list | tuple | set | frozenset):
+        raise TypeError("hunks is a list of the ids that Workspace.hunks returns")
+    if git:
+        raise UserError("Git goes back with all files, not with some hunks. Nothing was changed.")
+    return tuple(sorted({str(each) for each in hunks}))

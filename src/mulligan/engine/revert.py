@@ -1,0 +1,342 @@
+"""
+Takes back some steps of the timeline and keeps everything else, three-way.
+
+A step is what led to a checkpoint. Steps are found by reference: a prompt (a turn), a tool call, a session, a checkpoint. `revert`
+takes back any of them; an undo of a turn takes back the newest turn, and a redo takes back what an undo did. All three use
+`take_back`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from mulligan.engine.asked import Asked
+from mulligan.engine.restore import Restorer
+from mulligan.errors import NothingToUndo, UnknownCheckpoint, UserError
+from mulligan.model.cause import CAUSE
+from mulligan.model.checkpoint import Checkpoint
+from mulligan.model.event import ENDED, Turn
+from mulligan.model.paths import covers, to_text
+from mulligan.model.plan import RestorePlan, RestoreReport, Undone
+from mulligan.steps.choose import choose
+from mulligan.timeline.changes import lists_hidden, same_state
+from mulligan.timeline.commits import Entry
+from mulligan.timeline.drafts import made_on_other_branch
+from mulligan.timeline.turns import TurnStep, TurnSteps
+from mulligan.timeline.undo import Move, UndoMark
+
+if TYPE_CHECKING:
+    from mulligan.model.event import RecordedEvent
+    from mulligan.restore.patience import Patience
+    from mulligan.steps.three_way import Step
+    from mulligan.timeline.trees import State, WorkspaceView
+    from mulligan.usergit.moving import Planned
+
+
+class TakeBack(NamedTuple):
+    """
+    Some steps to take back, and what the timeline shall know of it.
+
+    `steps` gets the workspace as it is and returns them, newest first. `target` is the checkpoint that git would go back to, and
+    where the files stand afterwards if nothing else changed. `since` is the number of the last checkpoint before the steps,
+    `newest` the checkpoint that holds the newest of them. With `skips`, steps of which nothing can be undone are passed over.
+    `verb` and `ref` are for the plan: what is asked for, by its full name.
+    """
+
+    steps: Callable[[State], Sequence[Step]]
+    undone: Undone
+    mark: UndoMark = UndoMark()
+    target: Entry | None = None
+    since: int = 0
+    newest: Entry | None = None
+    skips: bool = False
+    verb: str = "undo"
+    ref: str = ""
+    session: str | None = None
+
+
+# -- which steps -------------------------------------------------------------------------------------
+
+
+def revert(bench: Restorer, ref: str | Checkpoint, asked: Asked) -> RestorePlan | RestoreReport:
+    """Takes back what a reference means and keeps everything later; raises NothingToUndo."""
+    what = find_steps(bench, ref)
+    done = take_back(bench, what._replace(verb="revert", mark=UndoMark()), asked)
+    if done is None:
+        raise NothingToUndo(
+            f"Nothing is left of {words(what.undone)}, so there is nothing to revert. Nothing was changed.",
+            hint="mulligan log",
+        )
+    return done
+
+
+def find_steps(bench: Restorer, ref: str | Checkpoint) -> TakeBack:
+    """Returns the steps that a reference means: a prompt, a tool call, a checkpoint or a session, tried in this order."""
+    store = bench.store
+    if isinstance(ref, Checkpoint):
+        return _of_checkpoint_alone(bench, store.checkpoints.resolve(ref))
+    event = store.events.find(ref) if ref.startswith("@") else None
+    if event is not None:
+        return _of_tool(bench, event) if event.number else _of_prompt(bench, Turn(event.event.session, event.prompt))
+    try:
+        return _of_checkpoint_alone(bench, store.checkpoints.resolve(ref))
+    except UnknownCheckpoint as unknown:
+        try:
+            session = store.events.session(ref.removeprefix("@"))
+        except UnknownCheckpoint:
+            raise unknown from None
+        return _of_session(bench, session)
+
+
+def _of_prompt(bench: Restorer, turn: Turn) -> TakeBack:
+    what = of_turn(bench, TurnSteps(bench.store), turn)
+    return what._replace(ref=f"@{turn.session}/prompt-{turn.prompt}")
+
+
+def of_turn(bench: Restorer, turns: TurnSteps, turn: Turn) -> TakeBack:
+    """Returns the steps of a turn, with what it has not saved yet."""
+    parts = turns.of(turn)
+    unsaved = turns.unsaved(turn, bench.now_ns())
+    top = bench.store.checkpoints.current()
+
+    def steps(now: State) -> list[Step]:
+        from mulligan.steps.three_way import Step
+
+        found = [step_of(part) for part in parts]
+        return [Step(top.trees, now, unsaved), *found] if unsaved is not None and top is not None else found
+
+    return _of_parts(parts, about_turn(bench, turns, turn))._replace(
+        steps=steps, mark=UndoMark(turn), newest=turns.newest_of(turn)
+    )
+
+
+def _of_parts(parts: Sequence[TurnStep], undone: Undone) -> TakeBack:
+    start = next((part.start for part in reversed(parts)), None)
+    entries = [part.entry for part in parts if part.entry is not None]
+    first = min((entry.seq for entry in entries), default=1)
+    since = start.seq - 1 if start is not None else first - 1
+    newest = entries[0] if entries else None
+    return TakeBack(lambda _: [step_of(part) for part in parts], undone, UndoMark(), start, since, newest)
+
+
+def about_turn(bench: Restorer, turns: TurnSteps, turn: Turn) -> Undone:
+    """Names a turn: its prompt, its agent and when it was last at work."""
+    events = bench.store.events
+    newest, begun, last = turns.newest_of(turn), events.begun(turn), events.last(turn.session)
+    agent = begun.event.agent if begun is not None else last.event.agent if last is not None else ""
+    return Undone(
+        "turn", newest.id if newest is not None else "",
+        newest.checkpoint.created_at if newest is not None else last.created_at if last is not None else None,
+        turn.prompt, begun.event.text if begun is not None else "", turn.session, agent,
+        running=events.is_open(turn),
+    )  # fmt: skip
+
+
+def _of_tool(bench: Restorer, event: RecordedEvent) -> TakeBack:
+    """Returns what one tool call changed."""
+    session, number, turns = event.event.session, event.number, TurnSteps(bench.store)
+    if event.prompt:
+        parts = [part for part in turns.of(Turn(session, event.prompt)) if _is_of_tool(part.entry, session, number)]
+    else:
+        entries = [entry for entry in bench.store.checkpoints.newest() if _is_of_tool(entry, session, number)]
+        parts = [part for entry in entries if (part := _part(bench, entry)) is not None]
+    newest = parts[0].entry if parts else None
+    undone = Undone(
+        "tool", newest.id if newest is not None else "", event.created_at, event.prompt, event.event.text, session,
+        event.event.agent, tool=number,
+    )  # fmt: skip
+    return _of_parts(parts, undone)._replace(ref=f"@{session}/tool-{number}")
+
+
+def _is_of_tool(entry: Entry | None, session: str, number: int) -> bool:
+    cause = entry.checkpoint.metadata.get(CAUSE) if entry is not None else None
+    if not isinstance(cause, dict):
+        return False
+    return (cause.get("session"), cause.get("tool")) == (session, number) and cause.get("when") in ENDED
+
+
+def _of_session(bench: Restorer, session: str) -> TakeBack:
+    """Returns all that a session did."""
+    turns = TurnSteps(bench.store)
+    found = [of_turn(bench, turns, turn) for turn in turns.turns_of(session)]
+    if not found:
+        raise NothingToUndo(f"Session {session} changed no files. Nothing was changed.", hint="mulligan log --story")
+    last = bench.store.events.last(session)
+    undone = Undone(
+        "session", found[0].undone.checkpoint, found[0].undone.at, session=session,
+        agent=last.event.agent if last is not None else "", running=found[0].undone.running,
+    )  # fmt: skip
+
+    def steps(now: State) -> list[Step]:
+        return [step for what in found for step in what.steps(now)]
+
+    since, target = min(what.since for what in found), found[-1].target
+    return TakeBack(steps, undone, UndoMark(), target, since, found[0].newest, ref=f"@{session}")
+
+
+def _of_checkpoint_alone(bench: Restorer, entry: Entry) -> TakeBack:
+    found = of_checkpoint(bench, entry)
+    if found is None:
+        raise UserError(
+            f"{entry.checkpoint.short_id} is the first checkpoint: there is no step before it to revert to. Nothing was changed.",
+            hint="mulligan log",
+        )
+    return found._replace(skips=False, ref=entry.id)
+
+
+def of_checkpoint(bench: Restorer, entry: Entry) -> TakeBack | None:
+    """Returns what led to a checkpoint; None for the first one."""
+    part = _part(bench, entry)
+    if part is None:
+        return None
+    undone = Undone("step", entry.id, entry.checkpoint.created_at)
+    if entry.checkpoint.kind == "safety":
+        undone = Undone("unsaved", part.start.id if part.start is not None else "", entry.checkpoint.created_at)
+    return TakeBack(
+        lambda _: [step_of(part)], undone, UndoMark(step=entry.id), part.start, entry.seq - 1, entry, skips=True
+    )
+
+
+def _part(bench: Restorer, entry: Entry) -> TurnStep | None:
+    start = bench.store.checkpoints.by_id(entry.checkpoint.parent or "")
+    before = entry.before or (start.trees if start is not None else None)
+    return TurnStep(before, entry.trees, lambda _: True, entry, start) if before is not None else None
+
+
+def step_of(part: TurnStep) -> Step:
+    """Returns a part of the timeline as a step to take back."""
+    from mulligan.scan.trees import cover_of
+    from mulligan.steps.three_way import Step
+
+    unseen = list(part.entry.unseen_before) if part.entry is not None else []
+    if part.start is not None and (part.entry is None or part.entry.before is None):
+        unseen += part.start.checkpoint.not_captured
+    hidden = part.entry.checkpoint.not_captured if part.entry is not None else ()
+    return Step(part.before, part.after, part.mine, cover_of(unseen), cover_of(hidden))
+
+
+def words(undone: Undone) -> str:
+    """Names an operation in a sentence or a checkpoint's description."""
+    if undone.kind in {"turn", "tool"}:
+        what = f"prompt {undone.prompt}" if undone.kind == "turn" else f"tool call {undone.tool}"
+        return f"{what} of {undone.session[:8]}"
+    if undone.kind == "session":
+        return f"session {undone.session[:8]}"
+    return f"checkpoint {undone.checkpoint[:8]}" if undone.kind == "step" and undone.checkpoint else undone.kind
+
+
+# -- taking them back --------------------------------------------------------------------------------
+
+
+def take_back(bench: Restorer, what: TakeBack, asked: Asked) -> RestorePlan | RestoreReport | None:
+    """
+    Takes back some steps and keeps everything else; None when nothing of them is left.
+
+    What cannot be merged stays and is listed. After an undo, the next `redo` brings the steps forward again; after a revert, the
+    next `undo` does.
+    """
+    if asked.dry_run:
+        return plan_without(bench, what, asked, bench.look())
+    bench.root.prepare()
+    report = bench.patiently(lambda patience: _taken_back(bench, what, asked, patience), asked.promise)
+    if report is None or report.undo is None:
+        return report
+    landed = land(bench, f"after {what.verb} of {words(what.undone)}", *([what.target] if what.verb == "undo" else []))
+    with bench.store.database.transaction():
+        if what.verb == "undo":
+            bench.store.moves.landed(landed)
+        else:
+            bench.store.moves.push(Move(landed, restored=True), keep_redo=True)
+        bench.store.checkpoints.set_position(landed)
+    return replace(report, target=landed)
+
+
+def _taken_back(bench: Restorer, what: TakeBack, asked: Asked, patience: Patience | None) -> RestoreReport | None:
+    with bench.store.objects.writer() as writer:
+        look = bench.look(writer)
+        plan = plan_without(bench, what, asked, look)
+        if plan is None:
+            return None
+        git = _git_of(bench, what, asked)
+        if restless := patience.gave_up(plan.actions) if git is None and patience is not None else ():
+            from mulligan.restore.leaving import busy, remaining
+
+            plan = remaining(plan, busy(restless))
+        plan = asked.agreed(plan)
+        mark = what.mark if not asked.is_partial else UndoMark()
+        if plan.is_noop:
+            return _leave_all(bench, plan, mark)
+        here = bench.store.checkpoints.resolve("@")
+        since = (what.target or here, asked.paths)
+        return bench.go(
+            here, plan, look, writer, verb=what.verb, git=git, patience=patience,
+            mark=mark.text if what.verb == "undo" else "", since=since,
+        )  # fmt: skip
+
+
+def _git_of(bench: Restorer, what: TakeBack, asked: Asked) -> Planned | None:
+    return bench.git.plan(what.target) if asked.git and what.target is not None else None
+
+
+def plan_without(bench: Restorer, what: TakeBack, asked: Asked, look: WorkspaceView) -> RestorePlan | None:
+    """Returns the plan to take back some steps; None when nothing would change and nothing is listed."""
+    from mulligan.steps.three_way import Rules, draw_wanted, without
+    from mulligan.timeline.secrets import closed_secrets
+    from mulligan.timeline.trees import state_of
+
+    store = bench.store
+    now = state_of(look.scan)
+    steps = what.steps(now)
+    rules = Rules(_chosen(asked.paths), asked.conflicts, f"before {words(what.undone)}")
+    wanted = without(look.source, now, steps, bench.contents.now, rules)
+    git = _git_of(bench, what, asked)
+    if not wanted.nodes and git is None and (what.skips or not wanted.kept):
+        return None
+    drawn = draw_wanted(
+        look.source,
+        look.scan,
+        wanted,
+        lambda: store.checkpoints.hidden_since(what.since),
+        bench.already,
+        closed_secrets(store, steps),
+    )
+    drawn = bench.settled(drawn, look, bench.names_here(look))
+    paths = tuple(map(to_text, asked.paths)) if asked.paths is not None else tuple(
+        to_text(action.path) for action in drawn.actions
+    )  # fmt: skip
+    branch = made_on_other_branch(what.newest, look.git) if what.newest is not None and git is None else ""
+    conflicts = tuple(wanted.conflicts[path] for path in sorted(wanted.conflicts))
+    plan = RestorePlan(
+        store.checkpoints.position(), "files", paths, drawn.actions, drawn.keeps, git.move if git else None,
+        drawn.absent, what.undone, branch, conflicts, contents=wanted.contents,
+    )  # fmt: skip
+    return asked.planned(choose(bench.contents, plan, asked.hunks), what.verb, what.ref, what.session)
+
+
+def _chosen(paths: tuple[bytes, ...] | None) -> Callable[[bytes], bool]:
+    if paths is None:
+        return lambda _: True
+    return lambda path: any(covers(choice, path) for choice in paths)
+
+
+def _leave_all(bench: Restorer, plan: RestorePlan, mark: UndoMark) -> RestoreReport:
+    """Remembers that an undo could take back nothing, so that the next one goes further; no checkpoint is needed."""
+    if mark != UndoMark():
+        with bench.store.database.transaction():
+            bench.store.moves.push(Move(plan.target, gone=True, mark=mark), keep_redo=True)
+    return RestoreReport(
+        plan.target, kept=list(plan.keeps), undone=plan.undone, branch=plan.branch, conflicts=list(plan.conflicts)
+    )
+
+
+def land(bench: Restorer, about: str, *known: Entry | None) -> str:
+    """Returns a checkpoint that holds what is there now: one of those that are known, else a new one."""
+    with bench.store.objects.writer() as writer:
+        look = bench.look(writer)
+        for entry in known:
+            if entry is not None and same_state(entry, look.scan) and lists_hidden(entry, look.scan):
+                return entry.id
+        draft = bench.draft("", about, "safety")
+        return bench.keep(draft, look, writer, as_position=False)[0].id
