@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ pytest.importorskip("hatchling", reason="HATCHLING IS MISSING: TESTS OF THE WHEE
 ROOT = PACKAGE.parent
 CLIENT = f"mulligan-{mulligan.__version__}.data/scripts/mulligan-client"
 LOOK = "mulligan/_native/look.so"
+MAN_PAGE = "docs/reference/mulligan.1"
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +30,8 @@ def sources(tmp_path_factory) -> Path:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "_native"))
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
+    (folder / MAN_PAGE).parent.mkdir(parents=True)
+    shutil.copy(ROOT / MAN_PAGE, folder / MAN_PAGE)
     return folder
 
 
@@ -68,3 +72,20 @@ def test_a_compiler_that_fails_leaves_a_wheel_that_works(sources, tmp_path):
     name, files = build(sources, tmp_path, CC="false")
     assert name.endswith("-py3-none-any.whl")
     assert CLIENT not in files and LOOK not in files and "mulligan/cli/client.py" in files
+
+
+def test_the_wheel_brings_the_man_page(sources, tmp_path):
+    _, files = build(sources, tmp_path, MULLIGAN_NATIVE="0")
+    assert files[f"mulligan-{mulligan.__version__}.data/data/share/man/man1/mulligan.1"].startswith(b'.\\"')
+
+
+def test_the_packages_of_the_mcp_server_name_this_version(tmp_path):
+    script = ROOT / "scripts" / "build_mcp_packages.py"
+    subprocess.run([sys.executable, script, "someone", tmp_path], check=True, capture_output=True)
+    with zipfile.ZipFile(tmp_path / "mulligan.mcpb") as bundle:
+        manifest = json.loads(bundle.read("manifest.json"))
+        assert manifest["server"]["entry_point"] in bundle.namelist()
+        assert f"mulligan[mcp]=={mulligan.__version__}" in bundle.read("pyproject.toml").decode()
+    entry = json.loads((tmp_path / "server.json").read_text())
+    assert entry["name"] == "io.github.someone/mulligan"
+    assert {manifest["version"], entry["version"], entry["packages"][0]["version"]} == {mulligan.__version__}
