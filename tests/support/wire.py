@@ -16,6 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import jsonschema
+
+from mulligan.mcp.tools import TOOLS
 from tools import mulligan_argv, plain_environment
 
 HELLO = {
@@ -107,10 +110,12 @@ class Wire:
         return self.answer(self.ask(method, params))
 
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """Calls a tool and returns the value it answered with."""
+        """Calls a tool and returns the value it answered with, which must be of the shape that the tool declares."""
         result = self.request("tools/call", {"name": tool, "arguments": arguments})["result"]
         assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
         assert result["isError"] == ("error" in result["structuredContent"])
+        if not result["isError"] and tool in TOOLS:
+            jsonschema.validate(result["structuredContent"], TOOLS[tool].result)
         return result["structuredContent"]
 
 

@@ -6,12 +6,15 @@ Nothing here is longer than `bounds` allows, and agent state (conversations) is 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mulligan.mcp import bounds
 from mulligan.model.checkpoint import Checkpoint, NotCaptured
 from mulligan.model.diff import Diff
-from mulligan.model.plan import Keep, RestorePlan, RestoreReport, Undone
+from mulligan.model.plan import Conflict, Keep, RestorePlan, RestoreReport, Undone
+
+if TYPE_CHECKING:
+    from mulligan.timeline.story import Chapter, Happening
 
 View = dict[str, Any]
 
@@ -88,6 +91,11 @@ def planned(plan: RestorePlan, plan_id: str, target: Checkpoint) -> View:
     }
 
 
+def to_revert(plan: RestorePlan, plan_id: str) -> View:
+    """Returns what a revert of one step would do."""
+    return {"plan_id": plan_id, "reverts": _operation(plan.undone), "nothing_to_do": plan.is_noop, **_to_change(plan)}
+
+
 def to_undo(plan: RestorePlan) -> View:
     """Returns what an undo would do."""
     return {"preview": True, "undoes": _operation(plan.undone), **_to_change(plan)}
@@ -104,6 +112,7 @@ def _operation(undone: Undone | None) -> View | None:
         "prompt": undone.prompt or None,
         "text": bounds.line(undone.text),
         "agent": bounds.line(undone.agent),
+        "session": bounds.line(undone.session),
         "running": undone.running,
     }
 
@@ -117,7 +126,12 @@ def _to_change(plan: RestorePlan) -> View:
         "modifies": listed(plan.modifies),
         "deletes": listed(plan.deletes),
         "keeps": bounds.some(plan.keeps, left_out, bounds.ENTRIES),
+        "conflicts": bounds.some(plan.conflicts, _conflict, bounds.ENTRIES),
     }
+
+
+def _conflict(conflict: Conflict) -> View:
+    return {"path": bounds.path(conflict.path), "reason": bounds.line(conflict.reason)}
 
 
 def reported(report: RestoreReport) -> View:
@@ -133,9 +147,38 @@ def reported(report: RestoreReport) -> View:
         "deleted": listed(report.deleted),
         "kept": bounds.some(report.kept, left_out, bounds.ENTRIES),
         "lost": bounds.some(report.lost, left_out, bounds.ENTRIES),
+        "conflicts": bounds.some(report.conflicts, _conflict, bounds.ENTRIES),
         "undone": _operation(report.undone),
         "complete": report.complete,
         "saved_before": report.undo,
+    }
+
+
+def chapter(told: Chapter) -> View:
+    """Returns what an agent did for one prompt."""
+    return {
+        "ref": f"@{told.session}/prompt-{told.prompt}",
+        "agent": bounds.line(told.agent),
+        "session": bounds.line(told.session),
+        "prompt": told.prompt,
+        "text": bounds.prose(told.text, 300),
+        "at": told.at,
+        "ended": told.ended,
+        "undone": told.undone,
+        "is_position": bool(told.here),
+        "calls": bounds.some(told.happened, _call, bounds.ENTRIES),
+    }
+
+
+def _call(happening: Happening) -> View:
+    return {
+        "tool": happening.number,
+        "name": bounds.line(happening.name),
+        "text": bounds.line(happening.text),
+        "at": happening.at,
+        "outcome": happening.outcome,
+        "checkpoint": happening.checkpoint or None,
+        "changed": bounds.some(happening.changed, bounds.path, 20),
     }
 
 

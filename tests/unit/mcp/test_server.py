@@ -9,11 +9,13 @@ import subprocess
 import sys
 import threading
 
+import jsonschema
 import pytest
 
 import mulligan
 from mulligan.mcp import resources, worker
 from mulligan.mcp import tools as offered
+from mulligan.model.event import AFTER, BEFORE, PROMPT, STOP, AgentEvent
 from tools import cli, plain_environment
 from tree import contents, put
 from wire import HELLO, Gone, own_process, same_process
@@ -594,3 +596,51 @@ def test_the_era_without_a_handshake_is_served_too(project, store):
         said = wire.request("tools/call", {"name": "save", "arguments": {"name": "one"}, "_meta": meta})
         assert said["result"]["structuredContent"]["checkpoint"]["name"] == "one"
         assert wire.request("server/discover", {"_meta": meta})["result"]["supportedVersions"] == ["2026-07-28"]
+
+
+def happened(ws, kind, **fields):
+    ws.record(AgentEvent("claude-code", "session-one", kind, **fields))
+
+
+def two_turns(project, store):
+    """Two prompts of an agent: each edits another line of one file."""
+    put(project, "a.txt", "one\ntwo\nthree\nfour\nfive\n")
+    with mulligan.open(project, store=store) as ws:
+        ws.save("base")
+        for number, (old, new) in enumerate([("one", "ONE"), ("five", "FIVE")], 1):
+            happened(ws, PROMPT, text=f"change {old}", call=f"p{number}")
+            happened(ws, BEFORE, tool="Edit", call=f"c{number}", text="a.txt")
+            (project / "a.txt").write_text((project / "a.txt").read_text().replace(old, new))
+            happened(ws, AFTER, tool="Edit", call=f"c{number}", text="a.txt")
+            happened(ws, STOP)
+
+
+def test_the_story_names_what_plan_revert_takes_back_and_later_work_stays(project, store):
+    two_turns(project, store)
+    with same_process(project, store=store) as wire:
+        newest, first = wire.call("story")["chapters"]
+        assert (newest["text"], first["text"]) == ("change five", "change one")
+        assert first["calls"]["items"][0]["changed"]["items"] == ["a.txt"]
+        plan = wire.call("plan_revert", ref=first["ref"])
+        assert plan["reverts"]["text"] == "change one"
+        assert plan["modifies"]["items"] == ["a.txt"]
+        assert "ONE" in (project / "a.txt").read_text()
+        assert wire.call("apply_restore", plan_id=plan["plan_id"])["complete"] is True
+        assert (project / "a.txt").read_text() == "one\ntwo\nthree\nfour\nFIVE\n"
+
+
+def test_an_undo_can_name_the_session(project, store):
+    two_turns(project, store)
+    with same_process(project, store=store) as wire:
+        preview = wire.call("undo", preview=True, session="session-one")
+        assert preview["undoes"]["session"] == "session-one"
+        assert wire.call("undo", session="session-one")["undone"]["text"] == "change five"
+        assert wire.call("undo", session="nobody")["error"]["type"]
+
+
+def test_every_tool_declares_what_it_answers(wire):
+    tools = wire.request("tools/list", {})["result"]["tools"]
+    assert {tool["name"] for tool in tools} == set(offered.TOOLS)
+    for tool in tools:
+        assert tool["outputSchema"]["type"] == "object"
+        jsonschema.Draft202012Validator.check_schema(tool["outputSchema"])
