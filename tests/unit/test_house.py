@@ -61,10 +61,11 @@ ALLOWED = {
     "adapters": _ALL | {"hooks"},
     "install": _DISK,
     "mcp": _ALL,
+    "ui": _WORDS | {"safefs", "scan", "steps", "engine", "present"},
     "plugin": {"dialects", "errors"},
     "__init__": _ALL,
     "__main__": {"cli"},
-    "cli": _ALL | {"loop", "hooks", "install", "dialects", "environments", "mcp"},
+    "cli": _ALL | {"loop", "hooks", "install", "dialects", "environments", "mcp", "ui"},
 }
 # Doors: they print, exit and read the environment. Everything else is the core.
 DOORS = {"cli", "__main__", "plugin"}
@@ -107,9 +108,9 @@ FENCED_MODULES: dict[str, set[str]] = {
     "pty": set(),
     "socket": set(),
     "http": set(),
-    "urllib": set(),
+    "urllib": {"ui"},  # only to read addresses
     "ssl": set(),
-    "asyncio": {"aio", "loop", "dialects", "mcp", "adapters"},
+    "asyncio": {"aio", "loop", "dialects", "mcp", "adapters", "ui"},
 }
 PATH_METHODS = {"write_text", "write_bytes", "read_text", "read_bytes", "touch", "symlink_to", "hardlink_to"}
 HOME_AND_ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv", "expanduser", "expandvars"}

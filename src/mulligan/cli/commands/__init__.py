@@ -26,6 +26,7 @@ COMMANDS: dict[str, Row] = {
     "cat": Row("Every day", "Print one file as it was at a checkpoint", reads=True),
     "undo": Row("Every day", "Undo the last prompt, restore or unsaved change"),
     "redo": Row("Every day", "Redo what the last undo undid"),
+    "ui": Row("Every day", "Show the timeline in a browser", reads=True),
     "status": Row("Every day", "Show what is protected, what is not, and how much disk it takes", reads=True),
     "include": Row("What is saved", "Save paths of this workspace although they are ignored"),
     "exclude": Row("What is saved", "Leave paths of this workspace out of later checkpoints"),

@@ -1,0 +1,134 @@
+"""`mulligan ui`: the timeline in a browser."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from mulligan.cli import browser
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.cli.failure import interrupted_by_signals
+from mulligan.errors import UserError
+
+if TYPE_CHECKING:
+    import argparse
+
+USAGE = "ui [--port N] [--no-open] [--read-only]"
+DESCRIPTION = """\
+Show the timeline in a browser: what you asked, what each tool changed, and a plan for going back that you see before it is applied.
+
+The page is served on 127.0.0.1 only, to the browser that opens the printed link. The server ends with Ctrl-C, or half an hour
+after the last page was closed. A second `mulligan ui` opens the page of the first.
+"""
+EXAMPLES = (
+    ("mulligan ui", "open the timeline of this project"),
+    ("mulligan ui --no-open --port 7777", "print the address only, for ssh -L"),
+    ("mulligan ui --read-only", "a page that can change nothing"),
+)
+EXIT_CODES = (0, 1)
+PATHS = ""
+_MISSING = "The web timeline needs two packages that are not installed."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments."""
+    parser.add_argument("--port", type=_port, metavar="N", default=0, help="the port (default: any that is free)")
+    parser.add_argument("--no-open", action="store_true", help="print the address and open no browser")
+    parser.add_argument("--read-only", action="store_true", help="the page can change nothing")
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65535:
+        raise ValueError(text)
+    return port
+
+
+_port.__name__ = "port"
+
+
+def run(context: Context, args: argparse.Namespace) -> Result:
+    """Serves until it is interrupted or idle; or names the address of the server that runs already."""
+    try:
+        from mulligan.ui.serving import serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "mulligan":
+            raise
+        raise UserError(_MISSING, hint="pip install 'mulligan[ui]'") from None
+    place = browser.place_of(context.settings, dict(context.environ))
+    with browser.alone(place) as free:
+        if not free:
+            url = browser.further_link(place)
+            _announce(context, url, place, opens=not args.no_open, again=True)
+            return Result(url, lambda: {"url": url})
+        with _listening(args.port) as listener:
+            page, app, url = _built(context, args, listener)
+            browser.remember(place, url.partition("/#")[0], page.logins.key)
+            _announce(context, url, place, opens=not args.no_open)
+            with suppress(KeyboardInterrupt), interrupted_by_signals():
+                serve(app, page.live, listener)
+            browser.forget(place)
+    return Result("", dict)
+
+
+def _listening(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+    except OSError as error:
+        listener.close()
+        raise UserError(
+            f"Port {port} cannot be used ({error.strerror}). Nothing was started.", hint="mulligan ui --port 0"
+        ) from None
+    return listener
+
+
+def _built(context: Context, args: argparse.Namespace, listener: socket.socket) -> tuple[Any, Any, str]:
+    """Returns the page, its application and the address that logs in."""
+    from mulligan.cli.arguments import version
+    from mulligan.cli.failure import write_report
+    from mulligan.ui.app import Page, build
+    from mulligan.ui.logins import Logins
+
+    port = listener.getsockname()[1]
+    logins = Logins(port)
+    page = Page(
+        context.workspace,
+        logins,
+        read_only=args.read_only,
+        version=version(),
+        unforeseen=lambda error: write_report(error, ["ui"], context.environ),
+    )
+    context.quiet()
+    context.workspace.progress = None
+    return page, build(page, port), f"http://127.0.0.1:{port}/#{logins.new_link()}"
+
+
+def _announce(context: Context, url: str, place: browser.Place, *, opens: bool, again: bool = False) -> None:
+    """Prints the address, opens the browser where there is one, and says what to type where there is none."""
+    if context.json:
+        if not again:
+            sys.stdout.write(json.dumps({"url": url}) + "\n")
+            sys.stdout.flush()
+            context.json = False  # said already: the end of the server is not a second document
+        return
+    first = "The timeline is open already" if again else "The timeline of this project"
+    context.out.line(f"{first}: {url}")
+    surroundings = browser.surroundings(context.environ)
+    if surroundings.advice:
+        context.out.lines(surroundings.advice_for(url))
+    elif opens and context.out.is_terminal:
+        browser.show(place, url)
+    if not again:
+        context.out.line("Ctrl-C ends it.")
+    context.out.stream.flush()
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints nothing: the address was printed when it was known."""
+    del context, result

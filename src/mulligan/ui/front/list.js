@@ -1,0 +1,49 @@
+// A list of which only the rows on the screen exist.
+import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from "@tanstack/virtual-core";
+import { html } from "htm/preact";
+import { useLayoutEffect, useReducer, useRef } from "preact/hooks";
+
+/**
+ * Shows `rows`; `size(row)` is the height of one, `children(row, at)` draws it. `handle.current` can scroll to a row.
+ */
+export function VirtualList({ rows, size, draw, tag = "div", handle, onEnd, label, className, role }) {
+  const box = useRef(null);
+  const [, again] = useReducer((count) => count + 1, 0);
+  const made = useRef(null);
+  const before = useRef(null);
+  const options = {
+    count: rows.length,
+    getScrollElement: () => box.current,
+    estimateSize: (at) => size(rows[at]),
+    getItemKey: (at) => rows[at].id,
+    overscan: 10,
+    scrollToFn: elementScroll,
+    observeElementRect,
+    observeElementOffset,
+    onChange: () => again(),
+  };
+  made.current ||= new Virtualizer(options);
+  const virtual = made.current;
+  virtual.setOptions(options);
+  if (before.current !== rows) {
+    before.current = rows;
+    virtual.measure();
+  }
+  if (handle) handle.current = virtual;
+  useLayoutEffect(() => virtual._didMount(), []);
+  useLayoutEffect(() => virtual._willUpdate());
+  const items = virtual.getVirtualItems();
+  const last = items.at(-1)?.index ?? 0;
+  useLayoutEffect(() => {
+    if (onEnd && rows.length && last >= rows.length - 30) onEnd();
+  }, [last, rows.length]);
+  const Row = tag === "ul" ? "li" : "div";
+  return html`<div ref=${box} class="scroll ${className || ""}" tabindex="0" role=${role || "group"} aria-label=${label}>
+    <${tag} class="rows" style=${{ height: virtual.getTotalSize() + "px" }}>
+      ${items.map((item) => {
+        const found = rows[item.index];
+        return html`<${Row} key=${item.key} class="at" style=${{ height: item.size + "px", transform: `translateY(${item.start}px)` }} ...${draw.attributes?.(found, item.index) || {}}>${draw(found, item.index)}<//>`;
+      })}
+    <//>
+  </div>`;
+}

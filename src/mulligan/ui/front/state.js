@@ -1,0 +1,209 @@
+// What the page knows and what is selected, as signals. Everything that is shown follows from these.
+import { batch, computed, effect, signal } from "@preact/signals";
+import { exported, get, post } from "./api.js";
+
+export const about = signal(null);
+export const entries = signal([]);
+export const next = signal(null);
+export const total = signal(0);
+export const position = signal(null);
+export const loaded = signal(false);
+export const failure = signal(null);
+export const filter = signal({ agent: "", kind: "", path: "" });
+
+export const selected = signal(null); // the id of a row of the story
+export const mode = signal("step"); // "step": before → after; "now": after → now; "pick": A ↔ B
+export const picked = signal(null); // A of A ↔ B: {checkpoint, label}
+export const view = signal("changes"); // changes | file | search | health | compare
+export const pane = signal("story"); // which pane a narrow screen shows
+export const file = signal(null); // the path of the file view
+export const layout = signal(read("layout") || "unified");
+export const theme = signal(read("theme") || "auto");
+export const help = signal(false);
+export const said = signal(""); // for the polite live region
+export const now = signal(Date.now());
+
+export const basket = signal(new Map()); // path → null for the whole file, or the set of its ticked hunks
+export const plan = signal(null); // {state: "making" | "shown" | "applying" | "done" | "failed", …}
+
+function read(name) {
+  try {
+    return localStorage.getItem("mulligan-" + name);
+  } catch {
+    return null;
+  }
+}
+
+export function keep(name, value) {
+  try {
+    localStorage.setItem("mulligan-" + name, value);
+  } catch {
+    // A page without storage forgets this with the tab.
+  }
+}
+
+effect(() => {
+  document.documentElement.dataset.theme = theme.value;
+});
+setInterval(() => (now.value = Date.now()), 15000);
+
+// -- the timeline --------------------------------------------------------------------------------
+
+export async function load() {
+  try {
+    const page = await get("/api/steps?limit=500");
+    batch(() => {
+      entries.value = page.entries;
+      next.value = page.next;
+      total.value = page.total;
+      position.value = page.position;
+      loaded.value = true;
+      failure.value = null;
+    });
+    return page.version;
+  } catch (error) {
+    failure.value = error;
+    throw error;
+  }
+}
+
+let loading = false;
+export async function more() {
+  if (loading || !next.value || exported) return;
+  loading = true;
+  try {
+    const page = await get(`/api/steps?limit=2000&before=${encodeURIComponent(next.value)}`);
+    const known = new Set(entries.value.map((each) => each.key));
+    batch(() => {
+      entries.value = [...entries.value, ...page.entries.filter((each) => !known.has(each.key))];
+      next.value = page.next;
+      total.value = page.total;
+    });
+  } catch {
+    // Scrolling on asks again.
+  } finally {
+    loading = false;
+  }
+}
+
+/** Takes over what changed since the last state that this page saw. */
+export function merge(news) {
+  const fresh = new Map(news.entries.map((each) => [each.key, each]));
+  const gone = new Set(news.removed || []);
+  const oldest = entries.value.at(-1)?.at || "";
+  const kept = entries.value.filter((each) => !gone.has(each.key)).map((each) => fresh.get(each.key) || each);
+  const known = new Set(kept.map((each) => each.key));
+  const added = news.entries.filter((each) => !known.has(each.key) && (!next.value || each.at >= oldest));
+  batch(() => {
+    entries.value = [...added, ...kept].sort((a, b) => (a.at < b.at ? 1 : a.at > b.at ? -1 : 0));
+    total.value = news.total;
+    position.value = news.position;
+    now.value = Date.now();
+    if (added.length) said.value = added.length === 1 ? `New: ${added[0].text || added[0].name || added[0].type}` : `${added.length} new steps`;
+  });
+}
+
+// -- rows of the story ---------------------------------------------------------------------------
+
+export const rows = computed(() => {
+  const { agent, kind, path } = filter.value;
+  const made = [];
+  let session = null;
+  for (const entry of entries.value) {
+    if (entry.type === "prompt") {
+      if (agent && entry.agent !== agent) continue;
+      const inside = entry.happened.map((each, at) => ({ type: "step", id: `${entry.key}#${at}`, each, entry }));
+      const shown = inside.filter(({ each }) => (kind !== "changes" || each.files) && (!path || each.changed.some((one) => one.includes(path))));
+      if (kind === "saves" || (path && !shown.length)) continue;
+      if (session !== entry.session) made.push({ type: "session", id: `s:${entry.key}`, entry });
+      session = entry.session;
+      made.push({ type: "prompt", id: entry.key, entry });
+      made.push(...shown);
+    } else {
+      if (agent || (kind === "saves" && entry.kind === "safety") || (path && !entry.changed.some((one) => one.includes(path)))) continue;
+      made.push({ type: "save", id: entry.key, entry });
+      session = null;
+    }
+  }
+  return made;
+});
+
+export const choosable = computed(() => rows.value.filter((row) => row.type !== "session"));
+export const row = computed(() => rows.value.find((each) => each.id === selected.value) || null);
+export const agents = computed(() => [...new Set(entries.value.filter((each) => each.type === "prompt").map((each) => each.agent))]);
+
+/** Returns what a row spans: the state before it and the state after it; null where it changed nothing that is kept. */
+export function spanOf(found) {
+  if (!found) return null;
+  if (found.type === "save") return span(found.entry.parent, found.entry.checkpoint, found.entry.expired);
+  if (found.type === "step") return found.each.checkpoint ? span(found.each.parent, found.each.checkpoint, found.each.expired) : null;
+  const kept = found.entry.happened.filter((each) => each.checkpoint && !each.expired);
+  return kept.length ? span(kept[0].parent, kept.at(-1).checkpoint, false) : null;
+}
+
+const span = (before, after, expired) => (expired ? null : { a: before || "nothing", b: after });
+
+export const shown = computed(() => {
+  const found = spanOf(row.value);
+  if (mode.value === "pick" && picked.value && found) return { a: picked.value.checkpoint, b: found.b };
+  if (mode.value === "now" && found) return { a: found.b, b: "now" };
+  return found;
+});
+
+/** The checkpoints in the order of time, oldest first: the stops of the scrubber. */
+export const stops = computed(() => {
+  const found = rows.value.filter((each) => each.type === "save" || (each.type === "step" && each.each.checkpoint && !each.each.expired));
+  const at = (each) => (each.type === "save" ? each.entry.at : each.each.at);
+  return found.sort((a, b) => (at(a) < at(b) ? -1 : at(a) > at(b) ? 1 : 0));
+});
+
+export function choose(id, { open = false } = {}) {
+  batch(() => {
+    selected.value = id;
+    if (view.value !== "file") view.value = "changes";
+    basket.value = new Map();
+    if (open) pane.value = "changes";
+  });
+}
+
+export function labelOf(found) {
+  if (!found) return "";
+  if (found.type === "prompt") return `prompt ${found.entry.prompt}`;
+  if (found.type === "step") return found.each.number ? `${found.each.name} (tool ${found.each.number})` : found.each.name;
+  return found.entry.name || found.entry.kind;
+}
+
+// -- plans ---------------------------------------------------------------------------------------
+
+async function show(address, body) {
+  plan.value = { state: "making" };
+  pane.value = "plan";
+  try {
+    const answer = await post(address, body);
+    plan.value = { state: "shown", ...answer.plan };
+    said.value = "The plan is ready. Press a to apply it.";
+  } catch (error) {
+    plan.value = { state: "failed", error };
+    said.value = error.message;
+  }
+}
+
+export const planRestore = (ref, paths = null) => show("/api/plans", { ref, paths });
+export const planUndo = () => show("/api/undo", {});
+export const planRedo = () => show("/api/redo", {});
+
+export async function apply() {
+  const shownPlan = plan.value;
+  if (shownPlan?.state !== "shown" || shownPlan.is_noop || about.value?.read_only) return;
+  plan.value = { ...shownPlan, state: "applying" };
+  try {
+    const { report } = await post(`/api/plans/${shownPlan.digest}/apply`);
+    plan.value = { state: "done", report, command: shownPlan.command };
+    basket.value = new Map();
+    said.value = report.complete ? "Applied." : "Applied in part; what was left alone is listed.";
+  } catch (error) {
+    plan.value = { state: "failed", error };
+    said.value = error.message;
+  }
+  document.querySelector(".story [aria-current] button")?.focus();
+}

@@ -1,0 +1,189 @@
+"""
+The timeline as the page shows it: what was asked, what was done for it, and the checkpoints beside.
+
+An entry is one prompt with its tool calls, or one checkpoint that belongs to no prompt. Entries come newest first and are read
+again when something happened; each remembers at which version it last changed, so that a page that was away gets what it missed.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from mulligan.errors import MulliganError
+
+if TYPE_CHECKING:
+    from mulligan.engine.workspace import Workspace
+    from mulligan.model.checkpoint import Checkpoint
+
+Entry = dict[str, Any]
+PAGE, LARGEST_PAGE = 200, 2000
+#: Checkpoints whose lines one request may ask for, and files above which lines are not counted.
+COUNTED, _LARGE = 40, 500
+_PATHS = 50
+_TEXT = 4000
+
+
+class Timeline:
+    """The entries of one workspace, cached, with the version at which each last changed."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._epoch = secrets.token_hex(4)
+        self._lock = Lock()
+        self._seen: object = None
+        self._version = 0
+        self._entries: list[Entry] = []
+        self._changed: dict[str, tuple[str, int]] = {}
+        self._removed: dict[str, int] = {}
+        self._place: dict[str, Any] = {"position": None}
+        self._counts: dict[str, dict[str, int] | None] = {}
+
+    def refresh(self) -> str:
+        """Reads what happened since the last call; returns the id of the newest state."""
+        with self._lock:
+            seen = self._look()
+            if seen != self._seen:
+                self._take(_entries(self._workspace), self._workspace.position())
+                self._seen = seen
+            return f"{self._epoch}.{self._version}"
+
+    def _look(self) -> object:
+        """Returns what differs whenever anything was added; cheap, for it is asked several times a second."""
+        newest, events = self._workspace.log(limit=1), self._workspace.agent_events(limit=1)
+        return (
+            newest[0].id if newest else None,
+            events[0].seq if events else None,
+            self._workspace.position(),
+        )
+
+    def _take(self, entries: list[Entry], position: str | None) -> None:
+        self._version += 1
+        changed: dict[str, tuple[str, int]] = {}
+        for entry in entries:
+            text = json.dumps(entry, sort_keys=True)
+            before = self._changed.get(entry["key"])
+            changed[entry["key"]] = before if before and before[0] == text else (text, self._version)
+        self._removed |= dict.fromkeys(self._changed.keys() - changed.keys(), self._version)
+        self._entries, self._changed = entries, changed
+        self._place = {"position": position}
+
+    def page(self, before: str | None, limit: int) -> dict[str, Any]:
+        """Returns entries older than the one with a key, newest first, and the key to go on with."""
+        version = self.refresh()
+        with self._lock:
+            entries = self._entries
+            start = next((at + 1 for at, each in enumerate(entries) if each["key"] == before), 0) if before else 0
+            part = entries[start : start + limit]
+            more = start + limit < len(entries)
+            return {
+                "entries": part,
+                "next": part[-1]["key"] if more and part else None,
+                "total": len(entries),
+                "version": version,
+                **self._place,
+            }
+
+    def since(self, version: str) -> dict[str, Any] | None:
+        """Returns the entries that changed after a version, None where that version is not known any more."""
+        epoch, _, number = version.partition(".")
+        with self._lock:
+            if epoch != self._epoch or not number.isdigit() or int(number) > self._version:
+                return None
+            fresh = [each for each in self._entries if self._changed[each["key"]][1] > int(number)]
+            return {
+                "entries": fresh,
+                "removed": [key for key, gone in self._removed.items() if gone > int(number)],
+                "total": len(self._entries),
+                "version": f"{self._epoch}.{self._version}",
+                **self._place,
+            }
+
+    def counts(self, checkpoints: list[str]) -> dict[str, dict[str, int] | None]:
+        """Returns the lines that each checkpoint added and removed, None where that is not counted."""
+        for each in checkpoints:
+            if each not in self._counts:
+                self._counts[each] = self._count(each)
+        return {each: self._counts[each] for each in checkpoints}
+
+    def _count(self, checkpoint: str) -> dict[str, int] | None:
+        try:
+            found = self._workspace.get(checkpoint)
+            if found.parent is None or found.first_changed(1)[1] > _LARGE:
+                return None
+            stats = self._workspace.diff(found.parent, found).stat
+        except MulliganError:
+            return None  # it expired, or a file of it cannot be read; asking for its difference says which
+        return {
+            "additions": sum(each.additions for each in stats),
+            "deletions": sum(each.deletions for each in stats),
+        }
+
+
+def _entries(workspace: Workspace) -> list[Entry]:
+    """Returns all entries, newest first."""
+    saved = workspace.log()
+    known = {each.id: each for each in saved}
+    chapters = [_prompt(each.to_dict(), known) for each in workspace.story()]
+    told = {each["checkpoint"] for chapter in chapters for each in chapter["happened"]}
+    loose = [_checkpoint(each) for each in saved if each.id not in told]
+    return sorted([*chapters, *loose], key=lambda entry: entry["at"], reverse=True)
+
+
+def _prompt(chapter: dict[str, Any], known: dict[str, Checkpoint]) -> Entry:
+    happened = [_happening(each, known) for each in chapter.pop("happened")]
+    return {
+        **chapter,
+        "key": f"p:{chapter['session']}:{chapter['prompt']}",
+        "type": "prompt",
+        "text": chapter["text"][:_TEXT],
+        "happened": happened,
+    }
+
+
+def _happening(each: dict[str, Any], known: dict[str, Checkpoint]) -> Entry:
+    checkpoint = known.get(each["checkpoint"])
+    return {
+        **each,
+        "text": each["text"][:_TEXT],
+        "changed": each["changed"][:_PATHS],
+        "files": len(each["changed"]),
+        **_kept(checkpoint, each["checkpoint"]),
+    }
+
+
+def _kept(checkpoint: Checkpoint | None, wanted: str) -> Entry:
+    """Returns what a row says about its checkpoint; one that retention removed is `expired`."""
+    if checkpoint is None:
+        return {"parent": None, "complete": True, "missed": 0, "expired": bool(wanted)}
+    return {
+        "parent": checkpoint.parent,
+        "complete": checkpoint.complete,
+        "missed": 0 if checkpoint.complete else _missed(checkpoint),
+        "expired": False,
+    }
+
+
+def _missed(checkpoint: Checkpoint) -> int:
+    try:
+        return len(checkpoint.not_captured)
+    except MulliganError:
+        return 0  # `mulligan check` says what is damaged; the timeline is shown all the same
+
+
+def _checkpoint(checkpoint: Checkpoint) -> Entry:
+    first, files = checkpoint.first_changed(_PATHS)
+    return {
+        "key": f"c:{checkpoint.id}",
+        "type": "checkpoint",
+        "at": checkpoint.created_at.isoformat(),
+        "checkpoint": checkpoint.id,
+        "name": checkpoint.name[:_TEXT],
+        "text": checkpoint.description[:_TEXT],
+        "kind": checkpoint.kind,
+        "changed": list(first),
+        "files": files,
+        **_kept(checkpoint, checkpoint.id),
+    }
