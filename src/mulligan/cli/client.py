@@ -34,7 +34,7 @@ LARGEST = 64 << 20
 #: Commands that a watcher runs, those of them that may ask a person, and those with output longer than a screen.
 HANDED_ON = frozenset({"save", "log", "show", "diff", "restore", "cat", "undo", "redo", "status", "hook"})
 _ASKING = frozenset({"undo", "restore", "hook"})
-PAGED = frozenset({"log", "diff", "show"})
+PAGED = frozenset({"log", "diff", "show", "blame", "search"})
 #: Values of MULLIGAN_WATCH: ask no watcher, or only one that is there already; neither starts one.
 ALONE = "0"
 NO_START = frozenset({ALONE, "found"})

@@ -27,6 +27,7 @@ from mulligan.timeline.drafts import remove_checkpoint
 if TYPE_CHECKING:
     from mulligan.doctor.check import CheckReport, DoctorReport
     from mulligan.doctor.forget import ForgetReport
+    from mulligan.history.blame import Blame
     from mulligan.model.diff import Diff
     from mulligan.model.gitposition import GitPosition
     from mulligan.model.plan import RestorePlan, RestoreReport
@@ -136,6 +137,13 @@ class Workspace(WithSessions):
         wanted = parse_path(path)
         with self._needing() as store:
             return cat(store, store.checkpoints.resolve(ref), wanted, reveal=reveal)
+
+    def blame(self, path: str | os.PathLike[str]) -> Blame:
+        """Returns which prompt, tool call, agent or person wrote each line of a file as it is now."""
+        from mulligan.history.blame import blame
+
+        with self._needing() as store:
+            return blame(store, self.root, parse_path(path))
 
     def stats(self) -> dict[str, Any]:
         """Returns what the store holds and uses."""

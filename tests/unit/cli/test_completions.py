@@ -54,7 +54,7 @@ def completed(tmp_path, *words: str, names: str = "") -> list[str]:
 
 
 def test_bash_completes_commands_and_options(tmp_path):
-    assert completed(tmp_path, "s") == ["save", "show", "status", "stores"]
+    assert completed(tmp_path, "st") == ["status", "stores"]
     assert completed(tmp_path, "--json", "-C", "/tmp", "und") == ["undo"]
     assert completed(tmp_path, "restore", "--d") == ["--dry-run"]
     assert completed(tmp_path, "--ver") == ["--version"]

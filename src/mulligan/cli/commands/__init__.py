@@ -28,6 +28,8 @@ COMMANDS: dict[str, Row] = {
     "redo": Row("Every day", "Redo what the last undo undid"),
     "ui": Row("Every day", "Show the timeline in a browser", reads=True),
     "status": Row("Every day", "Show what is protected, what is not, and how much disk it takes", reads=True),
+    "blame": Row("Questions", "Show which prompt wrote each line of a file", reads=True),
+    "why": Row("Questions", "Explain one line: the prompt, the command and the step behind it", reads=True),
     "include": Row("What is saved", "Save paths of this workspace although they are ignored"),
     "exclude": Row("What is saved", "Leave paths of this workspace out of later checkpoints"),
     "forget": Row("What is saved", "Remove a path from all history"),

@@ -1,0 +1,57 @@
+"""`mulligan blame`: which prompt wrote each line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.present.blame import blame_lines
+
+if TYPE_CHECKING:
+    import argparse
+
+USAGE = "blame FILE [--format agent-trace]"
+DESCRIPTION = """\
+Show who wrote each line of a file as it is now: which agent, for which prompt, or you.
+
+Changes by shell commands and by people are known too, because checkpoints hold the whole project. Renames are followed, and
+a line that an undo brought back belongs to the step that first wrote it. Lines of steps that are no longer kept are unknown.
+"""
+EXAMPLES = (
+    ("mulligan blame src/app.py", "the agent, the prompt and the age beside each line"),
+    ("mulligan --json blame src/app.py", "with the command, the session and the checkpoint of each line"),
+    ("mulligan blame src/app.py --format agent-trace", "as an Agent Trace record"),
+)
+EXIT_CODES = (0, 1, 10, 83, 90)
+PATHS = ""
+TRACE = "agent-trace"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments."""
+    parser.add_argument("file", metavar="FILE", help="a file of the workspace")
+    parser.add_argument("--format", choices=("text", TRACE), default="text", help="agent-trace: one JSON record")
+
+
+def run(context: Context, args: argparse.Namespace) -> Result:
+    """Asks whose each line is."""
+    blamed = context.saved.blame(context.path(args.file))
+    if args.format == TRACE:
+        from mulligan import __version__
+        from mulligan.history.agent_trace import agent_trace
+
+        record = agent_trace(blamed, context.now(), __version__)
+        return Result(record, lambda: record)
+    return Result(blamed, blamed.to_dict)
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints the lines, or the record."""
+    out = context.out
+    if isinstance(result.value, dict):
+        import json
+
+        out.line(json.dumps(result.value, indent=2))
+        return
+    out.lines(blame_lines(result.value, now=context.now(), style=out.style, width=out.width))
