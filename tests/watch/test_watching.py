@@ -340,7 +340,6 @@ def test_notices_that_were_being_read_when_somebody_interrupted_are_not_lost(pro
         for number in range(3):
             (project / f"d{number}" / "file").write_text("another")
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr("mulligan.watch.watcher.files_told", lambda *_: None)
             patch.setattr("mulligan.watch.watcher.notices", interrupted)
             ws.diff()
         assert ws.save().files_changed == ("d0/file", "d1/file", "d2/file")

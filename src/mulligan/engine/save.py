@@ -197,7 +197,7 @@ class Workbench:
         """Writes a checkpoint of what was seen; returns it and what retention or the budget let go for it, never `sparing`."""
         entry, gone = self._write(draft, look, writer, as_position=as_position, sparing=sparing, also=also)
         store = self.store
-        self.scanner.remember(store.directory, look.scan, look.note, passing=not as_position)
+        self.scanner.remember(store.directory, look.scan, look.note)
         if store.objects.pack_count() > (_TOO_MANY_PACKS if self._watched else MANY_PACKS):
             self.tidier.join()
         return entry, gone

@@ -34,8 +34,6 @@ OF_DIRECTORIES = (
     MODIFY | ATTRIB | CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF | _ONLYDIR
 )  # fmt: skip
 
-_MOVES = MOVED_FROM | MOVED_TO | CREATE | DELETE
-_OF_FILES = MODIFY | ATTRIB | CLOSE_WRITE | _MOVES
 _HEAD = struct.Struct("iIII")
 _BUFFER = 1 << 18
 
@@ -118,36 +116,6 @@ def notices(data: bytes) -> Iterator[Notice]:
         name = data[at : at + length]
         at += length
         yield make(Notice, (watch, what, name.rstrip(b"\0")))
-
-
-def files_told(data: bytes, cookie: int) -> tuple[dict[int, set[bytes]], set[int], bool] | None:
-    """
-    Returns what the bytes of a queue say where they speak of files alone, and of the `cookie`; None where of anything else.
-
-    That is: names by the number of their watch, the watches in which some of them moved, and whether the cookie was opened. A
-    restore, or an editor, does a handful of things to each name, and each is a notice: here they are one name.
-    """
-    at, end, size, unpack = 0, len(data), _HEAD.size, _HEAD.unpack_from
-    told: dict[int, set[bytes]] = {}
-    moved: set[int] = set()
-    seen, last, names = False, -1, set[bytes]()
-    while at + size <= end:
-        watch, what, _, length = unpack(data, at)
-        at += size
-        if watch != last:
-            if watch == cookie:
-                seen |= bool(what & OPEN)
-                at += length
-                continue
-            last = watch
-            names = told.setdefault(watch, set())
-        if what & ~_OF_FILES or not length:
-            return None
-        names.add(data[at : at + length])
-        at += length
-        if what & _MOVES:
-            moved.add(watch)
-    return {watch: {name.rstrip(b"\0") for name in names} for watch, names in told.items()}, moved, seen
 
 
 def unwatchable(directory: Directory) -> str:

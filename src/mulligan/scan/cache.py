@@ -30,8 +30,6 @@ NO_TREE = bytes(20)
 # What the log of a small project may grow by before it is written anew: every fresh process reads it.
 _SLACK = 256 << 10
 _PIECE = 4096
-# What ten restores of one file leave: the tree that the log names must be one that a checkpoint holds, and safety checkpoints go.
-_MOST_LATER = 32
 _READ = 96 << 10
 
 
@@ -80,7 +78,6 @@ class Cache:
         self._last: tuple[bytes, Record] | None = None  # the last one that was decoded
         self._log_bytes = 0
         self._log_inode = -1
-        self._later: list[tuple[bytes, bytes]] = []  # what the next `save` writes besides
 
     def __len__(self) -> int:
         return len(self._packed)
@@ -238,16 +235,8 @@ class Cache:
             at = stop
         return at, at + head - end
 
-    def save_later(self, frames: list[tuple[bytes, bytes]]) -> bool:
-        """Leaves a few frames to the next `save`, until then the log is what it was; returns False where they are too many for that."""
-        if len(self._later) + len(frames) > _MOST_LATER:
-            return False
-        self._later += frames
-        return True
-
     def save(self, store: Directory, frames: list[tuple[bytes, bytes]]) -> None:
         """Appends to the log, or writes it anew when more than half of it is history."""
-        frames, self._later = [*self._later, *frames], []
         size = sum(_FRAME.size + len(path) + len(data) for path, data in frames)
         if self.is_current(store) and self._log_bytes + size <= 2 * self._live + _SLACK:
             self._append(store, _framed(frames))

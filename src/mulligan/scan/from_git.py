@@ -125,8 +125,7 @@ class _Making:
         self._device = os.fstat(ground.root.fd).st_dev
         self._records: dict[bytes, Record] = {}
         self._rules: dict[bytes, Ruled] = {}
-        # Without patterns of the user's own and ignore rules, a plain name is in scope.
-        self._is_simple, self._of_tracked = ground.scope.is_simple, ground.scope.of_tracked()
+        self._of_tracked = ground.scope.of_tracked()
         self.objects: Objects = {}
 
     def run(self) -> None:
@@ -193,7 +192,8 @@ class _Making:
         self._look_for_attributes(fd, names, record)
         # One text for all, since what the system says comes as text.
         record.trusted = names == set(os.fsdecode(b"/".join((*record.names, *record.dirs))).split("/"))
-        self._decide(path, record, rules[0], folder)
+        is_clear, record.leans = decided(self._of_tracked, path, rules[0], record.names, record.dirs)
+        record.trusted = record.trusted and is_clear
         record.stats = b"".join(folder.stats)
         if record.trusted and can_be_remembered(st.st_mtime_ns, st.st_ctime_ns, self._started):
             record.stat = (st.st_ino, st.st_mtime_ns, st.st_ctime_ns)
@@ -209,19 +209,6 @@ class _Making:
         at = record.find(ATTRIBUTES)
         tracked = record.oid_at(at) if at >= 0 else b""
         check_attributes(Directory(fd) if _ATTRIBUTES in names else None, tracked)
-
-    def _decide(self, path: bytes, record: Record, rules: Rules, folder: Folder) -> None:
-        """Decides over each name that rules could mean, or that is not simply captured, and says so in the record."""
-        names, dirs = folder.names, record.dirs
-        if self._is_simple and is_plain_place(path):
-            names = [names[at] for at in folder.unclear]
-            dirs = [name for name in dirs if not self._scope.is_plain_directory(name)]
-            if not rules.are_empty:
-                of_files, of_dirs = rules.hints()
-                names = [*{*names, *of_files.meant(path, folder.names)}]
-                dirs = [*{*dirs, *of_dirs.meant(path, record.dirs)}]
-        is_clear, leans = decided(self._of_tracked, path, rules, names, dirs)
-        record.trusted, record.leans = record.trusted and is_clear, leans
 
     def _seal(self, path: bytes, record: Record) -> None:
         modes = modes_in(record.stats)

@@ -5,17 +5,16 @@ Ignore rules, with git's meaning.
 Its verdicts are those of `git check-ignore` for a path whose parents are not ignored (the caller does not descend into
 an ignored directory, so nothing below one can be taken back). `Patterns` is one list of our own in the same syntax.
 Both are values: no file is read here, text is parsed only once a verdict is asked for, and the key of a context costs
-one digest, so that an unchanged directory needs neither. `Hints` say of many names at once which of them rules could mean at all:
-most names match no pattern, and to ask the rules about each takes longer than everything else that is done about it.
+one digest, so that an unchanged directory needs neither.
 
 Differences from git, on purpose: `core.ignoreCase` is not followed, and a rule file over the limits below loses the
-rules beyond them, those that hide as well as those that take back; `unread` names its directory.
+rules beyond them, those that hide as well as those that take back.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,54 +33,6 @@ _EDITION = b"mulligan ignore rules 1"
 _BOM = b"\xef\xbb\xbf"
 _WILD = rb"[*?\[\\]"
 _REMEMBERED = 4096
-# So many beginnings of paths are worth to be compared with every directory.
-_MOST_PREFIXES = 256
-# So many beginnings and ends are tried on a name one by one sooner than the rules themselves say something.
-_MOST_AFFIXES = 256
-
-
-class Hints:
-    """What names would have to be, begin or end with, and where they would have to lie, for any of some rules to say something."""
-
-    def __init__(self) -> None:
-        self.names = set[bytes]()
-        self.heads = set[bytes]()
-        self.tails = set[bytes]()
-        self.prefixes = set[bytes]()  # of paths: every name below one, and in the directories on the way there
-        self.every = False
-
-    def question(self, path: bytes) -> Callable[[bytes], bool] | None:
-        """Returns what tells of a name in a directory whether a rule could mean it; None where every name could be meant."""
-        above = path + b"/" if path else b""
-        if self.every or len(self.heads) + len(self.tails) > _MOST_AFFIXES:
-            return None
-        if any(above.startswith(prefix) or prefix.startswith(above) for prefix in self.prefixes):
-            return None
-        names, heads, tails = self.names, tuple(self.heads), tuple(self.tails)
-        return lambda name: name in names or name.endswith(tails) or name.startswith(heads)
-
-    def meant(self, path: bytes, names: Iterable[bytes]) -> list[bytes]:
-        """Returns the names in a directory that a rule could mean."""
-        is_meant = self.question(path)
-        return [name for name in names if is_meant(name)] if is_meant is not None else list(names)
-
-    def add_affixes(self, head: bytes, tail: bytes) -> None:
-        """Adds a pattern of names by the bytes that it begins and ends with."""
-        if tail:
-            self.tails.add(tail)
-        elif head:
-            self.heads.add(head)
-        else:
-            self.every = True
-
-    def add_path(self, prefix: bytes, tail: bytes) -> None:
-        """Adds a pattern of paths by the bytes that they begin with, and that their names end with."""
-        if tail:
-            self.tails.add(tail)
-        elif prefix and len(self.prefixes) < _MOST_PREFIXES:
-            self.prefixes.add(prefix)
-        else:
-            self.every = True
 
 
 class _Pattern(NamedTuple):
@@ -187,19 +138,6 @@ class _Table:
         found = spellings(literal)
         return found is not None and self._fill(side.setdefault(len(literal), {}), found, order)
 
-    def tell(self, hints: Hints, above: bytes | None) -> None:
-        """Says what a name must be like to match; `above` is the path of the directory of these rules with a slash, None for one above the workspace."""
-        hints.every |= self.every >= 0
-        hints.names.update(self.names, (path.rpartition(b"/")[2] for path in self.paths))
-        for found, sides in ((hints.heads, self.heads), (hints.tails, self.tails)):
-            for side in sides.values():
-                found.update(side)
-        for tried in self.tried:
-            if tried.whole:
-                hints.add_path(b"" if above is None or not tried.head else above + tried.head, tried.tail)
-            else:
-                hints.add_affixes(tried.head, tried.tail)
-
     @staticmethod
     def _fill(table: dict[bytes, int], keys: list[bytes] | None, order: int) -> bool:
         for key in keys or ():
@@ -224,19 +162,15 @@ def _whole_spellings(glob: Glob) -> list[bytes] | None:
 class _Compiled:
     """One rule file, ready for verdicts."""
 
-    __slots__ = ("cut", "dirs", "files", "is_empty")
+    __slots__ = ("dirs", "files")
 
     def __init__(self, content: bytes) -> None:
         self.dirs, self.files = _Table(), _Table()
-        self.is_empty = True
-        self.cut = len(content) > MAX_FILE or max(map(len, content.split(b"\n"))) > MAX_LINE
         for pattern in _patterns(content):
-            self.is_empty = False
             self.dirs.add(pattern)
             if not pattern.only_dirs:
                 self.files.add(pattern)
             if len(self.dirs.tried) > MAX_TRIED or self.dirs.weight > MAX_TRIED_BYTES:
-                self.cut = True
                 break
 
 
@@ -306,13 +240,6 @@ class _Layer:
         compiled = self._compiled or self.compiled()
         return (compiled.dirs if is_dir else compiled.files).last(name, self._prefix + path[self._drop :])
 
-    def tell(self, files: Hints, dirs: Hints) -> None:
-        """Says what names of files and directories must be like for a pattern to match."""
-        compiled = self.compiled()
-        above = None if self._prefix else self.source + b"/" if self.source else b""
-        compiled.files.tell(files, above)
-        compiled.dirs.tell(dirs, above)
-
     def compiled(self) -> _Compiled:
         """Returns the parsed rules."""
         if self._compiled is None:
@@ -323,11 +250,10 @@ class _Layer:
 class Rules:
     """The ignore rules of one directory; immutable, shares those of the directories above."""
 
-    __slots__ = ("_hints", "_layers", "key")
+    __slots__ = ("_layers", "key")
 
     def __init__(self, layers: tuple[_Layer, ...] = (), key: bytes = _EDITION) -> None:
         self._layers = layers
-        self._hints: tuple[Hints, Hints] | None = None
         self.key = key
 
     @classmethod
@@ -370,24 +296,6 @@ class Rules:
             if order >= 0:
                 return not order & 1
         return None
-
-    def hints(self) -> tuple[Hints, Hints]:
-        """Returns what names of files, and of directories, must be like for these rules to say something."""
-        if self._hints is None:
-            self._hints = Hints(), Hints()
-            for layer in self._layers:
-                layer.tell(*self._hints)
-        return self._hints
-
-    @property
-    def are_empty(self) -> bool:
-        """Whether there is no pattern that could match anything: files of comments, or none at all."""
-        return all(layer.compiled().is_empty for layer in self._layers)
-
-    @property
-    def unread(self) -> tuple[bytes, ...]:
-        """The directories whose rule file is over a limit, so that some of its rules do not count; `b""` above the root."""
-        return tuple(layer.source for layer in self._layers if layer.compiled().cut)
 
 
 class Patterns:

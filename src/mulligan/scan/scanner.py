@@ -112,8 +112,8 @@ class Scanner:
         if note.get("boot") != self._boot():
             cache.doubt(note.get("at", 0) - _UNWRITTEN)
 
-    def remember(self, store: Directory, scan: Scan, git: dict[str, Any], *, passing: bool = False) -> None:
-        """Keeps what an acknowledged checkpoint saw; in a watched workspace, of a `passing` state for this process alone at first."""
+    def remember(self, store: Directory, scan: Scan, git: dict[str, Any]) -> None:
+        """Keeps what a saved checkpoint saw."""
         note = {"defaults": list(scan.defaults), "boot": self._boot(), "at": self._now_ns(), **git}
         cache, held = scan.cache, scan.cache if scan.is_adopted else self._cache
         self._cache = None  # whoever interrupts this leaves half of it: the next scan reads more
@@ -122,9 +122,7 @@ class Scanner:
         if self._watched is not None:
             self._watched.remember(scan.noticed, scan.observed)
         try:
-            # What a restore is about to put back is in the way of nobody who reads the log meanwhile.
-            if not (passing and self._watched is not None and cache.save_later(frames)):
-                cache.save(store, frames)
+            cache.save(store, frames)
         except OSError:
             return  # disposable
         self._cache = held

@@ -25,13 +25,11 @@ from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES, CapturePolicy
 from mulligan.safefs.platform import HERE
 from mulligan.scan.ignore import Patterns, Rules
 from mulligan.scan.record import Missed, too_large
-from mulligan.scan.secrets import is_plain_name, is_plain_place, secret_name
+from mulligan.scan.secrets import secret_name
 
 IGNORE_FILE = b".gitignore"
 _DATALESS = HERE.dataless
 _DATABASE_SIBLINGS = (b"-wal", b"-shm", b"-journal")
-# What a name that is neither source code nor a document begins with, or holds in small letters, if it is not simply captured.
-ODD_HEADS = (b".", b"\xe2", b"\xef")
 
 # Where the checkpoint-manager skill keeps its notes about checkpoints: going back must not take them along.
 RECORDS = b".claude/checkpoints"
@@ -169,15 +167,6 @@ class Scope:
             return True
         return bool(self._exclude) and self._exclude.match(path, is_dir=False) and not self.included(path)
 
-    @property
-    def is_simple(self) -> bool:
-        """Whether no patterns, worktrees or store of ours are here: then names and ignore rules decide alone."""
-        return not self._include and not self._exclude and not self._worktrees and self._own is None
-
-    def is_plain_directory(self, name: bytes) -> bool:
-        """Returns whether a directory's name means nothing to any tool, so that only rules can decide over it."""
-        return not name.startswith(ODD_HEADS) and name not in self._built_in and not is_dot_git(name)
-
     def included(self, path: bytes) -> bool:
         """Returns whether the user's own config asks for a file."""
         return self.has_includes and self._include.match(path, is_dir=False)
@@ -215,10 +204,6 @@ class Listing:
         self._scope = scope
         self._rules = rules
         self._only = only
-        # A file that is named like source code, and that no rule could mean, is simply captured.
-        self._is_simple = not only and scope.is_simple and is_plain_place(path)
-        self._is_meant = None if not self._is_simple or rules.are_empty else rules.hints()[0].question(path)
-        self._is_simple = self._is_simple and (self._is_meant is not None or rules.are_empty)
         self._largest = scope.max_file_size
         self._spare: dict[bytes, os.stat_result] = {}
         self._no_files: set[bytes] = set()
@@ -232,15 +217,6 @@ class Listing:
         """Decides over one name."""
         if _DATALESS and st.st_flags & _DATALESS:  # type: ignore[attr-defined] # only where systems have it
             self.missed.append(Missed(name, SPECIAL, "its content is only in the cloud"))
-            return
-        if (
-            self._is_simple
-            and is_plain_name(name)
-            and stat.S_ISREG(st.st_mode)
-            and st.st_size <= self._largest
-            and (self._is_meant is None or not self._is_meant(name))
-        ):
-            self.files[name] = st
             return
         path, is_dir, scope = join(self._path, name), stat.S_ISDIR(st.st_mode), self._scope
         if not stat.S_ISREG(st.st_mode):

@@ -104,9 +104,6 @@ _BELOW = {
     b"huggingface": rb"token|stored_tokens",
     b".cloudflared": rb".*\.json|cert\.pem",
 }
-# The directories where a file may be a secret for being there.
-PLACES = frozenset(_BELOW)
-_last_parent: tuple[bytes, bytes | None] = (b"", None)
 _ENV_NAME = rb"\.env(?:[._-].*)?|\.dev\.vars\..*|.+\.env"
 _SSH_NAME = (
     rb"id_(?:rsa|dsa|ecdsa|ed25519|ecdsa_sk|ed25519_sk|xmss)(?:[_-][^.]*)?(?:\.(?:bak|backup|old|orig|save|pem|key|tmp|\d+))?"
@@ -123,31 +120,17 @@ _FAMILIES = (
 )
 
 
-# Of these, in small letters, the name of a secret holds one, unless it begins with a dot or lies in one of the places above.
-TELLING = frozenset((
-    *(name for name in _NAMES if name[:1] != b"."), *(b"." + extension for extension in _TELLING),
-    *_words("auth.json .dev env id_ ssh_host_ credential secret service key firebase"),
-))  # fmt: skip
-
-
 def secret_name(path: bytes) -> str:
     """Returns why a file's name says that it is secret, an empty string if it does not; for files, not directories."""
-    global _last_parent  # noqa: PLW0603 - files are asked about by the directory
-    at = path.rfind(b"/")
-    name = path[at + 1 :].lower()
+    above, slash, name = path.lower().rpartition(b"/")
     found = _NAMES.get(name)
     if found:
         return found
     extension = name.rpartition(b".")[2]
     if extension in _TELLING and b"." in name:
         return _EXTENSIONS.get(extension) or _key_file(name, extension)
-    if at >= 0:
-        above = path[:at]
-        if above != _last_parent[0]:
-            _last_parent = (above, _BELOW.get(above[above.rfind(b"/") + 1 :].lower()))
-        if _last_parent[1] and re.fullmatch(_last_parent[1], name):
-            return _CREDENTIALS
-    elif name == b"auth.json":
+    here = _BELOW.get(above[above.rfind(b"/") + 1 :]) if slash else rb"auth\.json"
+    if here and re.fullmatch(here, name):
         return _CREDENTIALS
     # No shape ends like source code, but for what begins like an environment file: most files need no closer look.
     return "" if extension in SOURCE and name[:1] != b"." else _by_shape(name, path)
@@ -163,7 +146,7 @@ def is_plain_name(name: bytes) -> bool:
 def is_plain_place(directory: bytes) -> bool:
     """Returns whether no file is a secret, or anything else of its own, for being in a directory."""
     name = directory.rpartition(b"/")[2]
-    return name[:1] != b"." and name.lower() not in PLACES
+    return name[:1] != b"." and name.lower() not in _BELOW
 
 
 def _by_shape(name: bytes, path: bytes) -> str:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from mulligan.model.paths import join, parent_of
 from mulligan.safefs import inotify, syscalls
 from mulligan.safefs.directory import READ_FLAGS, Directory
-from mulligan.safefs.inotify import Inotify, Mounts, files_told, notices, unwatchable
+from mulligan.safefs.inotify import Inotify, Mounts, notices, unwatchable
 
 COOKIE = b"HEAD"
 _COOKIE_WAIT = 1.0
@@ -218,23 +218,10 @@ class Watcher:
 
     def _take_all(self, data: bytes) -> bool:
         """Takes what the bytes of a queue say; returns whether the cookie was opened."""
-        plainly = files_told(data, self._cookie)
-        if plainly is None:
-            seen = False
-            for notice in notices(data):
-                seen |= notice.watch == self._cookie and bool(notice.what & inotify.OPEN)
-                self._take(notice, self._touched)
-            return seen
-        told, moved, seen = plainly
-        for watch, names in told.items():
-            path = self._paths.get(watch)
-            if path is None:
-                continue  # a directory that is not watched any more: it will be read as a whole
-            self._touched.names.setdefault(path, set()).update(names)
-            if watch in moved:
-                self._touched.moved.add(path)
-            if not names.isdisjoint(self._ruling):
-                self._touched.deep.add(path)
+        seen = False
+        for notice in notices(data):
+            seen |= notice.watch == self._cookie and bool(notice.what & inotify.OPEN)
+            self._take(notice, self._touched)
         return seen
 
     def _take(self, notice: inotify.Notice, touched: Touched) -> None:

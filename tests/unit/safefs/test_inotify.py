@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import struct
 
-import pytest
-
 from mulligan.safefs.inotify import (
     ATTRIB,
-    CLOSE_WRITE,
     CREATE,
-    DELETE_SELF,
-    IGNORED,
-    ISDIR,
     MODIFY,
     MOVED_TO,
-    OPEN,
     OVERFLOW,
-    UNMOUNT,
-    files_told,
     notices,
 )  # fmt: skip
 
@@ -49,40 +40,6 @@ def test_every_notice_is_told_with_its_name():
         (-1, OVERFLOW, b""),
     ]
     assert told(*rows) == rows
-
-
-def test_what_happens_to_files_again_and_again_is_one_name_each():
-    rows = [
-        (1, MODIFY, b"a"),
-        (1, CLOSE_WRITE, b"a"),
-        (1, MODIFY, b"b" * 16),
-        (COOKIE, OPEN, b""),
-        (2, MODIFY, b"b"),
-        (1, ATTRIB, b"a"),
-        (1, CREATE, b"a"),
-        (3, MOVED_TO, b"c"),
-        (3, MODIFY, b"c"),
-    ]
-    names = {1: {b"a", b"b" * 16}, 2: {b"b"}, 3: {b"c"}}
-    assert files_told(queue(*rows), COOKIE) == (names, {1, 3}, True)
-    assert files_told(queue(*rows[:3]), COOKIE) == ({1: names[1]}, set(), False)
-    assert files_told(queue((COOKIE, IGNORED, b"")), COOKIE) == ({}, set(), False)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        (1, CREATE | ISDIR, b"d"),
-        (1, ATTRIB, b""),
-        (1, DELETE_SELF, b""),
-        (1, IGNORED, b""),
-        (1, UNMOUNT, b""),
-        (-1, OVERFLOW, b""),
-    ],
-)
-def test_where_anything_else_happened_the_order_counts_and_nobody_says_it_short(other):
-    for rows in ([(1, MODIFY, b"a"), other], [other, (1, MODIFY, b"a")], [(2, MODIFY, b"a"), other]):
-        assert files_told(queue(*rows), COOKIE) is None
 
 
 def test_a_notice_that_is_cut_short_is_none():

@@ -54,30 +54,6 @@ def test_what_was_saved_is_loaded(place):
     assert root_tree_of(place) == TWO
 
 
-def test_what_is_left_to_the_next_save_is_written_with_it_and_the_log_is_whole_meanwhile(place):
-    cache = Cache()
-    save(cache, place, {b"": record(b"x"), b"a": record(b"y")}, ONE)
-    for number in range(3):
-        passing = cache.update([(b"a", record(b"%d" % number).encode())], (), TWO, b"{}")
-        assert cache.save_later(passing)
-        assert (cache.root_tree, cache.get(b"a").dirs) == (TWO, [b"%d" % number])
-        assert (loaded(place).root_tree, loaded(place).get(b"a").dirs) == (ONE, [b"y"])
-    save(cache, place, {b"": record(b"z")}, ONE)
-    assert (loaded(place).root_tree, loaded(place).get(b"a").dirs, loaded(place).get(b"").dirs) == (ONE, [b"2"], [b"z"])
-    size = place.stat(caching.NAME).st_size
-    save(cache, place, {}, ONE)
-    assert place.stat(caching.NAME).st_size < size + 200, "what was written is not written again"
-
-
-def test_no_more_than_a_few_directories_are_left_to_the_next_save(place):
-    cache = Cache()
-    save(cache, place, {b"": record(b"x")}, ONE)
-    while cache.save_later(frames := cache.update([(b"", record(b"y").encode())], (), TWO, b"{}")):
-        assert loaded(place).root_tree == ONE
-    cache.save(place, frames)
-    assert (loaded(place).root_tree, loaded(place).get(b"").dirs) == (TWO, [b"y"])
-
-
 def test_a_log_that_is_cut_anywhere_names_a_tree_only_with_all_its_records(place, tmp_path):
     """A record of the second checkpoint under the tree of the first would outlive the objects it names."""
     cache = Cache()

@@ -93,3 +93,29 @@ def test_no_shape_of_a_secret_ends_like_source_code():
     stems += [b"id_rsa", b"service-account", b"client_secret", b"my_credentials", b"x-firebase-adminsdk-1", b"gcp-key"]
     names = {stem + b"." + ending for stem in stems if stem for ending in secrets.SOURCE}
     assert {name for name in names if secrets._by_shape(name, name)} == set()
+
+
+def test_no_name_of_a_secret_is_plain():
+    """Else it would be taken over from git without a look at it."""
+    rng = random.Random(4)
+    words = {
+        b"x",
+        b"a",
+        b".",
+        b"_",
+        b"-",
+        b"PROD",
+        b"json",
+        b"txt",
+        b"yaml",
+        b"pub",
+        b"env",
+        b"key",
+        b"secret",
+        b"service",
+    }
+    words |= {*secrets._NAMES, *(b"." + ending for ending in secrets._TELLING), b"id_", b"rsa", b"Key", b"credential"}
+    made = [b"".join(rng.choices(sorted(words), k=rng.randrange(1, 4))) for _ in range(20_000)]
+    found = [name for name in made if secret_name(b"dir/" + name) or secret_name(name)]
+    assert len(found) > 500
+    assert not any(map(secrets.is_plain_name, found))
