@@ -8,7 +8,7 @@ from typing import Any
 
 from mulligan.safefs import inotify
 from mulligan.scan import read, walk
-from mulligan.watch import dirty, watcher
+from mulligan.watch import watcher
 
 
 def _forgets_new_directories() -> tuple[object, str, Any]:
@@ -36,18 +36,18 @@ def _overlooks_overflow() -> tuple[object, str, Any]:
 
 def _knows_one_name() -> tuple[object, str, Any]:
     """Does not think of second names."""
-    return dirty.Watched, "links", lambda self, directory, name: None
+    return watcher.Watched, "links", lambda self, directory, name: None
 
 
 def _forgives_too_early() -> tuple[object, str, Any]:
     """Takes marks away although no checkpoint holds what was found."""
-    real = dirty.Marks.add
+    real = watcher.Marks.add
 
-    def add(self: dirty.Marks, touched: Any) -> None:
+    def add(self: watcher.Marks, touched: Any) -> None:
         self._places = {}
         real(self, touched)
 
-    return dirty.Marks, "add", add
+    return watcher.Marks, "add", add
 
 
 def _keeps_moved() -> tuple[object, str, Any]:
@@ -57,8 +57,8 @@ def _keeps_moved() -> tuple[object, str, Any]:
 
 def _overlooks_the_index() -> tuple[object, str, Any]:
     """Does not look again when git tracks something else."""
-    real = dirty.Marks.dirty
-    return dirty.Marks, "dirty", lambda self, always: real(self, ())
+    real = watcher.Marks.dirty
+    return watcher.Marks, "dirty", lambda self, always: real(self, ())
 
 
 def _overlooks_names_that_came() -> tuple[object, str, Any]:

@@ -356,7 +356,7 @@ def test_an_interruption_between_memory_and_its_sums_costs_a_look_and_nothing_el
         (project / "d1" / "x.log").write_text("not captured")
         (project / "d1" / "more").write_text("more")
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr("mulligan.watch.dirty.Watched.remember", interrupted)
+            patch.setattr("mulligan.watch.watcher.Watched.remember", interrupted)
             ws.save()
         (project / "d1" / "x.log").unlink()
         (project / "d1" / "more").unlink()

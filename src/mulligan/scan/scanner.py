@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from mulligan.scan.from_git import Adopted
     from mulligan.usergit.index_format import IndexEntry
     from mulligan.usergit.repository import Repository
-    from mulligan.watch.dirty import Watched
-    from mulligan.watch.watcher import Watcher
+    from mulligan.watch.watcher import Watched, Watcher
 
 
 # Linux writes edits to the disk after half a minute, later when it is busy. What was younger than this at the last
@@ -62,8 +61,7 @@ class Scanner:
         if self._watched is not None and not self._watched.watcher.belongs_to(store):
             self.unwatch()
         if self._watched is None:
-            from mulligan.watch.dirty import Watched
-            from mulligan.watch.watcher import Watcher
+            from mulligan.watch.watcher import Watched, Watcher
 
             with _open_root(self._settings.workspace) as root:
                 watcher = Watcher(root, self._settings.workspace, store, ruling=frozenset({IGNORE_FILE}))

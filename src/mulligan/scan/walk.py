@@ -7,7 +7,7 @@ is read (`scan.read`). A directory that is new, or whose rules changed, makes ev
 the directories are asked once more: where names came or went during the walk, it goes on there, and what will not hold still is
 listed as `moving`. Then the trees are made, and the result is a finished `Scan`.
 
-Where to look is what the watcher noticed (`watch.dirty`), or what `Unwatched` finds by comparing every directory with its record:
+Where to look is what the watcher noticed (`watch.watcher`), or what `Unwatched` finds by comparing every directory with its record:
 one yes or no each, which `native/look.c` answers faster. Whatever is answered with no, the walk looks at, and it alone decides.
 A `Draft` holds the records so far; a walk may go over a directory several times, and what it found last counts.
 """
@@ -61,7 +61,7 @@ class Unwatched:
         return Dirty(dict.fromkeys(path for path in order if path not in self._same))
 
     def again(self, root: Directory, seen: Seen, since: int, *, settle: bool) -> Dirty | None:
-        """Returns the directories that changed while the walk was under way, None where there is none; see `watch.dirty`."""
+        """Returns the directories that changed while the walk was under way, None where there is none."""
         if not settle:
             return None
         kept = {path: own for path, own in self._same.items() if path not in seen}
@@ -262,7 +262,7 @@ class Options(NamedTuple):
 
 
 class Where(Protocol):
-    """Tells a walk where to look: `Unwatched` or `watch.dirty.Watched`."""
+    """Tells a walk where to look: `Unwatched` or `watch.watcher.Watched`."""
 
     def begin(self, root: Directory, cache: Cache, always: Collection[bytes]) -> Dirty:
         """Returns where to look."""
