@@ -644,3 +644,32 @@ def test_every_tool_declares_what_it_answers(wire):
     for tool in tools:
         assert tool["outputSchema"]["type"] == "object"
         jsonschema.Draft202012Validator.check_schema(tool["outputSchema"])
+
+
+def roots_answered(wire, *addresses):
+    """Calls `status` as a client that has roots, and names them when it is asked."""
+    number = wire.ask("tools/call", {"name": "status", "arguments": {}})
+    while "method" in (message := wire.message()):
+        if message["method"] == "roots/list":
+            roots = [{"uri": address} for address in addresses]
+            wire.send({"jsonrpc": "2.0", "id": message["id"], "result": {"roots": roots}})
+    assert message["id"] == number
+    return message["result"]["structuredContent"]
+
+
+def test_a_server_in_the_home_directory_serves_the_root_that_its_client_names(private_home, project):
+    put(project, "a.txt", "one\n")
+    with own_process(private_home, hello=False) as wire:
+        wire.request("initialize", {**HELLO, "capabilities": {"roots": {}}})
+        wire.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        shown = roots_answered(wire, "file://elsewhere/x", private_home.as_uri(), project.as_uri())
+        assert shown["workspace"] == str(project)
+        assert wire.call("save", name="first")["saved"] is True
+
+
+def test_a_server_in_the_home_directory_without_a_usable_root_says_why(private_home):
+    with own_process(private_home, hello=False) as wire:
+        wire.request("initialize", {**HELLO, "capabilities": {"roots": {}}})
+        wire.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        assert "error" in roots_answered(wire, "https://example.com/")
+        assert "error" in wire.call("status")

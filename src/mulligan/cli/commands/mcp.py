@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 USAGE = "mcp"
 DESCRIPTION = """\
 Serve the Model Context Protocol on standard input and output, for an agent that starts it.
-Where nothing can be protected, as in a home directory, it serves too and answers each call with the reason.
+Where nothing can be protected, as in a home directory, it serves the project that the client names as its root, if it names one;
+otherwise it answers each call with the reason.
 
 The workspace is fixed here: the one that `-C DIR`, or the current directory, means. The agent can save, list, compare, read, plan
 and apply restores, undo and redo. It cannot delete a checkpoint, name another directory, or apply a plan that it was not shown.
@@ -49,24 +50,38 @@ def run(context: Context, _args: argparse.Namespace) -> Result:
         raise UserError(
             "The MCP server needs the official SDK, and it is not installed.", hint="pip install 'mulligan[mcp]'"
         ) from None
-    workspace = _opened(context)
+    from mulligan.mcp.unopened import Unopened
+
+    workspace: Any
+    reopen = None
     try:
-        source, sink = _claim_streams()
-        converse(workspace, source, sink, version(), lambda error: write_report(error, ["mcp"], context.environ))
-    finally:
-        workspace.close()
+        workspace = _open(context)
+    except MulliganError as error:
+        # It answers every call with the reason, until the client names a project.
+        workspace, reopen = Unopened(error), lambda address: _open_root(context, address)
+    source, sink = _claim_streams()
+    converse(workspace, source, sink, version(), lambda error: write_report(error, ["mcp"], context.environ), reopen)
     return Result(None, dict)
 
 
-def _opened(context: Context) -> Workspace:
-    """Returns the workspace; where there is none, one that answers every call with the reason."""
+def _open(context: Context) -> Workspace:
     from mulligan.engine.workspace import Workspace
-    from mulligan.mcp.unopened import Unopened
 
+    return Workspace(context.settings._replace(append_only=True))
+
+
+def _open_root(context: Context, address: str) -> Workspace | None:
+    """Returns the workspace at a `file:` address of the client; None where there is none."""
+    from urllib.parse import unquote, urlsplit
+
+    parts = urlsplit(address)
+    if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or not parts.path.startswith("/"):
+        return None
+    there = Context(directory=unquote(parts.path), store=None, wait=None, json=False, environ=context.environ)
     try:
-        return Workspace(context.settings._replace(append_only=True))
-    except MulliganError as error:
-        return cast("Workspace", Unopened(error))
+        return _open(there)
+    except MulliganError:
+        return None
 
 
 def _claim_streams() -> tuple[BinaryIO, BinaryIO]:
