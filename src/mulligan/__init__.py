@@ -38,6 +38,8 @@ if TYPE_CHECKING:
         NothingToRedo,
         NothingToUndo,
         PlanStale,
+        RemoteDamaged,
+        RemoteFailed,
         StoreDamaged,
         StoreError,
         UnknownCheckpoint,
@@ -82,6 +84,8 @@ _LAZY = {
     "NothingToRedo": "mulligan.errors",
     "NothingToUndo": "mulligan.errors",
     "PlanStale": "mulligan.errors",
+    "RemoteDamaged": "mulligan.errors",
+    "RemoteFailed": "mulligan.errors",
     "RestorePlan": "mulligan.model.plan",
     "RestoreReport": "mulligan.model.plan",
     "StoreDamaged": "mulligan.errors",
@@ -122,6 +126,8 @@ __all__ = [
     "NothingToRedo",
     "NothingToUndo",
     "PlanStale",
+    "RemoteDamaged",
+    "RemoteFailed",
     "RestorePlan",
     "RestoreReport",
     "StoreDamaged",
@@ -134,6 +140,7 @@ __all__ = [
     "Workspace",
     "WorkspaceGone",
     "WorkspaceReplaced",
+    "clone",
     "open",
 ]
 
@@ -144,6 +151,16 @@ def open(path: str | os.PathLike[str] = ".", *, store: str | os.PathLike[str] | 
     from mulligan.settings import resolve
 
     return Workspace(resolve(path, store=store))
+
+
+def clone(url: str, directory: str | os.PathLike[str], *, store: str | os.PathLike[str] | None = None) -> Workspace:
+    """Picks up a timeline from a remote in a directory that is new or empty; settings of agents are not written."""
+    from mulligan.remotes.clone import clone_into, make_empty
+
+    make_empty(os.fspath(directory))
+    workspace = open(directory, store=store)
+    clone_into(workspace, url)
+    return workspace
 
 
 def __getattr__(name: str) -> Any:

@@ -18,6 +18,8 @@ Every error mulligan raises, as one tree.
     │   ├── WorkspaceGone         exit 1   the project's directory does not exist any more
     │   ├── NoRoom                exit 1   the disk, or the budget, has no room; nothing was deleted for it
     │   ├── GitNotMoved           exit 1   git stands where it must not, or cannot, be moved from; nothing was changed
+    │   ├── RemoteFailed          exit 1   a remote could not be reached, refused, or cannot do what is needed
+    │   │   └── RemoteDamaged     exit 1   what a remote sent cannot be believed; nothing of it was taken
     │   └── GitFailed             exit 1   a command of git failed, where one is needed at all
     │       └── GitMissing        exit 1   there is no git to run (a FileNotFoundError too)
     ├── Busy                      exit 11  another process holds the store
@@ -109,6 +111,14 @@ class NoRoom(UserError):
 
 class GitNotMoved(UserError):
     """HEAD, branch and index cannot be moved as asked; neither they nor the files were changed."""
+
+
+class RemoteFailed(UserError):
+    """A remote could not be reached, refused the request, or cannot do what is needed."""
+
+
+class RemoteDamaged(RemoteFailed):
+    """What a remote sent is missing something or cannot be believed; nothing of it was taken."""
 
 
 class GitFailed(UserError):

@@ -31,7 +31,18 @@ FUNCTION_LINES = 60
 _WORDS = {"errors", "model"}
 _DISK = _WORDS | {"safefs"}
 _HISTORY = _DISK | {"gitformat", "usergit", "watch", "scan", "store", "diff", "timeline", "doctor"}
-_ALL = _HISTORY | {"history", "restore", "state", "steps", "engine", "settings", "present", "aio", "mulligan"}
+_ALL = _HISTORY | {
+    "history",
+    "remotes",
+    "restore",
+    "state",
+    "steps",
+    "engine",
+    "settings",
+    "present",
+    "aio",
+    "mulligan",
+}
 ALLOWED = {
     "errors": set(),
     "model": {"errors"},
@@ -44,13 +55,16 @@ ALLOWED = {
     "diff": _DISK,
     "settings": _DISK,
     "present": _WORDS | {"diff"},
-    "doctor": _DISK | {"gitformat", "scan", "store", "diff", "timeline"},
-    "timeline": _DISK | {"gitformat", "scan", "store", "diff"},
+    "doctor": _DISK | {"gitformat", "scan", "store", "diff", "timeline", "remotes"},
+    "timeline": _DISK | {"gitformat", "scan", "store", "diff", "remotes"},
     "history": _DISK | {"scan", "store", "diff", "timeline"},
     "restore": _HISTORY,
     "steps": _HISTORY | {"restore"},
     "state": _HISTORY | {"restore"},
-    "engine": _HISTORY | {"history", "restore", "state", "steps", "settings"},
+    # Verbs on top of history that start git or talk to a network. The layers below ask `remotes.pulled` and `remotes.tables`,
+    # which do neither, and only in a store that has a remote.
+    "remotes": _HISTORY | {"engine", "settings"},
+    "engine": _HISTORY | {"history", "remotes", "restore", "state", "steps", "settings"},
     "aio": _HISTORY | {"restore", "state", "settings", "engine", "mulligan"},
     "environments": _ALL,
     "loop": _ALL,
@@ -103,7 +117,7 @@ FENCED_MODULES: dict[str, set[str]] = {
     "mmap": {"safefs"},
     "fcntl": {"safefs"},
     "ctypes": {"safefs"},
-    "subprocess": {"environments", "loop", "usergit"},
+    "subprocess": {"environments", "loop", "remotes", "usergit"},
     "multiprocessing": set(),
     "pty": set(),
     "socket": set(),

@@ -111,6 +111,11 @@ def look(store: Store, progress: Progress | None = None) -> CheckReport:
     for entry in said.entries:
         if missing := whole.lacks(entry.commit_id):
             found.append(Finding("checkpoint", entry.id, missing, (entry.id,)))
+    found += [
+        Finding("pulled", name, missing)
+        for name, commit in ({} if said.breaches else store.checkpoints.roots()).items()
+        if ":" in name and (missing := whole.lacks(commit))
+    ]
     found += _refs(store, said) + [
         Finding("repository", part, why) for part, why in repository.strange_parts(store.directory)
     ]

@@ -16,6 +16,7 @@ from mulligan.errors import StoreDamaged, UnknownPath
 from mulligan.model.checkpoint import EXCLUDED, Checkpoint, NotCaptured, pack_list
 from mulligan.model.objects import BLOB, MODE_DIR, TREE, TreeEntry, encode_tree
 from mulligan.model.paths import covers, join, to_text
+from mulligan.remotes.pulled import note_forgotten, pulled_checkpoints
 from mulligan.scan import cache
 from mulligan.scan.trees import NONE
 from mulligan.timeline.commits import Entry, record_tree, write_commit
@@ -49,21 +50,23 @@ class ForgetReport:
 def forget(store: Store, path: bytes) -> ForgetReport:
     """Removes a path from every checkpoint and proves that its bytes are gone."""
     read = store.objects.read_tree
-    holders = [
-        entry
-        for entry in store.checkpoints.oldest()
-        if any(_find(read, tree, path) for tree in _trees(entry)) or _sealed_below(entry, path)
-    ]
+    holders = [entry for entry in store.checkpoints.oldest() if holds(store.objects, entry, path)]
+    own, copies = len(holders), pulled_checkpoints(store)
+    holders += [entry for entry in copies.oldest() if holds(store.objects, entry, path)] if copies else []
     if not holders and not _was_cut_short(store, path):
         raise UnknownPath(f"No checkpoint holds {to_text(path)!r}. Nothing was changed.", hint="mulligan log -- PATH")
     wanted = {oid for entry in holders for tree in _trees(entry) for oid in _blobs(read, tree, path)}
     wanted |= {oid for entry in holders for oid in _sealed_below(entry, path)}
     with store.objects.writer() as writer:
-        rewritten = [_without(entry, path, store.objects, writer) for entry in holders]
+        rewritten = [without(entry, path, store.objects, writer) for entry in holders]
         writer.finish()
     with store.database.transaction():
-        for entry in rewritten:
+        for entry in rewritten[:own]:
             store.checkpoints.replace_commit(entry)
+        if copies:
+            note_forgotten(store.database, to_text(path))
+            for entry in rewritten[own:]:
+                copies.put(copies.machine_of(entry), entry)
     store.settle()
     cache.discard(store.directory)
     freed = prune(store)
@@ -71,7 +74,12 @@ def forget(store: Store, path: bytes) -> ForgetReport:
     left = [oid for oid in wanted if store.objects.has(oid) and oid not in also]
     if left:
         raise StoreDamaged(f"{len(left)} objects of {to_text(path)!r} could not be removed.", hint="mulligan check")
-    return ForgetReport(to_text(path), [entry.id for entry in rewritten], freed, sorted(set(also.values())))
+    return ForgetReport(to_text(path), [entry.id for entry in rewritten[:own]], freed, sorted(set(also.values())))
+
+
+def holds(reader: ObjectReader, entry: Entry, path: bytes) -> bool:
+    """Returns whether a checkpoint holds a path, sealed or not, or something below it."""
+    return any(_find(reader.read_tree, tree, path) for tree in _trees(entry)) or bool(_sealed_below(entry, path))
 
 
 def _was_cut_short(store: Store, path: bytes) -> bool:
@@ -113,7 +121,8 @@ def _files(read: ReadTree, path: bytes, entry: TreeEntry) -> Iterator[tuple[byte
         pending += [(join(at, below.name), below) for below in read(here.oid)]
 
 
-def _without(entry: Entry, path: bytes, reader: ObjectReader, writer: Any) -> Entry:
+def without(entry: Entry, path: bytes, reader: ObjectReader, writer: Any) -> Entry:
+    """Returns a checkpoint without one path, and adds the objects that are new for it."""
     cp, text = entry.checkpoint, to_text(path)
     rows = [
         [m.path, m.reason, m.detail]
@@ -209,10 +218,12 @@ def _elsewhere(store: Store, wanted: set[bytes]) -> dict[bytes, str]:
     if not any(store.objects.has(oid) for oid in wanted):
         return {}
     found: dict[bytes, str] = {}
-    for tree in {tree for entry in store.checkpoints.oldest() for tree in _trees(entry)}:
+    copies = pulled_checkpoints(store)
+    entries = [*store.checkpoints.oldest(), *(copies.oldest() if copies else ())]
+    for tree in {tree for entry in entries for tree in _trees(entry)}:
         for path, oid in _files(store.objects.read_tree, b"", TreeEntry(b"", MODE_DIR, tree)):
             if oid in wanted:
                 found[oid] = to_text(path)
-    for entry in store.checkpoints.oldest():
+    for entry in entries:
         found |= {file.oid: to_text(path) for path, file in entry.sealed.items() if file.oid in wanted}
     return found

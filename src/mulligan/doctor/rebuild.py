@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 from mulligan.errors import MulliganError, StoreDamaged
 from mulligan.model.checkpoint import pack_list
+from mulligan.remotes.pulled import carry_remotes
+from mulligan.remotes.tables import ALL_COLUMNS
 from mulligan.safefs.directory import Directory
 from mulligan.store import refs
 from mulligan.store.objects import ObjectStore
@@ -25,7 +27,7 @@ from mulligan.timeline.commits import Entry, read_commit
 from mulligan.timeline.database import LONGEST, NAME, STEPS, STEPS_PER_PAGE, Database, connect, exactly
 from mulligan.timeline.journal import OWED
 from mulligan.timeline.store import Store
-from mulligan.timeline.tables import COLUMNS, seal
+from mulligan.timeline.tables import seal
 from mulligan.timeline.trees import Trees
 from mulligan.timeline.undo import Move
 
@@ -107,6 +109,7 @@ def _carry_over(store: Store, entries: list[Entry], old: Rows) -> None:
     for key, value in said.items():
         if key.startswith(_NOTE) or (key == OWED and value in known):
             store.database.set_meta(key, value)
+    carry_remotes(store.database, old)
     for row in old.get("deed", ()):
         store.database.insert("deed", None, *list(row.values())[1:])
     for row in old.get("pin", ()):
@@ -223,7 +226,7 @@ def whole_rows(path: str) -> dict[str, list[dict[str, Any]]]:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
         connection.set_progress_handler(lambda: next(work) > most, STEPS)
         tables = _plain_tables(connection)
-        for table, columns in COLUMNS.items():
+        for table, columns in ALL_COLUMNS.items():
             if table not in tables:
                 continue
             # From both ends: a page that cannot be read hides what lies behind it from one side only.

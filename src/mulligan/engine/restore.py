@@ -140,6 +140,10 @@ class Restorer(Workbench):
     def restore(self, entry: Entry, asked: Asked, *, what: str = "files", stage: str = "") -> RestoreReport:
         """Brings a checkpoint back, with git or with a commit to `stage`; paths that keep changing are left alone."""
         self.root.prepare()
+        if entry.checkpoint.machine:
+            from mulligan.remotes.pulled import keep_own
+
+            entry = keep_own(self.store, entry, self.now_ns())
 
         def attempt(patience: Patience | None) -> RestoreReport:
             with self.store.objects.writer() as writer:

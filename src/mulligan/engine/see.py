@@ -31,6 +31,10 @@ def log(
     """Returns the checkpoints that are asked for, newest first."""
     everything = path is None and match is None and not bounds
     entries = store.checkpoints.newest(kind=kind, limit=limit if everything else None)
+    if store.database.knows_remotes():
+        from mulligan.remotes.pulled import with_pulled
+
+        entries = with_pulled(store.checkpoints, store.database, entries, kind)
     if bounds:
         entries = _bounded(store, entries, bounds)
     if match is not None:

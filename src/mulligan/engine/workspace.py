@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from mulligan.model.diff import Diff
     from mulligan.model.gitposition import GitPosition
     from mulligan.model.plan import RestorePlan, RestoreReport
+    from mulligan.remotes.pull import PulledReport
+    from mulligan.remotes.push import Pushed
+    from mulligan.remotes.verbs import Remotes
     from mulligan.steps.hunk import FileHunks
 
 Ref = str | Checkpoint
@@ -107,6 +110,23 @@ class Workspace(WithSessions):
             from mulligan.engine.see import log
 
             return log(store, limit, kind, wanted, match, bounds)
+
+    # -- other machines ---------------------------------------------------------------------------
+
+    @property
+    def remotes(self) -> Remotes:
+        """The remotes of this history: storage elsewhere that it is pushed to and pulled from."""
+        from mulligan.remotes.verbs import Remotes
+
+        return Remotes(self)
+
+    def push(self, remote: str | None = None) -> Pushed:
+        """Sends what is new to a remote (default: the only one)."""
+        return self.remotes.push(remote)
+
+    def pull(self, remote: str | None = None) -> PulledReport:
+        """Brings other machines' checkpoints here, verified; the workspace is not touched."""
+        return self.remotes.pull(remote)
 
     def get(self, ref: Ref) -> Checkpoint:
         """Returns the checkpoint a reference means; raises UnknownCheckpoint."""

@@ -150,6 +150,7 @@ class Checkpoint:
     git: GitState | None
     context: dict[str, Any]
     metadata: dict[str, Any]
+    machine: str
 
     def __init__(
         self,
@@ -169,12 +170,13 @@ class Checkpoint:
         packed_changes: bytes = b"",
         packed_not_captured: bytes | Callable[[], bytes] = b"",
         plain_secrets: dict[str, Any] | None = None,
+        machine: str = "",
     ) -> None:
         self.__dict__.update(
             id=id, name=name, description=description, kind=kind, created_at=created_at, parent=parent,
             complete=complete, commit=commit, git=git, context=context or {}, metadata=metadata or {},
             state_source=state_source, packed_changes=packed_changes, packed_not_captured=packed_not_captured,
-            plain_secrets=plain_secrets,
+            plain_secrets=plain_secrets, machine=machine,
         )  # fmt: skip
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -302,6 +304,7 @@ class Checkpoint:
             "state": self.state,
             "metadata": self.metadata,
             "commit": self.commit,
+            **({"machine": self.machine} if self.machine else {}),
         }
 
 

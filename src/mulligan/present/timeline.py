@@ -73,6 +73,8 @@ def log_lines(
 def title(checkpoint: Checkpoint) -> str:
     """Returns the name of a checkpoint on one harmless line, else its description's first line, else a dash."""
     text = checkpoint.name or checkpoint.description.strip().partition("\n")[0]
+    if checkpoint.machine:
+        return visible(f"{checkpoint.machine}:{text or checkpoint.short_id}")
     return visible(text) or "-"
 
 

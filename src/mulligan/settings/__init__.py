@@ -75,6 +75,11 @@ def tools(environ: Environ | None = None) -> Tools:
     return Tools(env.get("PATH") or "/usr/bin:/bin", places(env).home, env.get("XDG_CONFIG_HOME", ""))
 
 
+def environment() -> dict[str, str]:
+    """Returns the environment as it is, for programs that are the user's own: git, and what it starts to reach a server."""
+    return dict(os.environ)
+
+
 def expand_user(path: str, environ: Environ | None = None) -> str:
     """Returns a path with a leading `~` or `~name` replaced by that home directory."""
     if path == "~" or path.startswith("~/"):

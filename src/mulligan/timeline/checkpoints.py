@@ -48,21 +48,14 @@ class Checkpoints:
 
     def __init__(self, database: Database, read_state: ReadState, read_list: ReadList) -> None:
         self._db = database
-        self._read_state = read_state
-        self._read_list = read_list
+        self.state_reader = read_state
+        self.list_reader = read_list
 
     # -- adding and removing (inside a transaction) ---------------------------------------------
 
     def add(self, entry: Entry) -> None:
         """Inserts a checkpoint and makes it the newest."""
-        cp = entry.checkpoint
-        state = json.dumps(cp.state)
-        self._db.insert(
-            "checkpoint", entry.seq or None, cp.id, as_column(cp.name), as_column(cp.description), cp.kind, entry.created_ns,
-            cp.parent, cp.commit, entry.files_tree, entry.modes_tree, json.dumps(entry.defaults), int(cp.complete),
-            cp.packed_changes, _inlined(cp.packed_not_captured), json.dumps(cp.git.to_dict() if cp.git else None),
-            json.dumps(cp.context), state if len(state) <= _INLINE_STATE else None, _metadata(cp),
-        )  # fmt: skip
+        self._db.insert("checkpoint", entry.seq or None, *stored_values(entry))
 
     def owe_ref(self, entry: Entry) -> None:
         """Says that a checkpoint's ref is to be written."""
@@ -143,6 +136,10 @@ class Checkpoints:
         if not isinstance(text, str):
             raise TypeError(f"a checkpoint reference is text, not {type(text).__name__}")
         found = self.by_id(text) or self._reserved(text) or self._named(text) or self._prefixed(text)
+        if found is None and self._db.knows_remotes():
+            from mulligan.remotes.pulled import resolve_pulled
+
+            found = resolve_pulled(self._db, self.state_reader, self.list_reader, text)
         found = found or self._at_time(text)
         if found is not None:
             return found
@@ -282,7 +279,7 @@ class Checkpoints:
         for packed, commit, tree in self._db.rows(
             "SELECT not_captured, commit_id, files_tree FROM checkpoint WHERE seq > ?", seq
         ):
-            listed = self._read_list(bytes.fromhex(commit)) if packed == _IN_COMMIT else packed
+            listed = self.list_reader(bytes.fromhex(commit)) if packed == _IN_COMMIT else packed
             trees.setdefault(listed, set()).add(tree)
         found = []
         for listed, having in trees.items():
@@ -297,9 +294,13 @@ class Checkpoints:
         return self.hidden_since(int(row[0]) if row is not None else entry.seq)
 
     def roots(self) -> dict[str, bytes]:
-        """Returns the commit of each checkpoint, the oldest first."""
+        """Returns the commit of each checkpoint, the oldest first; those of other machines by `MACHINE:ID`."""
         rows = self._db.rows("SELECT id, commit_id FROM checkpoint ORDER BY seq")
-        return {row[0]: bytes.fromhex(row[1]) for row in rows}
+        found = {row[0]: bytes.fromhex(row[1]) for row in rows}
+        if self._db.knows_remotes():
+            rows = self._db.rows("SELECT machine, id, commit_id FROM pulled ORDER BY seq")
+            found |= {f"{row[0]}:{row[1]}": bytes.fromhex(row[2]) for row in rows}
+        return found
 
     def files_trees(self) -> set[bytes]:
         """Returns the files trees that some checkpoint holds."""
@@ -325,6 +326,10 @@ class Checkpoints:
                 hint="Mend it from the repository: mulligan doctor",
             ) from None
 
+    def _machine(self, _row: sqlite3.Row) -> str:
+        """Returns the machine that a checkpoint was pulled from; none for this one's own."""
+        return ""
+
     def _read(self, row: sqlite3.Row) -> Entry:
         for name in _BYTES:
             if not isinstance(row[name], bytes):
@@ -340,13 +345,25 @@ class Checkpoints:
             created_at=moment(row["created_ns"]), parent=row["parent"], complete=bool(row["complete"]), commit=row["commit_id"],
             git=GitState(git["commit_hash"], git["branch"], tuple(git["dirty_files"])) if git else None,
             context=read_json(row["context"]), metadata=metadata,
-            state_source=(lambda: self._read_state(commit)) if inline is None else (lambda: _inline(row["id"], inline)),
+            state_source=(lambda: self.state_reader(commit)) if inline is None else (lambda: _inline(row["id"], inline)),
             packed_changes=row["changes"],
-            packed_not_captured=row["not_captured"] if row["not_captured"] != _IN_COMMIT else partial(self._read_list, commit),
-            plain_secrets=secrets,
+            packed_not_captured=row["not_captured"] if row["not_captured"] != _IN_COMMIT else partial(self.list_reader, commit),
+            plain_secrets=secrets, machine=self._machine(row),
         )  # fmt: skip
         defaults = read_json(row["defaults"])
         return Entry(checkpoint, row["created_ns"], row["files_tree"], row["modes_tree"], tuple(defaults), row["seq"])
+
+
+def stored_values(entry: Entry) -> tuple[Any, ...]:
+    """Returns the columns of a checkpoint, from its id on."""
+    cp = entry.checkpoint
+    state = json.dumps(cp.state)
+    return (
+        cp.id, as_column(cp.name), as_column(cp.description), cp.kind, entry.created_ns,
+        cp.parent, cp.commit, entry.files_tree, entry.modes_tree, json.dumps(entry.defaults), int(cp.complete),
+        cp.packed_changes, _inlined(cp.packed_not_captured), json.dumps(cp.git.to_dict() if cp.git else None),
+        json.dumps(cp.context), state if len(state) <= _INLINE_STATE else None, _metadata(cp),
+    )  # fmt: skip
 
 
 def _inlined(packed: bytes) -> bytes:

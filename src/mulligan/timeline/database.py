@@ -96,6 +96,8 @@ def broken_row(table: str) -> StoreDamaged:
 NAME = "timeline.db"
 # 2: the mark of an undo may name the checkpoint whose changes it took back, which a release of format 1 cannot read.
 FORMAT = 2
+# 3: the tables for remotes are there too. A store that knows no remote stays at 2.
+WITH_REMOTES = 3
 # What SQLite says where the disk has no room, or no inode, for its files beside the database.
 _CRAMPED = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_CANTOPEN}
@@ -111,10 +113,6 @@ STEPS = 1 << 20
 STEPS_PER_PAGE = 20_000
 # A log that is longer than this is written back when its process ends: whoever opens the timeline next reads all of it.
 _LONG_LOG = 512 << 10
-_INTO = {
-    table: f"INTO {table} ({', '.join(names)}, seal) VALUES ({'?, ' * len(names)}?)" for table, names in COLUMNS.items()
-}
-_SELECT = {table: f"SELECT {', '.join(names)}, seal FROM {table} " for table, names in COLUMNS.items()}
 # Connections that end with the process, where it said so.
 _left: list[tuple[Database, sqlite3.Connection]] | None = None
 
@@ -123,6 +121,7 @@ class Database:
     """One connection to the timeline; the caller serialises its use."""
 
     def __init__(self, store_path: str, *, create: bool, directory: Directory, look: bool = False) -> None:
+        self.columns = COLUMNS
         fresh = not directory.exists(NAME.encode())
         if fresh and not create:
             raise StoreDamaged(
@@ -189,23 +188,32 @@ class Database:
     def _readable_format(self) -> int:
         """Returns the number of the store's format; raises StoreError where a newer release made it."""
         version = int(self._connection.execute("PRAGMA user_version").fetchone()[0])
-        if version > FORMAT:
+        if version > WITH_REMOTES:
             raise StoreError(
-                f"This store has format {version}; this mulligan reads up to {FORMAT}. Nothing was touched.",
+                f"This store has format {version}; this mulligan reads up to {WITH_REMOTES}. Nothing was touched.",
                 hint="Upgrade: pip install -U mulligan",
             )
         return version
 
     def _refuse_other_schema(self, version: int) -> None:
         """Raises StoreDamaged unless the tables are exactly ours, and their format one that there was."""
-        found = self._connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchmany(
-            2 * len(TABLES)
-        )
-        if version < 0 or set(map(tuple, found)) != TABLES:
+        found = self._connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchmany(99)
+        wanted = TABLES
+        if version == WITH_REMOTES:
+            from mulligan.remotes.tables import ALL_COLUMNS, ALL_TABLES
+
+            wanted, self.columns = ALL_TABLES, ALL_COLUMNS
+        if version < 0 or set(map(tuple, found)) != wanted:
             raise StoreDamaged(
                 "The timeline (timeline.db) does not have the tables of a timeline. The checkpoints are untouched.",
                 hint="Rebuild it from the repository: mulligan doctor",
             )
+
+    def knows_remotes(self) -> bool:
+        """Returns whether the tables for remotes are there; another process may have added them."""
+        if self.columns is COLUMNS and self._readable_format() == WITH_REMOTES:
+            self._refuse_other_schema(WITH_REMOTES)
+        return self.columns is not COLUMNS
 
     def __del__(self) -> None:
         # One that failed to open, or was dropped, gives its descriptors back; before 3.13 SQLite did that in silence.
@@ -343,7 +351,7 @@ class Database:
         number = self._next_number(table) if values[0] is None else None
         if number is not None:
             values = (number, *values[1:])
-        sql = ("INSERT OR REPLACE " if over else "INSERT ") + _INTO[table]
+        sql = f"INSERT {'OR REPLACE ' if over else ''}INTO {table} VALUES ({'?, ' * len(self.columns[table])}?)"
         if values[0] is None:
             self.run(sql, *values, b"")
             self.reseal(table, "seq=last_insert_rowid()")
@@ -357,15 +365,18 @@ class Database:
     def sealed(self, table: str, tail: str = "", *values: Any) -> list[sqlite3.Row]:
         """Returns rows of a table, each with its seal behind it; raises StoreDamaged where one is not what was written."""
         # The seal is looked at here and not by SQL, which would hand each value to Python twice and stumble over bad text.
-        found = self.rows(_SELECT[table] + tail, *values)
+        found = self.rows(self._select(table) + tail, *values)
         if not all(map(is_whole, found)):
             raise broken_row(table)
         return found
 
+    def _select(self, table: str) -> str:
+        return f"SELECT {', '.join(self.columns[table])}, seal FROM {table} "
+
     def broken(self) -> list[tuple[str, Any]]:
         """Returns every row that is not what was written: its table, and what it calls itself as far as that can be read."""
         found: list[tuple[str, Any]] = []
-        for table, columns in COLUMNS.items():
+        for table, columns in self.columns.items():
             name = columns.index("id") if "id" in columns else 0
             found += [(table, row[name]) for row in self._as_they_are(table) if not is_whole(row)]
         return found
@@ -377,7 +388,7 @@ class Database:
     def _as_they_are(self, table: str) -> list[sqlite3.Row]:
         self._connection.text_factory = exactly
         try:
-            return self.rows(f"{_SELECT[table]}ORDER BY {COLUMNS[table][0]}")
+            return self.rows(f"{self._select(table)}ORDER BY {self.columns[table][0]}")
         finally:
             self._connection.text_factory = str
 
@@ -385,7 +396,7 @@ class Database:
         """Returns where SQLite's own count of rows cannot be right: the next one would not come last, or find no number."""
         counts = {row[0]: row[1] for row in self.rows("SELECT name, seq FROM sqlite_sequence")}
         found = []
-        for table in (table for table, columns in COLUMNS.items() if columns[0] == "seq"):
+        for table in (table for table, columns in self.columns.items() if columns[0] == "seq"):
             newest = self.rows(f"SELECT max(seq) FROM {table}")[0][0]
             if newest is not None and not (
                 isinstance(counts.get(table), int) and newest <= counts[table] < _MOST_NUMBERS
@@ -418,7 +429,7 @@ class Database:
             return False
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.execute(f"PRAGMA user_version={FORMAT}")
+            self._connection.execute(f"PRAGMA user_version={self._readable_format()}")
         except sqlite3.OperationalError as error:
             return error.sqlite_errorcode == sqlite3.SQLITE_READONLY  # busy: somebody is writing it
         finally:

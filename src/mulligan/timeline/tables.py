@@ -62,15 +62,21 @@ CREATE INDEX deed_session ON deed (session, seq);
 CREATE INDEX deed_open ON deed (open);
 """
 STATEMENTS = tuple(_SCHEMA.strip().removesuffix(";").split(";\n"))
+
+
+def described(statements: tuple[str, ...]) -> list[tuple[str, str, str, str]]:
+    """Returns the rows of SQLite's own table of tables: a table has a name, an index also the table that it is on."""
+    found = []
+    for text in statements:
+        words = text.replace("CREATE UNIQUE", "CREATE", 1).split(None, 5)
+        found.append((words[1].lower(), words[2], words[4] if words[3] == "ON" else words[2], text))
+    return found
+
+
 # What SQLite's own table of tables must say: a view, a trigger or another table does what its maker wants.
 TABLES = frozenset(
     [
-        # By words: a table has a name, an index also the table that it is on.
-        *(
-            (kind.lower(), name, words[1] if words[0] == "ON" else name, text)
-            for text in STATEMENTS
-            for _, kind, name, *words in [text.split(None, 5)]
-        ),
+        *described(STATEMENTS),
         ("index", "sqlite_autoindex_checkpoint_1", "checkpoint", None),
         ("table", "sqlite_sequence", "sqlite_sequence", "CREATE TABLE sqlite_sequence(name,seq)"),
     ]

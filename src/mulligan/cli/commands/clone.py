@@ -1,0 +1,67 @@
+"""`mulligan clone`: a timeline from a remote, in a new directory."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from mulligan.cli.command import Result
+from mulligan.cli.context import Context
+from mulligan.present.text import count
+from mulligan.present.visible import visible
+
+if TYPE_CHECKING:
+    import argparse
+
+USAGE = "clone URL DIR [--timeline ID] [--as MACHINE] [-y]"
+DESCRIPTION = """\
+Pick up a timeline from a remote: its newest checkpoint is restored into DIR, which must be new or empty.
+
+The remote is added as `origin`. Settings of agents (hooks, permissions), which can start programs, are listed and written
+only with -y.
+"""
+EXAMPLES = (
+    ("mulligan clone git@example.org:team/timelines.git shop", "from a git server"),
+    ("mulligan clone /mnt/share/shop.git shop -y", "with the settings of agents"),
+)
+EXIT_CODES = (0, 1, 3, 11)
+PATHS = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments."""
+    parser.add_argument("url", metavar="URL", help="the address of the remote")
+    parser.add_argument("into", metavar="DIR", help="a directory that is new or empty")
+    parser.add_argument("--timeline", metavar="ID", default="", help="which one, where the remote has several")
+    parser.add_argument("--as", dest="machine", metavar="MACHINE", default="", help="what this machine is called there")
+    parser.add_argument("-y", "--yes", action="store_true", help="write the settings of agents too")
+
+
+def run(context: Context, args: argparse.Namespace) -> Result:
+    """Clones."""
+    from mulligan import settings
+    from mulligan.remotes.clone import clone_into, make_empty
+
+    into = os.path.join(context.base, args.into)
+    make_empty(into)
+    workspace = context.open(settings.resolve(into, environ=context.environ))
+    done = clone_into(workspace, args.url, timeline=args.timeline, trusted=args.yes, machine=args.machine)
+    return Result(done, done.to_dict, 3 if done.refused or done.kept else 0)
+
+
+def render(context: Context, result: Result) -> None:
+    """Prints what came, and what was not written."""
+    done = result.value
+    machines = ", ".join(sorted(map(visible, done.machines)))
+    context.out.line(f"cloned {count(done.checkpoints, 'checkpoint')} of {machines or 'no machine'}")
+    if done.restored is None:
+        context.out.line("There is no checkpoint yet; the directory is empty.")
+    else:
+        context.out.line(f"restored {done.restored.machine}:{done.restored.short_id}, {count(done.files, 'file')}")
+    if done.withheld:
+        context.note(f"Not written, because they can start programs: {', '.join(map(visible, done.withheld))}")
+        context.note("Look at them (mulligan cat REF:PATH), then: mulligan restore REF -- PATH")
+    for path, why in done.kept:
+        context.note(f"Not restored: {visible(path)} ({visible(why)})")
+    for name, why in done.refused:
+        context.note(f"refused {visible(name)}: {visible(why)}")

@@ -1,0 +1,299 @@
+"""
+Any git server as a remote, through the installed git.
+
+Git runs in the remote's directory inside the store, with the user's own configuration (credential helpers, ssh, proxies) and
+nothing of the workspace's. Each machine has one ref. Each push adds one commit to it, whose parents are the commit before, a
+checkpoint that the server has (so that git sends only what differs) and the new checkpoints, and whose tree holds `segment.json`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from mulligan.errors import GitMissing, RemoteDamaged, RemoteFailed
+from mulligan.model.objects import AUTHOR, BLOB, COMMIT, TREE, parse_tree
+from mulligan.remotes.protocol import LARGEST_SEGMENT, Segment, decode, digest_of, is_id
+from mulligan.remotes.records import HIDDEN, VISIBLE, Mark, RemoteNote
+from mulligan.remotes.spool import Spool
+from mulligan.remotes.urls import shown
+from mulligan.remotes.words import Incomplete, RefBehind, RefDeclined, git_trouble
+from mulligan.settings import environment
+
+_SEGMENT = b"segment.json"
+_MOST_SEGMENTS = 1_000_000
+_PROGRESS = re.compile(rb"(\d+)% \((\d+)/(\d+)\)")
+
+
+class Arrived(NamedTuple):
+    """New segments of one machine, oldest first, and where its chain ends now."""
+
+    machine: str
+    segments: list[Segment]
+    mark: Mark
+
+
+class Diverged(Exception):
+    """The chain of this machine on the remote is not the one that this store wrote."""
+
+
+def choose_timeline(remote: RemoteNote, found: dict[str, list[str]], wanted: str) -> str:
+    """Returns the timeline that a clone means; raises RemoteFailed."""
+    chosen = [each for each in found if each.startswith(wanted)]
+    if len(chosen) == 1:
+        return chosen[0]
+    if not chosen:
+        what = f"no timeline {wanted}" if wanted else "no timeline of mulligan's"
+        raise RemoteFailed(
+            f"There is {what} at {shown(remote.url)}. Nothing was made.", hint="Push one there first: mulligan push"
+        )
+    listed = ", ".join(f"{each[:12]} ({len(found[each])} machines)" for each in chosen)
+    raise RemoteFailed(
+        f"{shown(remote.url)} holds several timelines: {listed}. Nothing was made.", hint="Name one: --timeline ID"
+    )
+
+
+class GitServer:
+    """One git server."""
+
+    def __init__(
+        self, remote: RemoteNote, spool: Spool, timeline: str, progress: Callable[[str, int, int], None] | None
+    ) -> None:
+        self.remote, self.spool, self.timeline = remote, spool, timeline
+        self._progress = progress
+
+    # -- running git ----------------------------------------------------------------------------
+
+    def run(self, *words: str, label: str = "") -> bytes:
+        """Runs git in the remote's directory and returns what it printed; raises RemoteFailed in plain words."""
+        own = {
+            name: value for name, value in environment().items() if not name.startswith("GIT_") or name in _HANDED_ON
+        }
+        own |= {
+            "GIT_DIR": self.spool.path,
+            "LC_ALL": "C",
+            "GIT_PROTOCOL_FROM_USER": "0",
+            "GIT_ALLOW_PROTOCOL": "http:https:ssh:git:file",
+        }
+        if self._progress is None:  # there is no terminal
+            own["GIT_TERMINAL_PROMPT"] = "0"
+        try:
+            process = subprocess.Popen(  # noqa: S603 - a list of words, never a shell
+                ["git", "-c", "core.hooksPath=/dev/null", *words],  # noqa: S607 - the user's own git, wherever it is
+                cwd=self.spool.path, env=own, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )  # fmt: skip
+        except FileNotFoundError:
+            raise GitMissing(
+                "git is not installed, and this remote is a git server. Nothing was sent.", hint="Install git."
+            ) from None
+        with process:
+            try:
+                said = b"".join(self._told(process, label)) if label and self._progress else b""
+                out, err = process.communicate()
+            except BaseException:
+                process.terminate()
+                process.wait()
+                raise
+        if process.returncode:
+            raise git_trouble(self.remote, (said + err).decode("utf-8", "replace"), out.decode("utf-8", "replace"))
+        return out
+
+    def _told(self, process: subprocess.Popen[bytes], label: str) -> Iterator[bytes]:
+        """Hands git's own progress on."""
+        assert process.stderr is not None  # noqa: S101 - it is a pipe
+        line = b""
+        while piece := process.stderr.read1(4096):  # type: ignore[attr-defined]
+            yield piece
+            line = (line + piece)[-200:]
+            if (found := list(_PROGRESS.finditer(line))) and self._progress:
+                self._progress(label, int(found[-1][2]), int(found[-1][3]))
+
+    # -- asking ---------------------------------------------------------------------------------
+
+    def timelines(self) -> dict[str, dict[str, str]]:
+        """Returns every timeline on the server: its machines, and where their chains end."""
+        return self._listed()[0]
+
+    def _listed(self) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
+        found: dict[str, dict[str, str]] = {}
+        places: dict[str, str] = {}
+        for line in self.run("ls-remote", "--refs", "--", self.remote.url, f"{HIDDEN}/*", f"{VISIBLE}/*").splitlines():
+            tip, _, name = line.decode("utf-8", "replace").partition("\t")
+            *above, timeline, machine = name.split("/")
+            if is_id(timeline) and is_id(machine) and re.fullmatch("[0-9a-f]{40}", tip):
+                found.setdefault(timeline, {})[machine] = tip
+                places[timeline] = "/".join(above)
+        return found, places
+
+    def begin(self) -> RemoteNote:
+        """Finds out what the server allows, and returns the remote with that."""
+        return self.remote._replace(place=self._place())
+
+    def join(self, timeline: str) -> tuple[RemoteNote, str]:
+        """Returns the remote and the timeline that it holds; raises RemoteFailed where that is none, or one of several."""
+        found, place = self._listed()
+        chosen = choose_timeline(self.remote, {key: list(value) for key, value in found.items()}, timeline)
+        return self.remote._replace(place=place[chosen]), chosen
+
+    def _place(self) -> str:
+        """Returns below which refs the server takes chains; leaves nothing behind."""
+        probe = self._commit(self.spool.add_tree({_SEGMENT: b"{}\n"}), [], "mulligan tries what this server allows", 0)
+        for place in (HIDDEN, VISIBLE):
+            ref = f"{place}/probe-{os.urandom(4).hex()}"
+            try:
+                self.run("push", "--quiet", "--", self.remote.url, f"{probe.hex()}:{ref}")
+            except RemoteFailed as error:
+                if place == VISIBLE or not isinstance(error, RefDeclined):
+                    raise
+                continue
+            self.run("push", "--quiet", "--", self.remote.url, f":{ref}")
+            return place
+        raise RemoteFailed(f"{shown(self.remote.url)} takes no refs of mulligan's. Nothing was changed.")
+
+    def _ref(self, machine: str) -> str:
+        return f"{self.remote.place or HIDDEN}/{self.timeline}/{machine}"
+
+    # -- pushing --------------------------------------------------------------------------------
+
+    def send(self, segment: Segment, base: bytes | None, before: Mark) -> Mark:
+        """Adds a segment and its checkpoints to this machine's chain; raises Diverged where the chain is another."""
+        data = segment.encode()
+        parents = [bytes.fromhex(before.tip)] if before.tip and not segment.full else []
+        parents += [base] if base is not None and parents else []
+        parents += [bytes.fromhex(told.commit) for told in segment.checkpoints]
+        subject = f"{segment.name}: {len(segment.checkpoints)} checkpoints"
+        tip = self._commit(
+            self.spool.add_tree({_SEGMENT: data}), list(dict.fromkeys(parents)), subject, segment.at // 10**9
+        )
+        # By comparing with what the server has: git's own check for a fast-forward reads commits that may be deleted here.
+        lease = f"--force-with-lease={self._ref(segment.machine)}:{before.tip}"
+        words = ["push", "--porcelain", "--no-verify", *(["--progress"] if self._progress else ["--quiet"]), lease]
+        try:
+            self.run(*words, "--", self.remote.url, f"{tip.hex()}:{self._ref(segment.machine)}", label="sending")
+        except RefBehind as error:
+            raise Diverged from error
+        self.spool.set_chain(segment.machine, tip)
+        return Mark(segment.number, digest_of(data), tip.hex(), segment.name, segment.applied)
+
+    def _commit(self, tree: bytes, parents: list[bytes], subject: str, when: int) -> bytes:
+        who = b"%s %d +0000" % (AUTHOR, max(0, when))
+        lines = [b"tree " + tree.hex().encode(), *(b"parent " + each.hex().encode() for each in parents)]
+        text = b"\n".join([*lines, b"author " + who, b"committer " + who, b"", subject.encode(), b""])
+        return self.spool.add(COMMIT, text)
+
+    # -- pulling --------------------------------------------------------------------------------
+
+    def receive(self, marks: dict[str, Mark], *, own: str = "", only: str = "") -> list[Arrived]:
+        """Fetches every chain (or `only` one) and returns the segments after those that are known."""
+        place = self.remote.place or HIDDEN
+        heads = [f"+{place}/{self.timeline}/{only or '*'}:refs/chains/{only or '*'}"]
+        heads += [f"^{place}/{self.timeline}/{own}"] if own else []
+        try:
+            self._fetch(heads)
+        except Incomplete:
+            # Git may send a difference from an object that was deleted or forgotten here. Without a claim it sends all.
+            self.spool.start_over()
+            self._fetch(heads)
+        self.spool.objects.refresh()
+        found = []
+        for machine, tip in sorted(self._chains().items()):
+            if machine == own or (only and machine != only):
+                continue
+            mark = marks.get(machine, Mark())
+            if mark.tip != tip:
+                found.append(self._walk(machine, tip, mark))
+        return found
+
+    def _fetch(self, heads: list[str]) -> None:
+        words = ["fetch", "--no-tags", "--no-write-fetch-head", "--no-auto-gc"]
+        self.run(
+            *words, "--progress" if self._progress else "--quiet", "--", self.remote.url, *heads, label="receiving"
+        )
+
+    def _chains(self) -> dict[str, str]:
+        found = {}
+        out = self.run("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/chains")
+        for line in out.decode("ascii", "replace").splitlines():
+            tip, _, machine = line.partition(" ")
+            if is_id(machine):
+                found[machine] = tip
+        return found
+
+    def _walk(self, machine: str, tip: str, mark: Mark) -> Arrived:
+        """Reads a chain back from its end to what is known, or to a full segment."""
+        segments: list[Segment] = []
+        at, digest, first = tip, "", True
+        awaited = ""
+        while at and at != mark.tip and len(segments) < _MOST_SEGMENTS:
+            parents, data = self._read_link(bytes.fromhex(at))
+            segment = decode(data, timeline=self.timeline, machine=machine)
+            if first:
+                digest, first = digest_of(data), False
+            elif digest_of(data) != awaited:
+                raise RemoteDamaged(
+                    f"The chain of {machine[:8]} on {self.remote.name} does not hang together. Nothing of it was taken."
+                )
+            segments.append(segment)
+            if segment.full or segment.number == 1:
+                break
+            awaited, at = segment.previous, parents[0].hex() if parents else ""
+        segments.reverse()
+        newest = segments[-1]
+        return Arrived(machine, segments, Mark(newest.number, digest, tip, newest.name, newest.applied))
+
+    def _read_link(self, oid: bytes) -> tuple[list[bytes], bytes]:
+        """Returns the parents of a chain's commit, and its segment."""
+        commit = self._read(oid, COMMIT, 4 << 20)
+        head = commit.partition(b"\n\n")[0].split(b"\n")
+        try:
+            tree = bytes.fromhex(head[0].removeprefix(b"tree ").decode("ascii"))
+            parents = [bytes.fromhex(line[7:].decode("ascii")) for line in head if line.startswith(b"parent ")]
+        except ValueError:
+            raise RemoteDamaged(f"Commit {oid.hex()} on {self.remote.name} is malformed. Nothing was taken.") from None
+        names = {entry.name: entry.oid for entry in parse_tree(self._read(tree, TREE, 1 << 20))}
+        if _SEGMENT not in names:
+            raise RemoteDamaged(f"Commit {oid.hex()} on {self.remote.name} holds no segment. Nothing was taken.")
+        return parents, self._read(names[_SEGMENT], BLOB, LARGEST_SEGMENT)
+
+    def _read(self, oid: bytes, kind: bytes, most: int) -> bytes:
+        found = self.spool.loose(oid)
+        if found is not None:
+            if found[0] != kind or len(found[1]) > most:
+                raise RemoteDamaged(f"Object {oid.hex()} on {self.remote.name} is not what it should be.")
+            return found[1]
+        if not self.spool.objects.has(oid):
+            raise RemoteDamaged(f"{self.remote.name} did not send object {oid.hex()}. Nothing was taken.")
+        if self.spool.objects.kind_and_size(oid)[1] > most:
+            raise RemoteDamaged(f"Object {oid.hex()} on {self.remote.name} is too large. Nothing was taken.")
+        return self.spool.objects.read(oid, kind)
+
+    def fetch_packs(self, _arrived: list[Arrived]) -> None:
+        """Has nothing to fetch: git sent the objects with the chains."""
+
+    def settled(self, marks: dict[str, Mark]) -> None:
+        """Keeps the ends of the chains, so that git can say what is here, and drops everything else that was fetched."""
+        for mark in marks.values():
+            if mark.tip and self.spool.objects.has(tip := bytes.fromhex(mark.tip)):
+                self.spool.keep(tip)
+        self.spool.clear()
+
+
+_HANDED_ON = frozenset(
+    {
+        "GIT_SSH",
+        "GIT_SSH_COMMAND",
+        "GIT_ASKPASS",
+        "GIT_CONFIG_GLOBAL",
+        "GIT_CONFIG_SYSTEM",
+        "GIT_CONFIG_NOSYSTEM",
+        "GIT_TERMINAL_PROMPT",
+        "GIT_SSL_CAINFO",
+        "GIT_SSL_NO_VERIFY",
+        "GIT_PROXY_COMMAND",
+        "GIT_TRACE",
+        "GIT_EXEC_PATH",
+    }
+)

@@ -1,0 +1,215 @@
+"""
+Pulling: segments of other machines are read, their objects verified and taken in, their checkpoints listed as copies.
+
+Nothing enters the store before it was followed to its last byte. A checkpoint that cannot be believed is left out and named;
+the others come in. Paths that some machine forgot are cut out on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from mulligan.errors import MulliganError, NoRoom
+from mulligan.model.paths import parse_path
+from mulligan.remotes.gitserver import Arrived
+from mulligan.remotes.objects import MemoryObjects, Together, copy, new_objects
+from mulligan.remotes.protocol import Forgotten, Segment, Told
+from mulligan.remotes.pulled import add_moments
+from mulligan.remotes.push import Storage, Writing
+from mulligan.remotes.records import ForgottenNote, Mark, Records
+from mulligan.store.objects import ObjectStore
+from mulligan.timeline.commits import Entry, read_commit
+from mulligan.timeline.store import Store
+
+_AT_ONCE = 200
+
+
+class PulledReport(NamedTuple):
+    """What a pull did: copies that came and went, checkpoints that were refused and why, paths that others forgot."""
+
+    remote: str
+    checkpoints: int = 0
+    gone: int = 0
+    machines: tuple[str, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+    forgotten: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON form."""
+        return {
+            "remote": self.remote,
+            "pulled": self.checkpoints,
+            "gone": self.gone,
+            "machines": list(self.machines),
+            "refused": [{"checkpoint": name, "reason": why} for name, why in self.refused],
+            "forgotten": list(self.forgotten),
+        }
+
+
+class Puller:
+    """One pull of one store from one remote."""
+
+    def __init__(self, store: Store, storage: Storage, spool: ObjectStore, remote: str, writing: Writing) -> None:
+        self._store, self._storage, self._spool, self._remote, self._writing = store, storage, spool, remote, writing
+        self._progress: Callable[[str, int, int], None] | None = None
+
+    def run(self, progress: Callable[[str, int, int], None] | None = None) -> PulledReport:
+        """Reads every chain from where it is known on."""
+        self._progress = progress
+        records = Records(self._store)
+        marks = records.marks(self._remote)
+        arrived = self._storage.receive(marks, own=records.machine())
+        self._storage.fetch_packs(arrived)
+        self._spool.refresh()
+        self._learn_forgotten(arrived)
+        report = PulledReport(self._remote)
+        for each in arrived:
+            came, gone, refused = self._take_chain(each)
+            report = report._replace(
+                checkpoints=report.checkpoints + came,
+                gone=report.gone + gone,
+                refused=report.refused + refused,
+                machines=(*report.machines, each.mark.name),
+            )
+        with self._writing("pull") as store:
+            pending = tuple(note.what.path for note in Records(store).forgotten() if not note.applied)
+            marks = Records(store).marks(self._remote)
+        self._storage.settled(marks)
+        return report._replace(forgotten=tuple(dict.fromkeys(pending)))
+
+    # -- paths that others forgot -----------------------------------------------------------------
+
+    def _learn_forgotten(self, arrived: list[Arrived]) -> None:
+        """Notes every path that was forgotten elsewhere, and cuts it out of the copies that are here."""
+        told = [(each.machine, what) for each in arrived for segment in each.segments for what in segment.forgets]
+        if not told:
+            return
+        with self._writing("pull") as store:
+            records = Records(store)
+            known = records.forgotten()
+            fresh = [ForgottenNote(what, machine, applied=False) for machine, what in told]
+            fresh = [note for note in fresh if note.what.id not in {row.what.id for row in known}]
+            fresh = [note._replace(applied=not _is_held(store, note.what)) for note in fresh]
+            self._cut_copies(store, records, [note.what for note in fresh])
+            with store.database.transaction():
+                records.set_forgotten([*known, *fresh])
+
+    def _cut_copies(self, store: Store, records: Records, paths: Iterable[Forgotten]) -> None:
+        from mulligan.doctor.forget import holds, without
+
+        for what in paths:
+            path, copies = parse_path(what.path), records.pulled()
+            holders = [entry for entry in copies.oldest() if holds(store.objects, entry, path)]
+            with store.objects.writer() as writer:
+                cut = [(copies.machine_of(entry), without(entry, path, store.objects, writer)) for entry in holders]
+                writer.finish()
+            with store.database.transaction():
+                for machine, entry in cut:
+                    copies.put(machine, entry)
+
+    # -- checkpoints --------------------------------------------------------------------------------
+
+    def _take_chain(self, each: Arrived) -> tuple[int, int, tuple[tuple[str, str], ...]]:
+        """Takes in what one machine added; returns how many came, how many went, and what was refused."""
+        told, applied, gone, full = _summed(each.segments)
+        refused: list[tuple[str, str]] = []
+        came = 0
+        rows = list(told.values())
+        for at in range(0, len(rows), _AT_ONCE):
+            with self._writing("pull") as store:
+                good, bad = self._take(store, each.machine, rows[at : at + _AT_ONCE], applied)
+            came += good
+            refused += bad
+            if self._progress is not None:
+                self._progress("taking in", min(at + _AT_ONCE, len(rows)), len(rows))
+        with self._writing("pull") as store, store.database.transaction():
+            records = Records(store)
+            copies = records.pulled(each.machine)
+            going = [name for name in copies.held(each.machine) if name not in told] if full else gone
+            went = copies.drop(each.machine, going)
+            records.set_mark(self._remote, each.machine, each.mark)
+            add_moments(store.database, each.machine, (m for segment in each.segments for m in segment.moments))
+        return came, went, tuple(refused)
+
+    def _take(
+        self, store: Store, machine: str, rows: list[Told], applied: dict[str, set[str]]
+    ) -> tuple[int, list[tuple[str, str]]]:
+        """Verifies and copies some checkpoints, then lists them, in one step."""
+        from mulligan.doctor.rebuild import link
+
+        records = Records(store)
+        copies, own = records.pulled(machine), store.checkpoints
+        held = copies.held(machine)
+        rows = [row for row in rows if held.get(row.id) != row.commit]
+        refused: list[tuple[str, str]] = []
+        entries: list[Entry] = []
+        base = _last_commit(held)
+        with store.objects.writer() as writer:
+            made = MemoryObjects()
+            source = Together(made, self._spool, store.objects)
+            for row in rows:
+                try:
+                    entry = read_commit(source, bytes.fromhex(row.commit))
+                    if entry.id != row.id:
+                        raise NoRoom("its commit names another checkpoint")
+                    entry = self._cut(records, entry, applied.get(row.id, set()), source, made)
+                    copy(source, new_objects(source, [entry.commit_id], base), writer, store.objects.has)
+                except (MulliganError, KeyError) as error:
+                    refused.append((row.id, str(error)))
+                    continue
+                base = [entry.commit_id]
+                entries.append(entry)
+            writer.finish()
+        before = copies.oldest()
+        linked = link(store.objects, entries, before)
+        with store.database.transaction():
+            for entry in linked:
+                copies.put(machine, entry)
+        del own
+        return len(linked), refused
+
+    def _cut(self, records: Records, entry: Entry, applied: set[str], source: Together, made: MemoryObjects) -> Entry:
+        """Returns a checkpoint without the paths that were forgotten and that its machine had not removed yet."""
+        from mulligan.doctor.forget import holds, without
+
+        for note in records.forgotten():
+            path = parse_path(note.what.path)
+            if note.what.id not in applied and holds(source, entry, path):
+                entry = without(entry, path, source, made)
+        return entry
+
+
+def _last_commit(held: dict[str, str]) -> list[bytes]:
+    return [bytes.fromhex(commit) for commit in list(held.values())[-1:]]
+
+
+def _is_held(store: Store, what: Forgotten) -> bool:
+    """Returns whether a checkpoint of this machine holds a path that another machine forgot."""
+    from mulligan.doctor.forget import holds
+
+    path = parse_path(what.path)
+    return any(holds(store.objects, entry, path) for entry in store.checkpoints.oldest())
+
+
+def _summed(segments: list[Segment]) -> tuple[dict[str, Told], dict[str, set[str]], list[str], bool]:
+    """Returns what segments leave in the end: checkpoints, what each had forgotten when it was told, deletions, and whether it is all."""
+    told: dict[str, Told] = {}
+    applied: dict[str, set[str]] = {}
+    gone: list[str] = []
+    full = False
+    for segment in segments:
+        if segment.full:
+            told, applied, gone, full = {}, {}, [], True
+        for name in segment.gone:
+            told.pop(name, None)
+            gone.append(name)
+        for each in segment.checkpoints:
+            told[each.id] = each
+            applied[each.id] = set(segment.applied) | {what.id for what in segment.forgets}
+    return told, applied, [name for name in gone if name not in told], full
+
+
+def newest_mark(marks: dict[str, Mark]) -> str:
+    """Returns the machine whose chain is the longest."""
+    return max(marks, key=lambda machine: marks[machine].number, default="")

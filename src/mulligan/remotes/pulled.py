@@ -1,0 +1,224 @@
+"""
+Copies of other machines' checkpoints, and what a store remembers of its remotes.
+
+Pulled checkpoints have a table of their own, so that `@`, `latest`, undo, retention and the budget see this machine's alone.
+They have no refs: a timeline that is lost gets them again with the next pull.
+"""
+
+from __future__ import annotations
+
+import json
+from heapq import merge
+from typing import TYPE_CHECKING, Any
+
+from mulligan.errors import AmbiguousCheckpoint, UnknownCheckpoint
+from mulligan.model.bounded import read_json
+from mulligan.model.checkpoint import moment
+from mulligan.remotes.tables import ALL_COLUMNS, add_tables
+from mulligan.safefs.directory import random_name
+from mulligan.timeline.checkpoints import Checkpoints, ReadList, ReadState, stored_values
+from mulligan.timeline.commits import Entry, write_commit
+from mulligan.timeline.database import Database
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+    from mulligan.timeline.store import Store
+
+_COLUMNS = ", ".join(ALL_COLUMNS["pulled"])
+#: In the store's own values: the machine's id and name, and everything about remotes.
+MACHINE, MACHINE_NAME, TIMELINE, PREFIX = "remotes:machine", "remotes:name", "remotes:timeline", "remotes:"
+#: Paths that some machine removed from all history: an id, the path, the machine, and whether this machine did too.
+FORGOTTEN = "remotes:forgotten"
+_NAMES, _MOMENTS = "remotes:names", "remotes:moments:"
+# How this machine's own copy of another's checkpoint is kept, and where its metadata name that one.
+_OWN_KIND, _FROM = "automatic", "mulligan:pulled"
+_MOMENT, _MOST_MOMENTS = 3, 5000
+
+
+class Pulled(Checkpoints):
+    """The checkpoints of one other machine, or of all."""
+
+    def __init__(self, database: Database, read_state: ReadState, read_list: ReadList, machine: str = "") -> None:
+        super().__init__(database, read_state, read_list)
+        self._only = machine
+        self._called = names_of_machines(database)
+
+    def count(self) -> int:
+        """Returns how many checkpoints there are."""
+        return len(self._rows(""))
+
+    def position(self) -> str:
+        """Returns the newest checkpoint that is no safety checkpoint: where that machine stood."""
+        found = self._select("WHERE kind<>'safety' ORDER BY seq DESC LIMIT 1")
+        return found[0].id if found else ""
+
+    def put(self, machine: str, entry: Entry) -> None:
+        """Adds a checkpoint of a machine, or replaces the copy that is there."""
+        before = self._db.row("SELECT seq FROM pulled WHERE machine=? AND id=?", machine, entry.id)
+        values = stored_values(entry)
+        self._db.insert("pulled", before[0] if before else None, machine, *values, over=before is not None)
+
+    def drop(self, machine: str, ids: Iterable[str]) -> int:
+        """Removes copies; returns how many were there."""
+        gone = 0
+        for each in ids:
+            gone += self._db.row("SELECT 1 FROM pulled WHERE machine=? AND id=?", machine, each) is not None
+            self._db.run("DELETE FROM pulled WHERE machine=? AND id=?", machine, each)
+        return gone
+
+    def held(self, machine: str) -> dict[str, str]:
+        """Returns the commit of each copy of a machine's checkpoints, the oldest first."""
+        rows = self._db.rows("SELECT id, commit_id FROM pulled WHERE machine=? ORDER BY seq", machine)
+        return {row[0]: row[1] for row in rows}
+
+    def machine_of(self, entry: Entry) -> str:
+        """Returns the id of the machine that a copy came from."""
+        row = self._db.row("SELECT machine FROM pulled WHERE seq=?", entry.seq)
+        return str(row[0]) if row else ""
+
+    def _machine(self, row: sqlite3.Row) -> str:
+        machine = str(row["machine"])
+        return self._called.get(machine, machine[:8])
+
+    def _rows(self, tail: str, *values: Any) -> list[sqlite3.Row]:
+        if self._only:
+            source = f"(SELECT {_COLUMNS}, seal FROM pulled WHERE machine=?)"
+            return self._db.rows(f"SELECT {_COLUMNS}, seal FROM {source} {tail}", self._only, *values)
+        return self._db.rows(f"SELECT {_COLUMNS}, seal FROM pulled {tail}", *values)
+
+    def _at_deed(self, text: str) -> Entry | None:
+        """Returns the workspace as it was at a prompt or a tool call of an agent on that machine."""
+        session, _, what = text[1:].rpartition("/")
+        told = moments_of(self._db, self._only) if self._only else []
+        last = next((each[0] for each in reversed(told) if each[0].startswith(session)), "")
+        found = [each[2] for each in told if each[0] == last and each[1] == what]
+        return self.by_id(found[-1]) if found else None
+
+    def resolve_here(self, text: str) -> Entry:
+        """Returns the checkpoint that a reference means on this machine; raises UnknownCheckpoint."""
+        found = self.by_id(text) or self._reserved(text) or self._named(text) or self._prefixed(text)
+        if found is None:
+            raise UnknownCheckpoint(
+                f"That machine has no checkpoint {text!r} here. Nothing was changed.",
+                hint="mulligan pull, mulligan log",
+            )
+        return found
+
+    def anywhere(self, text: str) -> Entry | None:
+        """Returns the checkpoint of any machine with this id, name or beginning of an id."""
+        return self.by_id(text) or self._named(text) or self._prefixed(text)
+
+
+def names_of_machines(database: Database) -> dict[str, str]:
+    """Returns what the machines of pulled checkpoints call themselves, by their ids; each name once."""
+    said = read_json(database.meta(_NAMES, "{}"))
+    names = {str(key): str(value) for key, value in said.items()} if isinstance(said, dict) else {}
+    own = database.meta(MACHINE_NAME)
+    taken = [own, *names.values()]
+    return {key: value if taken.count(value) == 1 else f"{value}-{key[:4]}" for key, value in names.items()}
+
+
+def name_machine(database: Database, machine: str, name: str) -> None:
+    """Notes what a machine calls itself (inside a transaction)."""
+    said = read_json(database.meta(_NAMES, "{}"))
+    if said.get(machine) != name:
+        database.set_meta(_NAMES, json.dumps({**said, machine: name}, sort_keys=True))
+
+
+def moments_of(database: Database, machine: str) -> list[list[str]]:
+    """Returns what a machine told of its agents: session, prompt or tool, and the checkpoint of that moment; oldest first."""
+    said = read_json(database.meta(_MOMENTS + machine, "[]"))
+    rows = said if isinstance(said, list) else []
+    return [list(map(str, row)) for row in rows if isinstance(row, list) and len(row) == _MOMENT]
+
+
+def add_moments(database: Database, machine: str, told: Iterable[Iterable[str]]) -> None:
+    """Notes what a machine told of its agents (inside a transaction)."""
+    rows = [*moments_of(database, machine), *(list(row) for row in told)]
+    database.set_meta(_MOMENTS + machine, json.dumps(rows[-_MOST_MOMENTS:]))
+
+
+def resolve_pulled(database: Database, read_state: ReadState, read_list: ReadList, text: str) -> Entry | None:
+    """Returns the checkpoint of another machine that `MACHINE:REF`, a name or the beginning of an id means."""
+    called, _, ref = text.partition(":")
+    if ref:
+        machines = [key for key, name in names_of_machines(database).items() if called in (name, key)]
+        machines = machines or [
+            key for key in names_of_machines(database) if len(called) >= 4 and key.startswith(called)
+        ]
+        if len(machines) > 1:
+            raise AmbiguousCheckpoint(
+                f"{called!r} could be several machines. Nothing was changed.", hint="mulligan remote list"
+            )
+        if machines:
+            return Pulled(database, read_state, read_list, machines[0]).resolve_here(ref)
+    return Pulled(database, read_state, read_list).anywhere(text)
+
+
+def pulled_checkpoints(store: Store) -> Pulled | None:
+    """Returns the copies of all other machines' checkpoints, None where the store knows no remote."""
+    own = store.checkpoints
+    return Pulled(store.database, own.state_reader, own.list_reader) if store.database.knows_remotes() else None
+
+
+def note_forgotten(database: Database, path: str) -> None:
+    """Notes that this machine removed a path from all its history, for the next push (inside a transaction)."""
+    rows = [[*row[:3], row[3] or row[1] == path] for row in read_json(database.meta(FORGOTTEN, "[]"))]
+    database.set_meta(FORGOTTEN, json.dumps([*rows, [random_name(8), path, database.meta(MACHINE), True]]))
+
+
+def with_pulled(own: Checkpoints, database: Database, entries: list[Entry], kind: str | None) -> list[Entry]:
+    """Returns this machine's checkpoints together with those of others, newest first."""
+    others = sorted(
+        Pulled(database, own.state_reader, own.list_reader).newest(kind=kind), key=lambda e: e.created_ns, reverse=True
+    )
+    return list(merge(entries, others, key=lambda entry: entry.created_ns, reverse=True))
+
+
+def keep_own(store: Store, entry: Entry, now_ns: int) -> Entry:
+    """Makes another machine's checkpoint one of this machine's too, so that it can be restored to and undone."""
+    from mulligan.timeline.drafts import finish_objects, record_checkpoint
+
+    mine = store.checkpoints.newest(kind=_OWN_KIND)
+    known = next((each for each in mine if each.checkpoint.metadata.get(_FROM) == entry.checkpoint.commit), None)
+    if known is not None:
+        return known
+    with store.objects.writer() as writer:
+        own = as_own(store, entry, random_name(8), now_ns, writer)
+        finish_objects(own, writer)
+    pins = {row["id"] for row in store.database.sealed("pin")}
+    record_checkpoint(store, own, now_ns=now_ns, pinned=lambda: pins, as_position=False)
+    return own
+
+
+def as_own(store: Store, entry: Entry, name: str, now_ns: int, writer: Any) -> Entry:
+    """Returns another machine's checkpoint as one of this machine's: the same files, a new id and commit."""
+    from mulligan.timeline.changes import pack_changes
+    from mulligan.timeline.commits import record_tree
+    from mulligan.timeline.trees import Trees
+
+    cp, base = entry.checkpoint, store.checkpoints.current()
+    state = cp.state
+    own = cp.replace(
+        id=name, name=f"{cp.name or cp.short_id} ({cp.machine})", kind=_OWN_KIND, created_at=moment(now_ns),
+        parent=base.id if base else None, machine="", metadata={_FROM: cp.commit}, state_source=lambda: state,
+    )  # fmt: skip
+    drafted = entry._replace(checkpoint=own, created_ns=now_ns, seq=0)
+    packed = pack_changes(Trees(store.objects), base, drafted)
+    drafted = drafted._replace(checkpoint=own.replace(packed_changes=packed))
+    return write_commit(drafted, writer, record_tree(store.objects, entry.commit_id))
+
+
+def carry_remotes(database: Database, old: dict[str, list[dict[str, Any]]]) -> None:
+    """Puts what a damaged timeline still says of remotes into the one that was made anew (inside a transaction)."""
+    said = {row["key"]: row["value"] for row in old.get("meta", ())}
+    for key, value in said.items():
+        if key.startswith(PREFIX):
+            database.set_meta(key, value)
+    if "pulled" in old or "pushed" in old:
+        add_tables(database)
+        for table in ("pushed", "pulled"):
+            for row in old.get(table, ()):
+                database.insert(table, *row.values(), over=True)

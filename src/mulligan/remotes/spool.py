@@ -1,0 +1,148 @@
+"""
+The directory of one remote inside the store: a small bare repository that borrows the store's objects.
+
+What was fetched lies here until it is verified and taken in, what is to be sent until it is sent. Nothing here is needed
+twice: it can be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import zlib
+from contextlib import suppress
+from hashlib import sha1
+
+from mulligan.model.objects import BLOB, COMMIT, MODE_FILE, TREE, TreeEntry, encode_tree, object_id, parse_commit
+from mulligan.safefs.directory import Directory
+from mulligan.safefs.durable import make_private, write_synced
+from mulligan.safefs.lock import exclusive
+from mulligan.store.objects import ObjectStore
+from mulligan.store.pack_writer import remove_pack
+
+_DIRECTORIES = (b"objects", b"objects/info", b"objects/pack", b"refs", b"refs/chains", b"tmp", b"out")
+_CONFIG = b"""\
+# Written by mulligan: a place for what comes from and goes to one remote. It may be deleted.
+[core]
+	repositoryformatversion = 0
+	bare = true
+	logAllRefUpdates = false
+	alternateRefsPrefixes = refs/none
+[gc]
+	auto = 0
+[maintenance]
+	auto = false
+[fetch]
+	unpackLimit = 1
+	writeCommitGraph = false
+[transfer]
+	unpackLimit = 1
+	fsckObjects = false
+[pack]
+	writeReverseIndex = false
+"""
+
+
+class Spool:
+    """The open directory of one remote."""
+
+    def __init__(self, store_path: str, name: str) -> None:
+        self.path = f"{store_path}/remotes/{name}"
+        make_private(self.path)
+        self.directory = Directory.open(self.path)
+        for path in _DIRECTORIES:
+            above, _, last = path.rpartition(b"/")
+            with self.directory.descend(above) as parent:
+                if not parent.exists(last):
+                    parent.mkdir(last)
+        self._write_once(b"", b"HEAD", b"ref: refs/heads/none\n")
+        self._write_once(b"objects/info", b"alternates", b"../../../objects\n")
+        self._write_once(b"", b"config", _CONFIG)
+        self.objects = ObjectStore(self.directory)
+
+    def _write_once(self, path: bytes, name: bytes, data: bytes) -> None:
+        with self.directory.descend(path) as parent:
+            if not parent.exists(name):
+                write_synced(parent, name, [data], "a file of a remote")
+
+    def close(self) -> None:
+        """Closes the directory."""
+        self.objects.close()
+        self.directory.close()
+
+    def alone(self, wait: float, purpose: str) -> exclusive:
+        """Holds the remote, so that one process at a time pushes to it or pulls from it; raises Busy."""
+        return exclusive(self.directory, wait=wait, purpose=purpose)
+
+    def add(self, kind: bytes, data: bytes) -> bytes:
+        """Writes one loose object, as git has them, and returns its id."""
+        oid = object_id(kind, data)
+        name = oid.hex().encode()
+        with self.directory.child(b"objects") as objects:
+            if not objects.exists(name[:2]):
+                with suppress(FileExistsError):
+                    objects.mkdir(name[:2])
+            with objects.child(name[:2]) as place:
+                if not place.exists(name[2:]):
+                    packed = zlib.compress(b"%b %d\0%b" % (kind, len(data), data), 1)
+                    # Under its own name at once: what a crash leaves unfinished is written again.
+                    temporary = b"tmp-" + name[2:]
+                    place.unlink(temporary, missing_ok=True)
+                    write_synced(place, temporary, [packed], "an object for a remote")
+                    place.rename(temporary, name[2:])
+        return oid
+
+    def add_tree(self, files: dict[bytes, bytes]) -> bytes:
+        """Writes a tree of files, and returns its id."""
+        entries = [TreeEntry(name, MODE_FILE, self.add(BLOB, data)) for name, data in files.items()]
+        return self.add(TREE, encode_tree(entries))
+
+    def loose(self, oid: bytes) -> tuple[bytes, bytes] | None:
+        """Returns kind and bytes of a loose object, None where there is none or it is damaged."""
+        name = oid.hex().encode()
+        try:
+            with self.directory.descend(b"objects/" + name[:2]) as place:
+                data = zlib.decompressobj().decompress(place.read(name[2:], limit=64 << 20), 64 << 20)
+        except (OSError, zlib.error):
+            return None
+        head, _, body = data.partition(b"\0")
+        if sha1(data, usedforsecurity=False).digest() != oid:
+            return None
+        return head.partition(b" ")[0], body
+
+    def set_chain(self, machine: str, tip: bytes) -> None:
+        """Notes where a chain ends, so that git asks for what follows."""
+        with self.directory.descend(b"refs/chains") as chains:
+            name, temporary = machine.encode(), b"tmp-" + machine.encode()
+            chains.unlink(temporary, missing_ok=True)
+            write_synced(chains, temporary, [tip.hex().encode() + b"\n"], "the end of a chain")
+            chains.rename(temporary, name)
+
+    def keep(self, tip: bytes) -> None:
+        """Keeps the end of a chain when everything else goes: its commit, its tree and the files in that."""
+        commit = self.objects.read(tip, COMMIT)
+        self.add(COMMIT, commit)
+        tree = parse_commit(commit).tree
+        self.add(TREE, self.objects.read(tree, TREE))
+        for entry in self.objects.read_tree(tree):
+            self.add(BLOB, self.objects.read(entry.oid, BLOB))
+
+    def start_over(self) -> None:
+        """Forgets where the chains end, so that everything is fetched again."""
+        self.clear()
+        with self.directory.descend(b"refs/chains") as chains:
+            for name in chains.names():
+                chains.unlink(name, missing_ok=True)
+        self.directory.unlink(b"packed-refs", missing_ok=True)
+
+    def clear(self) -> None:
+        """Removes every pack, and what is on its way out."""
+        self.objects.close()
+        with self.directory.descend(b"objects/pack") as packs:
+            for name in packs.names():
+                if name.endswith(b".pack"):
+                    remove_pack(packs, name[:-5])
+            for name in packs.names():
+                packs.unlink(name, missing_ok=True)
+        for place in (b"tmp", b"out"):
+            with self.directory.child(place) as parent:
+                for name in parent.names():
+                    parent.unlink(name, missing_ok=True)

@@ -1,0 +1,173 @@
+"""
+The verbs of remotes: add, list, remove, push, pull, clone.
+
+Each opens the store through its workspace, so that locks, recovery and events are the same as for every other verb.
+"""
+
+from __future__ import annotations
+
+import builtins
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mulligan.errors import NothingSaved, RemoteFailed, UserError
+from mulligan.remotes.protocol import is_machine_name
+from mulligan.remotes.pull import PulledReport, Puller
+from mulligan.remotes.push import Pushed, Pusher
+from mulligan.remotes.records import Records, RemoteNote
+from mulligan.remotes.spool import Spool
+from mulligan.remotes.urls import GIT, kind_of, shown
+from mulligan.timeline.store import Store
+
+if TYPE_CHECKING:
+    from mulligan.engine.workspace import Workspace
+
+#: A push or a pull waits so long for another one of the same remote.
+_WAIT = 10.0
+
+
+@contextmanager
+def _writing(workspace: Workspace, purpose: str, *, create: bool = False) -> Iterator[Store]:
+    """Holds the store, as every writing verb does."""
+    with workspace._writing(purpose, create=create, needed=not create):
+        yield workspace._bench.store
+
+
+class Remotes:
+    """The remotes of a workspace; `Workspace.remotes`."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def __iter__(self) -> Iterator[RemoteNote]:
+        return iter(self.list())
+
+    def __repr__(self) -> str:
+        return f"<mulligan.Remotes {[remote.name for remote in self.list()]}>"
+
+    # -- which ----------------------------------------------------------------------------------
+
+    def list(self) -> list[RemoteNote]:
+        """Returns the remotes, by name."""
+        with self._workspace._reading() as store:
+            return Records(store).remotes() if store is not None and store.database.knows_remotes() else []
+
+    def overview(self) -> builtins.list[dict[str, Any]]:
+        """Returns the remotes with the machines whose chains were read there."""
+        with self._workspace._reading() as store:
+            if store is None or not store.database.knows_remotes():
+                return []
+            records = Records(store)
+            own = records.machine()
+            return [
+                {**each.to_dict(), "url": shown(each.url), "this": records.machine_name(),
+                 "machines": sorted(mark.name for key, mark in records.marks(each.name).items() if key != own)}
+                for each in records.remotes()
+            ]  # fmt: skip
+
+    def add(self, name: str, url: str, *, encrypt: bool | None = None, machine: str = "") -> RemoteNote:
+        """Adds a remote after trying what its server can do; raises RemoteFailed where it cannot be used."""
+        if not is_machine_name(name):
+            raise UserError(
+                f"{name!r} cannot name a remote. Nothing was changed.", hint="Use letters, digits, . _ and -"
+            )
+        kind = kind_of(url)
+        with _writing(self._workspace, "remote", create=True) as store:
+            records = Records(store)
+            if store.database.knows_remotes() and any(each.name == name for each in records.remotes()):
+                raise UserError(
+                    f"There is a remote {name!r} already. Nothing was changed.", hint=f"mulligan remote rm {name}"
+                )
+            with store.database.transaction():
+                records.introduce(name=machine)
+        remote = RemoteNote(name, url, kind, encrypted=kind != GIT if encrypt is None else encrypt)
+        with self._opened(remote, "remote") as (_, _, storage):
+            found: RemoteNote = storage.begin()
+        with _writing(self._workspace, "remote") as store, store.database.transaction():
+            Records(store).keep(found)
+        return found
+
+    def begin_clone(self, name: str, url: str, *, timeline: str = "", machine: str = "") -> RemoteNote:
+        """Makes a store that continues the timeline of a remote; raises RemoteFailed where there is none, or several."""
+        remote = RemoteNote(name, url, kind_of(url))
+        with _writing(self._workspace, "clone", create=True) as store, store.database.transaction():
+            Records(store).introduce(name=machine)
+        with self._opened(remote, "clone") as (_, _, storage):
+            joined: tuple[RemoteNote, str] = storage.join(timeline)
+        with _writing(self._workspace, "clone") as store, store.database.transaction():
+            records = Records(store)
+            records.introduce(timeline=joined[1])
+            records.keep(joined[0])
+        return joined[0]
+
+    def remove(self, name: str) -> RemoteNote:
+        """Removes a remote; the storage and the pulled checkpoints stay as they are."""
+        with _writing(self._workspace, "remote") as store:
+            records = Records(store)
+            remote = records.remote(name)
+            with store.database.transaction():
+                records.drop(name)
+            with store.directory.child(b"remotes") as place:
+                if place.exists(name.encode()):
+                    place.remove_tree(name.encode())
+        return remote
+
+    # -- moving -----------------------------------------------------------------------------------
+
+    def push(self, name: str | None = None, *, full: bool = False) -> Pushed:
+        """Sends what is new to a remote; costs what is new."""
+        remote = self.find(name)
+        with self._opened(remote, "push") as (workspace, store, storage):
+            return Pusher(store, storage, remote.name, partial(_writing, workspace), time.time_ns).run(full=full)
+
+    def pull(self, name: str | None = None) -> PulledReport:
+        """Brings other machines' checkpoints here, verified; the workspace is not touched."""
+        remote = self.find(name)
+        with self._opened(remote, "pull") as (workspace, store, storage):
+            puller = Puller(store, storage, storage.spool.objects, remote.name, partial(_writing, workspace))
+            return puller.run(self._workspace.progress)
+
+    def find(self, name: str | None) -> RemoteNote:
+        """Returns a remote by its name, or the only one; raises UserError."""
+        with self._workspace._reading() as store:
+            if store is None:
+                raise NothingSaved(f"Nothing was saved in {self._workspace.root} yet.", hint="mulligan save")
+            if not store.database.knows_remotes():
+                raise UserError("There is no remote yet. Nothing was sent.", hint="mulligan remote add NAME URL")
+            return Records(store).remote(name)
+
+    def _twin(self) -> Workspace:
+        """Returns the same workspace, opened once more: long work there keeps no other thread waiting here."""
+        other = type(self._workspace)(self._workspace.settings)
+        other.progress = self._workspace.progress
+        return other
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _opened(self, remote: RemoteNote, purpose: str, timeline: str = "") -> Iterator[tuple[Workspace, Store, Any]]:
+        """Opens the storage of a remote, alone among the processes of this machine."""
+        with self._twin() as workspace, workspace._reading() as store:
+            if store is None:
+                raise NothingSaved(f"Nothing was saved in {workspace.root} yet.", hint="mulligan save")
+            spool = Spool(store.path, remote.name)
+            try:
+                with spool.alone(_WAIT, purpose):
+                    whose = timeline or Records(store).timeline()
+                    yield workspace, store, storage_of(remote, spool, whose, workspace.progress)
+            finally:
+                spool.close()
+
+
+def storage_of(
+    remote: RemoteNote, spool: Spool, timeline: str, progress: Callable[[str, int, int], None] | None
+) -> Any:
+    """Returns the storage of a remote."""
+    if remote.kind == GIT:
+        from mulligan.remotes.gitserver import GitServer
+
+        return GitServer(remote, spool, timeline, progress)
+    raise RemoteFailed(f"{shown(remote.url)} is of a kind that this version does not know.")

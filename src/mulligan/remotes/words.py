@@ -1,0 +1,71 @@
+"""Errors of git and of object stores, in plain words: what happened, what is safe, what to do."""
+
+from __future__ import annotations
+
+import re
+
+from mulligan.errors import RemoteFailed
+from mulligan.remotes.records import RemoteNote
+from mulligan.remotes.urls import shown
+
+_SAFE = "Your checkpoints here are untouched."
+# What git or its transports say, and what it means.
+_GIT = (
+    (r"could not resolve host(name)?|name or service not known|temporary failure in name", "{url} cannot be found: there is no network, or no such host.", "Check the network and the address: mulligan remote list"),
+    (r"connection refused|failed to connect|could(n't| not) connect|unable to connect|network is unreachable|connection timed out|timed out", "{url} does not answer.", "Check the network, or try again later."),
+    (r"authentication failed|could not read (username|password)|invalid (username|credentials)|terminal prompts disabled|http basic: access denied|401", "{url} wants a user name and password that git did not have.", "Let git remember them: git config --global credential.helper store; or use an ssh address."),
+    (r"permission denied \(publickey|host key verification failed", "The ssh server of {url} did not accept your key.", "Try: ssh -T HOST; then ssh-add, or accept the host's key once."),
+    (r"no space left|quota|disk full|insufficient storage|507", "{url} has no room left (quota or disk).", "Free some there, or: mulligan push --prune"),
+    (r"service not enabled|access denied|repository not exported|403|permission to .* denied|not allowed|write access", "{url} does not let you write (or read) there.", "Ask for permission to push, or use another address."),
+    (r"does not appear to be a git repository|repository not found|not found|no such file or directory|404", "There is no repository at {url}.", "Make an empty one there first (git init --bare), or correct the address."),
+    (r"early eof|unexpected disconnect|the remote end hung up|index-pack failed|unpack-objects|rpc failed|connection reset|invalid index-pack|broken pipe", "The connection to {url} broke off.", "Run the same command again: it goes on where it stopped."),
+    (r"certificate|ssl|tls", "The certificate of {url} is not trusted here, or this machine's clock is wrong.", "Check the clock (date) and the certificate."),
+    (r"is not a commit|bad object|missing (blob|tree|commit)|unable to read", "An object that was to be sent is missing here; another process may have removed it.", "Run the same command again; if it stays: mulligan check"),
+)  # fmt: skip
+
+
+class RefDeclined(RemoteFailed):
+    """The server does not take a ref of this name."""
+
+
+class Incomplete(RemoteFailed):
+    """The server sent a difference from an object that is not here."""
+
+
+class RefBehind(RemoteFailed):
+    """The ref on the server is not what this store thinks."""
+
+
+def git_trouble(remote: RemoteNote, said: str, out: str = "") -> RemoteFailed:
+    """Returns what git complained about as an error in plain words."""
+    text = f"{said}\n{out}"
+    low = text.lower()
+    if re.search(r"unresolved delta|send all necessary objects|missing necessary objects|bad object refs/chains", low):
+        return Incomplete(f"{shown(remote.url)} did not send every object. {_SAFE}", hint="Run the command again.")
+    if re.search(
+        r"non-fast-forward|fetch first|stale info|failed to update ref|reference already exists|cannot lock ref", low
+    ):
+        return RefBehind(f"{remote.name} has other segments of this machine than this store wrote. {_SAFE}")
+    if (
+        re.search(
+            r"funny refname|deny updating a hidden ref|remote rejected|pre-receive hook declined|not allowed to (create|push)|prohibited",
+            low,
+        )
+        and "no space" not in low
+    ):
+        return RefDeclined(
+            f"{shown(remote.url)} refused the ref: {_first(text)} {_SAFE}",
+            hint="Ask who runs the server, or use another repository.",
+        )
+    for pattern, sentence, hint in _GIT:
+        if re.search(pattern, low):
+            return RemoteFailed(f"{sentence.format(url=shown(remote.url))} {_SAFE}", hint=hint)
+    return RemoteFailed(f"git could not do it: {_first(said)} {_SAFE}", hint="mulligan check --remote NAME")
+
+
+def _first(text: str) -> str:
+    """Returns the line of git's output that says what is wrong."""
+    lines = [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
+    telling = [line for line in lines if re.match(r"(remote: )?(fatal|error|!)|remote:", line)]
+    line = (telling or lines or ["it said nothing"])[0]
+    return "".join(letter if letter.isprintable() else " " for letter in line)[:300] + "."
