@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from mulligan.hooks.calls import summary
 from mulligan.hooks.events import HookCall
 from mulligan.hooks.handling import failed, handle
-from mulligan.hooks.summary import summary
 from mulligan.model.event import AFTER, BEFORE, FAILED, PROMPT, STOP, AgentEvent
 
 if TYPE_CHECKING:

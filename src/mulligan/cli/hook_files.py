@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 from mulligan import __version__
 from mulligan.cli.context import Context
+from mulligan.install.agents import AGENTS
 from mulligan.install.editing import Wiring
 from mulligan.install.hook_files import CLIENT
 from mulligan.install.targets import PROJECT, USER, Home
-from mulligan.install.wiring import AGENTS
 from mulligan.settings import places
 
 

@@ -1,23 +1,21 @@
 """
-The events of each client, in its words, and in ours.
+The events of each client, in its words, and in ours: one row of `CLIENTS` for each.
 
-Claude Code, Codex, Gemini CLI and Cursor send one JSON object per event; opencode, aider and git are told apart by small files of
-our own, which send the same shape. What a payload lacks is left empty: a hook must live with every version of a client. What
-was seen of the real ones, and holds here: a failing tool has an event of its own (Claude Code); notifications of background
-tasks come as prompts that no person typed; Gemini has no ids, so calls are paired by what they look like, and announces a
-compression before every request to its model; Codex names the files of a patch only in its text.
+Most clients send one JSON object per event in the form of Claude Code; `client_named` has a row for any of them. opencode,
+Kilo, pi, aider and git are told apart by small files of our own, which send the same shape. What a payload lacks is left empty:
+a hook must live with every version of a client. What was seen of the real ones, and holds here: a failing tool has an event of
+its own (Claude Code); notifications of background tasks come as prompts that no person typed; Gemini CLI and Copilot have no
+ids, so calls are paired by what they look like; Codex names the files of a patch only in its text; Qwen Code sends an empty
+prompt after each tool; Cline has no event for the first prompt of a task but its start.
 """
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from mulligan.hooks.calls import EDITING, paths_in, summary, words_of
 from mulligan.hooks.events import NOTHING, HookCall
-from mulligan.hooks.naming import EDITING, words_of
-from mulligan.hooks.summary import summary
 from mulligan.model.event import AFTER, BEFORE, COMPACT, END, FAILED, PROMPT, SESSION, STOP, SUBAGENT, AgentEvent
 
 Payload = Mapping[str, Any]
@@ -57,6 +55,18 @@ _CURSOR = {
     "stop": STOP,
     "sessionEnd": END,
 }
+_CLINE = {
+    **dict.fromkeys(("agent_start", "agent_resume", "prompt_submit", "UserPromptSubmit"), PROMPT),
+    **dict.fromkeys(("agent_end", "agent_abort", "agent_error", "TaskComplete", "TaskCancel"), STOP),
+    "TaskStart": SESSION,
+    "TaskResume": SESSION,
+    "session_shutdown": END,
+    "tool_call": BEFORE,
+    "PreToolUse": BEFORE,
+    "tool_result": AFTER,
+    "PostToolUse": AFTER,
+}
+_VIBE = {"pre_tool": BEFORE, "post_tool": AFTER, "post_agent": STOP}
 _OURS = {kind: kind for kind in (SESSION, PROMPT, BEFORE, AFTER, FAILED, STOP, END)}
 
 
@@ -64,65 +74,93 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: Tools of these clients that change no file: their events are ignored.
-_READING = {
-    "claude-code": _words(
-        "Read Glob Grep LS NotebookRead WebFetch WebSearch TodoWrite TaskOutput BashOutput AskUserQuestion ToolSearch "
-        "TaskCreate TaskUpdate TaskList TaskGet ExitPlanMode EnterPlanMode ListMcpResourcesTool ReadMcpResourceTool Skill "
-        "KillShell TaskStop"
-    ),
-    "codex": _words(
-        "read_file list_dir grep_files view_image web_search update_plan collaborationspawn_agent collaborationwait_agent "
-        "collaborationlist_agents collaborationsend_message collaborationfollowup_task collaborationinterrupt_agent"
-    ),
-    "gemini": _words(
-        "read_file read_many_files list_directory glob search_file_content grep_search google_web_search web_fetch "
-        "save_memory write_todos ask_user"
-    ),
-    "opencode": _words("read list glob grep webfetch websearch codesearch todoread todowrite question skill"),
-    "cursor": _words("Read Grep Glob LS WebSearch WebFetch TodoWrite read_file list_dir codebase_search"),
-}
+#: Tools that change no file: their events are ignored.
+_CLAUDE_READS = _words(
+    "Read Glob Grep LS NotebookRead WebFetch WebSearch TodoWrite TaskOutput BashOutput AskUserQuestion ToolSearch "
+    "TaskCreate TaskUpdate TaskList TaskGet ExitPlanMode EnterPlanMode ListMcpResourcesTool ReadMcpResourceTool Skill "
+    "KillShell TaskStop"
+)
+_CODEX_READS = _words(
+    "read_file list_dir grep_files view_image web_search update_plan collaborationspawn_agent collaborationwait_agent "
+    "collaborationlist_agents collaborationsend_message collaborationfollowup_task collaborationinterrupt_agent"
+)
+_GEMINI_READS = _words(
+    "read_file read_many_files list_directory glob search_file_content grep_search google_web_search web_fetch "
+    "save_memory write_todos ask_user todo_write"
+)
+_OPENCODE_READS = _words("read list glob grep webfetch websearch codesearch todoread todowrite question skill")
+_CURSOR_READS = _words("Read Grep Glob LS WebSearch WebFetch TodoWrite read_file list_dir codebase_search")
+_CLINE_READS = _words("read_files search_codebase fetch_web_content read_file list_files search_files web_search")
+_PI_READS = _words("read grep find ls")
 _NOT_A_PERSON = ("<task-notification>", "<local-command", "<system-reminder>")
-_PATCHED = r"(?m)^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$"
-_PATH_KEYS = ("file_path", "filePath", "path", "notebook_path", "absolute_path")
-_MOST_PATHS = 200
+
+#: The forms of an answer.
+CLAUDE, GEMINI, CURSOR, CLINE, PLAIN = "claude", "gemini", "cursor", "cline", "plain"
 
 
 class Client(NamedTuple):
-    """A client: its words for events, and how it is answered."""
+    """
+    A client: its words for events, its reading tools, and how it is answered.
+
+    `project` is the variable with the directory of the session, wherever its shell has moved since. `asks` says whether it can
+    be made to ask before a tool runs, `hears` whether it hands a line on to the model with a prompt,
+    `wordless` whether a prompt of its may have no text.
+    """
 
     name: str
-    events: Mapping[str, str]
+    events: Mapping[str, str] = _CLAUDE
+    reads: frozenset[str] = _CLAUDE_READS
+    project: str = ""
+    answer: str = CLAUDE
+    asks: bool = False
+    hears: bool = False
     event_key: str = "hook_event_name"
+    wordless: bool = False
 
 
 CLIENTS: dict[str, Client] = {
     client.name: client
     for client in (
-        Client("claude-code", _CLAUDE),
-        Client("codex", _CLAUDE),
-        Client("gemini", _GEMINI),
-        Client("cursor", _CURSOR),
-        Client("opencode", _OURS, "event"),
-        Client("aider", _OURS, "event"),
-        Client("git", _OURS, "event"),
+        Client("claude-code", project="CLAUDE_PROJECT_DIR", asks=True, hears=True, wordless=True),
+        Client("codex", reads=_CODEX_READS, hears=True, wordless=True),
+        Client("gemini", _GEMINI, _GEMINI_READS, "GEMINI_PROJECT_DIR", GEMINI, True, True, wordless=True),
+        Client("cursor", _CURSOR, _CURSOR_READS, "CURSOR_PROJECT_DIR", CURSOR, True, wordless=True),
+        Client("opencode", _OURS, _OPENCODE_READS, asks=True, event_key="event", wordless=True),
+        Client("kilo", _OURS, _OPENCODE_READS, asks=True, event_key="event", wordless=True),
+        Client("pi", _OURS, _PI_READS, event_key="event", wordless=True),
+        Client("cline", _CLINE, _CLINE_READS, answer=CLINE, hears=True, event_key="hookName", wordless=True),
+        Client("copilot", project="COPILOT_PROJECT_DIR"),
+        Client("qwen", reads=_GEMINI_READS, project="QWEN_PROJECT_DIR", hears=True),
+        Client("droid", project="FACTORY_PROJECT_DIR"),
+        Client("openhands", project="OPENHANDS_PROJECT_DIR"),
+        Client("vibe", _VIBE, _words("read_file grep list_dir todo")),
+        Client("aider", _OURS, frozenset(), answer=PLAIN, event_key="event"),
+        Client("git", _OURS, frozenset(), answer=PLAIN, event_key="event"),
     )
 }
 
 
+def client_named(name: str) -> Client:
+    """Returns the row of a client; one that sends events in the form of Claude Code for a name without a row."""
+    return CLIENTS.get(name) or Client(name)
+
+
 def understand(client: Client, payload: Payload, *, directory: str) -> HookCall:
     """Returns what a payload says, in our words; nothing at all for an event that does not concern files."""
-    name = _text(payload, client.event_key)
+    name = _text(payload, client.event_key, "event_type")
     kind = client.events.get(name)
     if kind is None:
         return NOTHING
+    if client.name == "cline":
+        payload = _of_cline(payload)
+        kind = FAILED if kind == AFTER and payload["failed"] else kind
     if kind == SESSION and payload.get("source") == "compact":
         kind = COMPACT
     tool, arguments = _tool(client, name, payload) if kind in {BEFORE, AFTER, FAILED} else ("", None)
-    if tool in _READING.get(client.name, ()):
+    if tool in client.reads or (kind == PROMPT and not client.wordless and not _prompt(payload).strip()):
         return NOTHING
-    where = directory or _text(payload, "cwd") or _first(payload.get("workspace_roots"))
-    prompt, paths = _text(payload, "prompt"), tuple(_named_paths(arguments, where))
+    where = directory or _text(payload, "cwd", "working_dir") or _first(payload.get("workspace_roots"))
+    prompt, paths = _prompt(payload), tuple(paths_in(arguments, where))
     # A patch is described by its files: its text begins with the same words every time.
     told = ", ".join(paths) if tool == "apply_patch" and paths else arguments
     event = AgentEvent(
@@ -130,7 +168,7 @@ def understand(client: Client, payload: Payload, *, directory: str) -> HookCall:
         _text(payload, "session_id", "conversation_id", "sessionID"),
         kind,
         tool=tool,
-        call=_text(payload, "tool_use_id", "callID") if tool else _call(kind, payload),
+        call=_text(payload, "tool_use_id", "tool_call_id", "callID") if tool else _call(kind, payload),
         text=summary(told, where) if tool else summary(prompt),
         paths=paths,
         subagent=_text(payload, "agent_id"),
@@ -141,6 +179,10 @@ def understand(client: Client, payload: Payload, *, directory: str) -> HookCall:
         exact=tool in EDITING and bool(paths),
     )
     return HookCall(event, where, arguments, name, _text(payload, "cwd") or where)
+
+
+def _prompt(payload: Payload) -> str:
+    return _text(payload, "prompt", "message")  # OpenHands says `message`, `event_type` and `working_dir`
 
 
 def _call(kind: str, payload: Payload) -> str:
@@ -157,6 +199,26 @@ def _tool(client: Client, name: str, payload: Payload) -> tuple[str, Any]:
     return tool or "tool", given
 
 
+def _of_cline(payload: Payload) -> dict[str, Any]:
+    """Returns a payload of Cline with the keys that the others have; its editor and its command line have two forms."""
+    known = {key: value for key, value in payload.items() if isinstance(value, dict)}
+    call = known.get("tool_call") or known.get("tool_result") or {}
+    old = known.get("preToolUse") or known.get("postToolUse") or {}
+    given = call.get("input", old.get("parameters"))
+    if isinstance(given, dict) and isinstance(given.get("commands"), list):
+        given = {"command": "\n".join(str(each) for each in given["commands"])}
+    return {
+        "session_id": payload.get("taskId"),
+        "cwd": _first(payload.get("workspaceRoots")),
+        "tool_name": call.get("name", old.get("toolName")),
+        "tool_input": given,
+        "tool_use_id": call.get("id"),
+        "failed": old.get("success") is False,
+        "prompt": known.get("userPromptSubmit", {}).get("prompt"),
+        "agent_id": payload.get("agent_id") if payload.get("parent_agent_id") else "",
+    }
+
+
 def _pending(payload: Payload) -> int:
     tasks = payload.get("background_tasks")
     return len(tasks) if isinstance(tasks, list) else 0
@@ -171,17 +233,3 @@ def _text(payload: Payload, *keys: str) -> str:
 
 def _first(value: Any) -> str:
     return value[0] if isinstance(value, list) and value and isinstance(value[0], str) else ""
-
-
-def _named_paths(arguments: Any, directory: str) -> Iterator[str]:
-    """Yields the files that a tool's input names, relative to the directory; one beside it begins with `..`."""
-    if not isinstance(arguments, Mapping) or not directory:
-        return
-    named = [value for key in _PATH_KEYS if isinstance(value := arguments.get(key), str)]
-    patch = arguments.get("command", arguments.get("input"))
-    if isinstance(patch, str) and "*** Begin Patch" in patch:
-        named += re.findall(_PATCHED, patch)
-    for path in named[:_MOST_PATHS]:
-        found = os.path.relpath(os.path.join(directory, path), directory) if "\0" not in path else "."
-        if found != ".":
-            yield found

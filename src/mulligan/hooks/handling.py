@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import MulliganError, Unprotectable
+from mulligan.hooks.clients import client_named
 from mulligan.hooks.events import HookCall, Reply
-from mulligan.hooks.replies import CANNOT_ASK, HEARING
 from mulligan.model.checkpoint import moment
 from mulligan.model.event import BEFORE, PROMPT, SESSION, AgentEvent
 
@@ -41,7 +41,7 @@ def handle(agent: str, call: HookCall, open_workspace: Callable[[str], Workspace
         settings = workspace.settings
         event = event._replace(at=_size(event.transcript), paths=_inside(workspace.root, call.directory, event.paths))
         told = event
-        heard = _news(workspace, event) if event.kind == PROMPT and agent in HEARING else ""
+        heard = _news(workspace, event) if event.kind == PROMPT and client_named(agent).hears else ""
         workspace.record(event, state=lambda since: _conversation(told, since) if told.transcript else {})
         reply = Reply(context=heard) if heard else _told(agent, call, event, workspace)
         return _with_new_key(reply, workspace)
@@ -88,7 +88,7 @@ def _told(agent: str, call: HookCall, event: AgentEvent, workspace: Workspace) -
     from mulligan.hooks.warning import warning
 
     text = warning(call, workspace)
-    return Reply(ask=text) if policy == ASK and agent not in CANNOT_ASK else Reply(text)
+    return Reply(ask=text) if policy == ASK and client_named(agent).asks else Reply(text)
 
 
 def _with_new_key(reply: Reply, workspace: Workspace) -> Reply:
@@ -105,7 +105,7 @@ def _news(workspace: Workspace, event: AgentEvent) -> str:
     notices = workspace.news_for(event.session)
     if not notices:
         return ""
-    from mulligan.hooks.news import news
+    from mulligan.hooks.replies import news
 
     return news(notices)
 

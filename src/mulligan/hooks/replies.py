@@ -8,20 +8,20 @@ ever used. Silence is an answer too, except for Cursor, which wants an object ev
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from mulligan.hooks.clients import CLAUDE, CLINE, CURSOR, GEMINI, PLAIN, client_named
 from mulligan.hooks.events import HookCall, Reply
 
-#: Codex refuses `ask`, and aider and git cannot ask: there the person gets a message instead.
-CANNOT_ASK = frozenset({"codex", "aider", "git"})
-#: These hand a line of context on to the model with a prompt.
-HEARING = frozenset({"claude-code", "codex", "gemini"})
+if TYPE_CHECKING:
+    from mulligan.timeline.notices import RestoreNotice
 
 
 def rendered(agent: str, call: HookCall, reply: Reply) -> str:
     """Returns what to print for a client, empty for nothing."""
-    make = {"gemini": _gemini, "cursor": _cursor, "aider": _plain, "git": _plain}.get(agent, _claude)
-    document = make(call, reply)
+    make = {CLAUDE: _claude, GEMINI: _gemini, CURSOR: _cursor, CLINE: _cline, PLAIN: _plain}
+    document = make[client_named(agent).answer](call, reply)
     return document if isinstance(document, str) else json.dumps(document) if document else ""
 
 
@@ -61,5 +61,40 @@ def _cursor(call: HookCall, reply: Reply) -> dict[str, Any] | str:
     return found or "{}"
 
 
+def _cline(_call: HookCall, reply: Reply) -> dict[str, Any]:
+    said = "\n".join(filter(None, (reply.context, reply.message)))
+    return {"cancel": False, "contextModification": said} if said else {}
+
+
 def _plain(_call: HookCall, reply: Reply) -> str:
     return reply.message
+
+
+_DONE = {"undo": "undid", "redo": "redid", "restore": "restored an earlier state of the files"}
+_LONGEST = 60
+
+
+def news(notices: Sequence[RestoreNotice]) -> str:
+    """Returns the sentences, one for each restore, and what follows from them."""
+    said = " ".join(_sentence(notice) for notice in notices)
+    return f"{said} The files are no longer as you left them: read them again before you change them."
+
+
+def _sentence(notice: RestoreNotice) -> str:
+    from mulligan.present.text import shorten, some
+    from mulligan.present.visible import visible
+    from mulligan.timeline.notices import NAMED
+
+    about = _DONE[notice.verb]
+    if notice.verb != "restore":
+        text = f' ("{visible(shorten(notice.text, _LONGEST))}")' if notice.text else ""
+        about += f" the changes of prompt {notice.prompt}{text}" if notice.prompt else " the last changes"
+    parts = [
+        f"{verb} {some([visible(path) for path in paths], NAMED, of=number)}"
+        for verb, paths, number in (
+            ("restored", notice.restored, notice.restored_count),
+            ("removed", notice.removed, notice.removed_count),
+        )
+        if number
+    ]
+    return f"Since your last turn the user {about} with mulligan: {'; '.join(parts)}."

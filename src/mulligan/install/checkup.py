@@ -14,10 +14,10 @@ import re
 import tomllib
 from typing import Any, NamedTuple
 
+from mulligan.install.agents import AGENTS
 from mulligan.install.editing import Wiring
 from mulligan.install.hook_files import HOOKS, is_ours, programs_in
 from mulligan.install.targets import SCOPES, Home
-from mulligan.install.wiring import AGENTS
 from mulligan.safefs.userfile import read_user_file
 
 _LARGEST = 4 << 20

@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from mulligan.errors import UserError
+from mulligan.install.agents import Agent, Edit, Here
 from mulligan.install.folder import CREATE, REMOVE, UNCHANGED, UPDATE, Step
 from mulligan.install.targets import PROJECT, Destination, Home, place_for
-from mulligan.install.wiring import Agent, Edit, Here
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.errors import typed
 from mulligan.safefs.userfile import read_work_file, write_work_file

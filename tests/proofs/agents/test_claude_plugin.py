@@ -11,7 +11,7 @@ import pytest
 from clients import claude_argv, claude_variables, trust_claude
 from scripted_model import Say, Use, scripted
 
-from mulligan.install import wiring
+from mulligan.install import agents
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / "src" / "mulligan"
@@ -119,7 +119,7 @@ def test_the_hooks_of_the_plugin_are_those_that_install_writes():
     """After a change of events: the plugin's hooks.json is the same, with its own command."""
     plugin = json.loads((PLUGIN / "hooks" / "hooks.json").read_text())["hooks"]
     command = 'sh "${CLAUDE_PLUGIN_ROOT}/bin/mulligan.sh" hook claude-code'
-    assert plugin == wiring._grouped(command, wiring._CLAUDE_EVENTS)
+    assert plugin == agents._CLAUDE.groups(command, agents._events(agents._ALL, agents._CLAUDE_TOOLS), agents._SECONDS)
 
 
 def test_the_manifests_agree_with_the_package():

@@ -72,6 +72,41 @@ TOLD = {
         ("after", "bash", "rm a.txt; exit 2", ()),
         ("stop", "", "", ()),
     ],
+    "copilot": [
+        ("session", "", "", ()),
+        ("prompt", "", "do it", ()),
+        ("before", "Bash", "echo b > b.txt", ()),
+        ("after", "Bash", "echo b > b.txt", ()),
+        ("before", "Edit", "a.txt", ("a.txt",)),
+        ("failed", "Edit", "a.txt", ("a.txt",)),
+        ("stop", "", "", ()),
+        ("end", "", "", ()),
+    ],
+    "qwen": [
+        ("session", "", "", ()),
+        ("prompt", "", "do it", ()),
+        ("before", "run_shell_command", "echo b > b.txt", ()),
+        ("after", "run_shell_command", "echo b > b.txt", ()),
+        ("before", "edit", "a.txt", ("a.txt",)),
+        ("failed", "edit", "a.txt", ("a.txt",)),
+        ("stop", "", "", ()),
+    ],
+    "cline": [
+        ("prompt", "", "", ()),
+        ("before", "run_commands", "echo b > b.txt", ()),
+        ("after", "run_commands", "echo b > b.txt", ()),
+        ("before", "editor", "c.txt", ("c.txt",)),
+        ("failed", "editor", "c.txt", ("c.txt",)),
+        ("stop", "", "", ()),
+    ],
+    "openhands": [
+        ("session", "", "", ()),
+        ("prompt", "", "do it", ()),
+        ("before", "terminal", "echo b > b.txt", ()),
+        ("after", "terminal", "echo b > b.txt", ()),
+        ("stop", "", "", ()),
+        ("end", "", "", ()),
+    ],
     "cursor": [
         ("session", "", "", ()),
         ("prompt", "", "do it", ()),
@@ -100,7 +135,7 @@ def test_recorded_events_are_understood(agent):
     assert {event.directory for event in calls} == {"/home/dev/project"}
 
 
-@pytest.mark.parametrize("agent", ["claude-code", "codex", "opencode", "cursor"])
+@pytest.mark.parametrize("agent", ["claude-code", "codex", "opencode", "cursor", "qwen", "cline"])
 def test_the_end_of_a_call_has_the_id_of_its_beginning(agent):
     found, _ = recorded(agent)
     begun = {event.call for event in found if event.kind == "before"}
@@ -134,8 +169,12 @@ def test_silence_and_sentences_are_in_the_form_that_the_client_reads(agent):
         quiet = rendered(agent, event, Reply())
         assert quiet == "" or (agent == "cursor" and json.loads(quiet) in ({}, {"continue": True}))
         said = json.loads(rendered(agent, event, Reply("trouble")) or "{}")
-        if agent != "cursor":
+        if agent == "cline":
+            assert said == {"cancel": False, "contextModification": "trouble"}
+        elif agent != "cursor":
             assert said == {"systemMessage": "trouble"}
+    if not CLIENTS[agent].asks:
+        return
     before = next(event for event in calls if event.event.kind == "before")
     asked = json.loads(rendered(agent, before, Reply(ask="sure?")))
     assert "ask" in json.dumps(asked) and "sure?" in json.dumps(asked)

@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 import mulligan
+from mulligan.install.agents import AGENTS, Here
 from mulligan.install.checkup import codex_untrusted
 from mulligan.install.hook_files import with_hooks, without_hooks
 from mulligan.install.targets import Home
-from mulligan.install.wiring import AGENTS, Here
 from tools import cli, cli_json, git, plain_environment
 from watchers import build_client
 
@@ -25,8 +25,22 @@ JSON_AGENTS = {
     "codex": ".codex/hooks.json",
     "gemini": ".gemini/settings.json",
     "cursor": ".cursor/hooks.json",
+    "copilot": ".github/hooks/mulligan.json",
+    "qwen": ".qwen/settings.json",
+    "openhands": ".openhands/hooks.json",
+    "droid": ".factory/settings.local.json",
+    "letta": ".letta/settings.local.json",
+    "auggie": ".augment/settings.local.json",
 }
-PLACES = JSON_AGENTS | {"opencode": ".opencode/plugin/mulligan.js", "aider": ".aider.conf.yml"}
+PLACES = JSON_AGENTS | {
+    "opencode": ".opencode/plugin/mulligan.js",
+    "kilo": ".kilo/plugin/mulligan.js",
+    "pi": ".pi/extensions/mulligan.ts",
+    "cline": ".clinerules/hooks/PreToolUse",
+    "goose": ".agents/plugins/mulligan/hooks/hooks.json",
+    "vibe": ".vibe/hooks.toml",
+    "aider": ".aider.conf.yml",
+}
 MINE = {
     "permissions": {"allow": ["Bash(ls)"], "ü": "é"},
     "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "my-own"}]}]},
@@ -78,7 +92,7 @@ def test_install_twice_then_uninstall_leaves_nothing(project, agent):
 @pytest.mark.parametrize("indent", [None, 2, 4, "\t"])
 def test_settings_that_are_there_stay_byte_for_byte(project, agent, indent):
     file = project / JSON_AGENTS[agent]
-    file.parent.mkdir()
+    file.parent.mkdir(parents=True)
     before = json.dumps(MINE, indent=indent, ensure_ascii=False) + "\n"
     file.write_text(before)
     install(project, agent)

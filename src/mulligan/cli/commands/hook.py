@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import MulliganError
-from mulligan.hooks.clients import CLIENTS, understand
+from mulligan.hooks.clients import CLIENTS, client_named, understand
 from mulligan.hooks.events import NOTHING, HookCall, Reply
 from mulligan.hooks.handling import OutOfTime, failed, handle
 from mulligan.hooks.replies import rendered
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mulligan.engine.workspace import Workspace
 
-USAGE = "hook AGENT [EVENT]"
+USAGE = "hook AGENT [EVENT] | hook --as NAME"
 DESCRIPTION = """\
 Called by agents' hooks; you never need to run it. `mulligan install AGENT` writes it where the agent looks.
 
@@ -31,6 +31,7 @@ no failure of mulligan stops an agent: it is reported in the agent's channel and
 """
 EXAMPLES = (
     ("mulligan hook claude-code < event.json", "as Claude Code runs it"),
+    ("mulligan hook --as my-agent < event.json", "any agent that sends events in the form of Claude Code"),
     ("mulligan hook git after post-commit", "as a hook of git runs it"),
 )
 EXIT_CODES = (0,)
@@ -41,8 +42,6 @@ LARGEST = 64 << 20
 PATIENCE = {SESSION: 110.0}
 USUALLY = 25.0
 WAIT = 5.0
-#: Where a client says which directory the session is about, whatever its shell has moved to since.
-_PROJECT = {"claude-code": "CLAUDE_PROJECT_DIR", "gemini": "GEMINI_PROJECT_DIR", "cursor": "CURSOR_PROJECT_DIR"}
 
 
 class Unreadable(Exception):
@@ -52,20 +51,25 @@ class Unreadable(Exception):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments; anything is taken, since a usage error would stop the agent."""
     parser.add_argument("words", nargs="*", metavar="AGENT [EVENT]", help=", ".join(CLIENTS))
+    parser.add_argument(
+        "--as", dest="name", metavar="NAME", help="an agent that sends events in the form of Claude Code"
+    )
 
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Handles one event; whatever happens is no error."""
-    agent = args.words[0] if args.words else ""
+    agent = args.name or (args.words[0] if args.words else "")
     call, reply = NOTHING, Reply()
     try:
-        client = CLIENTS.get(agent)
+        client = client_named(agent) if args.name else CLIENTS.get(agent)
         if client is None:
             reply = Reply(f"mulligan knows no agent called {agent!r}; known are {', '.join(CLIENTS)}")
         else:
             _arm(USUALLY)  # a client that never closes our stdin must not hold itself up either
-            project = context.environ.get(_PROJECT.get(agent, ""), "")
-            call = understand(client, _payload(args.words), directory=project)
+            payload = _payload(args.words)
+            if agent == "claude-code" and context.environ.get("COPILOT_CLI") and "timestamp" in payload:
+                agent, client, payload = "copilot", client_named("copilot"), _only_once(context, payload)
+            call = understand(client, payload, directory=context.environ.get(client.project, ""))
             home, event = context.environ.get("HOME", ""), with_processes(call.event, context.caller)
             call = call._replace(home=home, event=event)
             reply = _in_time(context, agent, call)
@@ -103,6 +107,13 @@ def _payload(words: list[str]) -> dict[str, Any]:
         # Which of them depends on what is wrong with it, and on the version of Python.
         raise Unreadable("the event that the agent sent is no JSON that can be read.") from None
     return found if isinstance(found, dict) else {}
+
+
+def _only_once(context: Context, payload: dict[str, Any]) -> dict[str, Any]:
+    """Returns an event that Copilot sent to the hooks of Claude Code; nothing where it has hooks of its own."""
+    home, project = (context.environ.get(name, "") for name in ("HOME", "COPILOT_PROJECT_DIR"))
+    own = (f"{home}/.copilot/hooks/mulligan.json", f"{project}/.github/hooks/mulligan.json")
+    return {} if any(map(os.path.exists, own)) else payload
 
 
 def _in_time(context: Context, agent: str, call: HookCall) -> Reply:

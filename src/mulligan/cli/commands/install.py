@@ -9,10 +9,10 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.hook_files import expect_hooks, home_of, hook_program
 from mulligan.errors import MulliganError, UserError
+from mulligan.install.agents import AGENTS
 from mulligan.install.editing import Wiring, carry_out
 from mulligan.install.folder import KEEP, NOTE, REPLACE, UNCHANGED, Folder, Installed, Step
 from mulligan.install.targets import PROJECT, SCOPES, TARGETS, destination
-from mulligan.install.wiring import AGENTS
 from mulligan.present.text import count
 from mulligan.present.timeline import unsaved_lines
 from mulligan.present.visible import visible

@@ -1,4 +1,4 @@
-// Written by mulligan install opencode; taken away by mulligan install opencode --uninstall.
+// Written by mulligan install __AGENT__; taken away by mulligan install __AGENT__ --uninstall.
 // Tells mulligan of each prompt and each tool call. Nothing that goes wrong here stops a tool.
 import { spawn } from "node:child_process"
 
@@ -11,14 +11,14 @@ function tell(payload, directory) {
     let said = ""
     let child
     try {
-      child = spawn(PROGRAM[0], [...PROGRAM.slice(1), "hook", "opencode"], { cwd: directory, stdio: ["pipe", "pipe", "ignore"] })
+      child = spawn(PROGRAM[0], [...PROGRAM.slice(1), "hook", "__AGENT__"], { cwd: directory, stdio: ["pipe", "pipe", "ignore"] })
     } catch (error) {
-      return done({ systemMessage: `mulligan was uninstalled (${error.message}), so this session has no undo. Reinstall it, or remove the plugin mulligan.js of opencode.` })
+      return done({ systemMessage: `mulligan was uninstalled (${error.message}), so this session has no undo. Reinstall it, or remove the plugin mulligan.js of __AGENT__.` })
     }
     const late = setTimeout(() => child.kill("SIGTERM"), 30000)
     child.on("error", (error) => {
       clearTimeout(late)
-      done({ systemMessage: `mulligan was uninstalled (${error.message}), so this session has no undo. Reinstall it, or remove the plugin mulligan.js of opencode.` })
+      done({ systemMessage: `mulligan was uninstalled (${error.message}), so this session has no undo. Reinstall it, or remove the plugin mulligan.js of __AGENT__.` })
     })
     child.stdout.on("data", (data) => (said += data))
     child.on("close", () => {
