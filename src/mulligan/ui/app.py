@@ -95,6 +95,20 @@ class Page:
         data, kind = files.picture(self.workspace, checkpoint, path)
         return Response(data, media_type=kind, headers={"Content-Disposition": "inline"})
 
+    def history(self, request: Request) -> Any:
+        """Answers with the checkpoints that changed a file, newest first."""
+        found = self.workspace.log(path=_one(request, "path"))
+        return {
+            "versions": [
+                {"checkpoint": each.id, "at": each.created_at.isoformat(), "label": each.name or each.description}
+                for each in found
+            ]
+        }
+
+    def blame(self, request: Request) -> Any:
+        """Answers with the lines of a file as it is now, each with the prompt, the agent or the person that wrote it."""
+        return self.workspace.blame(_one(request, "path")).to_dict()
+
     def health(self, _request: Request) -> Any:
         """Answers with the state of protection."""
         return self.workspace.status()
@@ -158,6 +172,8 @@ def build(page: Page, port: int) -> ASGIApp:
         "/api/diff/{a}/{b}": page.diff,
         "/api/counts": page.counts,
         "/api/file/{checkpoint}/{path:path}": page.file,
+        "/api/history": page.history,
+        "/api/blame": page.blame,
         "/api/health": page.health,
         "/api/plans/{digest}/hunks": page.preview,
         "/api/events": page.events,
@@ -235,6 +251,14 @@ def _query(request: Request) -> dict[str, list[str]]:
         name, _, value = pair.replace(b"+", b" ").partition(b"=")
         if name:
             found.setdefault(os.fsdecode(unquote_to_bytes(name)), []).append(os.fsdecode(unquote_to_bytes(value)))
+    return found
+
+
+def _one(request: Request, name: str) -> str:
+    """Returns one value of the query; raises UserError where it is missing."""
+    found = _query(request).get(name, [""])[0]
+    if not found:
+        raise UserError(f"The address needs `{name}`.")
     return found
 
 

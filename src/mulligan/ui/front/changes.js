@@ -5,9 +5,9 @@ import { useRef } from "preact/hooks";
 import { exported, get } from "./api.js";
 import { Line, rowsOf } from "./diff.js";
 import { VirtualList } from "./list.js";
-import { about, basket, entries, file as opened, keep, labelOf, layout, mode, pane, picked, plan, planRestore, row, shown, spanOf, view } from "./state.js";
+import { about, basket, entries, file as opened, keep, labelOf, layout, mode, pane, picked, plan, planHunks, planRestore, planRevert, revertOf, row, shown, spanOf, view } from "./state.js";
 import { Lines } from "./story.js";
-import { baseName, count, encodePath, firstLine, folderOf, line, moment } from "./text.js";
+import { baseName, count, encodePath, firstLine, folderOf, line, moment, when } from "./text.js";
 
 const SIZES = { file: 40, hunk: 26, line: 20, pair: 20, note: 34, picture: 300, load: 34 };
 const ASK_AT_ONCE = 20;
@@ -104,6 +104,22 @@ export function toggle(path) {
   basket.value = next;
 }
 
+/** Ticks one hunk of a file; all of them together are the file. */
+function toggleHunk(found) {
+  const next = new Map(basket.value);
+  const all = found.file.hunks.map((_, at) => at);
+  const ticked = new Set(next.has(found.file.path) ? (next.get(found.file.path) ?? all) : []);
+  if (!ticked.delete(found.at)) ticked.add(found.at);
+  if (!ticked.size) next.delete(found.file.path);
+  else next.set(found.file.path, ticked.size === all.length ? null : ticked);
+  basket.value = next;
+}
+
+function isTicked(found) {
+  if (!basket.value.has(found.file.path)) return false;
+  return basket.value.get(found.file.path)?.has(found.at) ?? true;
+}
+
 function fold(path) {
   const next = new Set(folded.value);
   if (!next.delete(path)) next.add(path);
@@ -115,7 +131,7 @@ function FileHead({ each }) {
   const [added, removed] = [body?.additions ?? each.additions, body?.deletions ?? each.deletions];
   const closed = folded.value.has(each.path);
   return html`<div class="filehead">
-    ${exported ? null : html`<input type="checkbox" aria-label=${`Take ${line(each.path)} into the plan`} checked=${basket.value.has(each.path)} onChange=${() => toggle(each.path)} />`}
+    ${exported ? null : html`<input type="checkbox" aria-label=${`Take ${line(each.path)} into the plan`} checked=${basket.value.has(each.path) && basket.value.get(each.path) === null} indeterminate=${!!basket.value.get(each.path)} onChange=${() => toggle(each.path)} />`}
     <button type="button" class="fold" aria-expanded=${!closed} title="Show or hide its lines" onClick=${() => fold(each.path)}>
       <span class="arrow">${closed ? "▸" : "▾"}</span><span class="letter ${each.status}" title=${each.status}>${LETTERS[each.status]}</span>
       <span class="path">${each.old_path ? html`<span class="faint">${line(each.old_path)} → </span>` : null}<span class="faint">${line(folderOf(each.path))}</span><b>${line(baseName(each.path))}</b></span>
@@ -139,7 +155,7 @@ function Pictures({ each }) {
 
 function draw(found) {
   if (found.type === "file") return html`<${FileHead} each=${found.each} />`;
-  if (found.type === "hunk") return html`<div class="hunk">@@ −${found.hunk.old} +${found.hunk.new} @@ <span>${line(found.hunk.about || "")}</span></div>`;
+  if (found.type === "hunk") return html`<div class="hunk">${exported || mode.value === "pick" ? null : html`<input type="checkbox" aria-label=${`Take this hunk of ${line(found.file.path)} into the plan`} checked=${isTicked(found)} onChange=${() => toggleHunk(found)} />`}@@ −${found.hunk.old} +${found.hunk.new} @@ <span>${line(found.hunk.about || "")}</span></div>`;
   if (found.type === "note") return html`<div class="note">${found.text}</div>`;
   if (found.type === "picture") return html`<${Pictures} each=${found.each} />`;
   if (found.type === "load") {
@@ -175,7 +191,7 @@ function Head() {
   const at = found.type === "step" ? found.each.at : found.entry.at;
   const title = found.type === "prompt" ? firstLine(found.entry.text) || "Without a prompt" : found.type === "step" ? `${line(found.each.name)} ${line(found.each.text)}` : line(found.entry.name || found.entry.text || "Checkpoint");
   return html`<header class="head">
-    <div class="about"><h2 title=${title}>${title}</h2><p class="meta">${labelOf(found)} · ${moment(at)}${span ? html` · <code>${span.b.slice(0, 8)}</code>` : null}</p></div>
+    <div class="about"><h2 title=${title}>${title}</h2><p class="meta">${found.type === "save" ? "checkpoint" : labelOf(found)} · <span title=${moment(at)}>${when(at)}</span>${span ? html` · <code>${span.b.slice(0, 8)}</code>` : null}</p></div>
     <div class="tools">
       <div class="segments" role="group" aria-label="What is compared">
         ${MODES.map(([name, text, why]) => (exported && name !== "step" ? null : html`<button key=${name} type="button" title=${why} aria-pressed=${mode.value === name} onClick=${() => pickMode(name)}>${text}</button>`))}
@@ -208,15 +224,46 @@ function Bar() {
   </div>`;
 }
 
-/** Plans to take the ticked files, or everything, back. */
-export function planBasket() {
+/** Plans to take the ticked files and hunks, or everything, back. */
+export async function planBasket() {
   const span = spanOf(row.value);
   if (!span) return;
   const paths = basket.value.size ? [...basket.value.keys()] : null;
-  const before = mode.value === "step" && paths;
-  if (before && span.a === "nothing") plan.value = { state: "failed", error: { message: "There is no state before the first checkpoint.", hint: "" } };
-  else planRestore(mode.value === "pick" && picked.value ? picked.value.checkpoint : before ? span.a : span.b, paths);
+  const parts = [...basket.value].filter(([, ticked]) => ticked);
+  const step = mode.value === "step" && paths && revertOf(row.value);
+  const bodiesShown = bodies.peek();
+  if (mode.value === "step" && paths && !step) plan.value = { state: "failed", error: { message: "There is no state before the first checkpoint.", hint: "" } };
+  else if (step) await planRevert(step, paths);
+  else await planRestore(mode.value === "pick" && picked.value ? picked.value.checkpoint : span.b, paths);
+  if (parts.length && plan.value?.state === "shown") await narrow(parts, bodiesShown);
 }
+
+/** Narrows a plan that was just made to the hunks that are ticked: those of the plan that do the opposite of what is shown. */
+async function narrow(parts, bodiesShown) {
+  const found = plan.value;
+  const { files: planned } = await get(`/api/plans/${found.digest}/hunks`);
+  const chosen = [];
+  let missing = 0;
+  for (const file of planned) {
+    const ticked = parts.find(([path]) => path === file.path)?.[1];
+    const free = file.hunks.map((hunk) => ({ id: hunk.id, text: changesOf(hunk, "-", "+") }));
+    if (!ticked) chosen.push(...free.map((each) => each.id));
+    else
+      bodiesShown.get(file.path).hunks.forEach((hunk, at) => {
+        const wanted = changesOf(hunk, "+", "-");
+        const match = free.findIndex((each) => each.text === wanted);
+        const taken = match >= 0 ? free.splice(match, 1)[0] : null;
+        if (ticked.has(at) && taken) chosen.push(taken.id);
+        else if (ticked.has(at)) missing++;
+      });
+  }
+  if (missing) {
+    plan.value = { ...found, note: `${count(missing, "ticked hunk")} changed since that step. Choose among the lines of this plan.` };
+    view.value = "preview";
+  } else await planHunks(found.asked, chosen);
+}
+
+const changesOf = (hunk, removed, added) => [removed, added].map((tag) => hunk.lines.filter((each) => each[0] === tag).map((each) => each.slice(1)).join("\n")).join("\0");
 
 function Nothing({ title, text }) {
   return html`<div class="empty"><h2>${title}</h2><p>${text}</p></div>`;
@@ -232,7 +279,7 @@ function Body() {
   }
   if (state === "failed") return html`<${Nothing} title="This difference cannot be shown" text=${`${error.message} ${error.hint || ""}`} />`;
   if (state === "reading") return html`<div class="empty"><p class="faint">Comparing …</p></div>`;
-  if (!list.length) return html`<${Nothing} title="No difference" text=${mode.value === "now" ? "Your files are as they were after this step." : "Both states hold the same files."} />`;
+  if (!list.length) return html`<${Nothing} title="No difference" text=${mode.value === "now" ? "Your files are as they were after this step." : found.type === "save" && mode.value === "step" ? "This checkpoint holds the same files as the one before it." : "Both states hold the same files."} />`;
   return html`<${VirtualList} rows=${rows.value} size=${(each) => SIZES[each.type]} draw=${draw} handle=${handle} label="Changed files and lines" className="diff" />`;
 }
 

@@ -2,15 +2,20 @@
 import { html, render } from "htm/preact";
 import { exported, get, loggedOut, login } from "./api.js";
 import { Changes } from "./changes.js";
+import { Compare } from "./compare.js";
+import { FileView } from "./file.js";
+import { Health } from "./health.js";
 import { Help, listenToKeys } from "./keys.js";
 import { listen } from "./live.js";
 import { Plan } from "./plan.js";
+import { Preview } from "./preview.js";
 import { Scrubber } from "./scrubber.js";
 import { about, choosable, choose, failure, load, pane, position, rows, said, selected, view } from "./state.js";
+import { Search } from "./search.js";
 import { Story } from "./story.js";
 import { Tabs, Top } from "./top.js";
 
-const VIEWS = { changes: Changes };
+const VIEWS = { changes: Changes, preview: Preview, file: FileView, search: Search, health: Health, compare: Compare };
 
 function LoggedOut() {
   return html`<main class="gate"><div><h1>mulligan</h1><p>This page is not logged in: its link expired, or the server was started again.</p><p>Type this for a new link:</p><pre>mulligan ui</pre></div></main>`;

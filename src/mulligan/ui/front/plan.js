@@ -3,7 +3,7 @@ import { html } from "htm/preact";
 import { signal } from "@preact/signals";
 import { exported } from "./api.js";
 import { planBasket } from "./changes.js";
-import { about, apply, basket, labelOf, now, pane, plan, planRedo, planRestore, planUndo, row, spanOf } from "./state.js";
+import { about, apply, basket, labelOf, mode, now, pane, plan, planRedo, planRestore, planRevert, planUndo, revertOf, row, spanOf, view } from "./state.js";
 import { ago, count, firstLine, line } from "./text.js";
 
 const MOST = 200;
@@ -23,7 +23,7 @@ function about_(undone) {
   if (!undone) return "";
   const when = undone.at ? `, ${ago(undone.at, now.value)}` : "";
   if (undone.kind === "turn") return `Prompt ${undone.prompt} “${firstLine(undone.text).slice(0, 80)}”${when}`;
-  return { restore: `A restore${when}`, unsaved: "What changed since the last checkpoint", step: `The last step${when}` }[undone.kind] || undone.kind;
+  return { restore: `A restore${when}`, revert: `A revert${when}`, tool: `Tool ${undone.tool}${when}`, session: "All that a session did", unsaved: "What changed since the last checkpoint", step: `The last step${when}` }[undone.kind] || undone.kind;
 }
 
 function Command({ text }) {
@@ -45,7 +45,10 @@ function Shown({ found }) {
     <${Paths} title="Create" kind="added" mark="+" paths=${found.creates} total=${counts.creates} />
     <${Paths} title="Change" kind="modified" mark="~" paths=${found.modifies} total=${counts.modifies} />
     <${Paths} title="Delete" kind="deleted" mark="−" paths=${found.deletes} total=${counts.deletes} />
+    <${Paths} title="In conflict with later changes" kind="deleted" mark="!" paths=${found.conflicts} total=${counts.conflicts} />
     <${Paths} title="Left alone" kind="kept" mark="=" paths=${found.keeps} total=${counts.keeps} />
+    ${found.note ? html`<p class="warning">${found.note}</p>` : null}
+    ${found.is_noop ? null : html`<button type="button" onClick=${() => ((view.value = "preview"), (pane.value = "changes"))}>Show its lines, choose hunks</button>`}
     <${Command} text=${found.command} />
     <div class="actions">
       ${about.value?.read_only ? html`<p class="warning">This page is read-only. Type the command above.</p>` : html`<button type="button" class="primary" disabled=${found.is_noop || found.state === "applying"} onClick=${apply}>${found.state === "applying" ? "Applying …" : found.is_noop ? "Nothing to apply" : `Apply to ${count(touched, "file")}`} <kbd>a</kbd></button>`}
@@ -62,6 +65,7 @@ function Done({ report }) {
     <${Paths} title="Changed" kind="modified" mark="~" paths=${report.modified} total=${counts.modified} />
     <${Paths} title="Deleted" kind="deleted" mark="−" paths=${report.deleted} total=${counts.deleted} />
     <${Paths} title="Left alone" kind="kept" mark="=" paths=${report.kept} total=${counts.kept} />
+    <${Paths} title="In conflict, left alone" kind="deleted" mark="!" paths=${report.conflicts} total=${counts.conflicts} />
     <${Paths} title="Lost: never saved" kind="deleted" mark="!" paths=${report.lost} total=${counts.lost} />
     ${report.reinstall?.length ? html`<p>To make dependencies fit again:</p>${report.reinstall.map((each) => html`<${Command} text=${each} />`)}` : null}
     <div class="actions"><button type="button" onClick=${planUndo}>Undo this <kbd>u</kbd></button><button type="button" onClick=${close}>Close</button></div>`;
@@ -69,6 +73,7 @@ function Done({ report }) {
 
 export function close() {
   plan.value = null;
+  if (view.value === "preview") view.value = "changes";
   pane.value = "changes";
 }
 
@@ -79,7 +84,8 @@ function Offers() {
   return html`<h3>Go back</h3>
     <p class="faint">You see the plan before anything changes.</p>
     <div class="offers">
-      ${chosen ? html`<button type="button" onClick=${planBasket}><b>The ${count(chosen, "ticked file")}</b><span>as they were in the left state</span><kbd>r</kbd></button>` : null}
+      ${chosen ? html`<button type="button" onClick=${planBasket}><b>What is ticked in ${count(chosen, "file")}</b><span>${mode.value === "step" ? "take it back, keep later changes" : "as it was then"}</span><kbd>r</kbd></button>` : null}
+      ${!chosen && revertOf(found) && !(found.type === "save" && !found.entry.files) ? html`<button type="button" onClick=${() => planRevert(revertOf(found))}><b>Take back only this</b><span>keep everything that came after ${labelOf(found)}</span></button>` : null}
       ${span ? html`<button type="button" onClick=${() => planRestore(span.b)}><b>To this state</b><span>all files as after ${labelOf(found)}</span>${chosen ? null : html`<kbd>r</kbd>`}</button>` : null}
       ${span && span.a !== "nothing" ? html`<button type="button" onClick=${() => planRestore(span.a)}><b>To before it</b><span>all files as before ${labelOf(found)}</span></button>` : null}
       <button type="button" onClick=${planUndo}><b>Undo</b><span>the last prompt, restore or edit</span><kbd>u</kbd></button>

@@ -45,8 +45,9 @@ function paint(canvas, found, current) {
 export function Scrubber() {
   const canvas = useRef(null);
   const found = stops.value;
-  const current = selected.value;
-  const at = found.findIndex((stop) => stop.id === current);
+  // A prompt stands where its last change does.
+  const at = found.findLastIndex((stop) => stop.id === selected.value || stop.id.startsWith(`${selected.value}#`));
+  const current = found[at]?.id;
   useEffect(() => {
     const draw = () => canvas.current && paint(canvas.current, found, current);
     draw();

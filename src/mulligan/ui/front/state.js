@@ -17,7 +17,7 @@ export const picked = signal(null); // A of A ↔ B: {checkpoint, label}
 export const view = signal("changes"); // changes | file | search | health | compare
 export const pane = signal("story"); // which pane a narrow screen shows
 export const file = signal(null); // the path of the file view
-export const layout = signal(read("layout") || "unified");
+export const layout = signal(read("layout") || (matchMedia("(min-width: 1800px)").matches ? "split" : "unified"));
 export const theme = signal(read("theme") || "auto");
 export const help = signal(false);
 export const said = signal(""); // for the polite live region
@@ -161,6 +161,7 @@ export function choose(id, { open = false } = {}) {
   batch(() => {
     selected.value = id;
     if (view.value !== "file") view.value = "changes";
+    if (plan.value?.state === "done" || plan.value?.state === "failed") plan.value = null;
     basket.value = new Map();
     if (open) pane.value = "changes";
   });
@@ -175,12 +176,12 @@ export function labelOf(found) {
 
 // -- plans ---------------------------------------------------------------------------------------
 
-async function show(address, body) {
+async function show(address, body, note = "") {
   plan.value = { state: "making" };
   pane.value = "plan";
   try {
     const answer = await post(address, body);
-    plan.value = { state: "shown", ...answer.plan };
+    plan.value = { state: "shown", ...answer.plan, asked: { address, body }, note };
     said.value = "The plan is ready. Press a to apply it.";
   } catch (error) {
     plan.value = { state: "failed", error };
@@ -188,9 +189,18 @@ async function show(address, body) {
   }
 }
 
-export const planRestore = (ref, paths = null) => show("/api/plans", { ref, paths });
+export const planRestore = (ref, paths = null) => show("/api/plans", { verb: "restore", ref, paths });
+export const planRevert = (ref, paths = null) => show("/api/plans", { verb: "revert", ref, paths });
 export const planUndo = () => show("/api/undo", {});
 export const planRedo = () => show("/api/redo", {});
+/** Plans the same again, for these hunks only. */
+export const planHunks = (asked, hunks, note = "") => show(asked.address, { ...asked.body, hunks }, note);
+
+/** Returns what a revert of a row is called: its prompt, or the checkpoint that holds its changes. */
+export function revertOf(found) {
+  if (!found || !spanOf(found) || spanOf(found).a === "nothing") return null;
+  return found.type === "prompt" ? `@${found.entry.short || found.entry.session}/prompt-${found.entry.prompt}` : spanOf(found).b;
+}
 
 export async function apply() {
   const shownPlan = plan.value;
@@ -200,6 +210,7 @@ export async function apply() {
     const { report } = await post(`/api/plans/${shownPlan.digest}/apply`);
     plan.value = { state: "done", report, command: shownPlan.command };
     basket.value = new Map();
+    if (view.value === "preview") view.value = "changes";
     said.value = report.complete ? "Applied." : "Applied in part; what was left alone is listed.";
   } catch (error) {
     plan.value = { state: "failed", error };

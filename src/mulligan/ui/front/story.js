@@ -156,6 +156,6 @@ export function Story() {
   return html`<section ref=${pane} class="story pane" aria-label="Story">
     <${Filters} />
     ${found.length ? html`<${VirtualList} rows=${found} size=${sizeOf} draw=${draw} tag="ul" handle=${handle} onEnd=${more} label="Steps, newest first" className="list" />` : html`<${Empty} />`}
-    <footer class="faint">${total.value.toLocaleString("en")} ${total.value === 1 ? "entry" : "entries"}${next.value ? ` · ${entries.value.length} shown` : ""}</footer>
+    <footer class="faint">${count(total.value, "entry")}${next.value ? ` · ${entries.value.length} shown` : ""}</footer>
   </section>`;
 }

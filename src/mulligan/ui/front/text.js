@@ -48,6 +48,12 @@ export function clock(at) {
   return new Date(at).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 }
 
+/** Returns the time of a day, with the day where that is not today. */
+export function when(at) {
+  const day = new Date(at).toDateString() === new Date().toDateString() ? "" : new Date(at).toLocaleDateString(undefined, { month: "short", day: "numeric" }) + ", ";
+  return day + new Date(at).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
+}
+
 export function moment(at) {
   return new Date(at).toLocaleString();
 }
@@ -59,7 +65,8 @@ export function lasted(from, to) {
 }
 
 export function count(number, word) {
-  return `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
+  const many = word.endsWith("y") ? word.slice(0, -1) + "ies" : word.endsWith("ch") ? word + "es" : word + "s";
+  return `${number.toLocaleString("en")} ${number === 1 ? word : many}`;
 }
 
 export function bytes(size) {
