@@ -67,7 +67,7 @@ def forget(store: Store, path: bytes) -> ForgetReport:
             note_forgotten(store.database, to_text(path))
             for entry in rewritten[own:]:
                 copies.put(copies.machine_of(entry), entry)
-    store.settle()
+    store.settle_refs()
     cache.discard(store.directory)
     freed = prune(store)
     also = _elsewhere(store, wanted)

@@ -268,7 +268,7 @@ class Workbench:
             for entry in gone:
                 remove_checkpoint(store, entry)
             budget.expect_waste(store)
-        store.settle()
+        store.settle_refs()
         return gone
 
     def _pinned(self, *also: str) -> set[str]:

@@ -291,7 +291,7 @@ class Workspace(WithSessions):
             with store.database.transaction():
                 remove_checkpoint(store, entry)
                 budget.expect_waste(store)
-            store.settle()
+            store.settle_refs()
         self._events.emit("deleted", entry.checkpoint)
         return entry.checkpoint
 

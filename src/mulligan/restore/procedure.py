@@ -248,7 +248,7 @@ def _close_unused(store: Store, journal: Journal) -> None:
     with store.database.transaction():
         close_journal(store.database)
         _remove_unused(store, journal)
-    store.settle()
+    store.settle_refs()
 
 
 def _remove_unused(store: Store, journal: Journal) -> None:
@@ -309,7 +309,7 @@ def end_interrupted(store: Store, root: Directory) -> tuple[Journal, Recovered] 
             close_journal(store.database)
             if journal.phase == STAGING:
                 _remove_unused(store, journal)
-    store.settle()
+    store.settle_refs()
     return journal, recovered
 
 

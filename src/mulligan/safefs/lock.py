@@ -2,8 +2,7 @@
 One writer at a time.
 
 The lock is an flock on a file that is never removed: it dies with its process, needs no clean-up and cannot be stale.
-The file names the holder, for the message of the one who waits, and carries the mark of the last one: whoever finds his own
-there knows that nobody wrote since.
+The file names the holder, for the message of the process that waits.
 """
 
 from __future__ import annotations
@@ -33,30 +32,23 @@ _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL)
 
 
 class exclusive:  # noqa: N801 - used like a function; as a generator it took as long as the calls inside
-    """
-    Holds the directory's lock; raises Busy, naming the holder, when it cannot be had within `wait` seconds.
+    """Holds the directory's lock; raises Busy, naming the holder, when it cannot be had within `wait` seconds."""
 
-    Leaves a mark of at most 24 letters there and yields the one that it found.
-    """
+    def __init__(self, directory: Directory, *, wait: float = DEFAULT_WAIT, purpose: str = "write") -> None:
+        self._directory, self._wait, self._purpose = directory, wait, purpose
 
-    def __init__(
-        self, directory: Directory, *, wait: float = DEFAULT_WAIT, purpose: str = "write", mark: str = ""
-    ) -> None:
-        self._directory, self._wait, self._said = directory, wait, f"{purpose}\n{mark}"
-
-    def __enter__(self) -> str:
+    def __enter__(self) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._fd = fd = syscalls.calls.open(NAME, flags, 0o600, dir_fd=self._directory.fd)
         try:
             if not _acquire(fd, self._wait):
                 raise _busy(fd, self._wait)
             _held.add(fd)
-            before, note = os.pread(fd, _NOTE, 0), f"{os.getpid()} {self._said}".encode().ljust(_NOTE)
+            before, note = os.pread(fd, _NOTE, 0), f"{os.getpid()} {self._purpose}\n".encode().ljust(_NOTE)
             if note != before:
                 # Only a courtesy: a full disk must not stop the work for it.
                 with suppress(OSError):
                     os.pwrite(fd, note, 0)
-            return before.partition(b"\n")[2].strip().decode("ascii", "replace")
         except BaseException:
             self.__exit__()
             raise

@@ -75,9 +75,8 @@ class ObjectStore:
         self._open: OrderedDict[bytes, Pack] = OrderedDict()
         self._trees: OrderedDict[bytes, list[TreeEntry]] = OrderedDict()
         self._listed: tuple[int, ...] | None = None
-        # Whether the lists above are what the directory holds, and what it was when the store's lock was let go.
+        # Whether the lists above are what the directory holds, and whether the store's lock is held.
         self._complete = self._held = False
-        self._left: tuple[int, ...] | None = None
         self._disk_bytes: int | None = None
         self._writer: PackWriter | None = None
 
@@ -235,14 +234,10 @@ class ObjectStore:
 
     def _outdate(self) -> None:
         """Makes the next miss look again."""
-        self._listed = self._left = self._disk_bytes = None
+        self._listed = self._disk_bytes = None
         self._complete = False
 
     # -- while nobody else may write ------------------------------------------------------------
-
-    def is_as_left(self) -> bool:
-        """Whether the directory of packs is as it was when it was let go; a change within one tick of the clock does not show."""
-        return self._left is not None and self._left == self._stamp()
 
     def hold(self) -> None:
         """Says that nobody else changes the packs from now on, and that those known are all there are."""
@@ -252,7 +247,6 @@ class ObjectStore:
         """Says that others may change the packs again; again is harmless."""
         if self._held:
             self._held = False
-            self._left = self._stamp() if self._complete else None
             self._close_tmp()
 
     # -- the packs ------------------------------------------------------------------------------

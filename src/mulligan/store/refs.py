@@ -1,12 +1,9 @@
 """
 The refs of a store: refs/checkpoints/<name>, loose or in packed-refs, as git keeps them.
 
-Promise: a ref is written whole or not at all (unsynced refs came back as zero bytes), and what `write_ref` wrote survives a
-power cut; one that `place_ref` put in place does once `sync_refs` returned, and until then may be missing after one, as one
-that was not removed durably may be back. Otherwise a removed ref does not come back, because packed-refs loses it before the
-loose file does. Temporaries live in tmp/, where git does not look for refs. Only the holder of the writer's lock may call
-what changes anything.
-LIMIT: right after a power cut plain git may not see the newest checkpoints; the next writing command shows them to it again.
+Promise: a ref is written whole or not at all (unsynced refs came back as zero bytes), and what was written or removed stays so
+after a power cut. A removed ref does not come back, because packed-refs loses it before the loose file does. Temporaries live
+in tmp/, where git does not look for refs. Only the holder of the writer's lock may call what changes anything.
 """
 
 from __future__ import annotations
@@ -46,45 +43,29 @@ def drop_staged_ref(tmp: Directory, name: str) -> None:
     tmp.unlink(b"ref-" + _check(name), missing_ok=True)
 
 
-def place_ref(directory: Directory, tmp: Directory, name: str) -> None:
-    """Puts a ref that is staged in tmp/ in place, whole or not at all, and not yet durably; FileNotFoundError when it is not there."""
+def place_ref(directory: Directory, tmp: Directory, name: str, gone: Iterable[str] = ()) -> None:
+    """Puts a ref that is staged in tmp/ in place and removes others, durably; FileNotFoundError when it is not there."""
     raw = _check(name)
     with directory.descend(_HOME) as refs:
         tmp.rename(b"ref-" + raw, raw, to=refs)
+        _remove(directory, refs, gone)
 
 
-def sync_refs(directory: Directory) -> None:
-    """Makes every ref that was put in place durable."""
+def remove_refs(directory: Directory, names: Iterable[str]) -> None:
+    """Removes refs, durably; a name that has none is harmless."""
     with directory.descend(_HOME) as refs:
-        sync(refs.fd, "the directory of refs")
+        _remove(directory, refs, names)
 
 
-def remove_refs(directory: Directory, names: Iterable[str], *, durably: bool = True) -> None:
-    """Removes refs, durably unless `sync_refs` will see to that; a name that has none is harmless."""
+def _remove(directory: Directory, refs: Directory, names: Iterable[str]) -> None:
     gone = {_check(name) for name in names}
-    if not gone:
-        return
-    packed = _read_packed(directory)
+    packed = _read_packed(directory) if gone else {}
     kept = {ref: value for ref, value in packed.items() if ref.rpartition(b"/")[2] not in gone or not _is_ours(ref)}
     if len(kept) != len(packed):
         _write_packed(directory, kept)
-    with directory.descend(_HOME) as refs:
-        for name in gone:
-            refs.unlink(name, missing_ok=True)
-        if durably:
-            sync(refs.fd, "the directory of refs")
-
-
-def any_there(directory: Directory, names: Iterable[str]) -> bool:
-    """Returns whether some of these names may have a ref, loose or packed."""
-    names = list(names)
-    if not names or read_loose(directory, names):
-        return bool(names)
-    try:
-        packed = directory.read(_PACKED)
-    except FileNotFoundError:
-        return False
-    return any(_check(name) in packed for name in names)
+    for name in gone:
+        refs.unlink(name, missing_ok=True)
+    sync(refs.fd, "the directory of refs")
 
 
 def read_refs(directory: Directory) -> dict[str, bytes]:

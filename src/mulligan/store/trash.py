@@ -65,8 +65,8 @@ class Trash:
         self.names = set()
 
 
-def sweep_temporaries(directory: Directory, sparing: Container[bytes] = (), *, halves: bool = True) -> None:
-    """Empties tmp/ of a store but for some names; with `halves`, completes packs that a crash left without their index."""
+def sweep_temporaries(directory: Directory, sparing: Container[bytes] = ()) -> None:
+    """Empties tmp/ of a store but for some names; completes packs that a crash left without their index."""
     try:
         tmp = directory.child(b"tmp")
     except FileNotFoundError:
@@ -79,10 +79,9 @@ def sweep_temporaries(directory: Directory, sparing: Container[bytes] = (), *, h
                 tmp.unlink(name, missing_ok=True)
             except (IsADirectoryError, PermissionError):
                 tmp.remove_tree(name)
-    if halves:
-        # A store that has lost this directory is for the doctor.
-        with suppress(FileNotFoundError, NotADirectoryError):
-            settle_halves(directory)
+    # A store that has lost this directory is for the doctor.
+    with suppress(FileNotFoundError, NotADirectoryError):
+        settle_halves(directory)
 
 
 def settle_halves(directory: Directory) -> None:

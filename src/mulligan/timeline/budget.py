@@ -103,7 +103,7 @@ def make_room(store: Store, need: int, *, pinned: set[str], extra: Iterable[byte
         with store.database.transaction():
             for entry in batch:
                 remove_checkpoint(store, entry)
-        store.settle()
+        store.settle_refs()
         gone += batch
         prune(store, extra=extra, relied=relied)
     return gone

@@ -64,11 +64,6 @@ class Checkpoints:
     def _owe(self, table: str, *values: str) -> None:
         self._db.insert(table, *values, over=True)
 
-    def owed_refs(self) -> int:
-        """Returns how many refs the disk has not confirmed."""
-        row = self._db.row("SELECT (SELECT count(*) FROM fresh_ref) + (SELECT count(*) FROM dead_ref)")
-        return int(row[0]) if row else 0
-
     def forget_refs(self) -> None:
         """Says that every ref is as it must be, on the disk."""
         self._db.empty("fresh_ref")

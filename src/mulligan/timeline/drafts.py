@@ -124,11 +124,9 @@ def record_checkpoint(
     """Makes a written checkpoint part of the timeline, durably, `also` in the same transaction; returns what retention let go."""
     checkpoints, database = store.checkpoints, store.database
     gone: list[Entry] = []
-    forget = store.may_forget_refs()
     try:
         with database.transaction():
-            if forget:
-                checkpoints.forget_refs()
+            checkpoints.forget_refs()  # those of earlier checkpoints are durable
             checkpoints.add(entry)
             checkpoints.owe_ref(entry)
             if as_position:
@@ -151,7 +149,7 @@ def record_checkpoint(
         with suppress(OSError):
             drop_staged_ref(store.objects.tmp_directory(), entry.id)
         raise
-    store.settle_saved(entry.id, [old.id for old in gone])
+    store.place_ref(entry.id, [old.id for old in gone])
     return gone
 
 

@@ -45,10 +45,6 @@ _QUICK = frozenset({"save", "restore", "undo", "redo", "hook"})
 # Below this nothing is begun, except what may free some.
 _LEAST_ROOM = 256 << 10
 _FREEING = frozenset({"delete", "trim", "gc", "forget", "doctor", "settle"})
-# So many refs may have come or gone without a word from the disk: whoever writes next looks for each by its name.
-_MOST_OWED = 32
-# And so often what lies in tmp/ is looked at by a process that left nothing there.
-_SWEEP_EVERY = 32
 # What a forked process inherited, kept from being closed by it.
 _PARENTS: list[tuple[Database | None, ObjectStore | None, Directory | None]] = []
 
@@ -63,12 +59,10 @@ class Store:
         self._objects: ObjectStore | None = None
         self._database: Database | None = None
         self._held = False
+        self._settled: tuple[dict[str, bytes], set[str]] | None = None  # the refs that this process made durable
         self._process = os.getpid()
         self._trash = Trash()
-        self._until_sweep = 0
         self._here: Identity | None = None  # the workspace's directory, as the holder of the store found it
-        self._own_mark = random_name(8)  # what this process leaves in the lock, as long as nobody else comes between
-        self._mark = ""  # the same, if it ended well
 
     # -- parts ----------------------------------------------------------------------------------
 
@@ -146,7 +140,7 @@ class Store:
         for part in (self._database, self._objects, self._directory):
             if part is not None:
                 part.close()
-        self._database = self._objects = self._directory = None
+        self._database = self._objects = self._directory = self._settled = None
 
     def __del__(self) -> None:
         # A workspace that was dropped without `close` gives its descriptors back all the same. It changes nothing on the
@@ -162,7 +156,7 @@ class Store:
             return
         _PARENTS.append((self._database, self._objects, self._directory))
         self._database = self._objects = self._directory = None
-        self._held, self._process, self._mark, self._own_mark = False, os.getpid(), "", random_name(8)
+        self._held, self._process = False, os.getpid()
 
     # -- opening --------------------------------------------------------------------------------
 
@@ -342,32 +336,24 @@ class Store:
         if create and not opened:
             self._refuse_foreign()
         self._refuse_without_room(purpose)
-        mark = self._own_mark
-        with exclusive(self._directory, wait=self.settings.wait, purpose=purpose, mark=mark) as found:
+        with exclusive(self._directory, wait=self.settings.wait, purpose=purpose):
             self._held, self._here = True, None
             try:
-                as_left, self._mark = bool(found) and found == self._mark and self.objects.is_as_left(), ""
-                self._begin(purpose, create=create, as_left=as_left)
+                self._begin(purpose, create=create)
                 yield
             finally:
                 self._end()
-            self._mark = mark
 
-    def _begin(self, purpose: str, *, create: bool, as_left: bool) -> None:
-        """Makes the store ready to be written to; what the last writer ended well, and that was this one, needs no second look."""
+    def _begin(self, purpose: str, *, create: bool) -> None:
+        """Makes the store ready to be written to: removes and completes what a killed process left."""
         if create:
             self.create()
         if purpose not in _QUICK:
             self._trash.empty()
-        self._until_sweep -= 1
-        if not as_left or self._until_sweep <= 0:  # of what cannot be removed on a full disk, nobody is told
-            self._until_sweep = _SWEEP_EVERY
-            sweep_temporaries(self.directory, sparing=self._trash.names, halves=not as_left)
-        if not as_left:
-            self.objects.refresh()
+        sweep_temporaries(self.directory, sparing=self._trash.names)
+        self.objects.refresh()
         self.objects.hold()
-        if not as_left:
-            self._heal_refs()
+        self.settle_refs()
 
     def _end(self) -> None:
         self._held = False
@@ -387,46 +373,32 @@ class Store:
         if purpose not in _FREEING and free is not None and free < _LEAST_ROOM:
             raise no_room("To begin at all, mulligan", _LEAST_ROOM, self.directory)
 
-    def _heal_refs(self) -> None:
-        """Ends what a process began that died between its transaction and its refs, or lost when the power went."""
-        dead = [row["id"] for row in self.database.sealed("dead_ref")]
-        self._write_owed()
-        if refs.any_there(self.directory, dead):
-            refs.remove_refs(self.directory, dead)
-
-    def _write_owed(self) -> None:
-        """Writes the refs that the timeline owes and that are not there."""
-        owed = {row["id"]: bytes.fromhex(row["commit_id"]) for row in self.database.sealed("fresh_ref")}
+    def settle_refs(self) -> None:
+        """Writes and removes refs as the last transactions decided, durably, unless this process did so already."""
+        decided = owed, dead = self._decided_refs()
+        if decided == self._settled:
+            return
         there = refs.read_loose(self.directory, owed)
         lacking = [name for name in owed if there.get(name) != owed[name]]
-        packed = refs.read_refs(self.directory) if len(lacking) > 1 else {}
+        packed = refs.read_refs(self.directory) if lacking else {}
         for name in lacking:
             if packed.get(name) != owed[name]:
                 refs.write_ref(self.directory, name, owed[name])
+        refs.remove_refs(self.directory, dead)
+        self._settled = decided
 
-    def settle(self) -> None:
-        """Writes and removes refs as the last transaction decided; durable when it returns."""
-        self._write_owed()
-        refs.remove_refs(self.directory, [row["id"] for row in self.database.sealed("dead_ref")])
+    def _decided_refs(self) -> tuple[dict[str, bytes], set[str]]:
+        """Returns the refs that must be there, with their commits, and those that must not, since the last save."""
+        owed = {row["id"]: bytes.fromhex(row["commit_id"]) for row in self.database.sealed("fresh_ref")}
+        return owed, {row["id"] for row in self.database.sealed("dead_ref")}
 
-    def settle_saved(self, fresh: str, gone: list[str]) -> None:
-        """
-        Puts the staged ref of a fresh checkpoint in place, and removes those of checkpoints that went for it, not yet durably.
-
-        The timeline owes both until `may_forget_refs`, and whoever writes next after a power cut sees to what is owed.
-        """
+    def place_ref(self, fresh: str, gone: list[str]) -> None:
+        """Puts the staged ref of a new checkpoint in place, durably, and removes those of checkpoints that went for it."""
         try:
-            refs.place_ref(self.directory, self.objects.tmp_directory(), fresh)
+            refs.place_ref(self.directory, self.objects.tmp_directory(), fresh, gone)
+            self._settled = self._decided_refs()
         except FileNotFoundError:
-            self._write_owed()
-        refs.remove_refs(self.directory, gone, durably=False)
-
-    def may_forget_refs(self) -> bool:
-        """Returns whether the timeline need not owe its refs any more; where it owes many, they are made durable for it."""
-        if self.checkpoints.owed_refs() < _MOST_OWED:
-            return False
-        refs.sync_refs(self.directory)
-        return True
+            self.settle_refs()
 
     # -- the epoch: when objects may have gone ----------------------------------------------------
 

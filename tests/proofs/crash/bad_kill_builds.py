@@ -112,7 +112,7 @@ def clean_before_validate() -> Iterator[None]:
 @contextmanager
 def timeline_first() -> Iterator[None]:
     """The timeline names a checkpoint whose objects are not yet there."""
-    finish, settle, waiting = PackWriter.finish, Store.settle_saved, []
+    finish, settle, waiting = PackWriter.finish, Store.place_ref, []
 
     def wait(self: Any, **beside: Any) -> None:
         waiting.append((self, beside))
@@ -123,14 +123,14 @@ def timeline_first() -> Iterator[None]:
             finish(writer, **beside)
         settle(self, *refs)
 
-    with replaced(PackWriter, finish=wait), replaced(Store, settle_saved=later):
+    with replaced(PackWriter, finish=wait), replaced(Store, place_ref=later):
         yield
 
 
 @contextmanager
 def ref_not_owed() -> Iterator[None]:
     """Nothing says that a ref is still to be written."""
-    settle = Store.settle_saved
+    settle = Store.place_ref
 
     def write_all_refs(self: Any, *refs_of: Any) -> None:
         settle(self, *refs_of)
@@ -139,7 +139,7 @@ def ref_not_owed() -> Iterator[None]:
             if have.get(name) != commit:
                 refs.write_ref(self.directory, name, commit)
 
-    with replaced(Checkpoints, owe_ref=lambda *_: None), replaced(Store, settle_saved=write_all_refs):
+    with replaced(Checkpoints, owe_ref=lambda *_: None), replaced(Store, place_ref=write_all_refs):
         yield
 
 
