@@ -17,16 +17,12 @@ from mulligan.model.paths import join
 ReadTree = Callable[[bytes], list[TreeEntry]]
 # One name in two trees that differ there.
 Pair = tuple[bytes, TreeEntry | None, TreeEntry | None]
-# Returns what differs between two trees, as `_differing` says it; None where it does not know.
-Quickly = Callable[[bytes, bytes], Iterable[Pair] | None]
 
 # What reading a blob or a workspace file may raise; a diff goes on without that file.
 UNREADABLE = (OSError, MulliganError, LookupError)
 
 
-def walk_changes(
-    read_tree: ReadTree, old: bytes | None, new: bytes | None, quickly: Quickly | None = None
-) -> Iterator[Change]:
+def walk_changes(read_tree: ReadTree, old: bytes | None, new: bytes | None) -> Iterator[Change]:
     """Yields every entry below two trees that differs, directories included, one per path, in no promised order."""
     pending: list[tuple[bytes, bytes | None, bytes | None]] = [(b"", old, new)]
     extent = Extent(read_tree, old, new)
@@ -34,10 +30,7 @@ def walk_changes(
         directory, old_id, new_id = pending.pop()
         if old_id == new_id:
             continue
-        found = quickly(old_id, new_id) if quickly is not None and old_id is not None and new_id is not None else None
-        if found is None:
-            found = _differing(_entries(read_tree, old_id), _entries(read_tree, new_id))
-        for name, before, after in found:
+        for name, before, after in _differing(_entries(read_tree, old_id), _entries(read_tree, new_id)):
             path = join(directory, name)
             extent.met(path)
             yield Change(path, before, after)
@@ -52,25 +45,23 @@ def compare_trees(
     new: bytes | None,
     *,
     directories: bool = False,
-    quickly: Quickly | None = None,
 ) -> list[Change]:
     """
     Returns the files and links that differ between two trees, sorted by path, one change per path.
 
     With `directories`, also every directory that exists on one side only. A file that became a directory is then one
-    change that holds both; without `directories` it is the deletion of the file and the additions below it. `quickly` may
-    know what differs between two directories without reading all of both.
+    change that holds both; without `directories` it is the deletion of the file and the additions below it.
     """
     found = [
         change
-        for change in walk_changes(read_tree, old, new, quickly)
+        for change in walk_changes(read_tree, old, new)
         if _tree_id(change.old) is None or _tree_id(change.new) is None
     ]
     found.sort(key=lambda change: change.path)
-    return found if directories else without_directories(found)
+    return found if directories else _without_directories(found)
 
 
-def without_directories(changes: Iterable[Change]) -> list[Change]:
+def _without_directories(changes: Iterable[Change]) -> list[Change]:
     """Returns what `compare_trees` does of files and links alone, from what it returns with `directories`."""
     found = []
     for path, old, new in changes:
@@ -86,34 +77,6 @@ def _entries(read_tree: ReadTree, tree: bytes | None) -> list[TreeEntry]:
 
 def _tree_id(entry: TreeEntry | None) -> bytes | None:
     return entry.oid if entry is not None and entry.mode == MODE_DIR else None
-
-
-def differing_ids(old: bytes, new: bytes) -> list[Pair] | None:
-    """
-    Returns which entries differ between the bytes of two trees that hold the same names with the same modes; else None.
-
-    Most of a directory stays as it is, and that is not parsed here. One of the two must be known to be well formed: then the
-    names of the other are, too.
-    """
-    if len(old) != len(new):
-        return None
-    differing, at, end, find = [], 0, len(old), old.find
-    while at < end:
-        oid = find(b"\0", at) + 1
-        after = oid + 20
-        if not oid or after > end:
-            return None
-        if old[at:after] != new[at:after]:
-            if old[at:oid] != new[at:oid]:
-                return None
-            differing.append((at, oid, after))
-        at = after
-    found: list[Pair] = []
-    for at, oid, after in differing:
-        mode, _, name = old[at : oid - 1].partition(b" ")
-        number = int(mode, 8)
-        found.append((name, TreeEntry(name, number, old[oid:after]), TreeEntry(name, number, new[oid:after])))
-    return found
 
 
 def _differing(old: list[TreeEntry], new: list[TreeEntry]) -> Iterator[Pair]:

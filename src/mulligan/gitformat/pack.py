@@ -42,7 +42,6 @@ from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, NotRegular
 
 # One read that brings the header and, for most objects, all of the content.
-_FIRST_READ = 8 << 10
 _CHUNK = 256 << 10
 _BULKY = (TYPE_OF_KIND[BLOB], OFS_DELTA, REF_DELTA)
 _CACHE_BYTES = 8 << 20
@@ -118,11 +117,6 @@ class Pack:
         size = directory.stat(name + b".pack").st_size
         return cls(name, read_index(directory, name, stamp[1]), size, stamp)
 
-    @classmethod
-    def written(cls, directory: Directory, name: bytes, index: bytes, size: int) -> Pack:
-        """Returns a pack of that size that was just written, by this very index; raises OSError."""
-        return cls(name, PackIndex(index, own=True), size, cls.stamp_of(directory, name))
-
     @staticmethod
     def stamp_of(directory: Directory, name: bytes) -> tuple[int, ...]:
         """Returns what tells an index from another of the same name: a repair puts a new one in its place."""
@@ -164,10 +158,6 @@ class Pack:
         """Returns the header of the record at an offset."""
         return parse_header(self.pread(LONGEST_HEADER, self._inside(offset)))
 
-    def first_bytes(self, offset: int) -> bytes:
-        """Returns the first bytes of the record at an offset: its header and, for most objects, all of the rest."""
-        return self.pread(_FIRST_READ, self._inside(offset))
-
     def record(self, offset: int) -> bytes:
         """Returns a record as it stands, header and deflated bytes."""
         return self.pread(self.length_of(offset), offset)
@@ -181,47 +171,14 @@ class Pack:
             raise DamagedRecord("its place lies outside the pack")
         return offset
 
-    def content(
-        self,
-        offset: int,
-        limit: int | None = None,
-        beginning: bytes | None = None,
-        header: RecordHeader | None = None,
-    ) -> tuple[RecordHeader, bytes, int]:
-        """Returns header, inflated bytes and length of the record at an offset, a delta not applied."""
-        data = beginning if beginning is not None else self.first_bytes(offset)
-        header = header or parse_header(data)
-        available = self.size - TRAILER_SIZE - offset - header.length
-        bulky = self._limits.blob if limit is None else limit
-        check_size(header.size, available, bulky if header.type in _BULKY else self._limits.other)
+    def _content(self, offset: int) -> tuple[RecordHeader, bytes]:
+        """Returns header and inflated bytes of the record at an offset, a delta not applied."""
+        header = self.header(offset)
+        limit = self._limits.blob if header.type in _BULKY else self._limits.other
+        check_size(header.size, self.size - TRAILER_SIZE - offset - header.length, limit)
         if self._spend is not None:
             self._spend(header.size)
-        stream: Any = engine(header.size).decompressobj()
-        parts, left, at = [], header.size + 1, offset + len(data)
-        feed = (
-            data[header.length :]
-            if len(data) <= available + header.length
-            else data[header.length : available + header.length]
-        )
-        try:
-            while True:
-                part = stream.decompress(feed, left)
-                parts.append(part)
-                left -= len(part)
-                if stream.eof or left <= 0:
-                    break
-                feed = stream.unconsumed_tail
-                if not feed:
-                    feed = self.pread(min(_CHUNK, max(self.size - TRAILER_SIZE - at, 0)), at)
-                    at += len(feed)
-                    if not feed:
-                        raise DamagedRecord("it is cut short")
-        except inflate_errors() as error:
-            raise DamagedRecord(f"its bytes do not inflate ({error})") from None
-        if left != 1 or not stream.eof:
-            raise DamagedRecord("it does not have the size its header says")
-        length = min(at, self.size - TRAILER_SIZE) - len(stream.unused_data) - offset
-        return header, parts[0] if len(parts) == 1 else b"".join(parts), length
+        return header, b"".join(self.stream_at(offset, header))
 
     # -- objects --------------------------------------------------------------------------------
 
@@ -236,8 +193,8 @@ class Pack:
             raise DamagedRecord("the base of its delta is not in its pack")
         return self._inside(self.index.offset(position))
 
-    def load_at(self, offset: int, beginning: bytes | None = None) -> tuple[bytes, bytes]:
-        """Returns kind and bytes of the object at an offset, its deltas applied; its `beginning` may have been read before."""
+    def load_at(self, offset: int) -> tuple[bytes, bytes]:
+        """Returns kind and bytes of the object at an offset, its deltas applied."""
         chain: list[tuple[int, bytes]] = []
         seen: set[int] = set()
         produced = 0
@@ -248,7 +205,7 @@ class Pack:
             if offset in seen or len(chain) > CHAIN_LIMIT:
                 raise DamagedRecord("its chain of deltas is too long or runs in a circle")
             seen.add(offset)
-            header, data, _ = self.content(offset, beginning=beginning if not chain else None)
+            header, data = self._content(offset)
             if header.type in KIND_OF_TYPE:
                 kind = KIND_OF_TYPE[header.type]
                 break
@@ -276,9 +233,9 @@ class Pack:
             _, (_, dropped) = self._cache.popitem(last=False)
             self._cached -= len(dropped)
 
-    def kind_and_size(self, offset: int, beginning: bytes | None = None) -> tuple[bytes, int]:
+    def kind_and_size(self, offset: int) -> tuple[bytes, int]:
         """Returns what an object is and how many bytes it has, without reading all of it."""
-        header = parse_header(beginning) if beginning is not None else self.header(offset)
+        header = self.header(offset)
         size = header.size
         if header.type not in KIND_OF_TYPE:
             size = delta_sizes(self._beginning(offset, header))[1]
@@ -304,12 +261,13 @@ class Pack:
         feed = b""
         while not stream.eof:
             if not feed:
-                feed = self.pread(min(_CHUNK, end - at), at)
+                # Deflated bytes are hardly ever more than those that they hold: of a small object, one read for all.
+                feed = self.pread(min(_CHUNK, left + (left >> 9) + 64, end - at), at)
                 at += len(feed)
                 if not feed:
                     raise DamagedRecord("it is cut short")
             try:
-                part = stream.decompress(feed, _CHUNK)
+                part = stream.decompress(feed, min(_CHUNK, left + 1))
             except inflate_errors() as error:
                 raise DamagedRecord(f"its bytes do not inflate ({error})") from None
             feed = stream.unconsumed_tail

@@ -122,8 +122,7 @@ class PackIndex:
         "pack_checksum",
     )
 
-    def __init__(self, data: bytes | FileBytes, *, own: bool = False) -> None:
-        """Takes the bytes of an index; the order of one's `own`, just made, is not looked at."""
+    def __init__(self, data: bytes | FileBytes) -> None:
         if len(data) < _NAMES_AT + 2 * TRAILER_SIZE or data[: len(MAGIC)] != MAGIC:
             raise DamagedRecord("the index is not one of version 2")
         fanout = _FANOUT.unpack(data[len(MAGIC) : _NAMES_AT])
@@ -132,7 +131,7 @@ class PackIndex:
         self._offsets_at = self._crc_at + 4 * self.count
         self._large_at = self._offsets_at + 4 * self.count
         rest = len(data) - 2 * TRAILER_SIZE - self._large_at
-        if rest < 0 or rest % 8 or rest > 8 * self.count or not (own or fanout == tuple(sorted(fanout))):
+        if rest < 0 or rest % 8 or rest > 8 * self.count or fanout != tuple(sorted(fanout)):
             raise DamagedRecord("the index does not have the size it says")
         self._data = data
         self._fanout = (0, *fanout)

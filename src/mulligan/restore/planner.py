@@ -117,7 +117,7 @@ class _Draft:
 
     def contents(self, wanted: Callable[[bytes], bool]) -> None:
         """Plans what differs in the trees."""
-        plain = self.source.changes_to(self.target.files_tree)
+        plain = self.source.changes(self.scan.tree, self.target.files_tree, directories=True)
         for path, old, new in with_secrets(plain, self.scan.sealed, self.target.sealed):
             if not wanted(path):
                 continue

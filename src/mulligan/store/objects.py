@@ -21,22 +21,21 @@ from typing import TYPE_CHECKING
 from mulligan.errors import StoreDamaged
 from mulligan.gitformat.pack import Pack
 from mulligan.gitformat.pack_index import ROW_SIZE
-from mulligan.gitformat.record import KIND_OF_TYPE, TYPE_OF_KIND, DamagedRecord, RecordHeader, hash_of, parse_header
+from mulligan.gitformat.record import KIND_OF_TYPE, DamagedRecord, RecordHeader, hash_of
 from mulligan.model.objects import BLOB, TREE, TreeEntry, parse_tree
 from mulligan.safefs.clock import SECOND
 from mulligan.safefs.directory import Directory
-from mulligan.store.pack_writer import Indexes, PackWriter
+from mulligan.store.pack_writer import PackWriter
 
 if TYPE_CHECKING:
     from typing import TypeVar
 
     T = TypeVar("T")
 
-# Packs of up to so many objects are looked up in one dictionary, larger ones in their own index, one index after the other.
-_SMALL = 512
-# Larger ones too, where they were just written here or many objects were asked for, as a save of a thousand files does, as
-# long as the dictionary has no more ids than this (5 MB).
-_MANY_ASKED, _MEDIUM, _MOST_IDS = 512, 8192, 1 << 15
+# The ids of packs of up to so many objects are looked up in one dictionary, those of larger ones in each index in turn.
+_SMALL = 2048
+# As long as the dictionary has no more ids than this (5 MB).
+_MOST_IDS = 1 << 15
 # So many packs are joined by whoever watches, when he has nothing else to do, and by a save where nobody does.
 MANY_PACKS = 48
 # Descriptors held open; a process may be allowed as few as 64 in all.
@@ -49,7 +48,6 @@ _SETTLED_COARSE_NS = 2_100_000_000
 _STREAM_CHUNK = 1 << 20
 # What is larger is hashed before it is held.
 _LARGE = 32 << 20
-_BLOB = TYPE_OF_KIND[BLOB]
 _WRONG_BYTES = "its bytes do not hash to its id"
 
 
@@ -67,17 +65,14 @@ class ObjectStore:
     def __init__(self, directory: Directory) -> None:
         self.directory = directory
         self._packs_directory: Directory | None = None
-        self._tmp: Directory | None = None
         self._packs: dict[bytes, Pack] = {}
         self._small: dict[bytes, Pack] = {}
         self._large: list[Pack] = []
-        self._asked = self._medium = 0
         self._open: OrderedDict[bytes, Pack] = OrderedDict()
         self._trees: OrderedDict[bytes, list[TreeEntry]] = OrderedDict()
         self._listed: tuple[int, ...] | None = None
         # Whether the lists above are what the directory holds, and whether the store's lock is held.
         self._complete = self._held = False
-        self._disk_bytes: int | None = None
         self._writer: PackWriter | None = None
 
     def close(self) -> None:
@@ -89,7 +84,6 @@ class ObjectStore:
         self._small.clear()
         self._large.clear()
         self._outdate()
-        self._close_tmp()
         if self._packs_directory is not None:
             self._packs_directory.close()
             self._packs_directory = None
@@ -111,16 +105,8 @@ class ObjectStore:
         """Returns the bytes of a blob as `read` does, or how many it has where they are more than `most`."""
 
         def use(pack: Pack, offset: int) -> tuple[bytes, bytes | int]:
-            beginning = pack.first_bytes(offset)
-            header = parse_header(beginning)
-            # Almost always so, and this is the shortest way to its bytes.
-            if header.type == _BLOB and header.size <= min(most, _LARGE):
-                data = pack.content(offset, beginning=beginning, header=header)[1]
-                if hash_of(BLOB, data) != oid:
-                    raise DamagedRecord(_WRONG_BYTES)
-                return BLOB, data
-            size = pack.kind_and_size(offset, beginning)
-            return size if size[1] > most else _verified(pack, offset, oid, beginning)
+            size = pack.kind_and_size(offset)
+            return size if size[1] > most else _verified(pack, offset, oid)
 
         kind, found = self._each(oid, use)
         if kind != BLOB:
@@ -183,26 +169,15 @@ class ObjectStore:
         return self._each(oid, lambda pack, offset: pack.length_of(offset)) + ROW_SIZE
 
     def disk_bytes(self) -> int:
-        """Returns what all packs and indexes take on the disk."""
-        if self._held and self._complete and self._disk_bytes is not None:
-            return self._disk_bytes
-        total, directory = 0, self.packs_directory()
-        for name in directory.names():
-            # Another process may have removed it since the listing.
-            with suppress(FileNotFoundError):
-                total += directory.stat(name).st_size
-        self._disk_bytes = total
-        return total
+        """Returns how many bytes all packs and indexes have."""
+        return sum(pack.size + pack.index.size for pack in self.packs())
 
     # -- writing --------------------------------------------------------------------------------
 
     def writer(self, *, anew: Container[bytes] = ()) -> PackWriter:
         """Returns a writer; objects in `anew` are written even if the store seems to hold them (it is damaged)."""
         self._refresh_if_changed()
-        self._writer = PackWriter(
-            self.directory, knows=self._knows, packs=self.packs_directory, tmp=self.tmp_directory, finished=self._adopt,
-            anew=anew,
-        )  # fmt: skip
+        self._writer = PackWriter(self.directory, knows=self._knows, finished=self._adopt, anew=anew)
         return self._writer
 
     def is_private(self, oid: bytes) -> bool:  # noqa: ARG002 - the same for all
@@ -213,29 +188,22 @@ class ObjectStore:
         """Returns what the newest writer left out because it is here; whoever collects before it is done must keep that."""
         return self._writer.relied if self._writer is not None else set()
 
-    def _adopt(self, names: list[bytes], indexes: Indexes) -> None:
+    def _adopt(self, names: list[bytes]) -> None:
         """Takes in packs that were just put in place; one that cannot be read now is for the next look at the directory."""
-        directory, used = self.packs_directory(), self._disk_bytes
+        directory = self.packs_directory()
         self._outdate()
         try:
-            fresh = [
-                Pack.written(directory, name, *indexes[name]) if name in indexes else Pack.load(directory, name)
-                for name in names
-                if name not in self._packs
-            ]
+            fresh = [Pack.load(directory, name) for name in names if name not in self._packs]
         except (OSError, DamagedRecord):
             return  # what is durable must not fail for want of a listing
         # In this order: one that is listed and not entered, for an interruption, would be looked for nowhere.
-        self._enter(fresh, _MEDIUM)
+        self._enter(fresh)
         self._packs.update((pack.name, pack) for pack in fresh)
         self._complete = self._held
-        if used is not None:
-            self._disk_bytes = used + sum(pack.size + pack.index.size for pack in fresh)
 
     def _outdate(self) -> None:
         """Makes the next miss look again."""
-        self._listed = self._disk_bytes = None
-        self._complete = False
+        self._listed, self._complete = None, False
 
     # -- while nobody else may write ------------------------------------------------------------
 
@@ -245,9 +213,7 @@ class ObjectStore:
 
     def let_go(self) -> None:
         """Says that others may change the packs again; again is harmless."""
-        if self._held:
-            self._held = False
-            self._close_tmp()
+        self._held = False
 
     # -- the packs ------------------------------------------------------------------------------
 
@@ -282,17 +248,6 @@ class ObjectStore:
                 ) from None
         return self._packs_directory
 
-    def tmp_directory(self) -> Directory:
-        """Returns tmp/, open as long as the store is held: whoever writes goes through it several times."""
-        if self._tmp is None:
-            self._tmp = self.directory.child(b"tmp")
-        return self._tmp
-
-    def _close_tmp(self) -> None:
-        if self._tmp is not None:
-            self._tmp.close()
-            self._tmp = None
-
     def refresh(self) -> None:
         """Reads the list of packs again."""
         try:
@@ -322,12 +277,11 @@ class ObjectStore:
                 fresh.append(Pack.load(directory, name))
         self._packs.update((pack.name, pack) for pack in fresh)
         self._enter(fresh)
-        self._listed, self._complete, self._disk_bytes = state, True, None
+        self._listed, self._complete = state, True
 
-    def _enter(self, packs: Iterable[Pack], most: int = 0) -> None:
+    def _enter(self, packs: Iterable[Pack]) -> None:
         for pack in packs:
-            count = pack.index.count
-            if count <= _SMALL or (count <= max(most, self._medium) and len(self._small) + count <= _MOST_IDS):
+            if pack.index.count <= min(_SMALL, _MOST_IDS - len(self._small)):
                 self._small.update(dict.fromkeys(pack.index.oids(), pack))
             else:
                 self._large.append(pack)
@@ -362,23 +316,8 @@ class ObjectStore:
 
     # -- finding --------------------------------------------------------------------------------
 
-    def _expect_many(self) -> None:
-        """Makes it quick to ask for many objects; once."""
-        self._asked += 1
-        self._medium, large, self._large = _MEDIUM, self._large, []
-        self._enter(large)
-
     def _knows(self, oid: bytes) -> bool:
-        if oid in self._small:
-            return True
-        self._asked += 1
-        if self._asked == _MANY_ASKED:
-            self._expect_many()
-            return self._knows(oid)
-        for pack in self._large:  # noqa: SIM110 - asked of every object that is saved: a generator takes as long again
-            if pack.index.find(oid) >= 0:
-                return True
-        return False
+        return oid in self._small or any(pack.index.find(oid) >= 0 for pack in self._large)
 
     def locations(self, oid: bytes) -> list[Pack]:
         """Returns every pack that holds an object."""
@@ -396,10 +335,6 @@ class ObjectStore:
         found = self._small.get(oid)
         if found is not None:
             return found, found.index.find(oid)
-        self._asked += len(self._large) > 1
-        if self._asked == _MANY_ASKED:
-            self._expect_many()
-            return self._first(oid)
         for at, pack in enumerate(self._large):
             if (position := pack.index.find(oid)) >= 0:
                 # Neighbours are asked for together: the pack that had this one probably has the next.
@@ -446,12 +381,10 @@ def check_copy(pack: Pack, offset: int, oid: bytes, *, streamed: bool = False) -
         pass
 
 
-def _verified(pack: Pack, offset: int, oid: bytes, beginning: bytes | None = None) -> tuple[bytes, bytes]:
-    if beginning is None:
-        beginning = pack.first_bytes(offset)
-    if parse_header(beginning).size > _LARGE:
+def _verified(pack: Pack, offset: int, oid: bytes) -> tuple[bytes, bytes]:
+    if pack.header(offset).size > _LARGE:
         check_copy(pack, offset, oid, streamed=True)  # a bomb under a false name is never held in memory
-    found, data = pack.load_at(offset, beginning)
+    found, data = pack.load_at(offset)
     if hash_of(found, data) != oid:
         raise DamagedRecord(_WRONG_BYTES)
     return found, data

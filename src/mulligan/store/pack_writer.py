@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from hashlib import sha1
 from itertools import count
 from typing import Any
@@ -30,6 +30,7 @@ from mulligan.gitformat.record import (
     encode_distance,
     encode_header,
     engine,
+    hash_of,
     is_quick,
     stored,
 )
@@ -45,11 +46,7 @@ _FRAME = 1072 + HEADER_SIZE + TRAILER_SIZE
 _STREAM_LEAST = 1 << 20
 # And no pack has more objects: tiny ones would take a kilobyte of memory each until their pack is full.
 MOST_ROWS = 1 << 16
-# What one process hands to another: packs in tmp/ with the names they will have, their bytes, and what they lean on.
-# By the name of a pack: its index and the size of the pack.
-Indexes = dict[bytes, tuple[bytes, int]]
 _serial = count()
-_headers: dict[tuple[bytes, int], bytes] = {}
 
 
 class PackBuffer:
@@ -96,14 +93,11 @@ class PackBuffer:
 class PlacedPacks:
     """Packs that are written and synced in tmp/, and the step that puts them in place together."""
 
-    def __init__(self, root: Directory, tmp: Callable[[], Directory] | None = None) -> None:
-        """Takes the store's directory, and where tmp/ is open already how to get at it."""
+    def __init__(self, root: Directory) -> None:
+        """Takes the store's directory."""
         self.root = root
-        self.open_tmp = tmp
         self.written: list[tuple[bytes, bytes]] = []
         self.bytes = 0
-        # Of the last small pack that was written here, the index and the size of the pack: nobody need read it back.
-        self.indexes: Indexes = {}
 
     def write(
         self,
@@ -133,15 +127,10 @@ class PlacedPacks:
             index = encode_index(rows, digest.digest())
             yield index
 
-        with self._tmp() as tmp:
+        with self.root.child(b"tmp") as tmp:
             files = [(stem + b".pack", hashed(), "a pack"), (stem + b".idx", indexed(), "the index of a pack"), *beside]
             write_all_synced(tmp, files)
-        name = self._register(stem, digest.digest(), written + len(index))
-        self.indexes = {name: (index, written)} if written <= _CHUNK else {}
-        return name
-
-    def _tmp(self) -> Directory | nullcontext[Directory]:
-        return self.root.child(b"tmp") if self.open_tmp is None else nullcontext(self.open_tmp())
+        return self._register(stem, digest.digest(), written + len(index))
 
     def _register(self, stem: bytes, checksum: bytes, size: int) -> bytes:
         name = b"pack-" + checksum.hex().encode()
@@ -173,13 +162,10 @@ class PlacedPacks:
                 raise
         return oid
 
-    def place(self, packs: Directory | None = None) -> list[bytes]:
-        """Puts every pack in place, durably, and returns their names; on failure none of them is left. `packs` may be open already."""
-        if packs is None:
-            with self.root.descend(b"objects/pack") as opened:
-                return self.place(opened)
+    def place(self) -> list[bytes]:
+        """Puts every pack in place, durably, and returns their names; on failure none of them is left."""
         fresh: list[bytes] = []
-        with self._tmp() as tmp:
+        with self.root.child(b"tmp") as tmp, self.root.descend(b"objects/pack") as packs:
             try:
                 for stem, name in self.written:
                     if not packs.exists(name + b".idx"):
@@ -258,18 +244,15 @@ class PackWriter:
         root: Directory,
         *,
         knows: Callable[[bytes], bool],
-        packs: Callable[[], Directory],
-        tmp: Callable[[], Directory],
-        finished: Callable[[list[bytes], Indexes], None],
+        finished: Callable[[list[bytes]], None],
         anew: Container[bytes] = (),
     ) -> None:
         self.relied: set[bytes] = set()
-        self._placed = PlacedPacks(root, tmp)
+        self._placed = PlacedPacks(root)
         self._buffer = PackBuffer()
         self._offsets = self._buffer.offsets
         self._flushed: set[bytes] = set()
         self._store_knows = knows
-        self._packs = packs
         self._finished = finished
         self._anew = anew
 
@@ -285,40 +268,21 @@ class PackWriter:
         rows = len(self._buffer.rows)
         return self._placed.bytes + (self._buffer.size + ROW_SIZE * rows + _FRAME - HEADER_SIZE if rows else 0)
 
-    def add(self, kind: bytes, data: bytes, inside: bytes = b"") -> bytes:
-        """Adds an object, unless it is there already, and returns its id; `inside` as `add_hashed` has it."""
-        if len(data) < 65536:
-            oid = sha1(b"%b %d\0%b" % (kind, len(data), data), usedforsecurity=False).digest()
-        else:
-            digest = sha1(b"%b %d\0" % (kind, len(data)), usedforsecurity=False)
-            digest.update(data)
-            oid = digest.digest()
-        self.add_hashed(oid, kind, data, inside)
+    def add(self, kind: bytes, data: bytes) -> bytes:
+        """Adds an object, unless it is there already, and returns its id."""
+        oid = hash_of(kind, data)
+        self.add_hashed(oid, kind, data)
         return oid
 
-    def add_hashed(self, oid: bytes, kind: bytes, data: bytes, inside: bytes = b"") -> None:
-        """
-        Adds an object whose id the caller has computed, unless it is there already.
-
-        Nobody need look for one that has something new `inside`: the store holds nothing without what is in it.
-        """
-        if oid in self._offsets or (inside not in self._offsets and self._known(oid)):
+    def add_hashed(self, oid: bytes, kind: bytes, data: bytes) -> None:
+        """Adds an object whose id the caller has computed, unless it is there already."""
+        if oid in self._offsets or self._known(oid):
             return
-        key = (kind, len(data))
-        header = _headers.get(key)
-        if header is None:
-            header = encode_header(TYPE_OF_KIND[kind], len(data))
-            if len(_headers) < 4096:
-                _headers[key] = header
+        header = encode_header(TYPE_OF_KIND[kind], len(data))
         # Ids do not deflate: of trees, the quick way found one in six that it made smaller at all, by 1.7 % of all their bytes.
         # Of commits, it made none smaller.
         quick = kind != BLOB and is_quick(len(data))
-        record = stored(data, header) if quick else header + deflate(data)
-        buffer = self._buffer
-        if buffer.size + len(record) > PACK_LIMIT - TRAILER_SIZE or len(buffer.rows) >= MOST_ROWS:
-            self._flush()
-            buffer = self._buffer
-        buffer.append(oid, record)
+        self._append(oid, stored(data, header) if quick else header + deflate(data))
 
     def add_run(self, data: bytes, rows: Sequence[tuple[bytes, int, int]]) -> None:
         """Adds records that stand one behind the other, with id, CRC-32 and place of each; those that are there already too, in another pack."""
@@ -373,9 +337,9 @@ class PackWriter:
                 write_all_synced(tmp, beside)
         if not self._placed.bytes:
             return []
-        names = self._placed.place(self._packs())
+        names = self._placed.place()
         self._flushed.clear()
-        self._finished(names, self._placed.indexes)
+        self._finished(names)
         return names
 
     def abort(self) -> None:

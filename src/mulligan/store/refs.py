@@ -38,15 +38,16 @@ def staged_ref(name: str, oid: bytes) -> NewFile:
     return b"ref-" + _check(name), (oid.hex().encode() + b"\n",), "a ref"
 
 
-def drop_staged_ref(tmp: Directory, name: str) -> None:
+def drop_staged_ref(directory: Directory, name: str) -> None:
     """Removes the staged ref of a checkpoint that did not become part of the timeline."""
-    tmp.unlink(b"ref-" + _check(name), missing_ok=True)
+    with directory.child(b"tmp") as tmp:
+        tmp.unlink(b"ref-" + _check(name), missing_ok=True)
 
 
-def place_ref(directory: Directory, tmp: Directory, name: str, gone: Iterable[str] = ()) -> None:
+def place_ref(directory: Directory, name: str, gone: Iterable[str] = ()) -> None:
     """Puts a ref that is staged in tmp/ in place and removes others, durably; FileNotFoundError when it is not there."""
     raw = _check(name)
-    with directory.descend(_HOME) as refs:
+    with directory.child(b"tmp") as tmp, directory.descend(_HOME) as refs:
         tmp.rename(b"ref-" + raw, raw, to=refs)
         _remove(directory, refs, gone)
 

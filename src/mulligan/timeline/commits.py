@@ -56,8 +56,8 @@ _ROW = 3  # path, reason, detail
 class ObjectAdder(Protocol):
     """What writing a commit needs of the store."""
 
-    def add(self, kind: bytes, data: bytes, inside: bytes = b"") -> bytes:
-        """Takes an object and returns its id; what may be new `inside` it was added before."""
+    def add(self, kind: bytes, data: bytes) -> bytes:
+        """Takes an object and returns its id."""
 
 
 class Entry(NamedTuple):
@@ -193,10 +193,10 @@ def write_commit(entry: Entry, writer: ObjectAdder, git: bytes = NO_TREE) -> Ent
         entries.append(TreeEntry(b"sealed", MODE_DIR, _write_sealed(entry.sealed, writer)))
     if cp.state:
         entries.append(TreeEntry(b"state", MODE_DIR, _write_state(cp.state, writer)))
-    tree = writer.add(TREE, encode_tree(entries), record)
+    tree = writer.add(TREE, encode_tree(entries))
     subject = cp.name or f"{cp.kind} {cp.id}"
     message = f"{subject}\n\n{cp.description}".strip() or cp.id
-    commit = writer.add(COMMIT, encode_commit(Commit(tree, message, entry.created_ns // 1_000_000_000)), tree)
+    commit = writer.add(COMMIT, encode_commit(Commit(tree, message, entry.created_ns // 1_000_000_000)))
     return entry._replace(checkpoint=cp.replace(commit=commit.hex()))
 
 

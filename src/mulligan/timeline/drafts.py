@@ -147,7 +147,7 @@ def record_checkpoint(
     except BaseException:
         # Nothing refers to the staged ref now. The next sweep of tmp/ removes it where this cannot.
         with suppress(OSError):
-            drop_staged_ref(store.objects.tmp_directory(), entry.id)
+            drop_staged_ref(store.directory, entry.id)
         raise
     store.place_ref(entry.id, [old.id for old in gone])
     return gone

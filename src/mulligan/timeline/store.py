@@ -395,7 +395,7 @@ class Store:
     def place_ref(self, fresh: str, gone: list[str]) -> None:
         """Puts the staged ref of a new checkpoint in place, durably, and removes those of checkpoints that went for it."""
         try:
-            refs.place_ref(self.directory, self.objects.tmp_directory(), fresh, gone)
+            refs.place_ref(self.directory, fresh, gone)
             self._settled = self._decided_refs()
         except FileNotFoundError:
             self.settle_refs()

@@ -6,14 +6,13 @@ Permission bits are resolved here too: a checkpoint writes down only those that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mulligan.errors import UserError
 from mulligan.model.objects import (
     BLOB,
-    EMPTY_TREE,
     MODE_DIR,
     MODE_EXEC,
     MODE_LINK,
@@ -27,7 +26,6 @@ from mulligan.model.paths import join
 from mulligan.scan.trees import NONE, Defaults, Scan, parse_odd
 
 if TYPE_CHECKING:
-    from mulligan.diff.compare import Pair
     from mulligan.model.checkpoint import GitState
     from mulligan.model.sealed import Sealed
 
@@ -62,16 +60,18 @@ class Trees:
 
     def __init__(self, store: ObjectReader, scan: Scan | None = None) -> None:
         self._store = store
-        self._scan = scan
         self._overlay = scan.objects if scan is not None else {}
         self._laid: dict[bytes, tuple[bytes, bytes]] = {}
         self._parsed: dict[bytes, list[TreeEntry]] = {}
-        self._compared: tuple[bytes, bytes, list[Change]] | None = None
+
+    def _in_front(self, oid: bytes, kind: bytes) -> bytes | None:
+        found = self._overlay.get(oid) or self._laid.get(oid)
+        return found[1] if found is not None and found[0] == kind else None
 
     def read(self, oid: bytes, kind: bytes) -> bytes:
         """Returns an object's bytes."""
-        found = self._overlay.get(oid) or self._laid.get(oid)
-        return found[1] if found is not None and found[0] == kind else self._store.read(oid, kind)
+        data = self._in_front(oid, kind)
+        return self._store.read(oid, kind) if data is None else data
 
     def lay(self, kind: bytes, data: bytes) -> bytes:
         """Puts an object in front that neither the store nor the scan has; returns its id."""
@@ -82,47 +82,16 @@ class Trees:
 
     def read_tree(self, oid: bytes) -> list[TreeEntry]:
         """Returns a tree's entries."""
-        known = self._parsed.get(oid)
-        if known is None:
-            found = self._overlay.get(oid) or self._laid.get(oid)
-            known = parse_tree(found[1]) if found is not None and found[0] == TREE else self._store.read_tree(oid)
-        self._parsed[oid] = known
-        return known
-
-    def changes_to(self, tree: bytes) -> list[Change]:
-        """Returns what differs between what the scan saw and a tree, directories too."""
-        if self._scan is None:
-            raise ValueError(tree)
-        return self.changes(self._scan.tree, tree, directories=True)
+        if oid not in self._parsed:
+            data = self._in_front(oid, TREE)
+            self._parsed[oid] = self._store.read_tree(oid) if data is None else parse_tree(data)
+        return self._parsed[oid]
 
     def changes(self, old: bytes, new: bytes, *, directories: bool = False) -> list[Change]:
-        """Returns what differs between two trees, as `compare_trees` does; the last two are compared once, for both ways."""
-        from mulligan.diff.compare import compare_trees, without_directories
+        """Returns what differs between two trees, as `compare_trees` does."""
+        from mulligan.diff.compare import compare_trees
 
-        if self._compared is None or {old, new} != {*self._compared[:2]}:
-            self._compared = (
-                old,
-                new,
-                compare_trees(self.read_tree, old, new, directories=True, quickly=self._differing),
-            )
-        first, _, found = self._compared
-        if first != old:
-            found = [Change(path, before, after) for path, after, before in found]
-        return found if directories else without_directories(found)
-
-    def _differing(self, old: bytes, new: bytes) -> Iterable[Pair] | None:
-        """Compares a tree that the scan made with one of the store by their bytes; None where they hold other names."""
-        from mulligan.diff.compare import differing_ids
-
-        made = self._made_here(old), self._made_here(new)
-        if (made[0] is None) == (made[1] is None) or EMPTY_TREE in (old, new):
-            return None
-        # Whoever hands over the id of a tree gets the bytes that hash to it: those that were made here cannot be odd.
-        return differing_ids(made[0] or self._store.read(old, TREE), made[1] or self._store.read(new, TREE))
-
-    def _made_here(self, oid: bytes) -> bytes | None:
-        found = self._overlay.get(oid) or self._laid.get(oid)
-        return found[1] if found is not None and found[0] == TREE else None
+        return compare_trees(self.read_tree, old, new, directories=directories)
 
     def lookup(self, tree: bytes, path: bytes) -> TreeEntry | None:
         """Returns what stands at a path below a tree."""

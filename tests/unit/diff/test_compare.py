@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from memory import File, Memory
 from mulligan.diff import renames
-from mulligan.diff.compare import Change, compare_trees, differing_ids
+from mulligan.diff.compare import Change, compare_trees
 from mulligan.diff.renames import find_renames
 from mulligan.errors import StoreDamaged
-from mulligan.model.objects import EMPTY_TREE, MODE_DIR, MODE_EXEC, MODE_FILE, MODE_LINK, TreeEntry, encode_tree
+from mulligan.model.objects import EMPTY_TREE, MODE_DIR, MODE_EXEC, MODE_FILE, MODE_LINK
 
 TEXT = b"".join(b"a line with the number %d\n" % number for number in range(20))
 
@@ -225,48 +223,3 @@ def test_reading_and_comparing_have_a_bound(memory: Memory, monkeypatch: pytest.
     assert len(memory.blobs_read) == 2
     monkeypatch.setattr(renames, "MAX_STEPS", 0)
     assert renamed(memory, old, new) == []
-
-
-def entries(rng: random.Random) -> list[TreeEntry]:
-    modes = (MODE_FILE, MODE_EXEC, MODE_LINK, MODE_DIR)
-    # Ids are bytes like any others: some hold what looks like another entry.
-    return [
-        TreeEntry(b"n%d" % number, rng.choice(modes), rng.choice((rng.randbytes(20), b"\x00100644 a\0" + bytes(10))))
-        for number in range(rng.randrange(1, 20))
-    ]
-
-
-@pytest.mark.parametrize("seed", range(50))
-def test_trees_of_the_same_names_are_compared_by_their_bytes(seed: int) -> None:
-    """What differs is what differs when both are parsed; where a name or a mode does, it is not said."""
-    rng = random.Random(seed)
-    old = entries(rng)
-    new = [entry if rng.random() < 0.7 else entry._replace(oid=rng.randbytes(20)) for entry in old]
-    expected = [(a.name, a, b) for a, b in zip(old, new, strict=True) if a != b]
-    assert sorted(differing_ids(encode_tree(old), encode_tree(new)) or ()) == sorted(expected)
-    at = rng.randrange(len(new))
-    for other in (
-        new[:at] + new[at + 1 :],
-        [*new, TreeEntry(b"z", MODE_FILE, bytes(20))],
-        [*new[:at], new[at]._replace(name=b"m" + new[at].name[1:]), *new[at + 1 :]],
-        [*new[:at], new[at]._replace(mode=MODE_EXEC if new[at].mode != MODE_EXEC else MODE_FILE), *new[at + 1 :]],
-    ):
-        assert differing_ids(encode_tree(old), encode_tree(other)) is None
-        assert differing_ids(encode_tree(other), encode_tree(old)) is None
-
-
-@pytest.mark.parametrize("seed", range(50))
-def test_bytes_that_are_no_tree_are_never_taken_for_one_with_other_names(seed: int) -> None:
-    """Of a tree that is well formed and any bytes at all: either nothing is said, or the names are those of the first."""
-    rng = random.Random(seed)
-    good = encode_tree(entries(rng))
-    for _ in range(200):
-        bad = bytearray(good)
-        for _ in range(rng.randrange(1, 4)):
-            at = rng.randrange(len(bad))
-            bad[at : at + rng.randrange(3)] = rng.randbytes(rng.randrange(3))
-        for found in (differing_ids(good, bytes(bad)), differing_ids(bytes(bad), good)):
-            assert found is None or all(b"%b\0" % name in good for name, _, _ in found)
-    for bad in (b"", b"x" * len(good), bytes(len(good)), b"100644 a", b"100644 a\0" + bytes(19)):
-        assert not differing_ids(bad, good) and not differing_ids(good, bad)
-        assert not differing_ids(bad, bad)

@@ -232,51 +232,19 @@ def test_merging_under_a_reader_is_harmless(tmp_path):
         assert mine.read(oids[7], BLOB) == b"7"
 
 
-def test_who_asks_for_many_objects_is_answered_as_before(tmp_path, monkeypatch):
-    """Larger packs are then looked up with the small ones, as many as may be; none is passed over, and both copies are known."""
+def test_objects_are_found_in_small_packs_and_in_large_ones(tmp_path, monkeypatch):
+    """None is passed over, and both copies of an object are known."""
     monkeypatch.setattr("mulligan.store.objects._SMALL", 4)
-    monkeypatch.setattr("mulligan.store.objects._MANY_ASKED", 20)
-    monkeypatch.setattr("mulligan.store.objects._MEDIUM", 30)
-    monkeypatch.setattr("mulligan.store.objects._MOST_IDS", 50)
     with opened(tmp_path / "store") as store:
         packs = [[b"%d of %d" % (number, size) for number in range(size)] for size in (2, 25, 28, 40, 3)]
         oids = [oid for contents in packs for oid in add_all(store, contents)]
         with store.writer(anew=set(oids)) as writer:
             twice = [writer.add(BLOB, data) for data in packs[1][:10]]
             writer.finish()
-        for _ in range(3):
-            for oid, data in zip(oids, (data for contents in packs for data in contents), strict=True):
-                assert store.has(oid) and store.read(oid, BLOB) == data
-                assert len(store.locations(oid)) == 1 + (oid in twice)
-                assert not store.has(object_id(BLOB, data + b"?"))
-        assert len(store._small) <= 50 and {pack.index.count for pack in store._large} >= {40}
-        fresh = add_all(store, [b"fresh %d" % number for number in range(12)])
-        assert all(store.has(oid) for oid in fresh)
-
-
-def test_packs_that_are_asked_by_turns_are_found_at_the_front(tmp_path, monkeypatch):
-    monkeypatch.setattr("mulligan.store.objects._SMALL", 0)
-    monkeypatch.setattr("mulligan.store.objects._MEDIUM", 0)
-    with opened(tmp_path / "store") as store:
-        oids = [add_all(store, [b"%d" % number])[0] for number in range(6)]
-        store.read(oids[0], BLOB)
-        store.read(oids[5], BLOB)
-        holders = [store.locations(oid)[0] for oid in (oids[5], oids[0])]
-        assert store._large[:2] == holders
-
-
-def test_who_reads_many_objects_is_answered_when_few_packs_are_left(tmp_path, monkeypatch):
-    """The question that makes larger packs quick to ask is asked once, also where none or one is left to be asked by itself."""
-    monkeypatch.setattr("mulligan.store.objects._SMALL", 2)
-    monkeypatch.setattr("mulligan.store.objects._MANY_ASKED", 5)
-    monkeypatch.setattr("mulligan.store.objects._MEDIUM", 4)
-    with opened(tmp_path / "store") as store:
-        packs = [add_all(store, [b"%d of %d" % (number, size) for number in range(size)]) for size in (3, 4, 5)]
-    with opened(tmp_path / "store") as store:
-        for _ in range(3):
-            for oid in (oid for pack in packs for oid in pack):
-                assert store.read(oid, BLOB)
-            assert store._first(b"\1" * 20) is None
+        for oid, data in zip(oids, (data for contents in packs for data in contents), strict=True):
+            assert store.has(oid) and store.read(oid, BLOB) == data
+            assert len(store.locations(oid)) == 1 + (oid in twice)
+            assert not store.has(object_id(BLOB, data + b"?"))
 
 
 @pytest.mark.parametrize("place", ["_enter", "_state"])

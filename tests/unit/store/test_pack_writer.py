@@ -9,10 +9,9 @@ import random
 import pytest
 
 from mulligan.errors import DurabilityLost
-from mulligan.model.objects import BLOB, MODE_DIR, MODE_FILE, TREE, TreeEntry, encode_tree, object_id
+from mulligan.model.objects import BLOB, TREE, object_id
 from mulligan.safefs import syscalls
 from mulligan.store import pack_writer
-from mulligan.store.objects import ObjectStore
 from stores import add_all, opened, pack_files
 from tools import git
 
@@ -88,32 +87,6 @@ def test_the_same_object_is_stored_once(tmp_path):
             writer.finish()
         assert store.read(object_id(TREE, b""), TREE) == b""
     assert len(pack_files(tmp_path / "store")) == 3
-
-
-def test_the_store_is_not_asked_for_what_has_something_new_inside(tmp_path, monkeypatch):
-    """Of a save of a thousand files, two in three objects are trees above them."""
-    asked, knows = [], ObjectStore._knows
-    monkeypatch.setattr(ObjectStore, "_knows", lambda self, oid: asked.append(oid) or knows(self, oid))
-    with opened(tmp_path / "store") as store:
-        (old,) = add_all(store, [b"old"])
-        asked.clear()
-        with store.writer() as writer:
-            new = writer.add(BLOB, b"new")
-            trees = [encode_tree([TreeEntry(b"f", MODE_FILE, oid)]) for oid in (new, old)]
-            ids = [object_id(TREE, tree) for tree in trees]
-            for oid, tree, inside in zip(ids, trees, (new, old), strict=True):
-                writer.add_hashed(oid, TREE, tree, inside)
-            above = encode_tree([TreeEntry(b"d", MODE_DIR, ids[0])])
-            writer.add_hashed(object_id(TREE, above), TREE, above, ids[0])
-            writer.add_hashed(ids[0], TREE, trees[0], new)
-            writer.finish()
-        assert asked == [new, ids[1]]
-        assert all(store.read(oid, TREE) == tree for oid, tree in zip(ids, trees, strict=True))
-        asked.clear()
-        with store.writer() as writer:
-            writer.add_hashed(ids[0], TREE, trees[0], new)
-            assert writer.finish() == []
-        assert asked == [ids[0]]
 
 
 def test_an_object_that_is_damaged_can_be_written_anew(tmp_path):
