@@ -126,8 +126,8 @@ def _refs(store: Store, said: Comparison) -> list[Finding]:
     want = said.rows
     # What the timeline owes may have gone, or come back, with the power: the next writing command sees to it. Asked before the
     # refs are read, since what is owed no longer is there by then.
-    owed = {row["id"]: row["commit_id"] for row in store.database.whole("fresh_ref")}
-    dead = {row["id"] for row in store.database.whole("dead_ref")}
+    owed = {row["id"]: row["commit_id"] for row in store.database.intact("fresh_ref")}
+    dead = {row["id"] for row in store.database.intact("dead_ref")}
     have = refs.read_refs(store.directory)
     missing = [name for name in want.keys() - have.keys() if owed.get(name) != want[name].hex()]
     unknown = have.keys() - want.keys() - dead

@@ -24,10 +24,10 @@ from mulligan.store.objects import ObjectStore
 from mulligan.timeline.changes import pack_changes
 from mulligan.timeline.checkpoints import POSITION
 from mulligan.timeline.commits import Entry, read_commit
-from mulligan.timeline.database import LONGEST, NAME, STEPS, STEPS_PER_PAGE, Database, connect, exactly
+from mulligan.timeline.database import LONGEST, NAME, STEPS, STEPS_PER_PAGE, Database, connect, decode_exactly
 from mulligan.timeline.journal import OWED
 from mulligan.timeline.store import Store
-from mulligan.timeline.tables import seal
+from mulligan.timeline.tables import checksum
 from mulligan.timeline.trees import Trees
 from mulligan.timeline.undo import Move
 
@@ -222,7 +222,7 @@ def whole_rows(path: str) -> dict[str, list[dict[str, Any]]]:
         return found
     work, most = count(1), 64 + os.stat(path).st_size * STEPS_PER_PAGE // (512 * STEPS)
     with closing(connection):
-        connection.text_factory = exactly
+        connection.text_factory = decode_exactly
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
         connection.set_progress_handler(lambda: next(work) > most, STEPS)
         tables = _plain_tables(connection)
@@ -255,6 +255,6 @@ def _until_broken(
     with suppress(sqlite3.Error, OverflowError, UnicodeDecodeError):
         order = f"ORDER BY {columns[0]} {direction}"
         found = connection.execute(f"SELECT {', '.join(columns)}, seal FROM {table} {order}")
-        for *values, sealed in islice(found, _MOST_ROWS):
-            if seal(*values) == sealed:
+        for *values, expected in islice(found, _MOST_ROWS):
+            if checksum(*values) == expected:
                 yield tuple(values)

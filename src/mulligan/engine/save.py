@@ -273,12 +273,12 @@ class Workbench:
 
     def _pinned(self, *also: str) -> set[str]:
         # Read each time: a pin is written without the store's lock.
-        return {*also, *(row["id"] for row in self.store.database.sealed("pin"))}
+        return {*also, *(row["id"] for row in self.store.database.select("pin"))}
 
     def _unpin_the_dead(self) -> None:
         """Lets go of what processes held that are no more."""
         database, directory = self.store.database, self.store.directory
-        pins = set() if database.is_empty("pin") else {row["pid"] for row in database.sealed("pin")}
+        pins = set() if database.is_empty("pin") else {row["pid"] for row in database.select("pin")}
         dead = [number for number in pins if not is_pinned(directory, number)]
         if dead:
             with database.transaction():

@@ -188,7 +188,7 @@ def keep_own(store: Store, entry: Entry, now_ns: int) -> Entry:
     with store.objects.writer() as writer:
         own = as_own(store, entry, random_name(8), now_ns, writer)
         finish_objects(own, writer)
-    pins = {row["id"] for row in store.database.sealed("pin")}
+    pins = {row["id"] for row in store.database.select("pin")}
     record_checkpoint(store, own, now_ns=now_ns, pinned=lambda: pins, as_position=False)
     return own
 

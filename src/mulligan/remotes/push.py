@@ -107,7 +107,7 @@ def _moments(store: Store, since: int) -> tuple[int, list[tuple[str, str, str]]]
     """Returns what agents did since a number: session, prompt or tool, and the checkpoint of that moment."""
     from mulligan.model.event import BEFORE, ENDED, PROMPT
 
-    rows = store.database.sealed("deed", "WHERE seq>? ORDER BY seq DESC LIMIT ?", since, _MOST_MOMENTS)
+    rows = store.database.select("deed", "WHERE seq>? ORDER BY seq DESC LIMIT ?", since, _MOST_MOMENTS)
     found = []
     for row in reversed(rows):
         what = {PROMPT: f"prompt-{row['prompt']}", BEFORE: f"tool-{row['number']}"}.get(row["kind"], "")

@@ -106,7 +106,7 @@ class Records:
 
     def remotes(self) -> list[RemoteNote]:
         """Returns all remotes, by name."""
-        rows = self.database.sealed("meta", "WHERE key>=? AND key<? ORDER BY key", _REMOTE, _REMOTE + "~")
+        rows = self.database.select("meta", "WHERE key>=? AND key<? ORDER BY key", _REMOTE, _REMOTE + "~")
         found = []
         for row in rows:
             said = read_json(row["value"])
@@ -145,7 +145,7 @@ class Records:
     def marks(self, remote: str) -> dict[str, Mark]:
         """Returns how far each machine's chain on a remote is known."""
         prefix = f"{_CHAIN}{remote}:"
-        rows = self.database.sealed("meta", "WHERE key>=? AND key<?", prefix, prefix + "~")
+        rows = self.database.select("meta", "WHERE key>=? AND key<?", prefix, prefix + "~")
         found = {}
         for row in rows:
             said = read_json(row["value"])
@@ -160,7 +160,7 @@ class Records:
 
     def pushed(self, remote: str) -> dict[str, str]:
         """Returns the commit of each checkpoint that a remote holds."""
-        rows = self.database.sealed("pushed", "WHERE remote=?", remote)
+        rows = self.database.select("pushed", "WHERE remote=?", remote)
         return {row["id"]: row["commit_id"] for row in rows}
 
     def set_pushed(self, remote: str, held: dict[str, str]) -> None:

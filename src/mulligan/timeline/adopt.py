@@ -219,16 +219,16 @@ class _Joining:
 
     def _steps(self) -> None:
         """Puts the steps of undo and the events behind those of the old place; what can be redone is the new place's."""
-        for row in self._since.sealed("move", "ORDER BY seq"):
+        for row in self._since.select("move", "ORDER BY seq"):
             self._into.insert("move", None, row["id"], self._numbers.move(row))
         self._into.empty("redo")
-        for row in self._since.sealed("redo", "ORDER BY seq"):
+        for row in self._since.select("redo", "ORDER BY seq"):
             self._into.insert("redo", None, row["id"], row["what"])
-        for row in self._since.sealed("deed", "ORDER BY seq"):
+        for row in self._since.select("deed", "ORDER BY seq"):
             self._into.insert("deed", None, *self._numbers.event(row))
 
     def _notes(self) -> None:
-        for row in self._since.sealed("meta"):
+        for row in self._since.select("meta"):
             if row["key"].startswith(_NOTE) or row["key"] == _SINCE:
                 self._into.set_meta(row["key"], row["value"])
         epoch = self._into.meta(_EPOCH, "0")

@@ -19,7 +19,7 @@ from mulligan.errors import AmbiguousCheckpoint, NothingSaved, StoreDamaged, Unk
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import MOVING, Checkpoint, GitState, NotCaptured, moment, unpack_list
 from mulligan.timeline.commits import COUNTED, HELD, Entry
-from mulligan.timeline.database import Database, is_whole
+from mulligan.timeline.database import Database, is_intact
 from mulligan.timeline.retention import CheckpointAge
 from mulligan.timeline.tables import COLUMNS, as_column, from_column
 from mulligan.timeline.undo import Moves
@@ -73,8 +73,7 @@ class Checkpoints:
         """Deletes a checkpoint and returns its children, which now belong to its parent."""
         children = self._select("WHERE parent=? ORDER BY seq", entry.id)
         for child in children:
-            self._db.run("UPDATE checkpoint SET parent=? WHERE id=?", entry.checkpoint.parent, child.id)
-            self._db.reseal("checkpoint", "id=?", child.id)
+            self._db.update("checkpoint", "id=?", child.id, parent=entry.checkpoint.parent)
         self._db.run("DELETE FROM checkpoint WHERE id=?", entry.id)
         Moves(self._db).forget(entry.id, entry.checkpoint.parent)
         self._db.run("DELETE FROM fresh_ref WHERE id=?", entry.id)
@@ -88,18 +87,16 @@ class Checkpoints:
     def replace_commit(self, entry: Entry) -> None:
         """Points a checkpoint to a rewritten commit."""
         cp = entry.checkpoint
-        self._db.run(
-            "UPDATE checkpoint SET commit_id=?, files_tree=?, modes_tree=?, changes=?, not_captured=?, git=?, metadata=? WHERE id=?",
-            cp.commit, entry.files_tree, entry.modes_tree, cp.packed_changes, _inlined(cp.packed_not_captured),
-            json.dumps(cp.git.to_dict() if cp.git else None), _metadata(cp), cp.id,
+        self._db.update(
+            "checkpoint", "id=?", cp.id, commit_id=cp.commit, files_tree=entry.files_tree, modes_tree=entry.modes_tree,
+            changes=cp.packed_changes, not_captured=_inlined(cp.packed_not_captured),
+            git=json.dumps(cp.git.to_dict() if cp.git else None), metadata=_metadata(cp),
         )  # fmt: skip
-        self._db.reseal("checkpoint", "id=?", cp.id)
         self._owe("fresh_ref", cp.id, cp.commit)
 
     def set_changes(self, checkpoint_id: str, packed: bytes) -> None:
         """Sets what a checkpoint changed against its (new) parent."""
-        self._db.run("UPDATE checkpoint SET changes=? WHERE id=?", packed, checkpoint_id)
-        self._db.reseal("checkpoint", "id=?", checkpoint_id)
+        self._db.update("checkpoint", "id=?", checkpoint_id, changes=packed)
 
     def set_position(self, checkpoint_id: str) -> None:
         """Moves the position."""
@@ -263,7 +260,7 @@ class Checkpoints:
     def believable(self) -> list[Entry]:
         """Returns every checkpoint whose record is what was written, oldest first."""
         found = []
-        for row in self._db.whole("checkpoint"):
+        for row in self._db.intact("checkpoint"):
             with suppress(StoreDamaged):
                 found.append(self._entry(row))
         return found
@@ -308,7 +305,7 @@ class Checkpoints:
         return self._db.rows(f"SELECT {', '.join(_COLUMNS)}, seal FROM checkpoint {tail}", *values)
 
     def _entry(self, row: sqlite3.Row) -> Entry:
-        if not is_whole(row):
+        if not is_intact(row):
             raise StoreDamaged(
                 f"The record of checkpoint {row['id']!r} in the timeline is damaged. Its files are untouched.",
                 hint="Mend it from the repository: mulligan doctor",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -17,43 +17,21 @@ from mulligan.errors import Busy, DurabilityLost, MulliganError, NoRoom, StoreDa
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.platform import HERE
-from mulligan.timeline.tables import COLUMNS, STATEMENTS, TABLES, seal, sealing
+from mulligan.timeline.tables import COLUMNS, STATEMENTS, TABLES, checksum
 
-#: What a statement may raise: SQLite's own, and what Python stumbles over where a damaged table is quoted.
-TROUBLE = (sqlite3.Error, UnicodeDecodeError)
 # Not the file's fault: a store that may not be written, a process that may open no more files.
 _REFUSED = frozenset({sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM})
 
 
-class translated:  # noqa: N801 - used like a function; as a generator it took as long as the statements inside
+@contextmanager
+def translated() -> Iterator[None]:
     """Turns SQLite's errors into ours."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, TROUBLE):
-            raise in_our_words(error) from error
-
-
-class Transaction:
-    """What runs a body whole or not at all; made of a generator, it took as long as a statement."""
-
-    __slots__ = ("_begin", "_end")
-
-    def __init__(self, begin: Callable[[], None], end: Callable[[BaseException | None], None]) -> None:
-        self._begin, self._end = begin, end
-
-    def __enter__(self) -> None:
-        self._begin()
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self._end(error)
-
-
-def in_our_words(error: BaseException) -> MulliganError:
-    """Returns our error for one of the `TROUBLE`."""
-    return _translate(error if isinstance(error, sqlite3.Error) else sqlite3.DatabaseError("what it holds is no text"))
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _translate(error) from error
+    except UnicodeDecodeError as error:  # where a damaged table is quoted
+        raise _translate(sqlite3.DatabaseError("what it holds is no text")) from error
 
 
 def disk_full() -> NoRoom:
@@ -157,7 +135,7 @@ class Database:
     def _be_careful(self) -> None:
         """Treats the file as what it may be: damaged, or made by somebody who means harm."""
         self._steps = 0
-        self._connection.create_function("seal", -1, seal, deterministic=True)
+        self._connection.create_function("checksum", -1, checksum, deterministic=True)
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
         # A broken page may lead SQLite in circles that have no end within a lifetime.
         self._connection.set_progress_handler(self._too_much_work, STEPS)
@@ -230,7 +208,7 @@ class Database:
 
     @contextmanager
     def at_one_moment(self) -> Iterator[None]:
-        """Lets the body read one state, whatever others write meanwhile."""
+        """Lets the body read one state, whatever others write in the meantime."""
         mine = not self._connection.in_transaction
         try:
             if mine:
@@ -239,54 +217,38 @@ class Database:
             yield
         finally:
             if mine:
-                self._roll_back()  # nothing was written; what failed in the body is what to tell
+                self.roll_back()  # nothing was written; what failed in the body is what to tell
 
-    def transaction(self) -> Transaction:
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
         """Runs the body whole or not at all; durable when it returns."""
-        return Transaction(self._begin, self._end)
-
-    def _begin(self) -> None:
         if self._cramped:
             raise disk_full()
         mine = not self._connection.in_transaction
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            # With the first row that this release writes, not before: until then an older one can read the store. Each time,
-            # because a newer release may have upgraded it while this process had it open.
-            if self._readable_format() < FORMAT:
-                self._connection.execute(f"PRAGMA user_version={FORMAT}")
-        except BaseException as error:
-            if mine:
-                self._roll_back()  # an interruption that came with its success: nobody else would end what it began
-            if isinstance(error, TROUBLE):
-                raise in_our_words(error) from error
-            raise
-
-    def _end(self, failed: BaseException | None) -> None:
-        try:
-            if failed is None:
+        with translated():
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                # With the first row that this release writes, not before: until then an older one can read the store. Each
+                # time, because a newer release may have upgraded it while this process had it open.
+                if self._readable_format() < FORMAT:
+                    self._connection.execute(f"PRAGMA user_version={FORMAT}")
+                yield
                 self._connection.execute("COMMIT")
                 HERE.settle(os.path.dirname(self._path))
-                return
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-        except BaseException as error:
-            self._roll_back()
-            if isinstance(error, TROUBLE):
-                raise in_our_words(error) from error
-            raise
-        if isinstance(failed, TROUBLE):
-            raise in_our_words(failed) from failed
+            except BaseException:
+                if mine:
+                    self.roll_back()
+                raise
 
-    def _roll_back(self) -> None:
-        """Ends a transaction that is open, whatever became of it: with it open, nobody could write any more."""
+    def roll_back(self) -> None:
+        """Ends a transaction that is open, whatever became of it: an open one would keep all others from writing."""
         with suppress(sqlite3.Error):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
     def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
         """Returns every row of a query."""
-        try:
+        with translated():
             cursor = self._execute(sql, values)
             found: list[sqlite3.Row] = cursor.fetchmany(_MANY_ROWS)
             if len(found) == _MANY_ROWS:
@@ -295,8 +257,6 @@ class Database:
                     found += more
                     if len(found) > most:
                         raise sqlite3.DatabaseError("it holds more rows than fit into it")
-        except TROUBLE as error:
-            raise in_our_words(error) from error
         return found
 
     def _size(self) -> int:
@@ -309,22 +269,14 @@ class Database:
 
     def row(self, sql: str, *values: Any) -> sqlite3.Row | None:
         """Returns the first row of a query, or None."""
-        try:
+        with translated():
             found: sqlite3.Row | None = self._execute(sql, values).fetchone()
-        except TROUBLE as error:
-            raise in_our_words(error) from error
         return found
 
     def run(self, sql: str, *values: Any) -> None:
         """Runs one statement."""
-        try:
+        with translated():
             self._execute(sql, values)
-        except TROUBLE as error:
-            raise in_our_words(error) from error
-
-    def abandon(self) -> None:
-        """Ends a transaction that an interruption left open."""
-        self._roll_back()
 
     def is_empty(self, table: str) -> bool:
         """Returns whether a table has no row."""
@@ -335,38 +287,30 @@ class Database:
         if not self.is_empty(table):  # else SQLite would write the table's page anew
             self.run(f"DELETE FROM {table}")
 
-    def _next_number(self, table: str) -> int | None:
-        """Returns the number that SQLite would give the next row of a table; None where it has to say itself what is wrong."""
-        newest, counted = self.rows(
-            f"SELECT coalesce((SELECT max(seq) FROM {table}), 0), coalesce((SELECT seq FROM sqlite_sequence WHERE name=?), 0)",
-            table,
-        )[0]
-        last = max(newest, counted) if isinstance(counted, int) else _MOST_NUMBERS
-        return None if last >= _MOST_NUMBERS else int(last) + 1
-
-    # -- rows under seal --------------------------------------------------------------------------
+    # -- rows and their checksums -----------------------------------------------------------------
 
     def insert(self, table: str, *values: Any, over: bool = False) -> None:
-        """Adds a sealed row, `over` one that has its place; the first value is None where SQLite gives the number."""
-        number = self._next_number(table) if values[0] is None else None
-        if number is not None:
-            values = (number, *values[1:])
+        """Adds a row, `over` one that has its place; the first value is None where SQLite gives the number."""
         sql = f"INSERT {'OR REPLACE ' if over else ''}INTO {table} VALUES ({'?, ' * len(self.columns[table])}?)"
+        self.run(sql, *values, checksum(*values))
         if values[0] is None:
-            self.run(sql, *values, b"")
-            self.reseal(table, "seq=last_insert_rowid()")
-        else:
-            self.run(sql, *values, seal(*values))
+            self._write_checksums(table, "seq=last_insert_rowid()")
 
-    def reseal(self, table: str, where: str, *values: Any) -> None:
-        """Seals rows that were changed on purpose; the caller has seen that they were as they should be before."""
-        self.run(f"UPDATE {table} SET seal={sealing(table)} WHERE {where}", *values)
+    def update(self, table: str, where: str, *values: Any, **columns: Any) -> None:
+        """Changes columns of some rows, and their checksums; the caller has seen that the rows were intact before."""
+        self.run(
+            f"UPDATE {table} SET {', '.join(f'{name}=?' for name in columns)} WHERE {where}", *columns.values(), *values
+        )
+        self._write_checksums(table, where, *values)
 
-    def sealed(self, table: str, tail: str = "", *values: Any) -> list[sqlite3.Row]:
-        """Returns rows of a table, each with its seal behind it; raises StoreDamaged where one is not what was written."""
-        # The seal is looked at here and not by SQL, which would hand each value to Python twice and stumble over bad text.
+    def _write_checksums(self, table: str, where: str, *values: Any) -> None:
+        self.run(f"UPDATE {table} SET seal=checksum({', '.join(self.columns[table])}) WHERE {where}", *values)
+
+    def select(self, table: str, tail: str = "", *values: Any) -> list[sqlite3.Row]:
+        """Returns rows of a table, each with its checksum behind it; raises StoreDamaged where one is not what was written."""
+        # The checksum is compared here and not by SQL, which would hand each value to Python twice and stumble over bad text.
         found = self.rows(self._select(table) + tail, *values)
-        if not all(map(is_whole, found)):
+        if not all(map(is_intact, found)):
             raise broken_row(table)
         return found
 
@@ -378,15 +322,15 @@ class Database:
         found: list[tuple[str, Any]] = []
         for table, columns in self.columns.items():
             name = columns.index("id") if "id" in columns else 0
-            found += [(table, row[name]) for row in self._as_they_are(table) if not is_whole(row)]
+            found += [(table, row[name]) for row in self._as_they_are(table) if not is_intact(row)]
         return found
 
-    def whole(self, table: str) -> list[sqlite3.Row]:
-        """Returns the rows of a table that are what was written, in their order, each with its seal behind it."""
-        return [row for row in self._as_they_are(table) if is_whole(row)]
+    def intact(self, table: str) -> list[sqlite3.Row]:
+        """Returns the rows of a table that are what was written, in their order, each with its checksum behind it."""
+        return [row for row in self._as_they_are(table) if is_intact(row)]
 
     def _as_they_are(self, table: str) -> list[sqlite3.Row]:
-        self._connection.text_factory = exactly
+        self._connection.text_factory = decode_exactly
         try:
             return self.rows(f"{self._select(table)}ORDER BY {self.columns[table][0]}")
         finally:
@@ -406,10 +350,10 @@ class Database:
 
     def meta(self, key: str, default: str = "") -> str:
         """Returns a value of the store's own."""
-        found = self.sealed("meta", "WHERE key=?", key)
+        found = self.select("meta", "WHERE key=?", key)
         value = found[0]["value"] if found else default
         if not isinstance(value, str):
-            raise broken_row("meta")  # sealed by a program that means harm
+            raise broken_row("meta")  # written by a program that means harm
         return value
 
     def set_meta(self, key: str, value: str) -> None:
@@ -433,7 +377,7 @@ class Database:
         except sqlite3.OperationalError as error:
             return error.sqlite_errorcode == sqlite3.SQLITE_READONLY  # busy: somebody is writing it
         finally:
-            self._roll_back()
+            self.roll_back()
         return False
 
     def compact(self) -> None:
@@ -453,14 +397,14 @@ def end_with_process() -> None:
     _left = _left or []
 
 
-def is_whole(row: sqlite3.Row) -> bool:
-    """Returns whether a row, its seal last, is what was written."""
-    *values, sealed = row
-    return bool(seal(*values) == sealed)
+def is_intact(row: sqlite3.Row) -> bool:
+    """Returns whether a row, its checksum last, is what was written."""
+    *values, expected = row
+    return bool(checksum(*values) == expected)
 
 
-def exactly(data: bytes) -> str:
-    """Returns text that is never taken for other text: what is no UTF-8 gets a seal that fits nothing."""
+def decode_exactly(data: bytes) -> str:
+    """Returns text that is never taken for other text: what is no UTF-8 gets a checksum that fits nothing."""
     return data.decode("utf-8", "surrogateescape")
 
 

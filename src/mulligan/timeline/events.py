@@ -177,9 +177,8 @@ class AgentEvents:
                 self._close("session=? AND open=1", as_column(session))
 
     def _close(self, where: str, *values: object) -> None:
-        for row in self._db.sealed("deed", f"WHERE {where}", *values):
-            self._db.run("UPDATE deed SET open=0 WHERE seq=?", row["seq"])
-            self._db.reseal("deed", "seq=?", row["seq"])
+        for row in self._db.select("deed", f"WHERE {where}", *values):
+            self._db.update("deed", "seq=?", row["seq"], open=0)
 
     def _last(self, session: str, column: str) -> int:
         row = self._db.row(f"SELECT max({column}) FROM deed WHERE session=?", as_column(session))
@@ -336,7 +335,7 @@ class AgentEvents:
         )
 
     def _select(self, tail: str, *values: object) -> list[RecordedEvent]:
-        return [_read(row) for row in self._db.sealed("deed", tail, *values)]
+        return [_read(row) for row in self._db.select("deed", tail, *values)]
 
 
 def _is_busy(event: AgentEvent, running: list[RecordedEvent]) -> bool:

@@ -18,7 +18,6 @@ from mulligan.model.checkpoint import pack_text
 from mulligan.model.paths import parse_path, to_text
 from mulligan.model.plan import Action, Node
 from mulligan.timeline.database import Database
-from mulligan.timeline.tables import seal
 
 if TYPE_CHECKING:
     from mulligan.model.gitposition import GitMove
@@ -84,10 +83,9 @@ def open_journal(database: Database, journal: Journal, phase: str) -> None:
 
 def set_phase(database: Database, phase: str) -> None:
     """Moves the journal on, durably."""
-    rows = database.sealed("journal")
-    plan = rows[0]["plan"] if rows else b""
     with database.transaction():
-        database.run("UPDATE journal SET phase=?, seal=?", phase, seal(1, phase, plan))
+        database.select("journal")  # raises where it is damaged
+        database.update("journal", "one=1", phase=phase)
 
 
 def close_journal(database: Database) -> None:
@@ -97,7 +95,7 @@ def close_journal(database: Database) -> None:
 
 def read_journal(database: Database) -> Journal | None:
     """Returns the restore that was cut short, None if there is none."""
-    rows = database.sealed("journal")
+    rows = database.select("journal")
     if not rows:
         return None
     row = rows[0]

@@ -358,7 +358,7 @@ class Store:
     def _end(self) -> None:
         self._held = False
         if self._database is not None:
-            self._database.abandon()
+            self._database.roll_back()  # a transaction that an interruption left open
         if self._objects is not None:
             self._objects.let_go()
 
@@ -389,8 +389,8 @@ class Store:
 
     def _decided_refs(self) -> tuple[dict[str, bytes], set[str]]:
         """Returns the refs that must be there, with their commits, and those that must not, since the last save."""
-        owed = {row["id"]: bytes.fromhex(row["commit_id"]) for row in self.database.sealed("fresh_ref")}
-        return owed, {row["id"] for row in self.database.sealed("dead_ref")}
+        owed = {row["id"]: bytes.fromhex(row["commit_id"]) for row in self.database.select("fresh_ref")}
+        return owed, {row["id"] for row in self.database.select("dead_ref")}
 
     def place_ref(self, fresh: str, gone: list[str]) -> None:
         """Puts the staged ref of a new checkpoint in place, durably, and removes those of checkpoints that went for it."""

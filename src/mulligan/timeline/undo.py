@@ -136,8 +136,7 @@ class Moves:
             self.push(*(top._replace(mark=mark) for mark in more))
 
     def _set_top(self, move: Move) -> None:
-        self._db.run("UPDATE move SET what=? WHERE seq=(SELECT max(seq) FROM move)", move.column)
-        self._db.reseal("move", "seq=(SELECT max(seq) FROM move)")
+        self._db.update("move", "seq=(SELECT max(seq) FROM move)", what=move.column)
 
     def landed(self, checkpoint_id: str) -> None:
         """Says which checkpoint holds what the undo left whose mark is on top: a redo starts from there."""
@@ -145,8 +144,7 @@ class Moves:
         top = self.top()
         for move in self.redoable()[:1]:
             left = move._replace(base=checkpoint_id, mark=top.mark if top is not None else None)
-            self._db.run("UPDATE redo SET what=? WHERE seq=(SELECT max(seq) FROM redo)", left.column)
-            self._db.reseal("redo", "seq=(SELECT max(seq) FROM redo)")
+            self._db.update("redo", "seq=(SELECT max(seq) FROM redo)", what=left.column)
 
     def unmark(self, base: str) -> None:
         """Drops the mark of an undo that is redone, and the states above it."""
@@ -159,15 +157,15 @@ class Moves:
 
     def down(self, limit: int = 1000) -> list[Move]:
         """Returns the states, newest first."""
-        return [Move.read(row) for row in self._db.sealed("move", "ORDER BY seq DESC LIMIT ?", limit)]
+        return [Move.read(row) for row in self._db.select("move", "ORDER BY seq DESC LIMIT ?", limit)]
 
     def redoable(self) -> list[Move]:
         """Returns what was undone, the next to redo first."""
-        return [Move.read(row) for row in self._db.sealed("redo", "ORDER BY seq DESC")]
+        return [Move.read(row) for row in self._db.select("redo", "ORDER BY seq DESC")]
 
     def undone(self, depth: int, left: Move) -> None:
         """Drops the `depth` newest states and remembers the one that was left, to be redone."""
-        passed = self._db.sealed("move", "ORDER BY seq DESC LIMIT ?", depth)
+        passed = self._db.select("move", "ORDER BY seq DESC LIMIT ?", depth)
         for row in passed:
             self._db.run("DELETE FROM move WHERE seq=?", row["seq"])
         top = self.top()
@@ -190,12 +188,9 @@ class Moves:
 
     def forget(self, checkpoint_id: str, parent: str | None) -> None:
         """Drops the states of a checkpoint that is removed; what an undo took back stays known."""
-        for row in self._db.sealed("move", "WHERE id=?", checkpoint_id):
+        for row in self._db.select("move", "WHERE id=?", checkpoint_id):
             move = Move.read(row)
             if move.mark is not None and parent is not None:
-                self._db.run(
-                    "UPDATE move SET id=?, what=? WHERE seq=?", parent, move._replace(gone=True).column, row["seq"]
-                )
-                self._db.reseal("move", "seq=?", row["seq"])
+                self._db.update("move", "seq=?", row["seq"], id=parent, what=move._replace(gone=True).column)
         self._db.run("DELETE FROM move WHERE id=?", checkpoint_id)
         self._db.run("DELETE FROM redo WHERE id=?", checkpoint_id)

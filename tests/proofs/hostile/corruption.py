@@ -43,7 +43,7 @@ def _no_seals() -> None:
     """A timeline that believes whatever stands in it."""
     from mulligan.timeline import checkpoints, database
 
-    checkpoints.is_whole = database.is_whole = lambda _row: True
+    checkpoints.is_intact = database.is_intact = lambda _row: True
 
 
 def _no_hashes() -> None:

@@ -86,7 +86,7 @@ def test_whatever_comes_between_no_transaction_is_left_that_would_keep_everybody
 def test_a_transaction_that_an_interruption_left_open_ends_with_the_holding_of_the_store(database):
     database._connection.execute("BEGIN IMMEDIATE")
     database.set_meta("k", "v")
-    database.abandon()
+    database.roll_back()
     assert not database._connection.in_transaction and database.meta("k", "none") == "none"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import mulligan
 from checker import judge
-from mulligan.timeline.tables import COLUMNS, seal
+from mulligan.timeline.tables import COLUMNS, checksum
 from seals import reseal
 from seals import seal as by_the_page
 from tree import put
@@ -124,8 +124,8 @@ def test_a_row_that_contradicts_its_commit_is_found_although_it_is_sealed(histor
 
 def test_the_seal_is_the_one_that_the_page_describes():
     values = ["é", "\udcff", b"\0", 5, -1, None, 1.5, ""]
-    assert seal(*values) == by_the_page(*values)
-    assert len({seal(1), seal("1"), seal(b"1"), seal("1", ""), seal("", "1"), seal()}) == 6
+    assert checksum(*values) == by_the_page(*values)
+    assert len({checksum(1), checksum("1"), checksum(b"1"), checksum("1", ""), checksum("", "1"), checksum()}) == 6
 
 
 def test_every_column_is_under_seal(history, store):
