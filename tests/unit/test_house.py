@@ -64,7 +64,8 @@ ALLOWED = {
     # Verbs on top of history that start git or talk to a network. The layers below ask `remotes.pulled` and `remotes.tables`,
     # which do neither, and only in a store that has a remote.
     "remotes": _HISTORY | {"engine", "settings"},
-    "engine": _HISTORY | {"history", "remotes", "restore", "state", "steps", "settings"},
+    # `forks` from the methods that call it: verbs on top, loaded when they are asked for.
+    "engine": _HISTORY | {"forks", "history", "remotes", "restore", "state", "steps", "settings"},
     "aio": _HISTORY | {"restore", "state", "settings", "engine", "mulligan"},
     "environments": _ALL,
     "loop": _ALL,
@@ -74,12 +75,13 @@ ALLOWED = {
     "hooks": _ALL | {"loop"},
     "adapters": _ALL | {"hooks"},
     "install": _DISK,
+    "forks": _ALL | {"loop"},
     "mcp": _ALL,
     "ui": _WORDS | {"safefs", "scan", "steps", "engine", "present"},
     "plugin": {"dialects", "errors"},
     "__init__": _ALL,
     "__main__": {"cli"},
-    "cli": _ALL | {"loop", "hooks", "install", "dialects", "environments", "mcp", "ui"},
+    "cli": _ALL | {"loop", "hooks", "install", "dialects", "environments", "forks", "mcp", "ui"},
 }
 # Doors: they print, exit and read the environment. Everything else is the core.
 DOORS = {"cli", "__main__", "plugin"}
@@ -117,7 +119,7 @@ FENCED_MODULES: dict[str, set[str]] = {
     "mmap": {"safefs"},
     "fcntl": {"safefs"},
     "ctypes": {"safefs"},
-    "subprocess": {"environments", "loop", "remotes", "usergit"},
+    "subprocess": {"environments", "forks", "loop", "remotes", "usergit"},
     "multiprocessing": set(),
     "pty": set(),
     "socket": set(),

@@ -7,7 +7,7 @@ later restore leaves the file on disk alone. Then the old objects are dropped an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,14 +49,12 @@ class ForgetReport:
 
 def forget(store: Store, path: bytes) -> ForgetReport:
     """Removes a path from every checkpoint and proves that its bytes are gone."""
-    read = store.objects.read_tree
     holders = [entry for entry in store.checkpoints.oldest() if holds(store.objects, entry, path)]
     own, copies = len(holders), pulled_checkpoints(store)
     holders += [entry for entry in copies.oldest() if holds(store.objects, entry, path)] if copies else []
     if not holders and not _was_cut_short(store, path):
         raise UnknownPath(f"No checkpoint holds {to_text(path)!r}. Nothing was changed.", hint="mulligan log -- PATH")
-    wanted = {oid for entry in holders for tree in _trees(entry) for oid in _blobs(read, tree, path)}
-    wanted |= {oid for entry in holders for oid in _sealed_below(entry, path)}
+    wanted = bytes_of(store.objects, holders, path)
     with store.objects.writer() as writer:
         rewritten = [without(entry, path, store.objects, writer) for entry in holders]
         writer.finish()
@@ -80,6 +78,12 @@ def forget(store: Store, path: bytes) -> ForgetReport:
 def holds(reader: ObjectReader, entry: Entry, path: bytes) -> bool:
     """Returns whether a checkpoint holds a path, sealed or not, or something below it."""
     return any(_find(reader.read_tree, tree, path) for tree in _trees(entry)) or bool(_sealed_below(entry, path))
+
+
+def bytes_of(reader: ObjectReader, entries: Collection[Entry], path: bytes) -> set[bytes]:
+    """Returns the objects that hold what a path had in some checkpoints; nothing is read of them."""
+    found = {oid for e in entries for tree in _trees(e) for oid in _blobs(reader.read_tree, tree, path)}
+    return found | {oid for entry in entries for oid in _sealed_below(entry, path)}
 
 
 def _was_cut_short(store: Store, path: bytes) -> bool:

@@ -8,6 +8,7 @@ for as long as they run and first end a restore that an earlier process left hal
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,47 +27,13 @@ from mulligan.timeline.root import refuse_unprotectable
 from mulligan.timeline.store import Store
 
 if TYPE_CHECKING:
+    from mulligan.engine.watching import Watching
+    from mulligan.engine.workspace import Workspace
+    from mulligan.forks.record import Fork
     from mulligan.model.checkpoint import Checkpoint, NotCaptured
     from mulligan.model.diff import Diff
 
 _RESTORING = frozenset({"restore", "undo", "redo"})
-
-
-class Watching:
-    """A workspace that is being watched, until this is closed."""
-
-    def __init__(self, bench: Restorer, mutex: RLock) -> None:
-        self._bench = bench
-        self._mutex = mutex
-
-    def __repr__(self) -> str:
-        return f"<mulligan.Watching {self.to_dict()}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def active(self) -> bool:
-        """Whether changes are being noticed; False before the first checkpoint and where the system cannot."""
-        return bool(self.to_dict()["active"])
-
-    @property
-    def reason(self) -> str:
-        """Why not, in words; empty when it is active."""
-        return str(self.to_dict()["reason"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns what `status` says about the watcher."""
-        with self._mutex:
-            return self._bench.watcher_state() or {"active": False, "directories": 0, "reason": "it was closed"}
-
-    def close(self) -> None:
-        """Ends the watching; again is harmless."""
-        with self._mutex:
-            self._bench.unwatch()
 
 
 class Opened:
@@ -123,6 +90,8 @@ class Opened:
         """
         with self._mutex:
             self._bench.watch()
+        from mulligan.engine.watching import Watching
+
         return Watching(self._bench, self._mutex)
 
     def notices(self) -> int:
@@ -253,6 +222,22 @@ class Opened:
             return None
         said = {"target": journal.target, "phase": journal.phase, "total": len(journal.actions), "token": journal.token}
         return {**said, "process": process or None}
+
+    # -- forks ----------------------------------------------------------------------------------
+
+    def fork(
+        self, ref: str | Checkpoint, directory: str | os.PathLike[str], *, with_ignored: bool = False
+    ) -> Workspace:
+        """Makes a second working directory, new or empty, at a checkpoint, with a timeline that starts there."""
+        from mulligan.forks.verbs import fork
+
+        return fork(self, ref, directory, with_ignored=with_ignored)
+
+    def forks(self) -> list[Fork]:
+        """Returns the forks that were made from this workspace and not removed, oldest first."""
+        from mulligan.forks.verbs import forks
+
+        return forks(self)
 
     # -- opening --------------------------------------------------------------------------------
 

@@ -360,6 +360,10 @@ class Restorer(Workbench):
     def recover(self) -> str:
         """Ends what was cut short; returns a sentence about a restore that was, empty when there was none."""
         self._unpin_the_dead()
+        if self.store.database.meta("forks"):
+            from mulligan.forks.fork import end_interrupted
+
+            end_interrupted(self.store)
         if self.store.database.is_empty("journal"):
             return ""
         from mulligan.restore import procedure

@@ -135,6 +135,10 @@ class Workbench:
         else:
             cache = self.scanner.load(None, store.epoch() if exists else 0, lambda _: False)
         gone = self.root.is_gone()
+        if exists and store.database.meta("forks"):
+            from mulligan.forks.fork import forks_inside
+
+            self.scanner.forks = forks_inside(store)
         if exists and self._watched and not gone:
             self.scanner.watch(store.directory)
         report = self.counted("reading")

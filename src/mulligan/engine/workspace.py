@@ -146,7 +146,7 @@ class Workspace(WithSessions):
         with self._needing() as store:
             start = store.checkpoints.resolve(a if a is not None else "@")
             if b is not None:
-                return diff_entries(store, start, store.checkpoints.resolve(b), chosen)
+                return diff_entries(store.objects, start, store.checkpoints.resolve(b), chosen)
             look = self._bench.look(by_name=start.by_name)
             return diff_workspace(store, start, look.scan, self.root, chosen)
 

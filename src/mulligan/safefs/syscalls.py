@@ -33,6 +33,7 @@ class Calls:
     utime = staticmethod(os.utime)
     rename = staticmethod(os.rename)
     link = staticmethod(os.link)
+    clone = staticmethod(HERE.clone)
     fsync = staticmethod(HERE.fsync)
     syncfs = staticmethod(HERE.sync_all)
     setxattr = staticmethod(HERE.setxattr)

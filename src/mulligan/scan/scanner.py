@@ -53,6 +53,8 @@ class Scanner:
         self._noted: tuple[bytes, dict[str, Any]] = (b"", {})
         self._plain: tuple[CapturePolicy, Scope] | None = None  # where there is no repository, the same every time
         self._repositories = _repositories(settings.workspace)
+        #: Forks inside the workspace: workspaces of their own, which no scan enters.
+        self.forks: frozenset[bytes] = frozenset()
 
     # -- the watcher ------------------------------------------------------------------------------
 
@@ -244,13 +246,13 @@ class Scanner:
         return Repository.find(self._settings.workspace, home=self._settings.home)
 
     def _scope(self, repo: Repository | None, policy: CapturePolicy) -> Scope:
-        if repo is None and self._plain is not None and self._plain[0] is policy:
+        if repo is None and self._plain is not None and self._plain[0] is policy and not self.forks:
             return self._plain[1]
         store = os.path.relpath(self._settings.store, self._settings.workspace)
         own = None if store.startswith("..") else os.fsencode(store)
         if repo is None:
-            scope = Scope(policy, Rules.base(policy.global_excludes), nothing_tracked(), own)
-            self._plain = policy, scope
+            scope = Scope(policy, Rules.base(policy.global_excludes), nothing_tracked(), own, self.forks)
+            self._plain = (policy, scope) if not self.forks else None
             return scope
         rules = Rules.base()
         for content in (policy.global_excludes, repo.info_exclude()):
@@ -263,7 +265,7 @@ class Scanner:
             index = repo.index()
             return index.tracked(repo.prefix) if index is not None else set()
 
-        return Scope(policy, rules, Tracked(load, key), own, self._worktrees(repo))
+        return Scope(policy, rules, Tracked(load, key), own, self._worktrees(repo) | self.forks)
 
     def _worktrees(self, repo: Repository) -> frozenset[bytes]:
         """Returns the worktrees inside the workspace; what knows about them is only loaded where there are any."""

@@ -132,7 +132,7 @@ class Scope:
         if path == self._own:
             return EXCLUDED, "mulligan's own store"
         if is_dir and path in self._worktrees:
-            return WORKTREE, "a git worktree, with a history of its own"
+            return WORKTREE, "a fork or git worktree, with a history of its own"
         if path == RECORDS and is_dir:
             return EXCLUDED, "records of checkpoints, which outlive every restore"
         if name.startswith(b".mulligan-") and re.fullmatch(_TEMPORARY, name):

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from mulligan.errors import StoreDamaged
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, GitState, NotCaptured, moment, pack_list
-from mulligan.model.gitposition import GitPosition, GitRecord
 from mulligan.model.objects import (
     BLOB,
     COMMIT,
@@ -34,6 +33,7 @@ from mulligan.scan.trees import Defaults
 from mulligan.timeline.trees import ObjectReader, State
 
 if TYPE_CHECKING:
+    from mulligan.model.gitposition import GitRecord
     from mulligan.model.sealed import Sealed
 
 NO_TREE = bytes(20)
@@ -336,6 +336,8 @@ def record_tree(reader: ObjectReader, commit_id: bytes) -> bytes:
 
 def read_record(reader: ObjectReader, commit_id: bytes) -> GitRecord | None:
     """Returns where git stood at a checkpoint, None where that was not recorded; raises StoreDamaged."""
+    from mulligan.model.gitposition import GitPosition, GitRecord
+
     tree = record_tree(reader, commit_id)
     if tree == NO_TREE:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mulligan.diff.patch import MAX_FILE, TooLarge, make_diff
 from mulligan.diff.renames import find_renames
@@ -24,21 +24,27 @@ from mulligan.model.objects import BLOB, MODE_DIR, MODE_LINK, Change, TreeEntry
 from mulligan.model.paths import covers, is_dot_git, parent_of, to_text
 from mulligan.safefs.directory import Directory
 from mulligan.scan.trees import Cover, Scan, cover_of
-from mulligan.store.objects import ObjectStore
 from mulligan.timeline.changes import changes_since, compare_entries
 from mulligan.timeline.commits import Entry
-from mulligan.timeline.trees import Trees, WorkspaceView
+from mulligan.timeline.trees import ObjectReader, Trees, WorkspaceView
 
 if TYPE_CHECKING:
     from mulligan.timeline.store import Store
 
 
-def diff_entries(store: Store, a: Entry, b: Entry, paths: Iterable[bytes] | None = None) -> Diff:
+class Objects(ObjectReader, Protocol):
+    """What a comparison needs of a store, or of two."""
+
+    def kind_and_size(self, oid: bytes) -> tuple[bytes, int]:
+        """Returns what an object is and how many bytes it has."""
+
+
+def diff_entries(objects: Objects, a: Entry, b: Entry, paths: Iterable[bytes] | None = None) -> Diff:
     """Returns what differs from one checkpoint to another, at or below some paths (None: everywhere)."""
-    found = compare_entries(Trees(store.objects), a, b)
+    found = compare_entries(Trees(objects), a, b)
     missing_then, missing_now = _cover(a), _cover(b)
     shown = [c for c in found if not _only_hidden(c, missing_then, missing_now)]
-    read = _Blobs(store.objects)
+    read = _Blobs(objects)
     chosen = _chosen(shown, find_renames(shown, read.blob, read.size), paths)
     return make_diff(a.id, b.id, *chosen, read.entry, read.entry)
 
@@ -95,7 +101,7 @@ def _only_hidden(change: Change, then: Cover, now: Cover) -> bool:
 class _Blobs:
     """Contents from the store."""
 
-    def __init__(self, objects: ObjectStore) -> None:
+    def __init__(self, objects: Objects) -> None:
         self._objects = objects
 
     def blob(self, oid: bytes) -> bytes:

@@ -96,7 +96,7 @@ def test_the_prelude_of_that_test_notices_a_look_at_the_processes(tmp_path):
 
 def test_doctor_prints_in_one_line_what_the_system_can_do(saved):
     lines = cli("doctor", cwd=saved, MULLIGAN_PLATFORM="").stdout.splitlines()
-    assert "platform  linux: exchange, open_path, sync_all, xattr, watch; without clone" in lines
+    assert "platform  linux: exchange, open_path, sync_all, xattr, watch, clone" in lines
     lines = cli("doctor", cwd=saved, **PORTABLE).stdout.splitlines()
     assert "platform  portable: POSIX only; without exchange, open_path, sync_all, xattr, watch, clone" in lines
     told = cli_json("doctor", cwd=saved, **PORTABLE)["platform"]

@@ -73,7 +73,7 @@ def render(context: Context, result: Result) -> None:
     else:
         context.out.lines(problem_lines(report.problems, style))
     has, lacks = (", ".join(name for name, can in HERE.can._asdict().items() if can is so) for so in (True, False))
-    context.out.line(f"platform  {HERE.name}: {has or 'POSIX only'}; without {lacks}")
+    context.out.line(f"platform  {HERE.name}: {has or 'POSIX only'}{f'; without {lacks}' if lacks else ''}")
     for each in agents:
         said = visible(each.problem) or f"hooks installed and working ({visible(each.files[0])})"
         context.out.line(f"{style('yellow' if each.problem else 'green', each.agent)}  {said}")

@@ -17,6 +17,7 @@ _AT_EMPTY_PATH = 0x1000
 _STATX_BTIME = 0x800
 # Linux stamps files with this clock, which stands still for a tick of 1 to 10 ms; Python has no name for it.
 _COARSE_CLOCK = 5
+_FICLONE = 0x40049409
 _kinds: dict[tuple[int, int], int] = {}  # of file systems, by the two numbers that together tell each from all others
 
 
@@ -44,7 +45,7 @@ class Linux(PortableOnLinux):
     """Linux."""
 
     name = "linux"
-    can = Capabilities(exchange=True, open_path=True, sync_all=True, xattr=True, watch=True)
+    can = Capabilities(exchange=True, open_path=True, sync_all=True, xattr=True, watch=True, clone=True)
     proc = "/proc"
     look_flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
     nameless_flags = os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC
@@ -76,6 +77,10 @@ class Linux(PortableOnLinux):
     def sync_all(self, fd: int) -> None:
         """Writes out the file system that holds an open file, and waits for it."""
         checked(self.libc.syncfs(fd))
+
+    def clone(self, source: int, target: int) -> None:
+        """Makes an open file share the blocks of another until one of them is written (btrfs, XFS, bcachefs, ZFS)."""
+        fcntl.ioctl(target, _FICLONE, source)
 
     def path_of(self, fd: int) -> str:
         """Returns a path that leads to an open file whatever its name is."""

@@ -31,7 +31,7 @@ class Capabilities(NamedTuple):
     sync_all: bool = False  # one call that makes a whole file system durable
     xattr: bool = False  # extended attributes of files
     watch: bool = False  # notices of changes in directories
-    clone: bool = False  # files copied without their bytes; no platform uses it yet
+    clone: bool = False  # files copied without their bytes
 
 
 class Portable:
@@ -90,6 +90,10 @@ class Portable:
     def setxattr(self, path: str | bytes | int, attribute: str, value: bytes) -> None:
         """Sets one extended attribute."""
         _lack((path, attribute, value), errno.EOPNOTSUPP)
+
+    def clone(self, source: int, target: int) -> None:
+        """Makes an open file share the blocks of another until one of them is written; OSError where that is not possible."""
+        _lack((source, target), errno.EOPNOTSUPP)
 
     def kind_of_disk(self, _fd: int) -> int:
         """Returns the number of the kind of file system that holds an open file, as Linux counts; 0 if unknown."""
