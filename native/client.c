@@ -30,7 +30,7 @@ enum { READS = 1, PAGED = 2, ASKS = 4, HOOK = 8 };
 struct bytes { char *at; size_t size; };
 struct link { int fd; pid_t peer; char id[64]; };
 static const struct { const char *name; int kind; } COMMANDS[] = {
-    {"hook", HOOK}, {"save", 0}, {"undo", ASKS}, {"redo", 0}, {"restore", ASKS}, {"status", READS}, {"cat", READS},
+    {"hook", HOOK}, {"save", 0}, {"undo", ASKS}, {"redo", 0}, {"restore", ASKS}, {"revert", ASKS}, {"status", READS}, {"cat", READS},
     {"log", READS | PAGED}, {"show", READS | PAGED}, {"diff", READS | PAGED}, {NULL, 0},
 };
 static int argc, kind, folder = -1, event_taken;

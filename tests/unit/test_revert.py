@@ -92,6 +92,22 @@ def test_revert_of_the_newest_prompt_is_what_undo_does(ws, project, agent):
     assert snapshot(project) == reverted
 
 
+def test_after_a_redo_the_hint_names_the_session_that_an_undo_would_pass_over(ws, project, agent):
+    other = Agent(ws, project, "other-session")
+    agent.prompt("first", {"a": changed(1)})
+    other.prompt("later", {"b": changed(1)})
+    ws.undo(session="session-1")
+    report = ws.redo()
+    assert report.again == "undo --session session-"
+    ws.undo(session=report.again.split()[-1])
+    assert (project / "a").read_text() == TEN
+    assert (project / "b").read_text() == changed(1)
+    ws.redo()
+    ws.undo()
+    assert (project / "b").read_text() == TEN
+    assert ws.redo().again == ""
+
+
 def test_edits_after_a_revert_are_undone_before_it(ws, project, agent):
     agent.prompt("first", {"a": changed(1)})
     ws.revert("@prompt-1")
@@ -138,7 +154,7 @@ def test_conflicts_are_listed_with_both_sides_and_the_file_is_left_alone(ws, pro
     [
         ("ours", changed(1, "mine")),
         ("theirs", TEN),
-        ("markers", "<<<<<<< now\nmine 1\n=======\nline 1\n>>>>>>> before prompt 1 of session-\n" + TEN[7:]),
+        ("markers", '<<<<<<< now\nmine 1\n=======\nline 1\n>>>>>>> before prompt 1 "first"\n' + TEN[7:]),
     ],
 )
 def test_a_conflict_gets_markers_or_one_side(ws, project, agent, conflicts, expected):

@@ -129,17 +129,6 @@ def _seconds(text: str) -> float:
 _seconds.__name__ = "number of seconds"
 
 
-def port_number(text: str) -> int:
-    """Returns the number of a port; 0 means any that is free."""
-    number = int(text)
-    if not 0 <= number <= 65535:
-        raise ValueError(text)
-    return number
-
-
-port_number.__name__ = "port"
-
-
 def parse(name: str, command: Command, words: Sequence[str]) -> argparse.Namespace:
     """Returns the parsed arguments; for a command that takes paths, `paths` is what follows `--`."""
     own, paths = list(words), []

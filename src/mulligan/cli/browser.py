@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -43,19 +42,6 @@ def alone(place: Place) -> Iterator[bool]:
     watchers.prepare(place)
     with watchers.alone(place) as free:
         yield free
-
-
-def listen(port: int, *, hint: str) -> socket.socket:
-    """Returns a socket of the loopback interface for a server; raises UserError where the port cannot be had."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", port))
-        listener.listen(128)  # the address is printed before the server runs: early clients wait
-    except OSError as error:
-        listener.close()
-        raise UserError(f"Port {port} cannot be used ({error.strerror}). Nothing was started.", hint=hint) from None
-    return listener
 
 
 def remember(place: Place, address: str, key: str) -> None:

@@ -32,8 +32,8 @@ RUN, ASK, STOP = b"run", b"ask", b"stop"
 DONE, DECLINED, UNKNOWN = b"done", b"declined", b"unknown"
 LARGEST = 64 << 20
 #: Commands that a watcher runs, those of them that may ask a person, and those with output longer than a screen.
-HANDED_ON = frozenset({"save", "log", "show", "diff", "restore", "cat", "undo", "redo", "status", "hook"})
-_ASKING = frozenset({"undo", "restore", "hook"})
+HANDED_ON = frozenset({"save", "log", "show", "diff", "restore", "cat", "undo", "redo", "revert", "status", "hook"})
+_ASKING = frozenset({"undo", "restore", "revert", "hook"})
 PAGED = frozenset({"log", "diff", "show", "blame", "search"})
 #: Values of MULLIGAN_WATCH: ask no watcher, or only one that is there already; neither starts one.
 ALONE = "0"

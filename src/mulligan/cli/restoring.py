@@ -1,4 +1,4 @@
-"""What restore, undo and redo have in common: the exit code and the words for what was done."""
+"""What restore, undo, redo and revert have in common: the exit code and the words for what was done."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from mulligan.cli.context import Context
 from mulligan.errors import UnknownCheckpoint, WorkspaceReplaced
 from mulligan.model.checkpoint import INCOMPLETE, Checkpoint, NotCaptured
 from mulligan.model.plan import RestorePlan, RestoreReport
-from mulligan.present.outcome import about, left_lines, name_of, named, not_captured_lines, outcome_lines
+from mulligan.present.outcome import (
+    about,
+    conflict_lines,
+    left_lines,
+    name_of,
+    named,
+    not_captured_lines,
+    outcome_lines,
+)
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
@@ -71,7 +79,17 @@ def render_undo(context: Context, result: Result, *, again: str) -> None:
         head = f"{'Redid' if forward else 'Undid'} {about(report.undone, context.now(), named_after)}"
     else:
         head = "Redone" if forward else "Undone"
+    again = report.again or again
     _render(context, result.value, head, changed="changed" if forward else "restored", again=again)
+
+
+def render_revert(context: Context, result: Result) -> None:
+    """Prints what a revert did, and both sides of the lines that could not be merged."""
+    report, out = result.value.report, context.out
+    named_after = name_of(report.undone.checkpoint, context.workspace.get) if report.undone is not None else ""
+    what = about(report.undone, context.now(), named_after) if report.undone is not None else report.target[:8]
+    _render(context, result.value, f"Reverted {what}", changed="restored", again="undo")
+    out.lines(conflict_lines(report.conflicts, out.style))
 
 
 def render_restore(context: Context, done: Done) -> None:

@@ -16,8 +16,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
 from mulligan.engine.events import Events, Handler
-from mulligan.engine.restore import Restorer
-from mulligan.engine.save import Progress
+from mulligan.engine.save import Progress, Workbench
 from mulligan.errors import MulliganError, NothingSaved
 from mulligan.model.checkpoint import within_bounds
 from mulligan.model.policy import Settings
@@ -43,7 +42,7 @@ class Opened:
         refuse_unprotectable(settings)
         self.settings = settings
         self.last_recovery = ""
-        self._bench = Restorer(settings, within_bounds(now_ns))
+        self._bench = Workbench(settings, within_bounds(now_ns))
         self._events = Events()
         self._mutex = RLock()
 
@@ -264,6 +263,19 @@ class Opened:
                 raise NothingSaved(f"Nothing was saved in {self.root} yet.", hint="mulligan save")
             yield store
 
+    def _end_interrupted(self) -> str:
+        """Ends what an earlier process left half done; returns a sentence about it, mostly none."""
+        self._bench.unpin_the_dead()
+        if self._bench.store.database.meta("forks"):
+            from mulligan.forks.fork import end_interrupted
+
+            end_interrupted(self._bench.store)
+        if self._bench.store.database.is_empty("journal"):
+            return ""
+        from mulligan.engine.restore import recover
+
+        return recover(self._bench)
+
     @contextmanager
     def _writing(self, purpose: str, *, create: bool = False, needed: bool = False) -> Iterator[None]:
         """Holds the store; first ends a restore that was cut short. Tells `error` handlers what went wrong."""
@@ -279,7 +291,7 @@ class Opened:
                     gc.disable()
                     try:
                         self._bench.evicted = []
-                        self.last_recovery = self._bench.recover()
+                        self.last_recovery = self._end_interrupted()
                         yield
                     finally:
                         if was_on:

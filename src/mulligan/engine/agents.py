@@ -14,7 +14,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from mulligan.engine.access import Opened
-from mulligan.engine.asked import Asked, parse_hunks
 from mulligan.errors import MulliganError, UserError
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, as_json_object
@@ -156,6 +155,7 @@ class WithSessions(Opened):
         of `Workspace.hunks`), only those. With `git`, HEAD, its branch and the index go back too. With `dry_run`, returns the plan
         and changes nothing.
         """
+        from mulligan.engine.asked import Asked, parse_hunks
         from mulligan.engine.undo import undo
 
         asked = Asked(parse_paths(paths, "files", git=git), git, dry_run, parse_hunks(hunks, git=git))
@@ -173,6 +173,7 @@ class WithSessions(Opened):
 
     def redo(self, *, dry_run: bool = False) -> RestoreReport | RestorePlan:
         """Brings forward what the last undo took back; with `dry_run`, returns the plan and changes nothing."""
+        from mulligan.engine.asked import Asked
         from mulligan.engine.undo import redo
 
         with self._needing() if dry_run else self._writing("redo", needed=True):
@@ -219,6 +220,7 @@ class WithSessions(Opened):
         alone, or get conflict markers ("markers"), or the lines in question are those of now ("ours") or of before the step
         ("theirs"). One `undo` takes the revert back. With `dry_run`, returns the plan and changes nothing.
         """
+        from mulligan.engine.asked import Asked, parse_hunks
         from mulligan.engine.revert import revert
 
         if conflicts not in CONFLICTS:

@@ -46,339 +46,349 @@ def _moves_scope(plan: RestorePlan) -> bool:
     return any(os.path.basename(action.path) == IGNORE_FILE for action in plan.actions)
 
 
-class Restorer(Workbench):
-    """An open workspace that can go back to its checkpoints."""
+def contents_of(bench: Workbench) -> Contents:
+    """Where the bytes of the workspace and of the store are read."""
+    from mulligan.steps.choose import Contents
 
-    @property
-    def contents(self) -> Contents:
-        """Where the bytes of the workspace and of the store are read."""
-        from mulligan.steps.choose import Contents
+    return Contents(bench.settings.workspace, bench.store.objects)
 
-        return Contents(self.settings.workspace, self.store.objects)
 
-    # -- going back -----------------------------------------------------------------------------
+def make_plan(
+    bench: Workbench,
+    entry: Entry,
+    look: WorkspaceView | None,
+    paths: tuple[bytes, ...] | None,
+    what: str,
+    *,
+    git: Planned | None = None,
+) -> RestorePlan:
+    """Returns what would bring the workspace to a checkpoint; without a look at it, nothing (state only)."""
+    from mulligan.model.plan import RestorePlan
+    from mulligan.restore.planner import Target, draw
+    from mulligan.restore.settings_files import spare_settings
 
-    def plan(
-        self,
-        entry: Entry,
-        look: WorkspaceView | None,
-        paths: tuple[bytes, ...] | None,
-        what: str,
-        *,
-        git: Planned | None = None,
-    ) -> RestorePlan:
-        """Returns what would bring the workspace to a checkpoint; without a look at it, nothing (state only)."""
-        from mulligan.model.plan import RestorePlan
-        from mulligan.restore.planner import Target, draw
-        from mulligan.restore.settings_files import spare_settings
+    shown = tuple(to_text(path) for path in paths) if paths is not None else None
+    if look is None:
+        return RestorePlan(entry.id, what, shown)
+    since = partial(bench.store.checkpoints.hidden_after, entry)
+    target = Target(*entry.trees[:3], entry.checkpoint.not_captured, since, *_secrets_of(bench, entry))
+    certain = (*bench.settings.capture.certain, *entry.by_name, *entry.absent)
+    rules = bench.settings.capture._replace(certain=certain) if certain else bench.settings.capture
+    here = names_here(bench, look)
+    if paths is not None:
+        paths = here.with_spellings(paths)
+    drawn = draw(look.source, look.scan, target, paths, already=partial(stands_already, bench), rules=rules)
+    if paths is None:
+        drawn = spare_settings(drawn, look, entry, bench.store)
+    drawn = settled(bench, drawn, look, here)
+    move = git.move if git is not None else None
+    branch = made_on_other_branch(entry, look.git) if git is None else ""
+    return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps, move, drawn.absent, branch=branch)
 
-        shown = tuple(to_text(path) for path in paths) if paths is not None else None
-        if look is None:
-            return RestorePlan(entry.id, what, shown)
-        since = partial(self.store.checkpoints.hidden_after, entry)
-        target = Target(*entry.trees[:3], entry.checkpoint.not_captured, since, *self._secrets_of(entry))
-        certain = (*self.settings.capture.certain, *entry.by_name, *entry.absent)
-        rules = self.settings.capture._replace(certain=certain) if certain else self.settings.capture
-        here = self.names_here(look)
-        if paths is not None:
-            paths = here.with_spellings(paths)
-        drawn = draw(look.source, look.scan, target, paths, already=self.already, rules=rules)
-        if paths is None:
-            drawn = spare_settings(drawn, look, entry, self.store)
-        drawn = self.settled(drawn, look, here)
-        move = git.move if git is not None else None
-        branch = made_on_other_branch(entry, look.git) if git is None else ""
-        return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps, move, drawn.absent, branch=branch)
 
-    def _secrets_of(self, entry: Entry) -> tuple[Sealed, bool, dict[bytes, str]]:
-        """Returns what `secrets_of` does; loads the code for it only where a checkpoint has secrets."""
-        plain = entry.checkpoint.plain_secrets
-        if plain is None or not (plain.get("key") or plain.get("files")):
-            return {}, plain is not None, {}
-        from mulligan.timeline.secrets import secrets_of
+def _secrets_of(bench: Workbench, entry: Entry) -> tuple[Sealed, bool, dict[bytes, str]]:
+    """Returns what `secrets_of` does; loads the code for it only where a checkpoint has secrets."""
+    plain = entry.checkpoint.plain_secrets
+    if plain is None or not (plain.get("key") or plain.get("files")):
+        return {}, plain is not None, {}
+    from mulligan.timeline.secrets import secrets_of
 
-        return secrets_of(self.store, entry)
+    return secrets_of(bench.store, entry)
 
-    def settled(self, drawn: Drawn, look: WorkspaceView, here: NamesHere) -> Drawn:
-        """Returns a plan for the names of this file system, without files that only git's list of tracked files changed."""
-        from mulligan.model.plan import crosses_over
-        from mulligan.restore.spelling import settle_spelling
 
-        drawn = settle_spelling(drawn, here.names_in, here.folds)
-        if any(map(crosses_over, drawn.actions)):
-            from mulligan.restore.unsealing import without_same_bytes
+def settled(bench: Workbench, drawn: Drawn, look: WorkspaceView, here: NamesHere) -> Drawn:
+    """Returns a plan for the names of this file system, without files that only git's list of tracked files changed."""
+    from mulligan.model.plan import crosses_over
+    from mulligan.restore.spelling import settle_spelling
 
-            return drawn._replace(actions=without_same_bytes(self.store, drawn.actions, look.scan.sealed))
-        return drawn
+    drawn = settle_spelling(drawn, here.names_in, here.folds)
+    if any(map(crosses_over, drawn.actions)):
+        from mulligan.restore.unsealing import without_same_bytes
 
-    def within_reach(self, plan: RestorePlan, look: WorkspaceView) -> RestorePlan:
-        """Returns a plan without what cannot be written, which it lists; raises UserError where nothing else is left."""
-        from mulligan.restore.patience import Patience
-        from mulligan.restore.reach import Reach
+        return drawn._replace(actions=without_same_bytes(bench.store, drawn.actions, look.scan.sealed))
+    return drawn
 
-        with Directory.open(self.settings.workspace) as root:
-            reach = Reach(self.store, root, random_name(6), plan, "undo", Patience(0), look.scan.sealed)
-            reach.close()
-        return reach.plan
 
-    def names_here(self, look: WorkspaceView) -> NamesHere:
-        """Returns the names that a look saw, and which of them this file system takes for one."""
-        from mulligan.restore.names_here import NamesHere
+def within_reach(bench: Workbench, plan: RestorePlan, look: WorkspaceView) -> RestorePlan:
+    """Returns a plan without what cannot be written, which it lists; raises UserError where nothing else is left."""
+    from mulligan.restore.patience import Patience
+    from mulligan.restore.reach import Reach
 
-        return NamesHere(look, self.settings.workspace)
+    with Directory.open(bench.settings.workspace) as root:
+        reach = Reach(bench.store, root, random_name(6), plan, "undo", Patience(0), look.scan.sealed)
+        reach.close()
+    return reach.plan
 
-    def already(self, path: bytes, node: Node) -> bool:
-        """Returns whether a path that is not captured is, all the same, what a checkpoint holds."""
-        from mulligan.restore.place import stands
 
+def names_here(bench: Workbench, look: WorkspaceView) -> NamesHere:
+    """Returns the names that a look saw, and which of them this file system takes for one."""
+    from mulligan.restore.names_here import NamesHere
+
+    return NamesHere(look, bench.settings.workspace)
+
+
+def stands_already(bench: Workbench, path: bytes, node: Node) -> bool:
+    """Returns whether a path that is not captured is, all the same, what a checkpoint holds."""
+    from mulligan.restore.place import stands
+
+    try:
+        with Directory.open(bench.settings.workspace) as root, root.descend(parent_of(path)) as directory:
+            return stands(directory, os.path.basename(path), node)
+    except OSError:
+        return False  # not reachable, so not the same
+
+
+def restore(bench: Workbench, entry: Entry, asked: Asked, *, what: str = "files", stage: str = "") -> RestoreReport:
+    """Brings a checkpoint back, with git or with a commit to `stage`; paths that keep changing are left alone."""
+    if entry.checkpoint.machine:
+        from mulligan.remotes.pulled import keep_own
+
+        entry = keep_own(bench.store, entry, bench.now_ns())
+    bench.root.prepare()
+
+    def attempt(patience: Patience | None) -> RestoreReport:
+        with bench.store.objects.writer() as writer:
+            look = bench.look(writer, by_name=entry.by_name)
+            git = bench.git.plan(entry) if asked.git else bench.git.plan_staging(stage) if stage else None
+            plan = plan_asked(bench, entry, look if what != "state" else None, asked, what, git=git)
+            plan = asked.agreed(plan)
+            return go(bench, entry, plan, look, writer, verb="restore", git=git, patience=patience)
+
+    return patiently(attempt, asked.promise)
+
+
+def plan_asked(
+    bench: Workbench, entry: Entry, look: WorkspaceView | None, asked: Asked, what: str, *, git: Planned | None = None
+) -> RestorePlan:
+    """Returns the plan of a restore, with the hunks that were chosen and what it was asked for."""
+    plan = make_plan(bench, entry, look, asked.paths, what, git=git)
+    if asked.hunks is not None:
+        from mulligan.steps.choose import choose
+
+        plan = choose(contents_of(bench), plan, asked.hunks)
+    return asked.planned(plan, "restore", entry.id)
+
+
+def patiently(attempt: Callable[[Patience | None], Done], promise: Promise | None = None) -> Done:
+    """Returns what an attempt at a restore returns; makes a new attempt a few times where paths moved under it."""
+    from mulligan.restore.patience import Patience
+
+    if promise is not None:
+        return attempt(promise.patience())
+    patience = Patience()
+    while True:
         try:
-            with Directory.open(self.settings.workspace) as root, root.descend(parent_of(path)) as directory:
-                return stands(directory, os.path.basename(path), node)
-        except OSError:
-            return False  # not reachable, so not the same
+            return attempt(patience)
+        except PlanStale as stale:
+            if not patience.plans_again(stale.moved):
+                raise
 
-    def restore(self, entry: Entry, asked: Asked, *, what: str = "files", stage: str = "") -> RestoreReport:
-        """Brings a checkpoint back, with git or with a commit to `stage`; paths that keep changing are left alone."""
-        self.root.prepare()
-        if entry.checkpoint.machine:
-            from mulligan.remotes.pulled import keep_own
 
-            entry = keep_own(self.store, entry, self.now_ns())
+def go(
+    bench: Workbench,
+    entry: Entry,
+    plan: RestorePlan,
+    look: WorkspaceView,
+    writer: Any,
+    *,
+    verb: str,
+    depth: int = 0,
+    git: Planned | None = None,
+    patience: Patience | None = None,
+    mark: str = "",
+    since: tuple[Entry, tuple[bytes, ...] | None] | None = None,
+) -> RestoreReport:
+    """
+    Applies a plan: state staged, safety checkpoint, journalled changes, state made current.
 
-        def attempt(patience: Patience | None) -> RestoreReport:
-            with self.store.objects.writer() as writer:
-                look = self.look(writer, by_name=entry.by_name)
-                git = self.git.plan(entry) if asked.git else self.git.plan_staging(stage) if stage else None
-                plan = self.asked_plan(entry, look if what != "state" else None, asked, what, git=git)
-                plan = asked.agreed(plan)
-                return self.go(entry, plan, look, writer, verb="restore", git=git, patience=patience)
+    `mark` says what an undo takes back without going to a state, or for a redo the state that such an undo left. Paths
+    that cannot be written are left alone and listed; those that moved too, as far as there is `patience` for them.
+    Without any, raises PlanStale with nothing changed. `since` is the checkpoint before what is undone, if it is another
+    than the one to go to, and the paths that were asked for.
+    """
+    from mulligan.restore.reach import Reach
 
-        return self.patiently(attempt, asked.promise)
+    bench.root.refuse_elsewhere(entry)
+    _keep_contents(bench, plan)
+    token = random_name(6)
+    with Directory.open(bench.settings.workspace) as root:
+        reach = Reach(bench.store, root, token, plan, verb, patience, look.scan.sealed)
+        try:
+            report = _go(bench, entry, reach.plan, look, writer, reach, verb=verb, depth=depth, git=git, mark=mark)
+        finally:
+            reach.close()
+    chosen = tuple(map(os.fsencode, plan.paths)) if plan.paths is not None else None
+    start, paths = since or (entry, chosen)
+    return _naming_lost(bench, report, verb, start, paths, look) if plan.what != "state" else report
 
-    def asked_plan(
-        self, entry: Entry, look: WorkspaceView | None, asked: Asked, what: str, *, git: Planned | None = None
-    ) -> RestorePlan:
-        """Returns the plan of a restore, with the hunks that were chosen and what it was asked for."""
-        plan = self.plan(entry, look, asked.paths, what, git=git)
-        if asked.hunks is not None:
-            from mulligan.steps.choose import choose
 
-            plan = choose(self.contents, plan, asked.hunks)
-        return asked.planned(plan, "restore", entry.id)
+def _keep_contents(bench: Workbench, plan: RestorePlan) -> None:
+    """Writes the texts that a plan makes: a restore that is interrupted is finished from the store."""
+    needed = {action.after.oid for action in plan.actions if action.after is not None}
+    made = [plan.contents[oid] for oid in needed.intersection(plan.contents)]
+    if made:
+        with bench.store.objects.writer() as writer:
+            for data in made:
+                writer.add(BLOB, data)
+            writer.finish()
 
-    def patiently(self, attempt: Callable[[Patience | None], Done], promise: Promise | None = None) -> Done:
-        """Returns what an attempt at a restore returns; makes a new attempt a few times where paths moved under it."""
-        from mulligan.restore.patience import Patience
 
-        if promise is not None:
-            return attempt(promise.patience())
-        patience = Patience()
-        while True:
-            try:
-                return attempt(patience)
-            except PlanStale as stale:
-                if not patience.plans_again(stale.moved):
-                    raise
+def _naming_lost(
+    bench: Workbench,
+    report: RestoreReport,
+    verb: str,
+    start: Entry,
+    paths: tuple[bytes, ...] | None,
+    look: WorkspaceView,
+) -> RestoreReport:
+    """Adds to a report what was there at a checkpoint, is gone and was never saved."""
+    from dataclasses import replace
 
-    def go(
-        self,
-        entry: Entry,
-        plan: RestorePlan,
-        look: WorkspaceView,
-        writer: Any,
-        *,
-        verb: str,
-        depth: int = 0,
-        git: Planned | None = None,
-        patience: Patience | None = None,
-        mark: str = "",
-        since: tuple[Entry, tuple[bytes, ...] | None] | None = None,
-    ) -> RestoreReport:
-        """
-        Applies a plan: state staged, safety checkpoint, journalled changes, state made current.
+    from mulligan.restore.unsaved import forget_named, lost_since, to_reinstall
 
-        `mark` says what an undo takes back without going to a state, or for a redo the state that such an undo left. Paths
-        that cannot be written are left alone and listed; those that moved too, as far as there is `patience` for them.
-        Without any, raises PlanStale with nothing changed. `since` is the checkpoint before what is undone, if it is another
-        than the one to go to, and the paths that were asked for.
-        """
-        from mulligan.restore.reach import Reach
+    workspace, database = bench.settings.workspace, bench.store.database
+    reinstall = to_reinstall(workspace, start, [*report.created, *report.modified])
+    if verb == "redo":
+        forget_named(database)
+        return replace(report, reinstall=reinstall)
+    if verb == "revert":
+        return replace(report, reinstall=reinstall)  # what later steps lost is not this one's
+    lost = lost_since(database, workspace, start, paths, has_git=look.git is not None)
+    return replace(report, lost=lost, reinstall=reinstall)
 
-        self.root.refuse_elsewhere(entry)
-        self._keep_contents(plan)
-        token = random_name(6)
-        with Directory.open(self.settings.workspace) as root:
-            reach = Reach(self.store, root, token, plan, verb, patience, look.scan.sealed)
-            try:
-                report = self._go(entry, reach.plan, look, writer, reach, verb=verb, depth=depth, git=git, mark=mark)
-            finally:
-                reach.close()
-        chosen = tuple(map(os.fsencode, plan.paths)) if plan.paths is not None else None
-        start, paths = since or (entry, chosen)
-        return self._naming_lost(report, verb, start, paths, look) if plan.what != "state" else report
 
-    def _keep_contents(self, plan: RestorePlan) -> None:
-        """Writes the texts that a plan makes: a restore that is interrupted is finished from the store."""
-        needed = {action.after.oid for action in plan.actions if action.after is not None}
-        made = [plan.contents[oid] for oid in needed.intersection(plan.contents)]
-        if made:
-            with self.store.objects.writer() as writer:
-                for data in made:
-                    writer.add(BLOB, data)
-                writer.finish()
+def _go(
+    bench: Workbench,
+    entry: Entry,
+    plan: RestorePlan,
+    look: WorkspaceView,
+    writer: Any,
+    reach: Reach,
+    *,
+    verb: str,
+    depth: int,
+    git: Planned | None,
+    mark: str,
+) -> RestoreReport:
+    from mulligan.model.plan import RestoreReport
+    from mulligan.restore import procedure
+    from mulligan.restore.hiding import written_in_hiding
+    from mulligan.restore.leaving import BUSY
+    from mulligan.timeline.journal import Journal, state_given
 
-    def _naming_lost(
-        self, report: RestoreReport, verb: str, start: Entry, paths: tuple[bytes, ...] | None, look: WorkspaceView
-    ) -> RestoreReport:
-        """Adds to a report what was there at a checkpoint, is gone and was never saved."""
-        from dataclasses import replace
+    what = plan.what
+    state = entry.checkpoint.state if what != "files" else {}
+    staged = bench.providers.stage(state)
+    with_state = what != "files" and bool(bench.providers)
+    hidden = written_in_hiding(plan, bench.scanner, bench.store.objects)
+    look.by_name = (*look.by_name, *map(to_text, hidden))
+    safety = _save_safety(bench, entry, look, writer, plan, verb, with_state=with_state, git=git and git.seen)
+    about = f"mulligan: {verb} to {entry.checkpoint.short_id}"
+    move = bench.git.journalled(git, about, safety, bench.now_ns() // 1_000_000_000) if git is not None else None
+    position = entry.id if what != "state" and plan.paths is None else ""
+    journal = Journal(
+        reach.token, entry.id, safety, what, position, verb, depth,
+        actions=plan.actions, locked=reach.locked, git=move, mark=mark,
+    )  # fmt: skip
+    done = procedure.carry_out(
+        bench.store, reach, journal,
+        seen=look.scan, progress=bench.counted("restoring"),
+    )  # fmt: skip
+    for make_current in staged:
+        make_current()
+    if staged or not state:  # else no provider took it: it is owed to the next program that registers one
+        state_given(bench.store.database)
+    kept = [*plan.keeps, *done.kept]
+    if position and (kept or git is not None or _moves_scope(plan)):
+        # The restore is done. A failure here may cost the next undo a step; this restore has succeeded.
+        with suppress(OSError, UserError):
+            busy = [keep.path for keep in kept if keep.reason == BUSY]
+            _remember_landing(bench, entry, verb, look.by_name, busy)
+    return RestoreReport(
+        entry.id, done.created, done.modified, done.deleted, kept, safety, state,
+        git=move, undone=plan.undone, branch=plan.branch, conflicts=list(plan.conflicts), merged=plan.merged,
+    )  # fmt: skip
 
-        from mulligan.restore.unsaved import forget_named, lost_since, to_reinstall
 
-        workspace, database = self.settings.workspace, self.store.database
-        reinstall = to_reinstall(workspace, start, [*report.created, *report.modified])
-        if verb == "redo":
-            forget_named(database)
-            return replace(report, reinstall=reinstall)
-        if verb == "revert":
-            return replace(report, reinstall=reinstall)  # what later steps lost is not this one's
-        lost = lost_since(database, workspace, start, paths, has_git=look.git is not None)
-        return replace(report, lost=lost, reinstall=reinstall)
+def _remember_landing(bench: Workbench, entry: Entry, verb: str, by_name: tuple[str, ...], busy: list[str]) -> None:
+    """
+    Saves what a restore left, if that is not quite its target: it is the state that the next undo starts from.
 
-    def _go(
-        self,
-        entry: Entry,
-        plan: RestorePlan,
-        look: WorkspaceView,
-        writer: Any,
-        reach: Reach,
-        *,
-        verb: str,
-        depth: int,
-        git: Planned | None,
-        mark: str,
-    ) -> RestoreReport:
-        from mulligan.model.plan import RestoreReport
-        from mulligan.restore import procedure
-        from mulligan.restore.hiding import written_in_hiding
-        from mulligan.restore.leaving import BUSY
-        from mulligan.timeline.journal import Journal, state_given
+    Without it, a file that was kept because an ignore rule hid it, or one that a rule hid until this restore took the
+    rule away, would look like an edit made since, and the undo would only take that back. So would a `busy` file, which
+    goes on changing: it is no reason to stop here.
+    """
+    with bench.store.objects.writer() as writer:
+        look = bench.look(writer, by_name=by_name)
+        if same_state(entry, look.scan) or make_plan(bench, entry, look, None, "files").is_noop:
+            return
+        about = f"after {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}, with what was kept"
+        draft = bench.draft("", about, "safety", metadata={BUSY_THEN: busy} if busy else {})
+        landed, _ = bench.keep(draft, look, writer, as_position=False)
+    with bench.store.database.transaction():
+        bench.store.moves.replace_top(Move(landed.id))
 
-        what = plan.what
-        state = entry.checkpoint.state if what != "files" else {}
-        staged = self.providers.stage(state)
-        with_state = what != "files" and bool(self.providers)
-        hidden = written_in_hiding(plan, self.scanner, self.store.objects)
-        look.by_name = (*look.by_name, *map(to_text, hidden))
-        safety = self._save_safety(entry, look, writer, plan, verb, with_state=with_state, git=git and git.seen)
-        about = f"mulligan: {verb} to {entry.checkpoint.short_id}"
-        move = self.git.journalled(git, about, safety, self.now_ns() // 1_000_000_000) if git is not None else None
-        position = entry.id if what != "state" and plan.paths is None else ""
-        journal = Journal(
-            reach.token, entry.id, safety, what, position, verb, depth,
-            actions=plan.actions, locked=reach.locked, git=move, mark=mark,
-        )  # fmt: skip
-        done = procedure.carry_out(
-            self.store, reach, journal,
-            seen=look.scan, progress=self.counted("restoring"),
-        )  # fmt: skip
-        for make_current in staged:
-            make_current()
-        if staged or not state:  # else no provider took it: it is owed to the next program that registers one
-            state_given(self.store.database)
-        kept = [*plan.keeps, *done.kept]
-        if position and (kept or git is not None or _moves_scope(plan)):
-            # The restore is done. A failure here may cost the next undo a step; this restore has succeeded.
-            with suppress(OSError, UserError):
-                busy = [keep.path for keep in kept if keep.reason == BUSY]
-                self._remember_landing(entry, verb, look.by_name, busy)
-        return RestoreReport(
-            entry.id, done.created, done.modified, done.deleted, kept, safety, state,
-            git=move, undone=plan.undone, branch=plan.branch, conflicts=list(plan.conflicts),
-        )  # fmt: skip
 
-    def _remember_landing(self, entry: Entry, verb: str, by_name: tuple[str, ...], busy: list[str]) -> None:
-        """
-        Saves what a restore left, if that is not quite its target: it is the state that the next undo starts from.
+def differs(bench: Workbench, entry: Entry, move: Move, look: WorkspaceView) -> bool:
+    """Returns whether the workspace, or the state of its providers, is not what a state of the undo stack says."""
+    same = move.what == "state" or same_state(entry, look.scan)
+    if not same and _has_more(bench, entry, look):
+        return True
+    return move.what != "files" and bool(bench.providers) and bench.providers.capture() != entry.checkpoint.state
 
-        Without it, a file that was kept because an ignore rule hid it, or one that a rule hid until this restore took the
-        rule away, would look like an edit made since, and the undo would only take that back. So would a `busy` file, which
-        goes on changing: it is no reason to stop here.
-        """
-        with self.store.objects.writer() as writer:
-            look = self.look(writer, by_name=by_name)
-            if same_state(entry, look.scan) or self.plan(entry, look, None, "files").is_noop:
-                return
-            about = f"after {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}, with what was kept"
-            draft = self.draft("", about, "safety", metadata={BUSY_THEN: busy} if busy else {})
-            landed, _ = self.keep(draft, look, writer, as_position=False)
-        with self.store.database.transaction():
-            self.store.moves.replace_top(Move(landed.id))
 
-    def differs(self, entry: Entry, move: Move, look: WorkspaceView) -> bool:
-        """Returns whether the workspace, or the state of its providers, is not what a state of the undo stack says."""
-        same = move.what == "state" or same_state(entry, look.scan)
-        if not same and self._has_more(entry, look):
-            return True
-        return move.what != "files" and bool(self.providers) and self.providers.capture() != entry.checkpoint.state
+def _has_more(bench: Workbench, entry: Entry, look: WorkspaceView) -> bool:
+    """Returns whether more differs from a checkpoint than what kept changing when it was made."""
+    actions = make_plan(bench, entry, look, None, "files").actions
+    return any(to_text(action.path) not in entry.busy for action in actions)
 
-    def _has_more(self, entry: Entry, look: WorkspaceView) -> bool:
-        """Returns whether more differs from a checkpoint than what kept changing when it was made."""
-        actions = self.plan(entry, look, None, "files").actions
-        return any(to_text(action.path) not in entry.busy for action in actions)
 
-    def _save_safety(
-        self,
-        entry: Entry,
-        look: WorkspaceView,
-        writer: Any,
-        plan: RestorePlan,
-        verb: str,
-        *,
-        with_state: bool,
-        git: GitRecord | None = None,
-    ) -> str:
-        """Returns the id of a checkpoint that holds the workspace as it is: the position, else one that is saved now."""
-        here = self.store.checkpoints.current()
-        same = here is not None and same_state(here, look.scan) and (git is None or self.git.records(here, git))
-        # What that one did not look at may be about to change: its undo must concern it.
-        same = same and here is not None and {*look.by_name} <= {*here.by_name} and {*plan.absent} <= {*here.absent}
-        if same and here is not None:
-            same = not could_not_see(here, plan.actions, self.store.checkpoints.hidden_after)
-        if git is not None or _moves_scope(plan):
-            # What is hidden now may be seen by the undo, which must not take it for something made since.
-            same = same and here is not None and lists_hidden(here, look.scan)
-        if here is not None and not with_state and (plan.is_noop or same):
-            return here.id
-        about = f"before {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}"
-        known = {ABSENT: list(plan.absent)} if plan.absent else {}
-        draft = self.draft("", about, "safety", state=self.providers.capture(), metadata=known, git=git)
-        # Retention must not remove the target.
-        self.keep(draft, look, writer, as_position=False, sparing=entry.id)
-        return draft.id
+def _save_safety(
+    bench: Workbench,
+    entry: Entry,
+    look: WorkspaceView,
+    writer: Any,
+    plan: RestorePlan,
+    verb: str,
+    *,
+    with_state: bool,
+    git: GitRecord | None = None,
+) -> str:
+    """Returns the id of a checkpoint that holds the workspace as it is: the position, else one that is saved now."""
+    here = bench.store.checkpoints.current()
+    same = here is not None and same_state(here, look.scan) and (git is None or bench.git.records(here, git))
+    # What that one did not look at may be about to change: its undo must concern it.
+    same = same and here is not None and {*look.by_name} <= {*here.by_name} and {*plan.absent} <= {*here.absent}
+    if same and here is not None:
+        same = not could_not_see(here, plan.actions, bench.store.checkpoints.hidden_after)
+    if git is not None or _moves_scope(plan):
+        # What is hidden now may be seen by the undo, which must not take it for something made since.
+        same = same and here is not None and lists_hidden(here, look.scan)
+    if here is not None and not with_state and (plan.is_noop or same):
+        return here.id
+    about = f"before {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}"
+    known = {ABSENT: list(plan.absent)} if plan.absent else {}
+    draft = bench.draft("", about, "safety", state=bench.providers.capture(), metadata=known, git=git)
+    # Retention must not remove the target.
+    bench.keep(draft, look, writer, as_position=False, sparing=entry.id)
+    return draft.id
 
-    def recover(self) -> str:
-        """Ends what was cut short; returns a sentence about a restore that was, empty when there was none."""
-        self._unpin_the_dead()
-        if self.store.database.meta("forks"):
-            from mulligan.forks.fork import end_interrupted
 
-            end_interrupted(self.store)
-        if self.store.database.is_empty("journal"):
-            return ""
-        from mulligan.restore import procedure
-        from mulligan.restore.recovery import FINISHED
+def recover(bench: Workbench) -> str:
+    """Ends a restore that was interrupted; returns a sentence about it, empty when there was none."""
+    from mulligan.restore import procedure
+    from mulligan.restore.recovery import FINISHED
 
-        if self.root.is_gone():
-            procedure.drop_interrupted(self.store)
-            return "A restore had been interrupted; it was dropped, because the directory is gone."
-        with Directory.open(self.settings.workspace) as root:
-            ended = procedure.end_interrupted(self.store, root)
-        if ended is None:
-            return ""
-        journal, recovered = ended
-        kept = "".join(f" Kept: {keep.path} ({keep.reason})." for keep in recovered.outcome.kept)
-        how = "was finished" if recovered.how == FINISHED else "was rolled back"
-        moved = recovered.how == FINISHED and journal.git is not None and not recovered.outcome.kept
-        git = f" Git stands on {journal.git.after.words()}." if moved and journal.git is not None else ""
-        return f"An interrupted restore of {journal.target[:8]} {how}.{git}{kept}"
+    if bench.root.is_gone():
+        procedure.drop_interrupted(bench.store)
+        return "A restore had been interrupted; it was dropped, because the directory is gone."
+    with Directory.open(bench.settings.workspace) as root:
+        ended = procedure.end_interrupted(bench.store, root)
+    if ended is None:
+        return ""
+    journal, recovered = ended
+    kept = "".join(f" Kept: {keep.path} ({keep.reason})." for keep in recovered.outcome.kept)
+    how = "was finished" if recovered.how == FINISHED else "was rolled back"
+    moved = recovered.how == FINISHED and journal.git is not None and not recovered.outcome.kept
+    git = f" Git stands on {journal.git.after.words()}." if moved and journal.git is not None else ""
+    return f"An interrupted restore of {journal.target[:8]} {how}.{git}{kept}"

@@ -8,12 +8,14 @@ takes back any of them; an undo of a turn takes back the newest turn, and a redo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.engine.asked import Asked
-from mulligan.engine.restore import Restorer
+from mulligan.engine.restore import contents_of, go, names_here, patiently, settled, stands_already
+from mulligan.engine.save import Workbench
 from mulligan.errors import NothingToUndo, UnknownCheckpoint, UserError
 from mulligan.model.cause import CAUSE
 from mulligan.model.checkpoint import Checkpoint
@@ -24,7 +26,7 @@ from mulligan.steps.choose import choose
 from mulligan.timeline.changes import lists_hidden, same_state
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.drafts import made_on_other_branch
-from mulligan.timeline.turns import TurnStep, TurnSteps
+from mulligan.timeline.turns import REVERTED, TurnStep, TurnSteps
 from mulligan.timeline.undo import Move, UndoMark
 
 if TYPE_CHECKING:
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
     from mulligan.steps.three_way import Step
     from mulligan.timeline.trees import State, WorkspaceView
     from mulligan.usergit.moving import Planned
+
+
+# As much of a prompt is quoted in a description.
+_TEXT = 40
 
 
 class TakeBack(NamedTuple):
@@ -60,7 +66,7 @@ class TakeBack(NamedTuple):
 # -- which steps -------------------------------------------------------------------------------------
 
 
-def revert(bench: Restorer, ref: str | Checkpoint, asked: Asked) -> RestorePlan | RestoreReport:
+def revert(bench: Workbench, ref: str | Checkpoint, asked: Asked) -> RestorePlan | RestoreReport:
     """Takes back what a reference means and keeps everything later; raises NothingToUndo."""
     what = find_steps(bench, ref)
     done = take_back(bench, what._replace(verb="revert", mark=UndoMark()), asked)
@@ -72,7 +78,7 @@ def revert(bench: Restorer, ref: str | Checkpoint, asked: Asked) -> RestorePlan 
     return done
 
 
-def find_steps(bench: Restorer, ref: str | Checkpoint) -> TakeBack:
+def find_steps(bench: Workbench, ref: str | Checkpoint) -> TakeBack:
     """Returns the steps that a reference means: a prompt, a tool call, a checkpoint or a session, tried in this order."""
     store = bench.store
     if isinstance(ref, Checkpoint):
@@ -90,12 +96,12 @@ def find_steps(bench: Restorer, ref: str | Checkpoint) -> TakeBack:
         return _of_session(bench, session)
 
 
-def _of_prompt(bench: Restorer, turn: Turn) -> TakeBack:
+def _of_prompt(bench: Workbench, turn: Turn) -> TakeBack:
     what = of_turn(bench, TurnSteps(bench.store), turn)
     return what._replace(ref=f"@{turn.session}/prompt-{turn.prompt}")
 
 
-def of_turn(bench: Restorer, turns: TurnSteps, turn: Turn) -> TakeBack:
+def of_turn(bench: Workbench, turns: TurnSteps, turn: Turn) -> TakeBack:
     """Returns the steps of a turn, with what it has not saved yet."""
     parts = turns.of(turn)
     unsaved = turns.unsaved(turn, bench.now_ns())
@@ -121,7 +127,7 @@ def _of_parts(parts: Sequence[TurnStep], undone: Undone) -> TakeBack:
     return TakeBack(lambda _: [step_of(part) for part in parts], undone, UndoMark(), start, since, newest)
 
 
-def about_turn(bench: Restorer, turns: TurnSteps, turn: Turn) -> Undone:
+def about_turn(bench: Workbench, turns: TurnSteps, turn: Turn) -> Undone:
     """Names a turn: its prompt, its agent and when it was last at work."""
     events = bench.store.events
     newest, begun, last = turns.newest_of(turn), events.begun(turn), events.last(turn.session)
@@ -134,7 +140,7 @@ def about_turn(bench: Restorer, turns: TurnSteps, turn: Turn) -> Undone:
     )  # fmt: skip
 
 
-def _of_tool(bench: Restorer, event: RecordedEvent) -> TakeBack:
+def _of_tool(bench: Workbench, event: RecordedEvent) -> TakeBack:
     """Returns what one tool call changed."""
     session, number, turns = event.event.session, event.number, TurnSteps(bench.store)
     if event.prompt:
@@ -157,7 +163,7 @@ def _is_of_tool(entry: Entry | None, session: str, number: int) -> bool:
     return (cause.get("session"), cause.get("tool")) == (session, number) and cause.get("when") in ENDED
 
 
-def _of_session(bench: Restorer, session: str) -> TakeBack:
+def _of_session(bench: Workbench, session: str) -> TakeBack:
     """Returns all that a session did."""
     turns = TurnSteps(bench.store)
     found = [of_turn(bench, turns, turn) for turn in turns.turns_of(session)]
@@ -176,7 +182,7 @@ def _of_session(bench: Restorer, session: str) -> TakeBack:
     return TakeBack(steps, undone, UndoMark(), target, since, found[0].newest, ref=f"@{session}")
 
 
-def _of_checkpoint_alone(bench: Restorer, entry: Entry) -> TakeBack:
+def _of_checkpoint_alone(bench: Workbench, entry: Entry) -> TakeBack:
     found = of_checkpoint(bench, entry)
     if found is None:
         raise UserError(
@@ -186,7 +192,7 @@ def _of_checkpoint_alone(bench: Restorer, entry: Entry) -> TakeBack:
     return found._replace(skips=False, ref=entry.id)
 
 
-def of_checkpoint(bench: Restorer, entry: Entry) -> TakeBack | None:
+def of_checkpoint(bench: Workbench, entry: Entry) -> TakeBack | None:
     """Returns what led to a checkpoint; None for the first one."""
     part = _part(bench, entry)
     if part is None:
@@ -199,7 +205,7 @@ def of_checkpoint(bench: Restorer, entry: Entry) -> TakeBack | None:
     )
 
 
-def _part(bench: Restorer, entry: Entry) -> TurnStep | None:
+def _part(bench: Workbench, entry: Entry) -> TurnStep | None:
     start = bench.store.checkpoints.by_id(entry.checkpoint.parent or "")
     before = entry.before or (start.trees if start is not None else None)
     return TurnStep(before, entry.trees, lambda _: True, entry, start) if before is not None else None
@@ -221,7 +227,8 @@ def words(undone: Undone) -> str:
     """Names an operation in a sentence or a checkpoint's description."""
     if undone.kind in {"turn", "tool"}:
         what = f"prompt {undone.prompt}" if undone.kind == "turn" else f"tool call {undone.tool}"
-        return f"{what} of {undone.session[:8]}"
+        text = " ".join(undone.text.split())
+        return f'{what} "{text[:_TEXT]}{"…" * (len(text) > _TEXT)}"' if text else f"{what} of {undone.session[:8]}"
     if undone.kind == "session":
         return f"session {undone.session[:8]}"
     return f"checkpoint {undone.checkpoint[:8]}" if undone.kind == "step" and undone.checkpoint else undone.kind
@@ -230,7 +237,7 @@ def words(undone: Undone) -> str:
 # -- taking them back --------------------------------------------------------------------------------
 
 
-def take_back(bench: Restorer, what: TakeBack, asked: Asked) -> RestorePlan | RestoreReport | None:
+def take_back(bench: Workbench, what: TakeBack, asked: Asked) -> RestorePlan | RestoreReport | None:
     """
     Takes back some steps and keeps everything else; None when nothing of them is left.
 
@@ -240,10 +247,14 @@ def take_back(bench: Restorer, what: TakeBack, asked: Asked) -> RestorePlan | Re
     if asked.dry_run:
         return plan_without(bench, what, asked, bench.look())
     bench.root.prepare()
-    report = bench.patiently(lambda patience: _taken_back(bench, what, asked, patience), asked.promise)
+    report = patiently(lambda patience: _taken_back(bench, what, asked, patience), asked.promise)
     if report is None or report.undo is None:
         return report
-    landed = land(bench, f"after {what.verb} of {words(what.undone)}", *([what.target] if what.verb == "undo" else []))
+    about = words(what.undone)
+    if what.verb == "undo":
+        landed = land(bench, f"after undo of {about}", what.target)
+    else:
+        landed = land(bench, f"after revert of {about}", metadata={REVERTED: about})
     with bench.store.database.transaction():
         if what.verb == "undo":
             bench.store.moves.landed(landed)
@@ -253,7 +264,7 @@ def take_back(bench: Restorer, what: TakeBack, asked: Asked) -> RestorePlan | Re
     return replace(report, target=landed)
 
 
-def _taken_back(bench: Restorer, what: TakeBack, asked: Asked, patience: Patience | None) -> RestoreReport | None:
+def _taken_back(bench: Workbench, what: TakeBack, asked: Asked, patience: Patience | None) -> RestoreReport | None:
     with bench.store.objects.writer() as writer:
         look = bench.look(writer)
         plan = plan_without(bench, what, asked, look)
@@ -270,17 +281,16 @@ def _taken_back(bench: Restorer, what: TakeBack, asked: Asked, patience: Patienc
             return _leave_all(bench, plan, mark)
         here = bench.store.checkpoints.resolve("@")
         since = (what.target or here, asked.paths)
-        return bench.go(
-            here, plan, look, writer, verb=what.verb, git=git, patience=patience,
+        return go(bench, here, plan, look, writer, verb=what.verb, git=git, patience=patience,
             mark=mark.text if what.verb == "undo" else "", since=since,
         )  # fmt: skip
 
 
-def _git_of(bench: Restorer, what: TakeBack, asked: Asked) -> Planned | None:
+def _git_of(bench: Workbench, what: TakeBack, asked: Asked) -> Planned | None:
     return bench.git.plan(what.target) if asked.git and what.target is not None else None
 
 
-def plan_without(bench: Restorer, what: TakeBack, asked: Asked, look: WorkspaceView) -> RestorePlan | None:
+def plan_without(bench: Workbench, what: TakeBack, asked: Asked, look: WorkspaceView) -> RestorePlan | None:
     """Returns the plan to take back some steps; None when nothing would change and nothing is listed."""
     from mulligan.steps.three_way import Rules, draw_wanted, without
     from mulligan.timeline.secrets import closed_secrets
@@ -290,7 +300,7 @@ def plan_without(bench: Restorer, what: TakeBack, asked: Asked, look: WorkspaceV
     now = state_of(look.scan)
     steps = what.steps(now)
     rules = Rules(_chosen(asked.paths), asked.conflicts, f"before {words(what.undone)}")
-    wanted = without(look.source, now, steps, bench.contents.now, rules)
+    wanted = without(look.source, now, steps, contents_of(bench).now, rules)
     git = _git_of(bench, what, asked)
     if not wanted.nodes and git is None and (what.skips or not wanted.kept):
         return None
@@ -299,10 +309,10 @@ def plan_without(bench: Restorer, what: TakeBack, asked: Asked, look: WorkspaceV
         look.scan,
         wanted,
         lambda: store.checkpoints.hidden_since(what.since),
-        bench.already,
+        partial(stands_already, bench),
         closed_secrets(store, steps),
     )
-    drawn = bench.settled(drawn, look, bench.names_here(look))
+    drawn = settled(bench, drawn, look, names_here(bench, look))
     paths = tuple(map(to_text, asked.paths)) if asked.paths is not None else tuple(
         to_text(action.path) for action in drawn.actions
     )  # fmt: skip
@@ -312,7 +322,7 @@ def plan_without(bench: Restorer, what: TakeBack, asked: Asked, look: WorkspaceV
         store.checkpoints.position(), "files", paths, drawn.actions, drawn.keeps, git.move if git else None,
         drawn.absent, what.undone, branch, conflicts, contents=wanted.contents,
     )  # fmt: skip
-    return asked.planned(choose(bench.contents, plan, asked.hunks), what.verb, what.ref, what.session)
+    return asked.planned(choose(contents_of(bench), plan, asked.hunks), what.verb, what.ref, what.session)
 
 
 def _chosen(paths: tuple[bytes, ...] | None) -> Callable[[bytes], bool]:
@@ -321,7 +331,7 @@ def _chosen(paths: tuple[bytes, ...] | None) -> Callable[[bytes], bool]:
     return lambda path: any(covers(choice, path) for choice in paths)
 
 
-def _leave_all(bench: Restorer, plan: RestorePlan, mark: UndoMark) -> RestoreReport:
+def _leave_all(bench: Workbench, plan: RestorePlan, mark: UndoMark) -> RestoreReport:
     """Remembers that an undo could take back nothing, so that the next one goes further; no checkpoint is needed."""
     if mark != UndoMark():
         with bench.store.database.transaction():
@@ -331,12 +341,12 @@ def _leave_all(bench: Restorer, plan: RestorePlan, mark: UndoMark) -> RestoreRep
     )
 
 
-def land(bench: Restorer, about: str, *known: Entry | None) -> str:
+def land(bench: Workbench, about: str, *known: Entry | None, metadata: Mapping[str, Any] | None = None) -> str:
     """Returns a checkpoint that holds what is there now: one of those that are known, else a new one."""
     with bench.store.objects.writer() as writer:
         look = bench.look(writer)
         for entry in known:
             if entry is not None and same_state(entry, look.scan) and lists_hidden(entry, look.scan):
                 return entry.id
-        draft = bench.draft("", about, "safety")
+        draft = bench.draft("", about, "safety", metadata=metadata or {})
         return bench.keep(draft, look, writer, as_position=False)[0].id

@@ -279,7 +279,7 @@ class Workbench:
         # Read each time: a pin is written without the store's lock.
         return {*also, *(row["id"] for row in self.store.database.select("pin"))}
 
-    def _unpin_the_dead(self) -> None:
+    def unpin_the_dead(self) -> None:
         """Lets go of what processes held that are no more."""
         database, directory = self.store.database, self.store.directory
         pins = set() if database.is_empty("pin") else {row["pid"] for row in database.select("pin")}

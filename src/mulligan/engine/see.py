@@ -13,7 +13,7 @@ from mulligan.timeline.changes import changes_since, same_state, touches
 from mulligan.timeline.trees import Trees
 
 if TYPE_CHECKING:
-    from mulligan.engine.restore import Restorer
+    from mulligan.engine.save import Workbench
     from mulligan.model.checkpoint import Checkpoint, NotCaptured
     from mulligan.model.policy import Settings
     from mulligan.timeline.commits import Entry
@@ -89,7 +89,7 @@ class Status(NamedTuple):
     missed: list[NotCaptured]
 
 
-def status(bench: Restorer, store: Store | None) -> Status:
+def status(bench: Workbench, store: Store | None) -> Status:
     """Returns what changed since the position, and whether all of it can be saved."""
     from mulligan.timeline import stores as all_stores
 

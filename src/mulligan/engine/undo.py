@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from mulligan.engine.asked import Asked
-from mulligan.engine.restore import Restorer
+from mulligan.engine.asked import Asked, Promise
+from mulligan.engine.restore import contents_of, differs, go, make_plan, patiently, restore, within_reach
 from mulligan.engine.revert import (
     TakeBack,
     about_turn,
@@ -25,10 +25,11 @@ from mulligan.engine.revert import (
     take_back,
     words,
 )
+from mulligan.engine.save import Workbench
 from mulligan.errors import NothingToRedo, NothingToUndo, PlanStale, UnknownPath, UserError
 from mulligan.model.checkpoint import MOVING
 from mulligan.model.event import Turn
-from mulligan.model.paths import to_text
+from mulligan.model.paths import parse_path, to_text
 from mulligan.model.plan import Request, RestorePlan, RestoreReport, Undone
 from mulligan.steps.choose import choose
 from mulligan.timeline.commits import Entry
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 _NAMED = 3
 
 
-def undo(bench: Restorer, session: str | None, asked: Asked) -> RestorePlan | RestoreReport:
+def undo(bench: Workbench, session: str | None, asked: Asked) -> RestorePlan | RestoreReport:
     """Takes back the last operation, or the newest turn of a session; raises NothingToUndo."""
     undoing = Undoing(bench)
     done = undoing.undo(asked) if session is None else undoing.undo_session(session, asked)
@@ -53,21 +54,41 @@ def undo(bench: Restorer, session: str | None, asked: Asked) -> RestorePlan | Re
     return done
 
 
-def redo(bench: Restorer, asked: Asked) -> RestorePlan | RestoreReport:
+def redo(bench: Workbench, asked: Asked) -> RestorePlan | RestoreReport:
     """Brings forward what the last undo took back; raises NothingToRedo."""
     done = Undoing(bench).redo(asked)
     if done is None:
         raise NothingToRedo("Nothing to redo.", hint="mulligan log")
-    return done
+    return done if isinstance(done, RestorePlan) else replace(done, again=_way_back(bench, done.undone))
 
 
-def applied(bench: Restorer, request: Request, asked: Asked) -> RestoreReport:
-    """Does what a promised plan of an undo, redo or revert was asked for; raises PlanStale where that is something else now."""
+def _way_back(bench: Workbench, redone: Undone | None) -> str:
+    """Returns what takes a redone turn back, where a plain undo would take a later turn of another session first."""
+    if redone is None or redone.kind != "turn":
+        return ""
+    turn, is_next = Stack(bench.store).waiting(set())
+    if turn is None or not is_next or turn.session == redone.session:
+        return ""
+    return f"undo --session {bench.store.events.short_names().get(redone.session, redone.session)}"
+
+
+def request_of(plan: RestorePlan) -> Request:
+    """Returns what a plan was asked for; a plan that does not say so is of a restore."""
+    return plan.request or Request("restore", plan.target, None, plan.paths, plan.what, plan.git is not None)
+
+
+def apply_plan(bench: Workbench, plan: RestorePlan, *, strict: bool) -> RestoreReport:
+    """Does exactly what a plan says, as its verb does it; raises PlanStale where that would be something else now."""
+    said = request_of(plan)
+    paths = tuple(parse_path(path) for path in said.paths) if said.paths is not None else None
+    asked = Asked(paths, said.git, False, said.hunks, said.conflicts, Promise(plan, strict))
+    if said.verb == "restore":
+        return restore(bench, bench.store.checkpoints.resolve(said.ref), asked, what=said.what)
     try:
-        if request.verb == "revert":
-            done = revert(bench, request.ref, asked)
+        if said.verb == "revert":
+            done = revert(bench, said.ref, asked)
         else:
-            done = undo(bench, request.session, asked) if request.verb == "undo" else redo(bench, asked)
+            done = undo(bench, said.session, asked) if said.verb == "undo" else redo(bench, asked)
     except (NothingToUndo, NothingToRedo) as error:
         raise PlanStale(error.message, hint=error.hint) from None
     return cast("RestoreReport", done)
@@ -76,7 +97,7 @@ def applied(bench: Restorer, request: Request, asked: Asked) -> RestoreReport:
 class Undoing:
     """Undo and redo in a workspace; its store is held, unless only a plan is asked for."""
 
-    def __init__(self, bench: Restorer) -> None:
+    def __init__(self, bench: Workbench) -> None:
         self._bench = bench
         self._store = bench.store
         self._turns = TurnSteps(bench.store)
@@ -109,9 +130,9 @@ class Undoing:
         if here is None:
             return NothingToUndo("Nothing to undo: your files match the oldest checkpoint.", hint="mulligan log")
         look = self._bench.look()
-        plan = self._bench.plan(here, look, asked.paths, "files")
+        plan = make_plan(self._bench, here, look, asked.paths, "files")
         try:
-            plan = self._bench.within_reach(plan, look) if plan.actions else plan
+            plan = within_reach(self._bench, plan, look) if plan.actions else plan
         except PlanStale:
             pass  # its directories keep changing too
         except UserError as refused:
@@ -202,13 +223,12 @@ class Undoing:
                 if found is None:
                     return None
                 mark = UndoMark(to=found.entry.id).text if asked.is_partial else ""
-                report = self._bench.go(
-                    found.entry, asked.agreed(found.plan), found.look, writer, verb=way.verb, depth=found.depth,
+                report = go(self._bench, found.entry, asked.agreed(found.plan), found.look, writer, verb=way.verb, depth=found.depth,
                     git=found.git, patience=patience, mark=mark,
                 )  # fmt: skip
             return self._landed_partly(report, found.entry) if mark else report
 
-        return self._bench.patiently(attempt, asked.promise)
+        return patiently(attempt, asked.promise)
 
     def _towards(self, way: _Way, asked: Asked, writer: Any, patience: Patience | None) -> _Found | None:
         """Returns the first state on a way that differs from the workspace, with the plan to go there."""
@@ -223,10 +243,10 @@ class Undoing:
                 look = self._bench.look(writer, by_name=entry.by_name)
             git = self._git_towards(way, depth, entry, asked)
             what = move.what if not asked.is_partial else "files"
-            if git is None and not asked.is_partial and not self._bench.differs(entry, move, look):
+            if git is None and not asked.is_partial and not differs(self._bench, entry, move, look):
                 continue
             try:
-                plan = self._bench.plan(entry, look if what != "state" else None, asked.paths, what, git=git)
+                plan = make_plan(self._bench, entry, look if what != "state" else None, asked.paths, what, git=git)
             except UnknownPath as error:
                 unknown = error
                 continue
@@ -235,7 +255,7 @@ class Undoing:
             if git is None and what == "files" and patience is not None and (gone := patience.gave_up(plan.actions)):
                 passed = gone  # all that differs there keeps changing: what came before it is meant
                 continue
-            plan = replace(choose(self._bench.contents, plan, asked.hunks), undone=way.about(depth))
+            plan = replace(choose(contents_of(self._bench), plan, asked.hunks), undone=way.about(depth))
             down = 0 if asked.is_partial else depth + (way.verb == "redo") + way.passed
             return _Found(entry, asked.planned(plan, way.verb), look, git, down)
         if passed:
@@ -313,7 +333,7 @@ class Undoing:
             planned = self._planned_forward(what, move, left, asked, self._bench.look())
             return planned[0] if planned is not None else None
         self._bench.root.prepare()
-        report = self._bench.patiently(
+        report = patiently(
             lambda patience: self._brought_forward(what, move, left, asked, passed, patience), asked.promise
         )
         if report is None or report.undo is None:
@@ -347,8 +367,7 @@ class Undoing:
                     None if found is None else RestoreReport(move.base, kept=list(found[0].keeps), undone=what.undone)
                 )
             plan, git = found
-            return self._bench.go(
-                left, asked.agreed(plan), look, writer, verb="redo", depth=passed + 1, git=git, patience=patience,
+            return go(self._bench, left, asked.agreed(plan), look, writer, verb="redo", depth=passed + 1, git=git, patience=patience,
                 mark=move.base,
             )  # fmt: skip
 

@@ -6,13 +6,13 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from mulligan.engine.restore import Restorer
+    from mulligan.engine.save import Workbench
 
 
 class Watching:
     """A workspace that is being watched, until this is closed."""
 
-    def __init__(self, bench: Restorer, mutex: RLock) -> None:
+    def __init__(self, bench: Workbench, mutex: RLock) -> None:
         self._bench = bench
         self._mutex = mutex
 

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from mulligan.engine.access import without_staged
 from mulligan.engine.agents import Hunks, Paths, WithSessions, parse_paths
-from mulligan.engine.asked import Asked, Promise, parse_hunks
 from mulligan.errors import MulliganError, UserError
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import KINDS, Checkpoint, NotCaptured, as_json_object, sealed_rows
 from mulligan.model.paths import parse_path, to_text
-from mulligan.model.plan import Request
 from mulligan.safefs.lock import Pin
 from mulligan.timeline import budget
 from mulligan.timeline.drafts import remove_checkpoint
@@ -207,11 +205,15 @@ class Workspace(WithSessions):
         hunks: Hunks | None = None,
     ) -> RestorePlan:
         """Returns what a restore would do, or with `hunks` (their ids) a part of it. Changes nothing."""
+        from mulligan.engine.asked import Asked, parse_hunks
+        from mulligan.engine.restore import plan_asked
+
         asked = Asked(parse_paths(paths, what, git=git), git, hunks=parse_hunks(hunks, git=git))
         with self._needing() as store:
             entry = store.checkpoints.resolve(ref)
             look = self._bench.look(by_name=entry.by_name) if what != "state" else None
-            return self._bench.asked_plan(entry, look, asked, what, git=self._bench.git.plan(entry) if git else None)
+            move = self._bench.git.plan(entry) if git else None
+            return plan_asked(self._bench, entry, look, asked, what, git=move)
 
     def restore(
         self,
@@ -229,6 +231,9 @@ class Workspace(WithSessions):
         With `git`, HEAD, its branch and the index go back too; commits made since stay reachable.
         With `stage`, the full id of a commit, the index alone becomes what that commit holds.
         """
+        from mulligan.engine.asked import Asked, parse_hunks
+        from mulligan.engine.restore import restore
+
         if git and stage:
             raise UserError("Either git goes back, or a commit is staged, not both. Nothing was changed.")
         asked = Asked(
@@ -238,7 +243,7 @@ class Workspace(WithSessions):
             checkpoints = self._bench.store.checkpoints
             # Of files, nothing of the entry is handed out; state is.
             entry = checkpoints.find(ref) if what == "files" else checkpoints.resolve(ref)
-            report = self._bench.restore(entry, asked, what=what, stage=stage)
+            report = restore(self._bench, entry, asked, what=what, stage=stage)
         self._tell_restored("restore", report)
         return report
 
@@ -249,18 +254,11 @@ class Workspace(WithSessions):
         Raises PlanStale, with nothing changed, if the workspace moved under it. Without `strict`, paths that moved are left
         alone and listed. No path is written differently from the plan.
         """
-        request = plan.request or Request("restore", plan.target, None, plan.paths, plan.what, plan.git is not None)
-        paths = tuple(parse_path(path) for path in request.paths) if request.paths is not None else None
-        promise = Promise(plan, strict)
-        asked = Asked(paths, request.git, False, request.hunks, request.conflicts, promise)
-        with self._writing(request.verb, needed=True):
-            if request.verb == "restore":
-                entry = self._bench.store.checkpoints.resolve(request.ref)
-                report = self._bench.restore(entry, asked, what=request.what)
-            else:
-                from mulligan.engine.undo import applied
+        from mulligan.engine.undo import apply_plan, request_of
 
-                report = applied(self._bench, request, asked)
+        request = request_of(plan)
+        with self._writing(request.verb, needed=True):
+            report = apply_plan(self._bench, plan, strict=strict)
         self._tell_restored(request.verb, report)
         return report
 
@@ -271,14 +269,14 @@ class Workspace(WithSessions):
         The ids of some of them are the `hunks` of `plan`, `restore`, `undo` and `revert`.
         """
         from mulligan.model.plan import RestorePlan
-        from mulligan.steps.choose import list_hunks
+        from mulligan.steps.choose import Contents, list_hunks
 
         if isinstance(ref, RestorePlan):
             plan = ref
         else:
             plan = self.revert(ref, paths=paths, dry_run=True) if revert else self.plan(ref, paths=paths)
         with self._needing():
-            return list_hunks(self._bench.contents, plan)
+            return list_hunks(Contents(self.root, self._bench.store.objects), plan)
 
     # -- forgetting -----------------------------------------------------------------------------
 

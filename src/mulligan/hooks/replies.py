@@ -70,7 +70,7 @@ def _plain(_call: HookCall, reply: Reply) -> str:
     return reply.message
 
 
-_DONE = {"undo": "undid", "redo": "redid", "restore": "restored an earlier state of the files"}
+_DONE = {"undo": "undid", "redo": "redid", "revert": "reverted", "restore": "restored an earlier state of the files"}
 _LONGEST = 60
 
 

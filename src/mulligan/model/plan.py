@@ -227,6 +227,11 @@ class RestorePlan:
         return [to_text(a.path) for a in for_themselves([a for a in self.actions if a.after is None])]
 
     @property
+    def merged(self) -> list[str]:
+        """Paths whose text is made from several states: later changes in them are kept."""
+        return [to_text(a.path) for a in self.actions if a.after is not None and a.after.oid in self.contents]
+
+    @property
     def is_noop(self) -> bool:
         """Whether nothing would change."""
         return not self.actions and self.git is None
@@ -259,6 +264,7 @@ class RestorePlan:
             "undone": self.undone.to_dict() if self.undone else None,
             "branch": self.branch,
             "conflicts": [conflict.to_dict() for conflict in self.conflicts],
+            "merged": self.merged,
             "digest": self.digest,
         }
 
@@ -271,7 +277,8 @@ class RestoreReport:
     `undone` names the operation that an undo took back, or a redo brought forward. `branch` is the git branch that the
     checkpoint was made on, empty when that is the current one. `lost` is what disappeared in the steps that were undone and
     was never saved; `reinstall` are commands that make unsaved dependencies fit the restored files. `conflicts` are the paths of
-    a reverted step that could not be merged.
+    a reverted step that could not be merged, `merged` the paths in which later changes were kept.
+    `again` is what takes a redo back, where a plain undo would take another operation first: `undo --session ID`.
     """
 
     target: str
@@ -288,6 +295,8 @@ class RestoreReport:
     lost: list[Keep] = field(default_factory=list)
     reinstall: list[str] = field(default_factory=list)
     conflicts: list[Conflict] = field(default_factory=list)
+    merged: list[str] = field(default_factory=list)
+    again: str = ""
 
     @property
     def complete(self) -> bool:
@@ -311,4 +320,6 @@ class RestoreReport:
             "lost": [keep.to_dict() for keep in self.lost],
             "reinstall": self.reinstall,
             "conflicts": [conflict.to_dict() for conflict in self.conflicts],
+            "merged": self.merged,
+            "again": self.again,
         }

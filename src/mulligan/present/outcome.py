@@ -18,7 +18,7 @@ from mulligan.present.visible import visible
 if TYPE_CHECKING:
     from mulligan.model.checkpoint import Checkpoint
     from mulligan.model.gitposition import GitMove
-    from mulligan.model.plan import Keep, RestorePlan, RestoreReport, Undone
+    from mulligan.model.plan import Conflict, Keep, RestorePlan, RestoreReport, Undone
 
 #: As many paths are named in the first sentence; with more, each kind of change has a line of its own.
 MOST_NAMED = 6
@@ -61,7 +61,8 @@ def outcome_lines(
     if changed != "restored":
         parts.insert(0, ("created", report.created))
     parts = [(verb, paths) for verb, paths in parts if paths]
-    tail = f" {again[:1].upper()}{again[1:]}: {style('bold', f'mulligan {again}')}" if again and report.undo else ""
+    word = again.partition(" ")[0].capitalize()
+    tail = f" {word}: {style('bold', f'mulligan {again}')}" if again and report.undo else ""
     few = sum(len(paths) for _, paths in parts) <= MOST_NAMED
     said = "; ".join(
         f"{verb} {', '.join(map(visible, paths)) if few else count(len(paths), 'file')}" for verb, paths in parts
@@ -70,6 +71,9 @@ def outcome_lines(
     lines = [f"{head}: {said or otherwise}.{tail}"]
     if not few:
         lines += [f"  {verb:<9} {_by_directory(paths)}" for verb, paths in parts]
+    if report.merged:
+        kept = "later" if report.undone is not None else "other"
+        lines.append(f"Kept {kept} changes in: {some([visible(path) for path in report.merged], MOST_NAMED)}.")
     lines += git_lines(report.git, "Git moved too:", style)
     return [*lines, *left_lines(report, style)]
 
@@ -111,6 +115,34 @@ def _sentences(keeps: Sequence[Keep], phrases: dict[str, str], otherwise: str) -
         )
         lines.append(f"{known or otherwise}: {some(paths, MOST_NAMED)}{f' ({why})' if why else ''}.")
     return lines
+
+
+def conflict_lines(conflicts: Sequence[Conflict], style: Style = PLAIN) -> list[str]:
+    """Returns the lines that could not be merged, from both sides, and what to type about them."""
+    lines = []
+    for conflict in conflicts[:MOST_NAMED]:
+        marked = ", has conflict markers" if conflict.marked else ""
+        if not conflict.clashes:
+            lines.append(style("yellow", f"Conflict in {visible(conflict.path)}: {visible(conflict.reason)}"))
+        for clash in conflict.clashes[:_FIRST]:
+            lines.append(style("yellow", f"Conflict in {visible(conflict.path)}, line {clash.line}{marked}:"))
+            lines += [*_side("now", clash.ours), *_side("before", clash.theirs)]
+        more = len(conflict.clashes) - _FIRST
+        lines += [f"  and {count(more, 'more place')}"] if more > 0 else []
+    if len(conflicts) > MOST_NAMED:
+        lines.append(style("yellow", f"and conflicts in {count(len(conflicts) - MOST_NAMED, 'more file')}"))
+    if any(not conflict.marked for conflict in conflicts):
+        lines.append("Decide with: --markers (edit them yourself), --ours (keep what is there now) or --theirs")
+    return lines
+
+
+def _side(label: str, text: str) -> list[str]:
+    """Returns the first lines of one side of a conflict."""
+    found = text.splitlines() or ["(no lines)"]
+    shown = [
+        f"  {label if not at else '':<7} {shorten(visible(line), _TEXT)}" for at, line in enumerate(found[:_FIRST])
+    ]
+    return shown + ([f"          +{len(found) - _FIRST} lines"] if len(found) > _FIRST else [])
 
 
 def git_lines(move: GitMove | None, verb: str, style: Style = PLAIN) -> list[str]:
@@ -156,8 +188,13 @@ def about(undone: Undone, now: datetime, name: str = "") -> str:
     text = shorten(visible(undone.text or name), _TEXT)
     quoted = f' "{text}"' if text else ""
     when = f" ({ago(undone.at, now)})" if undone.at is not None else ""
-    if undone.kind == "turn":
-        return f"prompt {undone.prompt}{quoted}{when}"
+    if undone.kind in {"turn", "tool"}:
+        number = f"prompt {undone.prompt}" if undone.kind == "turn" else f"tool call {undone.tool}"
+        return f"{number}{quoted}{when}"
+    if undone.kind == "session":
+        return f"session {visible(undone.session[:8])}{when}"
+    if undone.kind == "revert":
+        return f"the revert of {text}{when}"
     if undone.kind == "restore":
         named = quoted or (f" {undone.checkpoint[:8]}" if undone.checkpoint else "")
         return f"the restore of{named}{when}" if named else f"the last restore{when}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mulligan.timeline.journal import state_given, state_owed
 from mulligan.timeline.undo import Move
 
 if TYPE_CHECKING:
@@ -60,6 +59,8 @@ def settle(store: Store, providers: Providers, keep: Callable[[str], str]) -> bo
     `keep(about)` saves what is there now: needed only where the providers hold something that the checkpoint before that
     restore does not.
     """
+    from mulligan.timeline.journal import state_given, state_owed
+
     owed = state_owed(store.database)
     entry = store.checkpoints.by_id(owed)
     if entry is None or store.checkpoints.position() != owed:

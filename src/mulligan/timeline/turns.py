@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from mulligan.timeline.trees import State
 
 
+#: In the metadata of the checkpoint that a revert left: what was reverted, in words.
+REVERTED = "reverted"
+
+
 class Stack:
     """The undo stack of a store as it is now."""
 
@@ -154,6 +158,8 @@ class Stack:
         if kind == "restore" and not depth:
             # The state that a restore of some paths, or of state alone, went on from: it tells nothing of the restore.
             return Undone(kind, "", there.checkpoint.created_at if there is not None else None)
+        if kind == "restore" and top is not None and REVERTED in top.checkpoint.metadata:
+            return _reverted(top)
         is_safety = kind == "restore" and there is not None and there.checkpoint.kind == "safety"
         if depth and there is not None and not is_safety and top is not None and top.checkpoint.kind == "safety":
             # An undo left this state and what it kept, or a redo brought it back.
@@ -168,12 +174,19 @@ class Stack:
     def redone(self, target: str, *, by_restore: bool = False) -> Undone:
         """Names what a redo brings forward: the state that an undo left, to which a restore may have led."""
         entry = self._store.checkpoints.by_id(target)
+        if entry is not None and REVERTED in entry.checkpoint.metadata:
+            return _reverted(entry)
         if by_restore and entry is not None:
             named = "" if entry.checkpoint.kind == "safety" else target
             return Undone("restore", named, entry.checkpoint.created_at)
         if entry is not None and entry.checkpoint.kind == "safety":
             return Undone("unsaved", entry.checkpoint.parent or "", entry.checkpoint.created_at)
         return Undone("step", target, entry.checkpoint.created_at if entry is not None else None)
+
+
+def _reverted(entry: Entry) -> Undone:
+    """Names the revert that left a checkpoint."""
+    return Undone("revert", entry.id, entry.checkpoint.created_at, text=str(entry.checkpoint.metadata[REVERTED]))
 
 
 class Claim(NamedTuple):

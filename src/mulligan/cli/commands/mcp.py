@@ -1,14 +1,10 @@
-"""`mulligan mcp`: the MCP server on standard input and output, or over HTTP."""
+"""`mulligan mcp`: the MCP server on standard input and output."""
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from mulligan.cli.arguments import port_number
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import MulliganError, UserError
@@ -18,7 +14,7 @@ if TYPE_CHECKING:
 
     from mulligan.engine.workspace import Workspace
 
-USAGE = "mcp [--http] [--port N] [--token-file FILE]"
+USAGE = "mcp"
 DESCRIPTION = """\
 Serve the Model Context Protocol on standard input and output, for an agent that starts it.
 Where nothing can be protected, as in a home directory, it serves the project that the client names as its root, if it names one;
@@ -30,27 +26,21 @@ and apply restores, undo and redo. It cannot delete a checkpoint, name another d
 EXAMPLES = (
     ("mulligan mcp", "what an agent starts; see docs/howto/mcp.md for the lines of its configuration"),
     ("mulligan -C ~/shop mcp", "for a client that starts it somewhere else"),
-    ("mulligan mcp --http --port 7333", "for a client that connects to an address; prints it, with a token"),
 )
 EXIT_CODES = (0, 1)
 PATHS = ""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's own arguments."""
-    parser.add_argument("--http", action="store_true", help="serve over HTTP on 127.0.0.1 instead")
-    parser.add_argument("--port", type=port_number, metavar="N", default=0, help="the port (default: any that is free)")
-    parser.add_argument(
-        "--token-file", metavar="FILE", help="read the token from a file (default: a new one each time)"
-    )
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments: none."""
 
 
-def run(context: Context, args: argparse.Namespace) -> Result:
+def run(context: Context, _args: argparse.Namespace) -> Result:
     """Serves until the client leaves."""
     from mulligan.cli.arguments import version
     from mulligan.cli.failure import write_report
 
-    if context.json and not args.http:
+    if context.json:
         raise UserError("The protocol has its own JSON; --json is not for it.", hint="mulligan mcp")
     try:
         from mulligan.mcp.session import converse
@@ -69,50 +59,9 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     except MulliganError as error:
         # It answers every call with the reason, until the client names a project.
         workspace, reopen = Unopened(error), lambda address: _open_root(context, address)
-    if args.http:
-        _serve_http(context, args, workspace)
-        return Result(None, dict)
     source, sink = _claim_streams()
     converse(workspace, source, sink, version(), lambda error: write_report(error, ["mcp"], context.environ), reopen)
     return Result(None, dict)
-
-
-def _serve_http(context: Context, args: argparse.Namespace, workspace: Workspace) -> None:
-    """Prints where the server is and serves until it is interrupted."""
-    from mulligan.cli.arguments import version
-    from mulligan.cli.browser import listen
-    from mulligan.cli.failure import interrupted_by_signals, write_report
-    from mulligan.mcp.http import PATH, serve
-
-    token = _token(args.token_file)
-    with listen(args.port, hint="mulligan mcp --http --port 0") as listener:
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}"
-        header = f"Authorization: Bearer {token}"
-        if context.json:
-            sys.stdout.write(json.dumps({"url": url, "header": header}) + "\n")
-        else:
-            sys.stdout.write(f"Address: {url}\nHeader:  {header}\nEnd it with Ctrl-C.\n")
-        sys.stdout.flush()
-        context.json = False  # said already: the end of the server is not a second document
-        with suppress(KeyboardInterrupt), interrupted_by_signals():
-            serve(workspace, listener, token, version(), lambda error: write_report(error, ["mcp"], context.environ))
-
-
-def _token(file: str | None) -> str:
-    """Returns the token of a file, or a new one; raises UserError where the file is no secret."""
-    if file is None:
-        return os.urandom(32).hex()
-    try:
-        with open(file, encoding="ascii") as opened:
-            shared = os.fstat(opened.fileno()).st_mode & 0o077
-            token = opened.read(1000).strip()
-    except (OSError, ValueError) as error:
-        raise UserError(f"The token cannot be read from {file} ({error}). Nothing was started.") from None
-    if shared:
-        raise UserError(f"Others may read {file}. Nothing was started.", hint=f"chmod 600 {file}")
-    if len(token) < 32:
-        raise UserError(f"The token in {file} has fewer than 32 characters. Nothing was started.")
-    return token
 
 
 def _open(context: Context) -> Workspace:

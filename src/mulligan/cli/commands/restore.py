@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mulligan.cli import hunk_chooser
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from mulligan.engine.workspace import Workspace
 
-USAGE = "restore REF | --before WORDS [-y] [--dry-run] [--git] [--state | --all] [PATH…]"
+USAGE = "restore REF | --before WORDS [-y] [--dry-run] [-p] [--git] [--state | --all] [PATH…]"
 DESCRIPTION = """\
 Restore the project, or some paths of it, to a checkpoint.
 
@@ -50,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="print the plan and change nothing")
+    hunk_chooser.add_option(parser)
     parser.add_argument("--git", action="store_true", help="move HEAD, its branch and the index back too")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
@@ -71,6 +73,10 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     if (args.ref is None) == (args.before is None):
         raise UsageError("Either REF or --before WORDS is needed.", hint='mulligan restore --before "the migration"')
     args.ref = args.ref or f"@before:{args.before}"
+    if args.patch:
+        if args.git or args.what != "files":
+            raise UsageError("-p chooses hunks of files: it goes with neither --git nor --state nor --all.")
+        hunk_chooser.refuse_without_terminal(context, "restore REF")
     workspace = context.saved
     return _restored(context, args) if args.what == "files" else _with_conversation(context, args, workspace)
 
@@ -101,7 +107,7 @@ def _restored(context: Context, args: argparse.Namespace) -> Result:
     paths = chosen(
         context, [*args.words, *args.paths], [args.ref], lambda: _planned(workspace.plan(args.ref, what=args.what))
     )
-    asks = context.interactive and not args.yes
+    asks = args.patch or (context.interactive and not args.yes)
     if not asks and not args.dry_run:
         # Without a question the plan is made and applied in one scan.
         def restore() -> RestoreReport:
@@ -109,9 +115,11 @@ def _restored(context: Context, args: argparse.Namespace) -> Result:
 
         return finished(workspace, in_same_project(context, restore), paths)
     plan = workspace.plan(args.ref, paths=paths, what=args.what, git=args.git)
+    if args.patch:
+        plan = workspace.plan(args.ref, paths=paths, hunks=hunk_chooser.choose_hunks(context, plan, "Restore"))
     if args.dry_run:
         return Result(plan, lambda: {"plan": plan.to_dict()})
-    if not plan.is_noop:
+    if not plan.is_noop and not args.patch:
         context.err.lines([*plan_lines(plan, context.err.style), *circumstances(plan)])
         if not context.ask(f"Restore {named(workspace.get(plan.target), context.now())}?"):
             raise UserError("Cancelled; nothing changed.")

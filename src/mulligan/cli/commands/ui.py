@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mulligan.cli import browser
-from mulligan.cli.arguments import port_number
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.failure import interrupted_by_signals
@@ -16,7 +16,6 @@ from mulligan.errors import UserError
 
 if TYPE_CHECKING:
     import argparse
-    import socket
 
 USAGE = "ui [--port N] [--no-open] [--read-only]"
 DESCRIPTION = """\
@@ -37,9 +36,19 @@ _MISSING = "The web timeline needs two packages that are not installed."
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
-    parser.add_argument("--port", type=port_number, metavar="N", default=0, help="the port (default: any that is free)")
+    parser.add_argument("--port", type=_port, metavar="N", default=0, help="the port (default: any that is free)")
     parser.add_argument("--no-open", action="store_true", help="print the address and open no browser")
     parser.add_argument("--read-only", action="store_true", help="the page can change nothing")
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65535:
+        raise ValueError(text)
+    return port
+
+
+_port.__name__ = "port"
 
 
 def run(context: Context, args: argparse.Namespace) -> Result:
@@ -56,7 +65,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
             url = browser.further_link(place)
             _announce(context, url, place, opens=not args.no_open, again=True)
             return Result(url, lambda: {"url": url})
-        with browser.listen(args.port, hint="mulligan ui --port 0") as listener:
+        with _listening(args.port) as listener:
             page, app, url = _built(context, args, listener)
             browser.remember(place, url.partition("/#")[0], page.logins.key)
             _announce(context, url, place, opens=not args.no_open)
@@ -64,6 +73,19 @@ def run(context: Context, args: argparse.Namespace) -> Result:
                 serve(app, page.live, listener)
             browser.forget(place)
     return Result("", dict)
+
+
+def _listening(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+    except OSError as error:
+        listener.close()
+        raise UserError(
+            f"Port {port} cannot be used ({error.strerror}). Nothing was started.", hint="mulligan ui --port 0"
+        ) from None
+    return listener
 
 
 def _built(context: Context, args: argparse.Namespace, listener: socket.socket) -> tuple[Any, Any, str]:

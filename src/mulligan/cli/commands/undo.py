@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mulligan.cli import hunk_chooser
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from mulligan.engine.workspace import Workspace
 
-USAGE = "undo [N] [--dry-run] [--session ID] [--git] [[--] PATH…]"
+USAGE = "undo [N] [--dry-run] [--session ID] [-p] [--git] [[--] PATH…]"
 DESCRIPTION = """\
 Undo the last prompt, restore or unsaved change. Run it again to undo one more.
 
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "words", nargs="*", metavar="N|PATH", help="how many operations; or only these paths, patterns too"
     )
     parser.add_argument("--dry-run", action="store_true", help="print the plan and change nothing")
+    hunk_chooser.add_option(parser)
     parser.add_argument("--git", action="store_true", help="move HEAD, its branch and the index back too")
     parser.add_argument(
         "--session",
@@ -53,9 +55,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Goes back."""
+    if args.patch:
+        if args.git:
+            raise UsageError("-p chooses hunks of files: it does not go with --git.")
+        hunk_chooser.refuse_without_terminal(context, "undo")
     workspace = context.saved
     number, paths = _number_and_paths(context, workspace, args)
     options: dict[str, Any] = {"session": args.session, "paths": paths, "git": args.git}
+    if args.patch:
+        options["hunks"] = hunk_chooser.choose_hunks(context, workspace.undo(dry_run=True, **options), "Undo")
     if args.dry_run:
         plan = workspace.undo(dry_run=True, **options)
         return Result(plan, lambda: {"plan": plan.to_dict()})
@@ -78,8 +86,12 @@ def _number_and_paths(context: Context, workspace: Workspace, args: argparse.Nam
     words, number = list(args.words), 1
     if words and words[0].isascii() and words[0].isdigit():
         number = int(words.pop(0))
-        if not number or (args.dry_run and number > 1):
-            what = "--dry-run shows one operation." if number else "The number of operations is at least 1."
+        if not number or ((args.dry_run or args.patch) and number > 1):
+            what = (
+                f"{'-p' if args.patch else '--dry-run'} shows one operation."
+                if number
+                else "The number of operations is at least 1."
+            )
             raise UsageError(what, hint="mulligan undo --dry-run")
     paths = context.paths([*words, *args.paths])
     if paths is None or not any(map(is_pattern, paths)):
