@@ -3,8 +3,8 @@ Objects by their id.
 
 Promise: what `read` returns hashes to the id that was asked for; an object that is missing or damaged raises StoreDamaged
 and names it, and a damaged copy is passed over when another pack holds a good one.
-Another process may add or remove packs at any time: whoever misses an object looks at the directory again, once. Between
-`hold` and `let_go` nobody else may, and the list of packs is kept up to date without looking.
+Another process may add or remove packs at any time: an object that is missing is looked for once more, after the directory was
+listed again. Between `hold` and `let_go` no other process may, and the list of packs is kept up to date without a listing.
 A store object belongs to one thread and does not own the directory it was given.
 """
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _SMALL = 2048
 # As long as the dictionary has no more ids than this (5 MB).
 _MOST_IDS = 1 << 15
-# So many packs are joined by whoever watches, when he has nothing else to do, and by a save where nobody does.
+# From so many packs on, an idle watcher joins the small ones; without a watcher, a save does.
 MANY_PACKS = 48
 # Descriptors held open; a process may be allowed as few as 64 in all.
 _OPEN_PACKS = 16
@@ -185,7 +185,7 @@ class ObjectStore:
         return False
 
     def relied_on(self) -> set[bytes]:
-        """Returns what the newest writer left out because it is here; whoever collects before it is done must keep that."""
+        """Returns what the newest writer left out because it is here; a collection before it is done must keep that."""
         return self._writer.relied if self._writer is not None else set()
 
     def _adopt(self, names: list[bytes]) -> None:
@@ -205,10 +205,10 @@ class ObjectStore:
         """Makes the next miss look again."""
         self._listed, self._complete = None, False
 
-    # -- while nobody else may write ------------------------------------------------------------
+    # -- while the lock is held ------------------------------------------------------------------
 
     def hold(self) -> None:
-        """Says that nobody else changes the packs from now on, and that those known are all there are."""
+        """Says that no other process changes the packs from now on, and that those known are all there are."""
         self._held = True
 
     def let_go(self) -> None:

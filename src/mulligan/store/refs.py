@@ -71,7 +71,7 @@ def _remove(directory: Directory, refs: Directory, names: Iterable[str]) -> None
 
 def read_refs(directory: Directory) -> dict[str, bytes]:
     """Returns every checkpoint ref that can be read: its name and the id of its commit."""
-    # Loose first: a ref that is packed meanwhile is found on either side of the step.
+    # Loose first: a ref that is packed between the two reads is found in one of them.
     loose, _ = _read_loose(directory)
     packed = {ref[len(_HOME) + 1 :]: value for ref, value in _read_packed(directory).items() if _is_ours(ref)}
     return {name.decode("ascii"): oid for name, oid in (packed | loose).items()}

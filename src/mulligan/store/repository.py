@@ -108,7 +108,7 @@ def strange_parts(directory: Directory) -> list[tuple[str, str]]:
         if _text_of(directory, name) != wanted:
             found.append((name.decode(), "it does not say what it must"))
     config, known = _config_of(directory) or "", store_id(directory)
-    # Somebody may have added lines for their own git; ours must be there.
+    # A user may have added lines for plain git; ours must be there.
     lacking = set(_config(known or "?").split("\n")) - set(config.split("\n"))
     if lacking:
         found.append(("config", f"it lacks {min(lacking).strip()!r}"))
@@ -164,7 +164,7 @@ def missing_parts(directory: Directory) -> list[str]:
                 directory.descend(path).close()
             except OSError as error:
                 if error.errno not in _ABSENT:
-                    raise  # it may well be there: nobody may be told that it was deleted
+                    raise  # it may well be there: do not report it as deleted
                 missing.append(path.decode())
     return missing
 
@@ -178,7 +178,7 @@ def _make_directory(directory: Directory, path: bytes) -> None:
 
 
 def _make_main(directory: Directory) -> None:
-    """Gives HEAD something to point at, so that git has no remark about it and a person who looks is told what this is."""
+    """Gives HEAD a commit to point at, with a README for people who find the directory."""
     store = ObjectStore(directory)
     try:
         with store.writer() as writer:

@@ -370,7 +370,7 @@ def _metadata(checkpoint: Checkpoint) -> str:
 
 
 def _inline(name: str, text: str) -> Any:
-    """Returns the state that stands in a record; raises StoreDamaged for one that somebody sealed and is none."""
+    """Returns the state that stands in a record; raises StoreDamaged for one that cannot be read."""
     try:
         return read_json(text)
     except ValueError as error:

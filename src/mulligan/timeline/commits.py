@@ -44,7 +44,7 @@ BY_NAME = "captured_by_name"
 ABSENT = "absent"
 #: And those that kept changing while a restore led here, so that they were left alone.
 BUSY_THEN = "busy"
-#: And that only an explicit delete removes it, whatever its kind: it was made by somebody who may only add.
+#: And that only an explicit delete removes it, whatever its kind: it was made by a client that may only add.
 HELD = "held"
 #: And that its maker counts it and deletes what is over its own limit: retention by kind leaves it alone, the budget may not.
 COUNTED = "counted"

@@ -1,7 +1,7 @@
 """
 The timeline's database.
 
-Promise: what a transaction acknowledged survives a power cut (WAL, `synchronous=FULL`); the file is 0600 from its first
+Promise: a transaction that returned survives a power cut (WAL, `synchronous=FULL`); the file is 0600 from its first
 instant. SQLite's files are SQLite's: nothing else in the process opens or closes them, or POSIX would drop its locks.
 """
 
@@ -86,10 +86,10 @@ _MANY_ROWS = 4096
 _MOST_NUMBERS = 1 << 62
 # The longest value, far beyond what a restore of a million files notes: a longer one is refused before it is read.
 LONGEST = 256 << 20
-# How much work a statement may be before somebody asks whether so small a file can need it.
+# After so many steps of a statement its work is compared with the size of the file.
 STEPS = 1 << 20
 STEPS_PER_PAGE = 20_000
-# A log that is longer than this is written back when its process ends: whoever opens the timeline next reads all of it.
+# A longer log is written back when its process ends: the next one that opens the timeline reads all of it.
 _LONG_LOG = 512 << 10
 # Connections that end with the process, where it said so.
 _left: list[tuple[Database, sqlite3.Connection]] | None = None
@@ -133,7 +133,7 @@ class Database:
             raise
 
     def _be_careful(self) -> None:
-        """Treats the file as what it may be: damaged, or made by somebody who means harm."""
+        """Treats the file as what it may be: damaged, or made by an attacker."""
         self._steps = 0
         self._connection.create_function("checksum", -1, checksum, deterministic=True)
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
@@ -365,7 +365,7 @@ class Database:
         found = [str(row[0]) for row in self.rows("PRAGMA integrity_check") if row[0] != "ok"]
         if not self.read_only and self.rows("PRAGMA journal_mode")[0][0] != "wal":
             found.append("its head says that there is no log beside it")
-        return [*found, "its head says that nobody may write it"] if self._forbids_writing() else found
+        return [*found, "its head says that it is read-only"] if self._forbids_writing() else found
 
     def _forbids_writing(self) -> bool:
         """Whether the file itself, and not the system, keeps everybody from writing it: two bytes of its head can."""
@@ -375,7 +375,7 @@ class Database:
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.execute(f"PRAGMA user_version={self._readable_format()}")
         except sqlite3.OperationalError as error:
-            return error.sqlite_errorcode == sqlite3.SQLITE_READONLY  # busy: somebody is writing it
+            return error.sqlite_errorcode == sqlite3.SQLITE_READONLY  # busy: another process writes it
         finally:
             self.roll_back()
         return False
@@ -391,7 +391,7 @@ def end_with_process() -> None:
     Says that this process ends without taking itself apart as soon as everything is closed.
 
     To close the last connection, SQLite writes its log back, syncs twice and removes it, and the next process makes a new
-    one and syncs twice. Nothing that was acknowledged needs any of that: it is what a process that is killed leaves behind.
+    one and syncs twice. Nothing that was saved needs any of that: a killed process leaves the same behind.
     """
     global _left  # noqa: PLW0603 - how a process ends concerns all of it
     _left = _left or []
@@ -416,7 +416,7 @@ def connect(path: str, *, uri: bool = False) -> sqlite3.Connection:
 
 
 def connect_to_read(path: str) -> sqlite3.Connection:
-    """Opens the timeline of a store that nobody can write to here; SQLite would want to put files beside it."""
+    """Opens the timeline of a store that cannot be written here; SQLite would put files beside it."""
     place = "file:" + path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     connection = connect(f"{place}?mode=ro", uri=True)
     try:

@@ -84,7 +84,7 @@ def with_state_before(entry: Entry, base: Entry | None) -> Entry:
         said = entry.checkpoint.metadata
         if STATE_BEFORE not in said:
             return entry
-        # A caller's own value under this name would have the commit hold objects that nobody wrote.
+        # A caller's own value under this name would have the commit name objects that do not exist.
         plain = {name: value for name, value in said.items() if name != STATE_BEFORE}
         return entry._replace(checkpoint=entry.checkpoint.replace(metadata=plain))
     unseen: list[NotCaptured] = []

@@ -128,7 +128,7 @@ def state_owed(database: Database) -> str:
 
 
 def state_given(database: Database) -> None:
-    """Says that the state has been handed back, or that nobody waits for it any more."""
+    """Says that the state has been handed back, or is not wanted any more."""
     if state_owed(database):
         with database.transaction():
             database.set_meta(OWED, "")

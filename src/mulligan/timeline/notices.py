@@ -1,7 +1,7 @@
 """
 What has to be said later: to agents about restores, to people about hooks that failed.
 
-An agent hears at its next prompt that files were undone, restored or redone since it last looked. It is told once, because its
+An agent hears at its next prompt that files were undone, restored or redone since it last looked. It hears it once, because its
 next prompt is newer than the notice. Notices are bounded, and kept with the store.
 A hook that fails never stops its agent, so `mulligan status` shows the failure. The store may be what failed, so failures are
 in a file of their own beside the stores, one line each, bounded. `mulligan doctor` shows and removes them.

@@ -5,7 +5,7 @@ A rewind: a client put files back by itself, to where they stood before one of i
 and its transcript shows the fork only after the next prompt was sent. The files show it at once: everything that changed since
 the last event stands as it did when an earlier prompt was sent. Edits reverted by hand leave the same picture, and mean the same.
 A grant: Claude Code asks between the two events of a tool call, and writes the answer "yes, and do not ask again" into its
-settings. It is told by its content: nothing was changed but rules that allow or forbid this very call.
+settings. It is recognised by its content: nothing was changed but rules that allow or forbid this very call.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def prune(
 ) -> int:
     """Frees what no checkpoint needs and packs the rest; keeps also what `extra` reaches and `relied` names; returns the bytes freed."""
     before = used(store)
-    # First of all: whoever dies below must leave nobody trusting what was remembered of the objects.
+    # First: after a kill below, no cache may be trusted that was made before objects went.
     store.next_epoch()
     if cache.root_tree_of(store.directory) not in store.checkpoints.files_trees():
         cache.discard(store.directory)
@@ -142,7 +142,7 @@ class Tidier:
                 return None
             self._objects, self._work = self._store.objects, self._free()
         portion = None
-        # Somebody else removed what was being read; or it is damaged, which the next command tells.
+        # Another process removed what was being read; or it is damaged, which the next command reports.
         with suppress(OSError, StoreDamaged):
             portion = next(self._work, None)
         if portion is None:
@@ -162,7 +162,7 @@ class Tidier:
 
     def join(self) -> None:
         """Joins small packs into one; the store must be held."""
-        # What they hold is acknowledged already: joining them has time until the disk has room.
+        # What they hold is saved already: joining them has time until the disk has room.
         with suppress(OSError):
             merge_small(self._store.objects)
         self._joined = self._store.objects.pack_count()
@@ -196,7 +196,7 @@ class Tidier:
                 reach(self._store.objects, commit, live)
             reclaiming.place(batch, self._begin_epoch)
         except (OSError, Outdated):
-            self._give_up()  # there is no room, or somebody else removed packs: it has time
+            self._give_up()  # there is no room, or another process removed packs: it has time
         except BaseException:
             self._give_up()
             raise

@@ -35,7 +35,7 @@ def expired(
     limit = retention.limit(kind)
     if limit is None:
         return []
-    # Those that are held do not count either: whoever may only add must not push out others by adding many.
+    # Held ones do not count either: a client that may only add must not push out others by adding many.
     entries = [entry for entry in entries if not entry.held]
     over = list(entries[limit:])
     if kind == "step":

@@ -191,7 +191,7 @@ class Root:
 
 
 def refuse_unprotectable(settings: Settings) -> None:
-    """Raises Unprotectable for a directory that is nobody's project."""
+    """Raises Unprotectable for a directory that cannot be a project."""
     root, home = settings.workspace, os.path.realpath(settings.home)
     if is_missing(root):
         # A project that is gone can be brought back, if anything of it was saved.

@@ -100,7 +100,7 @@ class Store:
             try:
                 self._check_identity()
             except BaseException:
-                # Not left to whoever drops it: the error's own traceback would hold it open.
+                # Closed here: the error's own traceback would hold it open.
                 self._database = None
                 database.close()
                 raise
@@ -180,7 +180,7 @@ class Store:
         return False
 
     def stands(self) -> bool:
-        """Returns whether the store is open and the one that stands there; then it exists, and nobody need ask further."""
+        """Returns whether the store is open and still the one at its path; then it exists."""
         self._let_go_of_replaced()
         return self._database is not None
 
@@ -367,7 +367,7 @@ class Store:
         Raises NoRoom while nothing has begun, where the disk has next to nothing left.
 
         Not only for the message: on a file system with blocks smaller than a page, or one that copies on write, a full
-        disk kills whoever writes to memory that is mapped to a file, and SQLite does.
+        disk kills a process that writes to memory mapped to a file, and SQLite does.
         """
         free = free_bytes(self.directory)
         if purpose not in _FREEING and free is not None and free < _LEAST_ROOM:
@@ -420,7 +420,7 @@ class Store:
 
 
 def open_store(path: str) -> Directory:
-    """Returns the directory of a store; raises FileNotFoundError, and Unprotectable for one that somebody else could have made."""
+    """Returns the directory of a store; raises FileNotFoundError, and Unprotectable for one that another user could have made."""
     try:
         directory = Directory.open(path)
     except FileNotFoundError:
@@ -428,7 +428,7 @@ def open_store(path: str) -> Directory:
     except OSError as error:
         if os.path.islink(path):
             raise Unprotectable(
-                f"The store {path} is a link, which somebody else may have put there; it is not used. Nothing was changed.",
+                f"The store {path} is a link, which another user may have put there; it is not used. Nothing was changed.",
                 hint=f"Name the directory itself: --store {os.path.realpath(path)}",
             ) from error
         if error.errno not in (errno.ELOOP, errno.ENOTDIR):

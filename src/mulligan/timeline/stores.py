@@ -47,7 +47,7 @@ def warnings(settings: Settings, *, replaced: bool, gone: bool = False, files: i
     if kind in _VOLATILE:
         found.append(f"The store is on {kind}: {_VOLATILE[kind]}. Name another with --store or MULLIGAN_STORE.")
     if is_within(settings.store, settings.workspace):
-        found.append("The store is inside the workspace: whoever deletes the one deletes the other.")
+        found.append("The store is inside the workspace: deleting the workspace deletes its checkpoints too.")
     if gone:
         found.append(
             f"{settings.workspace} is gone. Its checkpoints are safe. Bring it back: mulligan -C {settings.workspace} undo"
@@ -120,7 +120,7 @@ def describe(path: str) -> dict[str, Any]:
 def contents_of(path: str) -> tuple[str, int]:
     """Returns the workspace that a store is of, and how many checkpoints it holds."""
     with Directory.open(path) as directory:
-        # Whoever only looks leaves the log as it is: a list of stores must not change what they take on the disk.
+        # Read only, which leaves the log as it is: a list of stores must not change what they take on the disk.
         database = Database(path, create=False, directory=directory, look=True)
     try:
         count = database.row("SELECT count(*) FROM checkpoint")
@@ -134,7 +134,7 @@ def _size(path: str) -> int:
         with Directory.open(path) as directory:
             return disk_usage(directory)
     except OSError:
-        return 0  # gone meanwhile, or not to be read: what follows says so
+        return 0  # removed since, or unreadable: what follows says so
 
 
 def _last_used(path: str) -> str:
@@ -143,7 +143,7 @@ def _last_used(path: str) -> str:
 
 
 def purge(settings: Settings, older_than_days: float = 30) -> list[dict[str, Any]]:
-    """Removes the stores whose workspace is gone and that nobody used for a while; returns what was removed."""
+    """Removes the stores whose workspace is gone and that were not used for a while; returns them."""
     removed = []
     with suppress(FileNotFoundError, NotADirectoryError), Directory.open(settings.stores) as home:
         sweep_removed(home)
@@ -172,7 +172,7 @@ def discard(settings: Settings, *, below: str = "") -> None:
     ):
         remove_whole(parent, encoded)
     if below:
-        with Directory.open(os.path.dirname(below)) as above, suppress(OSError):  # somebody else's files stay
+        with Directory.open(os.path.dirname(below)) as above, suppress(OSError):  # files of others stay
             above.rmdir(os.fsencode(os.path.basename(below)))
 
 
