@@ -278,6 +278,9 @@ class Aftermath:
         # A save ends what can be redone, and after a turn it is an operation of its own.
         over = self._saved and (undone or ground.name == "redo-turn")
         with ground.open() as ws:
+            if ground.name == "recognise":
+                # Killed before it was noted, this is still another directory, and a restore is refused until it is repeated.
+                ground.operation.act(ws, ground.place)
             if new and ground.old != ground.new and not ground.operation.heals and not over:
                 (ws.redo if undone else ws.undo)()
                 if ground.state() != ground.old:
