@@ -18,7 +18,7 @@ from itertools import islice
 from mulligan.model.paths import join
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, append_at, read_all, write_all
-from mulligan.scan.record import Head, Missed, Record, decode, doubted, head_in, missed_in, sums_in, tree_in
+from mulligan.scan.record import STAT, Head, Missed, Record, decode, head_in, lists_in, without_proof
 
 NAME = b"cache"
 _TEMPORARY = b"cache"  # in tmp/, where the next writing command sweeps what a dead process left
@@ -45,22 +45,22 @@ class _Sums:
     def exchange(self, path: bytes, old: bytes, new: bytes) -> None:
         """Takes one encoded record out, empty for none, and another in."""
         if old:
-            was = sums_in(old)
+            was = head_in(old)
             self.files -= was.files
             self.untrusted.discard(path)
             self.leaning.discard(path)
-            for row in missed_in(old) if was.has_missed else ():
+            for row in lists_in(old, was)[2] if was.missed_size else ():
                 # A record may also speak for a directory below that was passed over: only its own row goes.
                 if self.missed.get(join(path, row.name)) == row:
                     del self.missed[join(path, row.name)]
         if new:
-            now = sums_in(new)
+            now = head_in(new)
             self.files += now.files
             if not now.trusted:
                 self.untrusted.add(path)
             if now.leans:
                 self.leaning.add(path)
-            for row in missed_in(new) if now.has_missed else ():
+            for row in lists_in(new, now)[2] if now.missed_size else ():
                 self.missed[join(path, row.name)] = row
 
 
@@ -93,7 +93,9 @@ class Cache:
             record = decode(packed)
         except (ValueError, struct.error, UnicodeDecodeError):
             return None  # a format of another version: read the directory again
-        record = doubted(record, self._doubted_since) if path in self._doubted else record
+        if path in self._doubted:
+            changed = enumerate(row[4] for row in STAT.iter_unpack(record.stats))
+            record = without_proof(record, [at for at, ctime in changed if ctime >= self._doubted_since])
         self._last = path, record
         return record
 
@@ -106,13 +108,8 @@ class Cache:
         """Whether some records may not be taken by their word."""
         return bool(self._doubted)
 
-    def tree_of(self, path: bytes) -> bytes | None:
-        """Returns the tree that a directory had, None if it was never seen."""
-        packed = self._packed.get(path)
-        return tree_in(packed) if packed is not None else None
-
     def head_of(self, path: bytes) -> Head | None:
-        """Returns what the directory above needs to know of a directory, None if it was never seen."""
+        """Returns the head of a directory's record, None if it was never seen."""
         packed = self._packed.get(path)
         return head_in(packed) if packed is not None else None
 
@@ -127,10 +124,6 @@ class Cache:
     def missed(self) -> dict[bytes, Missed]:
         """What is not captured, by path; not to be changed."""
         return self._summed().missed
-
-    def missed_of(self, path: bytes) -> list[Missed]:
-        """Returns what is not captured in one directory."""
-        return missed_in(self._packed[path])
 
     def restless(self, *, index_changed: bool) -> set[bytes]:
         """Returns the directories that are looked at in any case: their records say less than all, or the git index decides."""

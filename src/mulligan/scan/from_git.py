@@ -143,15 +143,14 @@ class _Making:
 
     def doubt(self, doubts: Doubts) -> dict[bytes, Record]:
         """Returns the records in which something proves nothing after all, as they are then."""
-        names: dict[bytes, set[bytes]] = {}
+        places: dict[bytes, set[int]] = {}
         folders, refused = self._expected.folders, doubts.oids | self._expected.torn
         for path, at in doubts.files:
-            names.setdefault(path, set()).add(folders[path].names[at])
+            places.setdefault(path, set()).add(at)
         for path, folder in folders.items() if refused else ():
             if not refused.isdisjoint(folder.oids):
-                found = [name for name, oid in zip(folder.names, folder.oids, strict=True) if oid in refused]
-                names.setdefault(path, set()).update(found)
-        return {path: without_proof(self._records[path], found) for path, found in names.items()}
+                places.setdefault(path, set()).update(at for at, oid in enumerate(folder.oids) if oid in refused)
+        return {path: without_proof(self._records[path], found) for path, found in places.items()}
 
     def try_some(self, changed: dict[bytes, Record]) -> None:
         """Reads a few files after all: where git is wrong about one of them, it is believed in nothing."""

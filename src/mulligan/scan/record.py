@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from mulligan.model.objects import MODE_EXEC, MODE_FILE, MODE_LINK
@@ -19,15 +19,8 @@ from mulligan.model.objects import MODE_EXEC, MODE_FILE, MODE_LINK
 STAT = struct.Struct("<Q4q")
 HEAD = struct.Struct("<Q2q16s20s20sHBIIIII")
 HEAD_SIZE = HEAD.size
-_TREE_AT = 40
-_MODE_AT = 8
 # The mode alone, of stat fields that lie one behind the other.
 _MODE = struct.Struct("<8xq24x")
-_OWN = struct.Struct("<Q2q")
-# Flags and lengths alone, of an encoded record.
-_SUMS = struct.Struct("<B4I")
-_SUMS_AT = 82
-_PERM = struct.Struct("<H")
 NO_DIRECTORY = (0, -1, -1)
 _FARTHEST = 1 << 63
 # A file younger than this when it was looked at is read again next time: a second edit within the same tick of the
@@ -57,86 +50,66 @@ def unproven(mode: int) -> bytes:
     return STAT.pack(0, mode, -1, -1, -1)
 
 
-def tree_in(packed: bytes) -> bytes:
-    """Returns the tree of an encoded record without decoding the rest."""
-    return packed[_TREE_AT : _TREE_AT + 20]
-
-
 class Head(NamedTuple):
-    """What the directory above needs to know of a directory."""
+    """How an encoded record begins: all that can be had of it without decoding the rest."""
 
+    ino: int
+    mtime_ns: int
+    ctime_ns: int
+    key: bytes
     tree: bytes
     modes: bytes
     perm: int
+    flags: int
+    names_size: int
+    dirs_size: int
+    missed_size: int
+    files: int
+    dirs: int
+
+    @property
+    def own(self) -> tuple[int, int, int]:
+        """The stat fields of the directory itself."""
+        return self[:3]
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the record says all there is to say."""
+        return bool(self.flags & _TRUSTED)
+
+    @property
+    def only(self) -> bool:
+        """Whether nothing is wanted but what is tracked or asked for by name."""
+        return bool(self.flags & _ONLY)
+
+    @property
+    def leans(self) -> bool:
+        """Whether what is captured may change with the git index."""
+        return bool(self.flags & (_ONLY | _LEANS)) or self.missed_size > 0
 
 
 def head_in(packed: bytes) -> Head:
-    """Returns the head of an encoded record without decoding the rest."""
-    return Head(
-        packed[_TREE_AT : _TREE_AT + 20],
-        packed[_TREE_AT + 20 : _TREE_AT + 40],
-        _PERM.unpack_from(packed, _TREE_AT + 40)[0],
-    )
+    """Returns the head of an encoded record."""
+    return Head._make(HEAD.unpack_from(packed))
+
+
+def lists_in(packed: bytes, head: Head) -> tuple[list[bytes], list[bytes], list[Missed]]:
+    """Returns the captured names, the directories and what is not captured, of an encoded record."""
+    dirs_at = HEAD_SIZE + head.names_size
+    missed_at = dirs_at + head.dirs_size
+    names = packed[HEAD_SIZE:dirs_at].split(b"\0") if head.files else []
+    dirs = packed[dirs_at:missed_at].split(b"\0") if head.dirs else []
+    rows = packed[missed_at : missed_at + head.missed_size].split(b"\0") if head.missed_size else []
+    missed = [
+        Missed(name, reason.decode(), detail.decode("utf-8", "surrogateescape"))
+        for name, reason, detail in zip(rows[::3], rows[1::3], rows[2::3], strict=True)
+    ]
+    return names, dirs, missed
 
 
 def modes_in(stats: bytes) -> list[int]:
     """Returns the modes of stat fields that lie one behind the other."""
     return [mode for (mode,) in _MODE.iter_unpack(stats)]
-
-
-def position_of(name: bytes, names: list[bytes]) -> int:
-    """Returns where a name stands among sorted ones, -1 if it does not."""
-    at = bisect_left(names, name)
-    return at if at < len(names) and names[at] == name else -1
-
-
-class Sums(NamedTuple):
-    """What all records together are asked for: how many files, what is not captured, and when a directory is looked at anyway."""
-
-    files: int
-    has_missed: bool
-    trusted: bool
-    leans: bool  # on the git index: what is captured in it may change with that
-    only: bool
-
-
-def sums_in(packed: bytes) -> Sums:
-    """Returns the sums of an encoded record without decoding the rest."""
-    flags, _, _, missed, count = _SUMS.unpack_from(packed, _SUMS_AT)
-    only = bool(flags & _ONLY)
-    return Sums(count, missed > 0, bool(flags & _TRUSTED), only or missed > 0 or bool(flags & _LEANS), only)
-
-
-def own_in(packed: bytes) -> tuple[int, int, int]:
-    """Returns the stat fields of the directory itself, of an encoded record."""
-    ino, mtime, ctime = _OWN.unpack_from(packed)
-    return ino, mtime, ctime
-
-
-def missed_in(packed: bytes) -> list[Missed]:
-    """Returns what an encoded record says is not captured, without decoding the rest."""
-    _, names, dirs, missed, _ = _SUMS.unpack_from(packed, _SUMS_AT)
-    start = HEAD_SIZE + names + dirs
-    return _missed(packed[start : start + missed].split(b"\0")) if missed else []
-
-
-def _missed(rows: list[bytes]) -> list[Missed]:
-    return [
-        Missed(rows[i], rows[i + 1].decode(), rows[i + 2].decode("utf-8", "surrogateescape"))
-        for i in range(0, len(rows), 3)
-    ]
-
-
-def dirs_in(packed: bytes) -> list[bytes]:
-    """Returns the directories that an encoded record lists, without decoding the rest."""
-    _, names, dirs, _, _ = _SUMS.unpack_from(packed, _SUMS_AT)
-    return packed[HEAD_SIZE + names : HEAD_SIZE + names + dirs].split(b"\0") if dirs else []
-
-
-def names_of(packed: bytes) -> list[bytes]:
-    """Returns the names that an encoded record says were captured, without decoding the rest."""
-    size = HEAD.unpack_from(packed)[8]
-    return packed[HEAD_SIZE : HEAD_SIZE + size].split(b"\0") if size else []
 
 
 def can_be_remembered(mtime_ns: int, ctime_ns: int, started_ns: int) -> bool:
@@ -203,7 +176,8 @@ class Record:
 
     def find(self, name: bytes) -> int:
         """Returns the position of a captured name, -1 if it is none."""
-        return position_of(name, self.names)
+        at = bisect_left(self.names, name)
+        return at if at < len(self.names) and self.names[at] == name else -1
 
     def stat_at(self, at: int) -> Stat:
         """Returns the remembered stat fields of an entry."""
@@ -233,41 +207,10 @@ class Record:
         return b"".join((head, names, dirs, missed, self.stats, self.oids))
 
 
-def differing(old: Record, new: Record) -> list[int] | None:
-    """Returns where two records that hold the same names hold other objects or modes; None when the names differ."""
-    if old.names != new.names:
-        return None
-    if old.oids == new.oids and _modes_of(old) == _modes_of(new):
-        return []
-    size, before, after = STAT.size, old.stats, new.stats
-    return [
-        at
-        for at in range(len(new.names))
-        if old.oids[at * 20 : at * 20 + 20] != new.oids[at * 20 : at * 20 + 20]
-        or before[at * size + _MODE_AT : at * size + _MODE_AT + 2]
-        != after[at * size + _MODE_AT : at * size + _MODE_AT + 2]
-    ]
-
-
-def _modes_of(record: Record) -> tuple[bytes, bytes]:
-    # A mode has sixteen bits, packed with the lowest first.
-    return record.stats[_MODE_AT :: STAT.size], record.stats[_MODE_AT + 1 :: STAT.size]
-
-
-def doubted(record: Record, since_ns: int) -> Record:
-    """Returns a record in which no entry that changed after a moment is proven by its stat fields."""
-    stats = [
-        unproven(mode) if ctime >= since_ns else STAT.pack(ino, mode, size, mtime, ctime)
-        for ino, mode, size, mtime, ctime in STAT.iter_unpack(record.stats)
-    ]
-    record.stats = b"".join(stats)
-    return record
-
-
-def without_proof(record: Record, names: Collection[bytes]) -> Record:
+def without_proof(record: Record, places: Iterable[int]) -> Record:
     """Returns a record in which none of these entries is proven by its stat fields."""
     other, stats = record.copy(), bytearray(record.stats)
-    for at in filter(lambda at: at >= 0, map(record.find, names)):
+    for at in places:
         stats[at * STAT.size : (at + 1) * STAT.size] = unproven(record.stat_at(at).mode)
     other.stats = bytes(stats)
     return other
@@ -275,25 +218,21 @@ def without_proof(record: Record, names: Collection[bytes]) -> Record:
 
 def decode(data: bytes) -> Record:
     """Returns the record that `encode` wrote; raises ValueError or struct.error on anything else."""
-    ino, mtime, ctime, key, tree, modes, perm, flags, n_names, n_dirs, n_missed, count, dir_count = HEAD.unpack_from(
-        data
-    )
-    at = HEAD_SIZE
-    names = data[at : at + n_names].split(b"\0") if count else []
-    at += n_names
-    dirs = data[at : at + n_dirs].split(b"\0") if dir_count else []
-    at += n_dirs
-    rows = data[at : at + n_missed].split(b"\0") if n_missed else []
-    at += n_missed
-    stats = data[at : at + count * STAT.size]
-    oids = data[at + count * STAT.size :]
-    if len(names) != count or len(dirs) != dir_count or len(oids) != count * 20 or len(rows) % 3:
+    head, record = head_in(data), Record()
+    record.names, record.dirs, record.missed = lists_in(data, head)
+    at = HEAD_SIZE + head.names_size + head.dirs_size + head.missed_size
+    record.stats, record.oids = data[at : at + head.files * STAT.size], data[at + head.files * STAT.size :]
+    if (len(record.names), len(record.dirs), len(record.oids)) != (head.files, head.dirs, head.files * 20):
         raise ValueError("not a directory record")
-    record = Record(has_ignores=bool(flags & _HAS_IGNORES))
-    record.stat, record.key, record.tree, record.modes, record.perm = (ino, mtime, ctime), key, tree, modes, perm
-    record.trusted, record.grouped = bool(flags & _TRUSTED), bool(flags & _GROUPED)
-    record.leans, record.only = bool(flags & _LEANS), bool(flags & _ONLY)
-    record.names, record.stats, record.oids, record.dirs, record.missed = names, stats, oids, dirs, _missed(rows)
+    record.stat, record.key, record.tree, record.modes, record.perm = (
+        head.own,
+        head.key,
+        head.tree,
+        head.modes,
+        head.perm,
+    )
+    record.trusted, record.only, record.leans = head.trusted, head.only, bool(head.flags & _LEANS)
+    record.grouped, record.has_ignores = bool(head.flags & _GROUPED), bool(head.flags & _HAS_IGNORES)
     return record
 
 

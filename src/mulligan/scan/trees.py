@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, INCOMPLETE, MOVING, NotCaptured
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_FILE, MODE_TEXT, TREE, TreeEntry, encode_tree, object_id
-from mulligan.model.paths import ancestors, parent_of, to_text
+from mulligan.model.paths import ancestors, join, parent_of, to_text
 from mulligan.scan.cache import Cache
-from mulligan.scan.record import STAT, Head, Missed, Record, Stat, differing, git_mode, names_of
+from mulligan.scan.record import Head, Missed, Record, Stat, git_mode, head_in, lists_in, modes_in
 from mulligan.scan.secrets import is_sample, secret_name
 
 if TYPE_CHECKING:
@@ -227,32 +227,16 @@ def commit_scope(rows: Sequence[NotCaptured]) -> Callable[[bytes, bool], bool]:
 
 def entries(record: Record) -> Iterator[tuple[bytes, int, bytes]]:
     """Yields name, git mode and object id of what is captured in one directory."""
-    oids, at = record.oids, 0
-    for name, (_, mode, _, _, _) in zip(record.names, STAT.iter_unpack(record.stats), strict=True):
-        yield name, git_mode(mode), oids[at : at + 20]
-        at += 20
+    for name, mode, (oid,) in zip(record.names, modes_in(record.stats), _OID.iter_unpack(record.oids), strict=True):
+        yield name, git_mode(mode), oid
 
 
 def _changes(directory: bytes, old: Record, new: Record) -> Iterator[tuple[bytes, Entry | None, Entry | None]]:
-    above = directory + b"/" if directory else b""
-    places = differing(old, new)
-    if places is not None:
-        for at in places:
-            before, after = _entry(old, at), _entry(new, at)
-            if before != after:  # else bits that git's modes do not say
-                yield above + new.names[at], before, after
-        return
-    there = {name: (mode, oid) for name, mode, oid in entries(old)}
-    for name, mode, oid in entries(new):
-        then = there.pop(name, None)
-        if then != (mode, oid):
-            yield above + name, then, (mode, oid)
-    for name, entry in there.items():
-        yield above + name, entry, None
-
-
-def _entry(record: Record, at: int) -> Entry:
-    return git_mode(record.stat_at(at).mode), record.oid_at(at)
+    before, after = set(entries(old)), set(entries(new))
+    then = {name: (mode, oid) for name, mode, oid in before - after}
+    now = {name: (mode, oid) for name, mode, oid in after - before}
+    for name in then.keys() | now.keys():
+        yield join(directory, name), then.get(name), now.get(name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,8 +281,8 @@ class Scan:
 
     def tree_of(self, directory: bytes) -> bytes | None:
         """Returns the tree of a directory as it was seen, None if it was not."""
-        record = self.records.get(directory)
-        return record.tree if record is not None else self.cache.tree_of(directory)
+        seen = self.records.get(directory) or self.cache.head_of(directory)
+        return seen.tree if seen is not None else None
 
     def entry(self, path: bytes) -> tuple[Stat, bytes] | None:
         """Returns the stat fields and object id of a captured file or link."""
@@ -329,8 +313,8 @@ class Scan:
         """Returns the path of every captured file and link, sorted."""
         found: list[bytes] = []
         for directory in {*self.cache.paths(), *self.records} - self.gone:
-            record = self.records.get(directory)
-            names = record.names if record is not None else names_of(self.cache.packed(directory))
+            record, packed = self.records.get(directory), self.cache.packed
+            names = record.names if record is not None else lists_in(packed(directory), head_in(packed(directory)))[0]
             found += [directory + b"/" + name for name in names] if directory else names
         found.sort()
         return found

@@ -25,7 +25,7 @@ from mulligan.safefs.directory import Descent, Directory, depth_first, descendin
 from mulligan.scan.cache import Cache
 from mulligan.scan.ignore import Rules
 from mulligan.scan.read import FATAL, GONE, Place, Progress, Reader, Unreadable, ignores_in
-from mulligan.scan.record import HEAD, HEAD_SIZE, STAT, Head, Missed, Record, Stat, dirs_in, modes_in, own_in, sums_in
+from mulligan.scan.record import HEAD_SIZE, STAT, Head, Missed, Record, Stat, head_in, lists_in, modes_in
 from mulligan.scan.scope import Scope
 from mulligan.scan.trees import Defaults, Objects, Scan, Sink, seal
 from mulligan.watch.dirty import EVERYTHING, Dirty
@@ -57,7 +57,7 @@ class Unwatched:
             self._looking = native.look(root.fd, order, map(cache.packed, order))
         answers = self._looking.answer() if self._looking is not None else _each(root.fd, cache, order)
         same = [path for path, is_same in zip(order, answers, strict=True) if is_same and path not in always]
-        self._same = {path: own_in(cache.packed(path)) for path in same}
+        self._same = {path: head_in(cache.packed(path)).own for path in same}
         return Dirty(dict.fromkeys(path for path in order if path not in self._same))
 
     def again(self, root: Directory, seen: Seen, since: int, *, settle: bool) -> Dirty | None:
@@ -104,13 +104,15 @@ def _each(root: int, cache: Cache, paths: list[bytes]) -> Iterator[bool]:
 
 def _is_same(fd: int, packed: bytes, device: int) -> bool:
     """Returns whether an open directory and all that was captured in it are as a record says."""
-    head, st, look = HEAD.unpack_from(packed), os.fstat(fd), os.stat
-    if (st.st_ino, st.st_mtime_ns, st.st_ctime_ns) != head[:3] or st.st_mode & 0o7777 != head[6] or st.st_dev != device:
+    head, st, look = head_in(packed), os.fstat(fd), os.stat
+    if (
+        (st.st_ino, st.st_mtime_ns, st.st_ctime_ns) != head.own
+        or st.st_mode & 0o7777 != head.perm
+        or st.st_dev != device
+    ):
         return False
-    _, _, _, _, _, _, _, _, size, dirs, missed, count, _ = head
-    names = packed[HEAD_SIZE : HEAD_SIZE + size].split(b"\0") if count else []
-    start = HEAD_SIZE + size + dirs + missed
-    for name, want in zip(names, STAT.iter_unpack(packed[start : start + count * STAT.size]), strict=True):
+    names, start = lists_in(packed, head)[0], HEAD_SIZE + head.names_size + head.dirs_size + head.missed_size
+    for name, want in zip(names, STAT.iter_unpack(packed[start : start + head.files * STAT.size]), strict=True):
         st = look(name, dir_fd=fd, follow_symlinks=False)
         if (st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns) != want:
             return False
@@ -141,7 +143,7 @@ class Draft:
     def is_only(self, path: bytes) -> bool:
         """Returns whether nothing is wanted in a directory but what is tracked or asked for by name."""
         found = self.records.get(path)
-        return found.only if found is not None else sums_in(self._cache.packed(path)).only
+        return found.only if found is not None else head_in(self._cache.packed(path)).only
 
     def changing(self, path: bytes) -> Record:
         """Returns the record of a directory, to be changed."""
@@ -177,7 +179,7 @@ class Draft:
             record = self.records.pop(each, None)
             if each in self._cache:
                 self.gone.add(each)
-            dirs = record.dirs if record is not None else dirs_in(self._cache.packed(each))
+            dirs = record.dirs if record is not None else self._cached_lists(each)[1]
             todo += [join(each, name) for name in dirs]
 
     # -- trees ------------------------------------------------------------------------------------------
@@ -187,7 +189,7 @@ class Draft:
         objects: Objects = {}
         changed = {b"", *self.records, *(parent_of(path) for path in self.gone)}
         changed.update([above for path in [*changed] for above in ancestors(path)])
-        sealed: dict[bytes, Head] = {}
+        sealed: dict[bytes, Record] = {}
         for path in sorted(changed, key=depth_first, reverse=True):
             if path not in self:
                 continue
@@ -197,7 +199,7 @@ class Draft:
                 continue
             children = [(name, sealed.get(join(path, name)) or self._head(join(path, name))) for name in record.dirs]
             seal(record, modes_in(record.stats), children, defaults, objects)
-            sealed[path] = Head(record.tree, record.modes, record.perm)
+            sealed[path] = record
             if path in self._cache and not self._cache.is_doubted and record.encode() == self._cache.packed(path):
                 self.records.pop(path, None)
             else:
@@ -221,20 +223,24 @@ class Draft:
 
     def files(self) -> int:
         """Returns how many files are captured."""
-        before = (sums_in(self._cache.packed(path)).files for path in self._replaced())
+        before = (head_in(self._cache.packed(path)).files for path in self._replaced())
         return self._cache.files - sum(before) + sum(len(record.names) for record in self.records.values())
 
     def missed(self) -> dict[bytes, Missed]:
         """Returns what is not captured, by path."""
         found = dict(self._cache.missed)
         for path in self._replaced():
-            for row in self._cache.missed_of(path):
+            for row in self._cached_lists(path)[2]:
                 if found.get(join(path, row.name)) == row:
                     del found[join(path, row.name)]
         for path, record in self.records.items():
             for row in record.missed:
                 found[join(path, row.name)] = row
         return found
+
+    def _cached_lists(self, path: bytes) -> tuple[list[bytes], list[bytes], list[Missed]]:
+        packed = self._cache.packed(path)
+        return lists_in(packed, head_in(packed))
 
     def _replaced(self) -> Iterator[bytes]:
         yield from (path for path in self.records if path in self._cache)
