@@ -18,20 +18,15 @@ from functools import cached_property
 
 from mulligan.model.paths import ancestors
 from mulligan.usergit.index_format import (
-    ASSUME_VALID,
     EXTENDED,
     HEAD,
-    INTENT_TO_ADD,
     MODE_DIRECTORY,
     MODE_GITLINK,
-    SKIP_WORKTREE,
-    STAGE,
     TRAILER,
     CacheTree,
     IndexEntry,
     Malformed,
     Rows,
-    decode,
     header,
     merge,
     parse_cache_tree,
@@ -47,46 +42,33 @@ class Index:
     A parsed index.
 
     `heads` maps the path of each stage 0 entry to its undecoded head (bytes 24 to 28 are the mode, 40 to 60 the object
-    id); it is there for loops over everything. For single entries there is `get`.
+    id); it is there for loops over everything. For single entries, unmerged ones too, there is `find`.
     """
 
     def __init__(
         self, names: list[bytes], heads: list[bytes], special: list[int], tree: bytes = b"", *, is_split: bool = False
     ) -> None:
-        self.is_split = is_split
-        unmerged: set[bytes] = set()
-        assumed: set[bytes] = set()
-        skipped: set[bytes] = set()
-        intended: set[bytes] = set()
         self.heads: dict[bytes, bytes] = dict(zip(names, heads, strict=True))
-        for at in special:
-            name, head = names[at], heads[at]
-            if head[60] & STAGE:
-                unmerged.add(name)
-            if head[60] & ASSUME_VALID:
-                assumed.add(name)
-            if len(head) > HEAD:
-                (skipped if head[HEAD] & SKIP_WORKTREE else set()).add(name)
-                (intended if head[HEAD] & INTENT_TO_ADD else set()).add(name)
-        for name in unmerged:
+        odd = [IndexEntry(names[at], heads[at]) for at in special]
+        self._unmerged = {entry.name: entry for entry in odd if entry.stage}
+        self.unmerged = frozenset(self._unmerged)
+        self.intent_to_add = frozenset(entry.name for entry in odd if entry.intent_to_add)
+        for name in self.unmerged:
             self.heads.pop(name, None)
-        self.unmerged, self.assume_valid = frozenset(unmerged), frozenset(assumed)
-        self.skip_worktree, self.intent_to_add = frozenset(skipped), frozenset(intended)
-        odd = [name for name, head in self.heads.items() if head[26] in b"\xe0\x40"]
-        self.links = frozenset(name for name in odd if self.heads[name][24:28] == MODE_GITLINK)
-        self.sparse = frozenset(name for name in odd if self.heads[name][24:28] == MODE_DIRECTORY)
+        kinds = [(name, head[24:28]) for name, head in self.heads.items() if head[26] in b"\xe0\x40"]
+        self.links = frozenset(name for name, mode in kinds if mode == MODE_GITLINK)
+        self.sparse = frozenset(name for name, mode in kinds if mode == MODE_DIRECTORY)
+        #: Whether there are entries with flags, directories of a sparse index, or another half.
+        self.is_odd = bool(odd) or bool(self.sparse) or is_split
         self._tree = tree
 
     def __len__(self) -> int:
         return len(self.heads) + len(self.unmerged)
 
-    def __contains__(self, path: object) -> bool:
-        return path in self.heads or path in self.unmerged
-
-    def get(self, path: bytes) -> IndexEntry | None:
-        """Returns the stage 0 entry of a path."""
+    def find(self, path: bytes) -> IndexEntry | None:
+        """Returns an entry of the path (any of them, when it is unmerged), None where there is none."""
         head = self.heads.get(path)
-        return decode(path, head) if head is not None else None
+        return IndexEntry(path, head) if head is not None else self._unmerged.get(path)
 
     @cached_property
     def paths(self) -> list[bytes]:
@@ -114,12 +96,6 @@ class Index:
         odd = self.links | self.sparse
         found = {path[skip:] for path in self.below(directory) if path not in odd}
         return found | {path[skip:] for path in self.unmerged if path.startswith(directory)}
-
-    def inside_link(self, path: bytes) -> bool:
-        """Returns whether a path is a submodule or lies in one."""
-        if not self.links:
-            return False
-        return path in self.links or any(directory in self.links for directory in ancestors(path))
 
     def sparse_directory(self, path: bytes) -> bytes | None:
         """Returns the sparse index's directory (ending in `/`) that stands for a path."""
@@ -213,7 +189,7 @@ class RawIndex:
         while low < high and (after := self._after(low)) > 0:
             name = self._name(low)
             if name >= path:
-                return decode(path, self._data[low : self._name_at(low)]) if name == path else None
+                return IndexEntry(path, self._data[low : self._name_at(low)]) if name == path else None
             low = after
         return None
 

@@ -2,7 +2,7 @@
 The bytes of git's index file, versions 2, 3 and 4, with its `link` (split index) and `TREE` (cache-tree) extensions.
 
 An entry is kept as its name and its head: the 62 bytes before the name (64 with the extended flags), undecoded. That is
-what makes a hundred thousand entries cheap; `decode` takes one apart. Lengths are checked before they are
+what makes a hundred thousand entries cheap; an `IndexEntry` takes one apart. Lengths are checked before they are
 used; the checksum is not, since git may leave it out and a torn index is not read twice.
 
 A split index is a small file with the changes, and a shared one with the rest. Its extension names the shared file and holds
@@ -93,23 +93,52 @@ MODE_DIRECTORY = b"\0\0\x40\0"
 ASSUME_VALID, EXTENDED, STAGE = 0x80, 0x40, 0x30
 SKIP_WORKTREE, INTENT_TO_ADD = 0x40, 0x20
 
-_ENTRY = struct.Struct(">10I20sH")
-
 
 class IndexEntry(NamedTuple):
-    """One entry of the index, decoded."""
+    """One entry: its name, and the bytes before the name."""
 
-    path: bytes
-    mode: int
-    oid: bytes
-    stage: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    ino: int
-    assume_valid: bool = False
-    skip_worktree: bool = False
-    intent_to_add: bool = False
+    name: bytes
+    head: bytes
+
+    @property
+    def mode(self) -> int:
+        """The file's mode."""
+        return int.from_bytes(self.head[24:28], "big")
+
+    @property
+    def oid(self) -> bytes:
+        """The object that is staged."""
+        return self.head[40:60]
+
+    @property
+    def size(self) -> int:
+        """The size that the file had, its lower 32 bits."""
+        return int.from_bytes(self.head[36:40], "big")
+
+    @property
+    def mtime_ns(self) -> int:
+        """When the file had last been written."""
+        return int.from_bytes(self.head[8:12], "big") * 1_000_000_000 + int.from_bytes(self.head[12:16], "big")
+
+    @property
+    def stage(self) -> int:
+        """0, or which side of a conflict this is."""
+        return (self.head[60] & STAGE) >> 4
+
+    @property
+    def assume_valid(self) -> bool:
+        """Whether git is told not to look at the file."""
+        return bool(self.head[60] & ASSUME_VALID)
+
+    @property
+    def skip_worktree(self) -> bool:
+        """Whether the file is left out of a sparse work tree."""
+        return len(self.head) > HEAD and bool(self.head[HEAD] & SKIP_WORKTREE)
+
+    @property
+    def intent_to_add(self) -> bool:
+        """Whether the path is to be added, and nothing of it is staged yet."""
+        return len(self.head) > HEAD and bool(self.head[HEAD] & INTENT_TO_ADD)
 
 
 class Rows(NamedTuple):
@@ -119,25 +148,6 @@ class Rows(NamedTuple):
     heads: list[bytes]
     special: list[int]
     end: int
-
-
-def decode(path: bytes, head: bytes) -> IndexEntry:
-    """Returns an entry from its name and head."""
-    ctime, ctime_ns, mtime, mtime_ns, _, ino, mode, _, _, size, oid, flags = _ENTRY.unpack_from(head)
-    extended = head[HEAD] if len(head) > HEAD else 0
-    return IndexEntry(
-        path,
-        mode,
-        oid,
-        flags >> 12 & 3,
-        size,
-        mtime * 1_000_000_000 + mtime_ns,
-        ctime * 1_000_000_000 + ctime_ns,
-        ino,
-        bool(flags & 0x8000),
-        bool(extended & SKIP_WORKTREE),
-        bool(extended & INTENT_TO_ADD),
-    )
 
 
 def header(data: bytes) -> tuple[int, int]:

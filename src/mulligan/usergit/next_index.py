@@ -28,8 +28,8 @@ from mulligan.usergit.index_format import (
     HEAD,
     MODE_DIRECTORY,
     SKIP_WORKTREE,
-    STAGE,
     CacheTree,
+    IndexEntry,
     Malformed,
     parse_cache_tree,
     read_extensions,
@@ -47,37 +47,10 @@ _NO_TIMES, _NO_SIZE = bytes(24), bytes(12)
 _FLAGS = tuple(bytes([flags & 0xF0]) for flags in range(256))
 
 
-class Row(NamedTuple):
-    """One entry: its name, and the bytes before the name."""
-
-    name: bytes
-    head: bytes
-
-    @property
-    def mode(self) -> int:
-        """The file's mode."""
-        return int.from_bytes(self.head[24:28], "big")
-
-    @property
-    def oid(self) -> bytes:
-        """The object that is staged."""
-        return self.head[40:60]
-
-    @property
-    def stage(self) -> int:
-        """0, or which side of a conflict this is."""
-        return (self.head[60] & STAGE) >> 4
-
-    @property
-    def skipped(self) -> bool:
-        """Whether the file is left out of a sparse work tree."""
-        return len(self.head) > HEAD and bool(self.head[HEAD] & SKIP_WORKTREE)
-
-
 class Parsed(NamedTuple):
     """An index taken apart: entries in git's order, and extensions by name."""
 
-    rows: list[Row]
+    rows: list[IndexEntry]
     extensions: dict[bytes, bytes]
 
 
@@ -93,7 +66,7 @@ def parse(data: bytes, shared: Shared | None = None) -> Parsed | None:
             extensions.pop(b"TREE", None)
     except Malformed:
         return None
-    made = list(map(Row, rows.names, rows.heads))
+    made = list(map(IndexEntry, rows.names, rows.heads))
     if rows.names != sorted(rows.names):  # the two halves of a split index; git sorts what it writes
         made.sort(key=lambda row: (row.name, row.stage))
     return Parsed(made, extensions)
@@ -119,7 +92,7 @@ def fingerprint(data: bytes, shared: Shared | None = None) -> str:
     return fingerprint_of(parsed.rows)
 
 
-def fingerprint_of(rows: Sequence[Row]) -> str:
+def fingerprint_of(rows: Sequence[IndexEntry]) -> str:
     """Returns the fingerprint of some entries."""
     if not rows:
         return ""
@@ -127,7 +100,7 @@ def fingerprint_of(rows: Sequence[Row]) -> str:
     return hashlib.sha1(b"\0".join(said), usedforsecurity=False).hexdigest()
 
 
-def settled(rows: Iterable[Row], mtime_ns: int) -> Iterator[Row]:
+def settled(rows: Iterable[IndexEntry], mtime_ns: int) -> Iterator[IndexEntry]:
     """Yields entries; clears the stat fields of files that may have changed as the index was written."""
     seconds, rest = divmod(mtime_ns, 1_000_000_000)
     # A time that git has no room for proves nothing.
@@ -136,18 +109,18 @@ def settled(rows: Iterable[Row], mtime_ns: int) -> Iterator[Row]:
         yield row if row.head[8:16] < newest else forgotten(row)
 
 
-def forgotten(row: Row) -> Row:
+def forgotten(row: IndexEntry) -> IndexEntry:
     """Returns an entry of which nothing is remembered, so that git reads the file."""
     head = row.head
-    return Row(row.name, _NO_TIMES + head[24:28] + _NO_SIZE + head[40:])
+    return IndexEntry(row.name, _NO_TIMES + head[24:28] + _NO_SIZE + head[40:])
 
 
-def entry(name: bytes, mode: int, oid: bytes) -> Row:
+def entry(name: bytes, mode: int, oid: bytes) -> IndexEntry:
     """Returns a new entry of which nothing is remembered."""
-    return Row(name, _NO_TIMES + mode.to_bytes(4, "big") + _NO_SIZE + oid + bytes(2))
+    return IndexEntry(name, _NO_TIMES + mode.to_bytes(4, "big") + _NO_SIZE + oid + bytes(2))
 
 
-def with_memory(rows: Iterable[Row], known: Sequence[Row]) -> Iterator[Row]:
+def with_memory(rows: Iterable[IndexEntry], known: Sequence[IndexEntry]) -> Iterator[IndexEntry]:
     """Yields entries with the stat fields and skip-worktree bits that another index has for them."""
     seen = {row.name: row for row in known if not row.stage}
     sparse = {row.name for row in known if row.head[24:28] == MODE_DIRECTORY}
@@ -155,8 +128,10 @@ def with_memory(rows: Iterable[Row], known: Sequence[Row]) -> Iterator[Row]:
         found = seen.get(row.name)
         if found is not None and found.head[24:28] == row.head[24:28] and found.oid == row.oid:
             yield found
-        elif (found is not None and found.skipped) or any(above + b"/" in sparse for above in ancestors(row.name)):
-            yield Row(row.name, row.head[:60] + bytes([EXTENDED, 0, SKIP_WORKTREE, 0]))
+        elif (found is not None and found.skip_worktree) or any(
+            above + b"/" in sparse for above in ancestors(row.name)
+        ):
+            yield IndexEntry(row.name, row.head[:60] + bytes([EXTENDED, 0, SKIP_WORKTREE, 0]))
         else:
             yield row
 
@@ -171,7 +146,7 @@ def joined_index(data: bytes, other: bytes, below: bytes) -> bytes | None:
     return encode(sorted(rows, key=lambda row: (row.name, row.stage)), {})
 
 
-def encode(rows: Sequence[Row], extensions: dict[bytes, bytes]) -> bytes:
+def encode(rows: Sequence[IndexEntry], extensions: dict[bytes, bytes]) -> bytes:
     """Returns the bytes of an index, in the oldest version that can say it."""
     version = 3 if any(row.head[60] & EXTENDED for row in rows) else 2
     parts = [b"DIRC" + struct.pack(">II", version, len(rows))]
@@ -200,7 +175,7 @@ class Committed(NamedTuple):
     `covered` are directories (each ends in `/`, the root is empty) in which an index is known to be the commit's.
     """
 
-    rows: dict[bytes, Row]
+    rows: dict[bytes, IndexEntry]
     covered: set[bytes]
 
     def covers(self, path: bytes) -> bool:

@@ -47,15 +47,9 @@ _DOUBTFUL = frozenset({
 def believable_index(repo: Repository, home: str, git_home: str) -> tuple[Index, int] | None:
     """Returns the index and when it was written, None where what it says may not be taken for the files."""
     found = repo.checked_index()
-    if found is None or is_odd(found[0]):
+    if found is None or found[0].is_odd:
         return None
     return found if not _is_doubtful(repo, found[0], home, git_home) else None
-
-
-def is_odd(index: Index) -> bool:
-    """Returns whether an index holds more than plain entries."""
-    odd = index.unmerged | index.sparse | index.assume_valid | index.skip_worktree | index.intent_to_add
-    return index.is_split or bool(odd)
 
 
 def may_rewrite(attributes: bytes | None, tracked: bytes = b"") -> bool:

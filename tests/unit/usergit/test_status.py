@@ -59,7 +59,7 @@ def test_the_caller_may_know_that_a_file_is_clean(root: Path) -> None:
     asked = []
 
     def clean(path: bytes, entry) -> bool:
-        asked.append((path, entry.path, entry.size))
+        asked.append((path, entry.name, entry.size))
         return path == b"a"
 
     with Repository.find(str(root)) as repo:
