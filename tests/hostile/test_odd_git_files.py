@@ -139,7 +139,8 @@ def test_indexes_of_packs_are_read_as_far_as_memory_is_meant_for_them(
     monkeypatch.setattr(records, "INDEX_LIMIT", 5 * index.stat().st_size)
     from mulligan.safefs.directory import Directory
 
+    opened = list[int]()
+    monkeypatch.setattr(records, "_take_from", lambda pack, *_: opened.append(pack.fd))
     with Directory.open(str(folder)) as directory:
-        packs = records.Packs(directory)
-        assert len(packs._packs) == 5
-        packs.close()
+        records.take_records(directory, {}, None)
+    assert len(opened) == 5

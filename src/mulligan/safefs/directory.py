@@ -386,38 +386,6 @@ def depth_first(path: bytes) -> bytes:
     return path.replace(b"/", b"\0")
 
 
-def descending(root: int, paths: Iterable[bytes]) -> Iterator[int]:
-    """
-    Yields a descriptor for each path, -1 where it cannot be had; each is open until the next is asked for.
-
-    Cheap where what is below a directory follows it: what two paths have in common is opened once.
-    """
-    above: list[tuple[bytes, int]] = []
-    try:
-        for path in paths:
-            while above and not path.startswith(above[-1][0]):
-                syscalls.calls.close(above.pop()[1])
-            yield _deeper(root, path, above)
-    finally:
-        for _, fd in above:
-            syscalls.calls.close(fd)
-
-
-def _deeper(root: int, path: bytes, above: list[tuple[bytes, int]]) -> int:
-    """Opens what is missing between the last of the open directories and a path."""
-    known, here = above[-1] if above else (b"", root)
-    try:
-        for name in path[len(known) :].split(b"/") if path else ():
-            if len(above) >= DEEPEST:
-                return -1
-            here = syscalls.calls.open(name, DIRECTORY_FLAGS, dir_fd=here)
-            known += name + b"/"
-            above.append((known, here))
-    except OSError:
-        return -1  # gone, swapped for something else, or not to be read: the walk says which
-    return here
-
-
 class Descent:
     """The way from a root to a directory, held open: the next directory is most often near the last one. Use it with `with`."""
 
@@ -447,3 +415,18 @@ class Descent:
             if len(way) > DEEPEST:
                 way[-DEEPEST - 1][1].close()
         return here
+
+
+def descending(root: Directory, paths: Iterable[bytes]) -> Iterator[int]:
+    """
+    Yields a descriptor for each path, -1 where it cannot be had; each is open until the next is asked for.
+
+    Cheap where what is below a directory follows it: what two paths have in common is opened once.
+    """
+    with Descent(root) as descent:
+        for path in paths:
+            try:
+                fd = descent.to(path).fd
+            except OSError:
+                fd = -1  # gone, swapped for something else, or not to be read: the walk says which
+            yield fd

@@ -27,14 +27,13 @@ import stat
 import struct
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from mulligan.model.objects import MODE_EXEC, MODE_FILE
 from mulligan.model.paths import join, parent_of
-from mulligan.safefs import syscalls
 from mulligan.safefs.clock import booted_at
-from mulligan.safefs.directory import READ_FLAGS, Directory, depth_first, descending
+from mulligan.safefs.directory import Directory, depth_first, descending
 from mulligan.scan.cache import Cache
 from mulligan.scan.ignore import Rules
 from mulligan.scan.read import Unreadable, capture, fields, ignores_in
@@ -44,7 +43,7 @@ from mulligan.scan.secrets import is_plain_name, is_plain_place, secret_content,
 from mulligan.scan.trees import Defaults, HashOnly, Objects, Sink, seal
 from mulligan.usergit.index import Index
 from mulligan.usergit.index_format import ENTRIES_LIMIT, CacheTree
-from mulligan.usergit.records import ANY_SIZE, Packs
+from mulligan.usergit.records import ANY_SIZE, take_records
 from mulligan.usergit.repository import Repository
 from mulligan.usergit.trust import ATTRIBUTES, attributes_in, believable_index, may_rewrite
 
@@ -71,8 +70,6 @@ _TINY = 256
 # Of all directories together: a name of 60 KB can be 30,000 of them, whose paths are a gigabyte.
 _PATHS_LIMIT = 64 << 20
 _SNIFFED = 4096
-# A directory, and of each file in it that is to be looked at: its place, name, stat fields to be expected, id.
-Unclear = tuple[bytes, list[tuple[int, bytes, bytes, bytes]]]
 
 
 class Ground(NamedTuple):
@@ -111,8 +108,7 @@ def adopt(ground: Ground, sink: Sink) -> Adopted | None:
     except Declined:
         return None
     cache = Cache()
-    cache.suppose(making.packed())
-    cache.suppose((path, record.encode()) for path, record in changed.items())
+    cache.suppose((path, record.encode()) for path, record in (making.records | changed).items())
     return Adopted(cache, making.objects)
 
 
@@ -123,7 +119,7 @@ class _Making:
         self._root, self._scope, self._started = ground.root, ground.scope, ground.started
         self._defaults, self._expected = ground.defaults, expected
         self._device = os.fstat(ground.root.fd).st_dev
-        self._records: dict[bytes, Record] = {}
+        self.records: dict[bytes, Record] = {}
         self._rules: dict[bytes, Ruled] = {}
         self._of_tracked = ground.scope.of_tracked()
         self.objects: Objects = {}
@@ -131,15 +127,12 @@ class _Making:
     def run(self) -> None:
         """Lists every directory and makes its record."""
         order = sorted(self._expected.folders, key=depth_first)
-        for path, fd in zip(order, descending(self._root.fd, order), strict=True):
-            self._records[path] = self._record(path, fd, self._expected.folders[path])
+        for path, fd in zip(order, descending(self._root, order), strict=True):
+            self.records[path] = self._record(path, fd, self._expected.folders[path])
         for path in reversed(order):
-            self._seal(path, self._records[path])
-
-    def packed(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yields the records as they are remembered."""
-        for path, record in self._records.items():
-            yield path, record.encode()
+            record = self.records[path]
+            children = [(name, self.records[join(path, name)]) for name in record.dirs]
+            seal(record, modes_in(record.stats), children, self._defaults, self.objects)
 
     def doubt(self, doubts: Doubts) -> dict[bytes, Record]:
         """Returns the records in which something proves nothing after all, as they are then."""
@@ -150,11 +143,11 @@ class _Making:
         for path, folder in folders.items() if refused else ():
             if not refused.isdisjoint(folder.oids):
                 places.setdefault(path, set()).update(at for at, oid in enumerate(folder.oids) if oid in refused)
-        return {path: without_proof(self._records[path], found) for path, found in places.items()}
+        return {path: without_proof(self.records[path], found) for path, found in places.items()}
 
     def try_some(self, changed: dict[bytes, Record]) -> None:
         """Reads a few files after all: where git is wrong about one of them, it is believed in nothing."""
-        records = [(path, changed.get(path, record)) for path, record in self._records.items() if record.names]
+        records = [(path, changed.get(path, record)) for path, record in self.records.items() if record.names]
         count = sum(len(record.names) for _, record in records)
         for _ in range(min(_TRIED_MOST, max(_TRIED_LEAST, count // _TRIED_OF))):
             path, record = records[_any_of(len(records))]
@@ -177,7 +170,7 @@ class _Making:
         record = Record()
         record.names, record.dirs, record.oids = folder.names, sorted(folder.dirs), b"".join(folder.oids)
         record.trusted = False
-        rules = self._rules.get(parent_of(path)) if path else base_rules(self._scope)
+        rules = self._rules.get(parent_of(path)) if path else self._ruled(self._scope.rules)
         st = os.fstat(fd) if fd >= 0 else None
         if st is None or rules is None or st.st_dev != self._device:
             record.stats = b"".join([unproven(mode) for mode in modes_in(b"".join(folder.stats))])
@@ -186,7 +179,7 @@ class _Making:
         names = self._names(fd)
         record.has_ignores = _IGNORES in names
         if record.has_ignores:
-            rules = entered(self._scope, path, Directory(fd), rules)
+            rules = self._ruled(rules[0].enter(path, ignores_in(Directory(fd))[0]))
         record.key, self._rules[path] = rules[1], rules
         self._look_for_attributes(fd, names, record)
         # One text for all, since what the system says comes as text.
@@ -204,33 +197,15 @@ class _Making:
         except OSError:
             return set()  # the walk says why
 
+    def _ruled(self, rules: Rules) -> Ruled:
+        return rules, self._scope.key(rules, only_tracked=False)
+
     def _look_for_attributes(self, fd: int, names: set[str], record: Record) -> None:
+        """Raises Declined where attributes in a directory may turn bytes into others; gone from the disk, they are in force all the same."""
         at = record.find(ATTRIBUTES)
         tracked = record.oid_at(at) if at >= 0 else b""
-        check_attributes(Directory(fd) if _ATTRIBUTES in names else None, tracked)
-
-    def _seal(self, path: bytes, record: Record) -> None:
-        modes = modes_in(record.stats)
-        children = [(name, self._records[join(path, name)]) for name in record.dirs]
-        seal(record, modes, children, self._defaults, self.objects)
-
-
-def base_rules(scope: Scope) -> Ruled:
-    """Returns the rules over the root."""
-    return scope.rules, scope.key(scope.rules, only_tracked=False)
-
-
-def entered(scope: Scope, path: bytes, directory: Directory, rules: Ruled) -> Ruled:
-    """Returns the rules in a directory that has some of its own."""
-    found = rules[0].enter(path, ignores_in(directory)[0])
-    return found, scope.key(found, only_tracked=False)
-
-
-def check_attributes(directory: Directory | None, tracked: bytes) -> None:
-    """Raises Declined where attributes in a directory, None for one that has none, may turn bytes into others; `tracked` is git's."""
-    # Gone from the disk, they are in force all the same.
-    if tracked if directory is None else may_rewrite(attributes_in(directory), tracked):
-        raise Declined
+        if may_rewrite(attributes_in(Directory(fd)), tracked) if _ATTRIBUTES in names else tracked:
+            raise Declined
 
 
 def decided(
@@ -408,64 +383,38 @@ class Doubts(NamedTuple):
 
 def take(root: Directory, repo: Repository, scope: Scope, sink: Sink, expected: Expected) -> Doubts:
     """Copies the objects that are expected to be needed; returns what is not copied, or not to be believed."""
-    taken = set[bytes]()
-    wanted, files = _Judging(root, scope, expected).run()
+    wanted, files = _judge(root, scope, expected)
     try:
         directory = repo.common.descend(b"objects/pack")
     except OSError:
         raise Declined from None
     with directory:
-        packs = Packs(directory)
-        try:
-            for _ in packs.take(wanted, sink, taken):
-                pass
-        finally:
-            packs.close()
+        taken = take_records(directory, wanted, sink)
     return Doubts(frozenset(wanted.keys() - taken), files)
 
 
-class _Judging:
-    """Looks at the files whose names do not say that they are no secrets."""
+def _judge(root: Directory, scope: Scope, expected: Expected) -> tuple[dict[bytes, int], list[tuple[bytes, int]]]:
+    """Looks at the files whose names do not rule out a secret; returns the objects to be copied, and the files that prove nothing."""
+    wanted, doubts = dict(expected.wanted), []
+    order = sorted([path for path, folder in expected.folders.items() if folder.unclear], key=depth_first)
+    for path, fd in zip(order, descending(root, order), strict=True):
+        folder = expected.folders[path]
+        for at in folder.unclear:
+            proof, oid = STAT.unpack(folder.stats[at]), folder.oids[at]
+            harmless = fd >= 0 and _is_harmless(scope, join(path, folder.names[at]), fd, proof)
+            if not harmless or wanted.setdefault(oid, proof[2]) != proof[2]:
+                doubts.append((path, at))
+    return wanted, doubts
 
-    def __init__(self, root: Directory, scope: Scope, expected: Expected) -> None:
-        self._root, self._scope, self._wanted = root, scope, expected.wanted
-        folders = sorted(expected.folders.items(), key=lambda item: depth_first(item[0]))
-        self._unclear: list[Unclear] = [
-            (path, [(at, folder.names[at], folder.stats[at], folder.oids[at]) for at in folder.unclear])
-            for path, folder in folders
-            if folder.unclear
-        ]
 
-    def run(self) -> tuple[dict[bytes, int], list[tuple[bytes, int]]]:
-        """Returns the objects to be copied, with their sizes, and the files that prove nothing."""
-        wanted, doubts = dict(self._wanted), []
-        for (path, rows), fd in zip(
-            self._unclear, descending(self._root.fd, [path for path, _ in self._unclear]), strict=True
-        ):
-            for at, name, proof, oid in rows:
-                expected = STAT.unpack(proof)
-                harmless = fd >= 0 and self._is_harmless(path, fd, name, expected)
-                if not harmless or wanted.setdefault(oid, expected[2]) != expected[2]:
-                    doubts.append((path, at))
-        return wanted, doubts
-
-    def _is_harmless(self, path: bytes, fd: int, name: bytes, expected: tuple[int, ...]) -> bool:
-        """Looks at a file's name and how it begins, and returns whether it is the file that was expected and no secret."""
-        full = join(path, name)
-        if expected[2] < 0 or self._scope.leaves_out(full):
-            return False
-        wanted = self._scope.included(full)
-        if secret_name(full) and not wanted:
-            return False
-        try:
-            opened = syscalls.calls.open(name, READ_FLAGS, dir_fd=fd)
-        except OSError:
-            return False  # gone, or not to be read: the walk says which
-        try:
-            if fields(os.fstat(opened)) != expected:
-                return False
-            return wanted or not secret_content(os.pread(opened, _SNIFFED, 0))
-        except OSError:
-            return False  # the walk says why
-        finally:
-            syscalls.calls.close(opened)
+def _is_harmless(scope: Scope, path: bytes, fd: int, expected: tuple[int, ...]) -> bool:
+    """Looks at a file's name and how it begins, and returns whether it is the file that was expected and no secret."""
+    wanted = scope.included(path)
+    if expected[2] < 0 or scope.leaves_out(path) or (secret_name(path) and not wanted):
+        return False
+    try:
+        with Directory(fd).reading(path.rpartition(b"/")[2]) as opened:
+            same = fields(os.fstat(opened)) == expected
+            return same and (wanted or not secret_content(os.pread(opened, _SNIFFED, 0)))
+    except OSError:
+        return False  # gone, or not to be read: the walk says which

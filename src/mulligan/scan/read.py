@@ -58,6 +58,13 @@ class Unreadable(Exception):
         self.detail = detail
 
 
+def _refused(error: OSError) -> Unreadable:
+    """Returns the finding for what the system refuses to read; raises an error of this process."""
+    if error.errno in FATAL:
+        raise error
+    return Unreadable(UNREADABLE, os.strerror(error.errno or 0))
+
+
 def fields(st: os.stat_result) -> Stat:
     """Returns the stat fields that matter."""
     return Stat(st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
@@ -68,9 +75,7 @@ def names_in(directory: Directory) -> list[bytes]:
     try:
         return sorted(directory.names())
     except OSError as error:
-        if error.errno in FATAL:
-            raise
-        raise Unreadable(UNREADABLE, os.strerror(error.errno or 0)) from None
+        raise _refused(error) from None
 
 
 def ignores_in(directory: Directory) -> tuple[bytes, str]:
@@ -134,11 +139,9 @@ def _open(directory: Directory, name: bytes) -> int | None:
     except FileNotFoundError:
         raise
     except OSError as error:
-        if error.errno in FATAL:
-            raise
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENOTDIR):
-            return None  # swapped for a link or a socket meanwhile: look again
-        raise Unreadable(UNREADABLE, os.strerror(error.errno or 0)) from None
+            return None  # swapped for a link or a socket: look again
+        raise _refused(error) from None
 
 
 def _small(
@@ -155,9 +158,7 @@ def _small(
             data += read_all(fd, st.st_size + 1 - len(data))
         after = os.fstat(fd)
     except OSError as error:
-        if error.errno in FATAL:
-            raise
-        raise Unreadable(UNREADABLE, os.strerror(error.errno or 0)) from None
+        raise _refused(error) from None
     finally:
         syscalls.calls.close(fd)
     if len(data) != st.st_size or not _same(st, after):
@@ -192,7 +193,7 @@ def _head(fd: int) -> bytes:
     try:
         return os.pread(fd, _HEAD, 0)
     except OSError as error:
-        raise Unreadable(UNREADABLE, os.strerror(error.errno or 0)) from None
+        raise _refused(error) from None
 
 
 def _chunks(fd: int, size: int) -> Iterator[bytes]:
@@ -202,9 +203,7 @@ def _chunks(fd: int, size: int) -> Iterator[bytes]:
         try:
             chunk = syscalls.calls.read(fd, min(CHUNK, left))
         except OSError as error:
-            if error.errno in FATAL:
-                raise
-            raise Unreadable(UNREADABLE, os.strerror(error.errno or 0)) from None
+            raise _refused(error) from None
         if not chunk:
             return
         left -= len(chunk)

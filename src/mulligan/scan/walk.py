@@ -55,7 +55,7 @@ class Unwatched:
             from mulligan.safefs import native
 
             self._looking = native.look(root.fd, order, map(cache.packed, order))
-        answers = self._looking.answer() if self._looking is not None else _each(root.fd, cache, order)
+        answers = self._looking.answer() if self._looking is not None else _each(root, cache, order)
         same = [path for path, is_same in zip(order, answers, strict=True) if is_same and path not in always]
         self._same = {path: head_in(cache.packed(path)).own for path in same}
         return Dirty(dict.fromkeys(path for path in order if path not in self._same))
@@ -93,8 +93,8 @@ class Unwatched:
         return {}
 
 
-def _each(root: int, cache: Cache, paths: list[bytes]) -> Iterator[bool]:
-    device = os.fstat(root).st_dev
+def _each(root: Directory, cache: Cache, paths: list[bytes]) -> Iterator[bool]:
+    device = os.fstat(root.fd).st_dev
     for path, fd in zip(paths, descending(root, paths), strict=True):
         try:
             yield fd >= 0 and _is_same(fd, cache.packed(path), device)

@@ -17,7 +17,7 @@ import os
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import NamedTuple, Protocol
 
 from mulligan.gitformat.pack_index import PackIndex
@@ -81,41 +81,25 @@ class _Pack(NamedTuple):
     crcs: list[int]
 
 
-class Packs:
-    """The packs of a repository, held open: whatever git does to them meanwhile, these are read. Close them."""
-
-    def __init__(self, directory: Directory) -> None:
-        self._files, self._packs = ExitStack(), list[_Pack]()
-        left = INDEX_LIMIT
-        for stem in pack_stems(directory):
-            try:
-                with directory.reading(stem + b".idx") as index:
-                    fd = self._files.enter_context(directory.reading(stem + b".pack"))
-                    self._packs.append(_opened(index, fd, left))
-                    left -= os.fstat(index).st_size
-            except (OSError, DamagedRecord):
-                continue  # gone or damaged: git may have packed anew meanwhile
-
-    def close(self) -> None:
-        """Closes what is open; again is harmless."""
-        self._files.close()
-
-    def take(self, wanted: Mapping[bytes, int], taker: Taker, taken: set[bytes]) -> Iterator[None]:
-        """Hands on the records of wanted objects, each with the size it must have, step by step; adds their ids to `taken`."""
-        for pack in self._packs:
-            try:
-                yield from _take_from(pack, wanted, taken, taker)
-            except DamagedRecord:
-                continue  # cut short, or not to be read: another may hold the same
-
-
-def pack_stems(directory: Directory) -> list[bytes]:
-    """Returns the names, without their endings, of the packs in a directory: no more than anybody should have."""
+def take_records(directory: Directory, wanted: Mapping[bytes, int], taker: Taker) -> set[bytes]:
+    """Hands on the records of wanted objects from the packs in a directory, each with the size it must have; returns their ids."""
+    taken, left = set[bytes](), INDEX_LIMIT
     try:
         names = directory.names()
     except OSError:
-        return []  # none, then
-    return sorted(name[:-4] for name in names if name.startswith(b"pack-") and name.endswith(b".idx"))[:_PACKS_LIMIT]
+        return taken  # no packs
+    stems = sorted(name[:-4] for name in names if name.startswith(b"pack-") and name.endswith(b".idx"))
+    for stem in stems[:_PACKS_LIMIT]:
+        with ExitStack() as files:
+            try:
+                index = files.enter_context(directory.reading(stem + b".idx"))
+                pack = _opened(index, files.enter_context(directory.reading(stem + b".pack")), left)
+                left -= os.fstat(index).st_size
+            except (OSError, DamagedRecord):
+                continue  # gone or damaged: git may have packed anew
+            with suppress(DamagedRecord):  # cut short, or not to be read: another may hold the same
+                _take_from(pack, wanted, taken, taker)
+    return taken
 
 
 def _opened(index: int, fd: int, limit: int) -> _Pack:
@@ -133,11 +117,10 @@ def _opened(index: int, fd: int, limit: int) -> _Pack:
     return _Pack(fd, begins, [*begins[1:], size - TRAILER_SIZE], [row.oid for row in rows], [row.crc for row in rows])
 
 
-def _take_from(pack: _Pack, wanted: Mapping[bytes, int], taken: set[bytes], taker: Taker) -> Iterator[None]:
+def _take_from(pack: _Pack, wanted: Mapping[bytes, int], taken: set[bytes], taker: Taker) -> None:
     whole: list[Row] = []  # what was taken in runs, and is not in `known` yet: only deltas ask for it
     known: _Known = {}
     for rows in _runs(pack, wanted, taken):
-        yield
         begin, end = rows[0][0], rows[-1][3]
         data = _read(pack.fd, begin, end)
         # An index that names an object twice is none of git's: the pack that is made of it must not be like it.

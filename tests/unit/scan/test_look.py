@@ -96,7 +96,7 @@ def same(root: Directory, packed: list[bytes], paths: list[bytes], way: str) -> 
         return looking.answer()
     cache = Cache()
     cache._packed = dict(zip(paths, packed, strict=True))
-    return bytes(walk._each(root.fd, cache, paths))
+    return bytes(walk._each(root, cache, paths))
 
 
 def test_each_stat_field_counts_of_files_and_directories(project, way):

@@ -11,7 +11,7 @@ import pytest
 from adopted import new_repository
 from mulligan.safefs.directory import Directory
 from mulligan.usergit import records
-from mulligan.usergit.records import ANY_SIZE, Packs
+from mulligan.usergit.records import ANY_SIZE, take_records
 from tools import git
 
 
@@ -31,15 +31,6 @@ class Box:
     def add_delta(self, oid, base, size, deflated):
         self.deltas.append((oid, base))
         return True
-
-
-def take_records(directory, wanted, box) -> set[bytes]:
-    """Takes all that is wanted, and returns what was there."""
-    packs, taken = Packs(directory), set()
-    for _ in packs.take(wanted, box, taken):
-        pass
-    packs.close()
-    return taken
 
 
 class Packed:
@@ -209,15 +200,3 @@ def test_long_chains_of_deltas_are_cut(tmp_path, monkeypatch):
 
 def blob(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-
-
-def test_packs_that_git_removes_meanwhile_are_read_to_the_end(packed):
-    """They are open: `git gc` may put others in their place."""
-    with Directory.open(str(packed.place)) as directory:
-        packs, taken = Packs(directory), set()
-        packed.pack.unlink()
-        packed.index.unlink()
-        for _ in packs.take(packed.wanted, Box(), taken):
-            pass
-        packs.close()
-    assert taken == set(packed.wanted)
