@@ -1,14 +1,14 @@
 """
-What a hook and a command cost with a watcher up, beside `true`; and what hooks add to a tool call in the real Claude Code.
+What a hook and a command cost with a watcher up, beside `true`; and what hooks add to a tool call in the real clients.
 
     python -m bench.hooks --files 1000 --calls 20
-    python -m bench.hooks --claude PATH/TO/claude
+    python -m bench.hooks --claude PATH/TO/claude --codex PATH/TO/codex
 
 The first part runs hooks and commands as an installation has them: by the native client, by the script that pip wrote and by
 the Python client alone; without a watcher, and with one (`mulligan watch`). The kinds take turns, call by call. It prints the
 fastest and the median call, the processor time of the process (the watcher's is not in it), and the median in interpreter
 starts (`python -I -S -c pass`, in the same turn). The second part runs sessions of many shell
-commands in turn: without hooks, with them, and with them and a watcher. A call lasts from the model's answer to the client's next
+commands in turn: without hooks, with `true` as both hooks, and with ours, without and with a watcher. A call lasts from the model's answer to the client's next
 request, so the client's own start is not in it; it has two hooks, one before the command and one after.
 """
 
@@ -88,6 +88,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=3, help="sessions of each kind, in the second part")
     parser.add_argument("--claude", help="the path of Claude Code, for the second part")
+    parser.add_argument("--codex", help="the path of Codex, for the second part")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench.made(Path(folder), args.files)
@@ -96,8 +97,9 @@ def main() -> None:
         for watched in (False, True):
             with bench.watched(really=watched):
                 processes(bench, args.calls, "with a watcher" if watched else "without a watcher")
-        if args.claude:
-            sessions(bench, args.claude, args.calls, args.rounds)
+        for agent, program in (("claude-code", args.claude), ("codex", args.codex)):
+            if program:
+                sessions(bench, agent, program, args.calls, args.rounds)
 
 
 # -- a process alone --------------------------------------------------------------------------------
@@ -168,12 +170,16 @@ def called(bench: Bench, argv: list[str], event: str) -> tuple[float, float]:
     return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-# -- in the real Claude Code ------------------------------------------------------------------------
+# -- in the real clients ----------------------------------------------------------------------------
 
-KINDS = {"without hooks": (False, False), "with hooks": (True, False), "with hooks and a watcher": (True, True)}
+#: What is installed, and whether a watcher runs.
+KINDS = {"without hooks": ("", False), "`true` as both hooks": ("true", False), "our hooks": ("ours", False),
+         "our hooks and a watcher": ("ours", True)}  # fmt: skip
+FILES = {"claude-code": ".claude/settings.local.json", "codex": ".codex/hooks.json"}
+TRUE = [{"matcher": "*", "hooks": [{"type": "command", "command": "true"}]}]
 
 
-def sessions(bench: Bench, claude: str, calls: int, rounds: int) -> None:
+def sessions(bench: Bench, agent: str, program: str, calls: int, rounds: int) -> None:
     """Runs sessions of each kind in turn, and prints how long a call took in each."""
     sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "proofs" / "agents")]
     from clients import Project, trust_claude
@@ -182,23 +188,49 @@ def sessions(bench: Bench, claude: str, calls: int, rounds: int) -> None:
     taken: dict[str, list[float]] = {name: [] for name in KINDS}
     for _ in range(rounds):
         for name, (hooks, watched) in KINDS.items():
-            bench.mulligan("install", "claude-code", "-y", *(() if hooks else ("--uninstall",)))
+            install(bench, agent, hooks)
             with bench.watched(really=watched):
-                taken[name] += one_session(bench, claude, calls)
-    print(f"\na shell command in Claude Code, {rounds} sessions of {calls} each (median; nine of ten are below)")
-    base = statistics.median(taken["without hooks"])
+                taken[name] += one_session(bench, agent, program, calls)
+    install(bench, agent, "")
+    print(f"\na shell command in {agent}, {rounds} sessions of {calls} each (median; nine of ten are below)")
+    medians = {name: statistics.median(times) for name, times in taken.items()}
+    base, true = (medians[name] for name in list(KINDS)[:2])
     for name, times in taken.items():
-        middle, most = statistics.median(times), statistics.quantiles(times, n=10)[-1]
-        added = f"   {1000 * (middle - base):+6.0f} ms a call" if times is not taken["without hooks"] else ""
-        print(f"  {name:<40} {1000 * middle:7.0f} ms   {1000 * most:7.0f} ms{added}")
+        most, added = statistics.quantiles(times, n=10)[-1], medians[name] - base
+        beside = f"{added / (true - base):5.1f} times what `true` adds" if true > base else "`true` adds nothing here"
+        told = f"   {1000 * added:+6.0f} ms a call  {beside}" if added and name != "without hooks" else ""
+        print(f"  {name:<40} {1000 * medians[name]:7.0f} ms   {1000 * most:7.0f} ms{told}")
 
 
-def one_session(bench: Bench, claude: str, calls: int) -> list[float]:
+def install(bench: Bench, agent: str, hooks: str) -> None:
+    """Installs our hooks, `true` in their place, or none."""
+    bench.mulligan("install", agent, "-y", *(() if hooks == "ours" else ("--uninstall",)))
+    file = bench.project / FILES[agent]
+    if hooks == "true":
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps({"hooks": {"PreToolUse": TRUE, "PostToolUse": TRUE}}))
+    elif not hooks:
+        file.unlink(missing_ok=True)
+
+
+def one_session(bench: Bench, agent: str, program: str, calls: int) -> list[float]:
     """Returns how long each call of a session took, the first left out."""
-    from clients import claude_argv, claude_variables
+    from clients import (
+        Project,
+        approve_codex_hooks,
+        claude_argv,
+        claude_variables,
+        codex_argv,
+        configure_codex,
+    )
     from scripted_model import Say, Use, scripted
 
-    script = [Use("Bash", {"command": f"echo {n} > made.txt", "description": "-"}) for n in range(calls + 1)]
+    words = [f"echo {n} > made.txt" for n in range(calls + 1)]
+    script = (
+        [Use("Bash", {"command": word, "description": "-"}) for word in words]
+        if agent == "claude-code"
+        else [Use("exec_command", {"cmd": word}) for word in words]
+    )
     asked: list[float] = []
     with scripted({"measure": [*script, Say("done")]}) as model:
         answer = model.reply
@@ -209,15 +241,23 @@ def one_session(bench: Bench, claude: str, calls: int) -> list[float]:
             return answer(request)
 
         model.reply = reply
-        done = subprocess.run(
-            claude_argv(claude, "measure"),
+        if agent == "codex":
+            project = Project(bench.project, bench.home)
+            configure_codex(project, model.url)
+            if (bench.project / FILES[agent]).exists():
+                approve_codex_hooks(project, program)
+            argv, more = codex_argv(program, "measure"), {"SCRIPTED_KEY": "x"}
+        else:
+            argv, more = claude_argv(program, "measure"), claude_variables(model.url)
+        subprocess.run(
+            argv,
             cwd=bench.project,
-            env=bench.environment | claude_variables(model.url),
+            env=bench.environment | more,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=True,
         )
-        assert b'"is_error":false' in done.stdout
+    assert len(asked) > calls, "the client did not run the commands"
     return [after - before for before, after in pairwise(asked)][1:]
 
 
