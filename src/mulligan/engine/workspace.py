@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from mulligan.engine.access import without_staged
-from mulligan.engine.agents import Hunks, Paths, WithSessions, parse_paths
+from mulligan.engine.agents import Hunks, Paths, parse_paths
+from mulligan.engine.questions import WithQuestions
 from mulligan.errors import MulliganError, UserError
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import KINDS, Checkpoint, NotCaptured, as_json_object, sealed_rows
@@ -25,7 +26,6 @@ from mulligan.timeline.drafts import remove_checkpoint
 if TYPE_CHECKING:
     from mulligan.doctor.check import CheckReport, DoctorReport
     from mulligan.doctor.forget import ForgetReport
-    from mulligan.history.blame import Blame
     from mulligan.model.diff import Diff
     from mulligan.model.gitposition import GitPosition
     from mulligan.model.plan import RestorePlan, RestoreReport
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Ref = str | Checkpoint
 
 
-class Workspace(WithSessions):
+class Workspace(WithQuestions):
     """A directory under protection. Use `mulligan.open`; threads may share one."""
 
     # -- saving ---------------------------------------------------------------------------------
@@ -155,13 +155,6 @@ class Workspace(WithSessions):
         wanted = parse_path(path)
         with self._needing() as store:
             return cat(store, store.checkpoints.resolve(ref), wanted, reveal=reveal)
-
-    def blame(self, path: str | os.PathLike[str]) -> Blame:
-        """Returns which prompt, tool call, agent or person wrote each line of a file as it is now."""
-        from mulligan.history.blame import blame
-
-        with self._needing() as store:
-            return blame(store, self.root, parse_path(path))
 
     def stats(self) -> dict[str, Any]:
         """Returns what the store holds and uses."""

@@ -100,7 +100,7 @@ class _FileHistory:
 
     @cached_property
     def _origins(self) -> Origins:
-        return Origins(self._store)
+        return Origins(self._store.events.newest())
 
     @cached_property
     def versions(self) -> list[_Version]:

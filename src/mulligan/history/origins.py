@@ -14,7 +14,6 @@ from mulligan.timeline.outside_changes import rewind_of
 
 if TYPE_CHECKING:
     from mulligan.timeline.commits import Entry
-    from mulligan.timeline.store import Store
 
 #: Who made a change: an agent, a person, a restore or undo; or it was there at first, is not saved yet, or is not known.
 AGENT, YOU, RESTORE, FIRST, UNSAVED, UNKNOWN = "agent", "you", "restore", "first", "unsaved", "unknown"
@@ -46,11 +45,10 @@ class Origin(NamedTuple):
 class Origins:
     """The origins of what checkpoints changed, from their causes and from the events that the timeline remembers."""
 
-    def __init__(self, store: Store) -> None:
-        self._events = store.events.newest()
-        self._known = context_of(self._events)
+    def __init__(self, events: list[RecordedEvent]) -> None:
+        self._known = context_of(events)
         self._calls: dict[Turn, list[RecordedEvent]] = {}
-        for each in self._events:
+        for each in events:
             if each.event.kind == BEFORE:
                 self._calls.setdefault(Turn(each.event.session, each.prompt), []).append(each)
 
