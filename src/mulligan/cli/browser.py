@@ -67,6 +67,7 @@ def further_link(place: Place) -> str:
         headers = {"Authorization": f"Bearer {note['key']}", "Origin": address, "Content-Type": "application/json"}
         server.request("POST", "/api/links", b"{}", headers)
         token = json.loads(server.getresponse().read())["token"]
+        server.close()
     except (OSError, ValueError, LookupError, TypeError, HTTPException) as error:
         process = watchers.running(place)
         raise Busy(

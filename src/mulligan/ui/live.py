@@ -34,18 +34,24 @@ class Live:
         self.pages = 0
         self.last = time.monotonic()
         self.ending = False
+        self._dropped = 0
 
     def stop(self) -> None:
         """Asks the server and all streams to end."""
         self.ending = True
 
+    def drop(self) -> None:
+        """Ends all streams; pages connect again by themselves."""
+        self._dropped += 1
+
     async def stream(self, request: Request, seen: str) -> AsyncIterator[bytes]:
         """Yields events until the page or the server goes."""
         self.pages += 1
+        begun = self._dropped
         spoken = time.monotonic()
         try:
             yield b"retry: 1000\n\n"
-            while not self.ending and not await request.is_disconnected():
+            while not self.ending and begun == self._dropped and not await request.is_disconnected():
                 try:
                     version = await run_in_threadpool(self._timeline.refresh)
                 except MulliganError as error:

@@ -46,7 +46,7 @@ class Timeline:
         with self._lock:
             seen = self._look()
             if seen != self._seen:
-                self._take(_entries(self._workspace), self._workspace.position())
+                self._take(entries_of(self._workspace), self._workspace.position())
                 self._seen = seen
             return f"{self._epoch}.{self._version}"
 
@@ -122,7 +122,7 @@ class Timeline:
         }
 
 
-def _entries(workspace: Workspace) -> list[Entry]:
+def entries_of(workspace: Workspace) -> list[Entry]:
     """Returns all entries, newest first."""
     saved = workspace.log()
     known = {each.id: each for each in saved}

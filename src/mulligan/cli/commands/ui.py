@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 from contextlib import suppress
@@ -13,11 +14,15 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.failure import interrupted_by_signals
 from mulligan.errors import UserError
+from mulligan.model.sizes import format_size
+from mulligan.present.text import count
+from mulligan.present.visible import visible
+from mulligan.safefs.userfile import read_user_file, remove_user_file, write_private_file
 
 if TYPE_CHECKING:
     import argparse
 
-USAGE = "ui [--port N] [--no-open] [--read-only]"
+USAGE = "ui [--port N] [--no-open] [--read-only] | ui --export FILE.html [--session ID]"
 DESCRIPTION = """\
 Show the timeline in a browser: what you asked, what each tool changed, and a plan for going back that you see before it is applied.
 
@@ -27,7 +32,7 @@ after the last page was closed. A second `mulligan ui` opens the page of the fir
 EXAMPLES = (
     ("mulligan ui", "open the timeline of this project"),
     ("mulligan ui --no-open --port 7777", "print the address only, for ssh -L"),
-    ("mulligan ui --read-only", "a page that can change nothing"),
+    ("mulligan ui --export session.html", "the newest session as one file, secrets left out"),
 )
 EXIT_CODES = (0, 1)
 PATHS = ""
@@ -39,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=_port, metavar="N", default=0, help="the port (default: any that is free)")
     parser.add_argument("--no-open", action="store_true", help="print the address and open no browser")
     parser.add_argument("--read-only", action="store_true", help="the page can change nothing")
+    parser.add_argument("--export", metavar="FILE.html", help="write one session as a file, and serve nothing")
+    parser.add_argument("--session", metavar="ID", help="the session to export (default: the newest)")
 
 
 def _port(text: str) -> int:
@@ -52,7 +59,9 @@ _port.__name__ = "port"
 
 
 def run(context: Context, args: argparse.Namespace) -> Result:
-    """Serves until it is interrupted or idle; or names the address of the server that runs already."""
+    """Serves until it is interrupted or idle; or names the address of the server that runs already; or exports."""
+    if args.export is not None:
+        return _export(context, args)
     try:
         from mulligan.ui.serving import serve
     except ModuleNotFoundError as error:
@@ -73,6 +82,26 @@ def run(context: Context, args: argparse.Namespace) -> Result:
                 serve(app, page.live, listener)
             browser.forget(place)
     return Result("", dict)
+
+
+def _export(context: Context, args: argparse.Namespace) -> Result:
+    """Writes one session into a file that only you can read; replaces nothing but an earlier export."""
+    from mulligan.cli.arguments import version
+    from mulligan.ui.export import MARK, export
+
+    target = os.path.join(context.base, args.export)
+    try:
+        before = read_user_file(target, limit=len(MARK))
+    except OSError as error:
+        raise UserError(f"{args.export} cannot be written ({error.strerror or 'it is not a file'}).") from None
+    if before is not None and before != MARK:
+        raise UserError(
+            f"{args.export} is there already, and is not an export. Nothing was written.", hint="Choose another name."
+        )
+    page, entries = export(context.saved, args.session, version())
+    remove_user_file(target)
+    write_private_file(os.path.dirname(target), os.path.basename(target), page)
+    return Result((args.export, entries, len(page)), lambda: {"exported": target, "entries": entries})
 
 
 def _listening(port: int) -> socket.socket:
@@ -130,5 +159,8 @@ def _announce(context: Context, url: str, place: browser.Place, *, opens: bool, 
 
 
 def render(context: Context, result: Result) -> None:
-    """Prints nothing: the address was printed when it was known."""
-    del context, result
+    """Prints where an export is; the address of a server was printed when it was known."""
+    if isinstance(result.value, tuple):
+        name, entries, size = result.value
+        context.out.line(f"Wrote {visible(name)}: {count(entries, 'entry', 'entries')}, {format_size(size)}.")
+        context.note("What looks like a secret was left out. Look through the file before you send it.")

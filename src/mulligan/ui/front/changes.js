@@ -10,7 +10,7 @@ import { Lines } from "./story.js";
 import { baseName, count, encodePath, firstLine, folderOf, line, moment, when } from "./text.js";
 
 const SIZES = { file: 40, hunk: 26, line: 20, pair: 20, note: 34, picture: 300, load: 34 };
-const ASK_AT_ONCE = 20;
+const ASK_AT_ONCE = exported ? 1 : 20; // an exported file carries the answer for each file by itself
 const OPEN_AT_FIRST = 400;
 const LETTERS = { added: "A", modified: "M", deleted: "D", renamed: "R" };
 
@@ -147,9 +147,14 @@ export function showFile(path) {
   pane.value = "changes";
 }
 
+function pictureOf(state, path) {
+  const place = `/api/file/${state}/${encodePath(path)}?raw`;
+  return exported ? exported.pictures[place] : place;
+}
+
 function Pictures({ each }) {
   const { span } = files.value;
-  const side = (state, label, there) => html`<figure><figcaption>${label}</figcaption>${there ? html`<img alt=${`${label}: ${line(each.path)}`} src=${`/api/file/${state}/${encodePath(each.path)}?raw`} />` : html`<span class="faint">not there</span>`}</figure>`;
+  const side = (state, label, there) => html`<figure><figcaption>${label}</figcaption>${there ? html`<img alt=${`${label}: ${line(each.path)}`} src=${pictureOf(state, each.path)} />` : html`<span class="faint">not there</span>`}</figure>`;
   return html`<div class="pictures">${side(span.a, "Before", each.status !== "added" && span.a !== "nothing")}${side(span.b, "After", each.status !== "deleted")}</div>`;
 }
 

@@ -23,7 +23,7 @@ function sizeOf(row) {
   return SIZES.prompt + (measured.get(text) > width.value - 30 ? 18 : 0);
 }
 
-const counts = signal({});
+const counts = signal(exported?.counts || {});
 let wanted = new Set();
 let asking = null;
 

@@ -1,0 +1,141 @@
+"""`mulligan ui` as a program: its one line of JSON, the second one that finds the first, and the exported file."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from http.client import HTTPConnection
+
+import pytest
+
+import tools
+from mulligan.ui.export import MARK, export, redacted_lines
+from timelines import Agent, shop
+
+pytest.importorskip("starlette")
+
+
+def start(project, store, *words):
+    command = [
+        sys.executable,
+        "-m",
+        "mulligan",
+        "-C",
+        str(project),
+        "--store",
+        str(store),
+        "--json",
+        "ui",
+        "--no-open",
+        *words,
+    ]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+
+
+def log_in(url):
+    host, _, token = url.removeprefix("http://").partition("/#")
+    link = HTTPConnection(host)
+    headers = {"Content-Type": "application/json", "Origin": f"http://{host}"}
+    link.request("POST", "/api/login", json.dumps({"token": token}), headers)
+    status = link.getresponse().status
+    link.close()
+    return status
+
+
+def test_one_server_per_project_prints_its_address_and_the_second_finds_it(project, store):
+    shop(project, store)
+    first = start(project, store)
+    try:
+        url = json.loads(first.stdout.readline())["url"]
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#[\w-]{43}", url)
+        second = start(project, store)
+        said, _ = second.communicate(timeout=30)
+        again = json.loads(said)["url"]
+        assert second.returncode == 0 and again.partition("#")[0] == url.partition("#")[0] and again != url
+        assert log_in(url) == log_in(again) == 200
+        notes = [
+            os.path.join(where, name) for where, _, names in os.walk(os.environ["XDG_RUNTIME_DIR"]) for name in names
+        ]
+        assert notes and all(os.stat(name).st_mode & 0o077 == 0 for name in notes)
+        assert url.partition("#")[2] not in " ".join(first.args)
+    finally:
+        first.send_signal(signal.SIGTERM)
+        rest, trouble = first.communicate(timeout=30)
+    assert (first.returncode, rest, trouble) == (0, "", "")
+    assert not [name for name in os.listdir(os.path.dirname(notes[0])) if name.endswith(".json")]
+
+
+def test_a_port_that_is_taken_is_named(project, store):
+    shop(project, store)
+    first = start(project, store)
+    try:
+        port = json.loads(first.stdout.readline())["url"].split(":")[2].split("/")[0]
+        other = project.parent / "other"
+        other.mkdir()
+        second = start(other, other.parent / "other store", "--port", port)
+        said, _ = second.communicate(timeout=30)
+        assert second.returncode == 1 and f"Port {port}" in json.loads(said)["error"]["message"]
+    finally:
+        first.send_signal(signal.SIGINT)
+        first.communicate(timeout=30)
+
+
+def test_without_the_extra_the_command_says_what_to_install(project):
+    hide = "import sys; sys.modules['starlette'] = None; sys.modules['uvicorn'] = None; from mulligan.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", hide, "ui"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        env=tools.plain_environment(),
+        check=False,
+    )
+    assert done.returncode == 1 and "pip install 'mulligan[ui]'" in done.stderr
+
+
+def test_an_export_is_one_file_without_secrets(project, store):
+    workspace = shop(project, store)
+    agent = Agent(workspace, "claude-code", "export")
+    agent.prompt("use the token ghp_0123456789abcdefghijABCDEFGHIJ012345 please")
+    secret = (
+        'password = "hunter2-secret"\n-----BEGIN RSA PRIVATE KEY-----\nAAAAB3NzaC1yc2E\n-----END RSA PRIVATE KEY-----\n'
+    )
+    agent.tool("Write", "settings.py", lambda: (project / "settings.py").write_text(secret))
+    agent.tool("Write", "x.html", lambda: (project / "x.html").write_text("</script><script>alert(1)</script>\n"))
+    page, entries = export(workspace, None, "0")
+    text = page.decode()
+    assert page.startswith(MARK) and entries == 1
+    for said in ("hunter2", "ghp_0123456789", "AAAAB3NzaC1yc2E", str(project)):
+        assert said not in text
+    assert "alert(1)" in text and "</script><script>alert(1)" not in text
+    assert not re.search(r"""(src|href)=["']?https?:""", text)
+
+
+def test_a_private_key_is_left_out_line_by_line():
+    lines = ["+a", "+-----BEGIN PRIVATE KEY-----", "+abc", "+-----END PRIVATE KEY-----", "+b"]
+    assert redacted_lines(lines) == ["+a", "+[left-out]", "+[left-out]", "+[left-out]", "+b"]
+
+
+def test_an_export_replaces_nothing_but_an_export(project, store):
+    shop(project, store)
+
+    def run(name):
+        words = ["-C", str(project), "--store", str(store), "ui", "--export", name]
+        return subprocess.run(
+            [sys.executable, "-m", "mulligan", *words],
+            capture_output=True,
+            text=True,
+            env=dict(os.environ),
+            check=False,
+        )
+
+    target = project.parent / "out.html"
+    assert run(str(target)).returncode == 0 and run(str(target)).returncode == 0
+    assert target.stat().st_mode & 0o077 == 0
+    mine = project.parent / "mine.html"
+    mine.write_text("mine")
+    assert run(str(mine)).returncode == 1 and mine.read_text() == "mine"
