@@ -270,11 +270,17 @@ class Opened:
             from mulligan.forks.fork import end_interrupted
 
             end_interrupted(self._bench.store)
-        if self._bench.store.database.is_empty("journal"):
-            return ""
-        from mulligan.engine.restore import recover
+        said = ""
+        if not self._bench.store.database.is_empty("journal"):
+            from mulligan.engine.restore import recover
 
-        return recover(self._bench)
+            said = recover(self._bench)
+        reverted = self._bench.store.database.meta("landing")
+        if reverted and not self._bench.root.is_gone():
+            from mulligan.engine.revert import land_revert
+
+            land_revert(self._bench, reverted)
+        return said
 
     @contextmanager
     def _writing(self, purpose: str, *, create: bool = False, needed: bool = False) -> Iterator[None]:

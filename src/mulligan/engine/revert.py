@@ -22,6 +22,7 @@ from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.event import ENDED, Turn
 from mulligan.model.paths import covers, to_text
 from mulligan.model.plan import RestorePlan, RestoreReport, Undone
+from mulligan.restore.procedure import LANDING
 from mulligan.steps.choose import choose
 from mulligan.timeline.changes import lists_hidden, same_state
 from mulligan.timeline.commits import Entry
@@ -250,18 +251,23 @@ def take_back(bench: Workbench, what: TakeBack, asked: Asked) -> RestorePlan | R
     report = patiently(lambda patience: _taken_back(bench, what, asked, patience), asked.promise)
     if report is None or report.undo is None:
         return report
-    about = words(what.undone)
-    if what.verb == "undo":
-        landed = land(bench, f"after undo of {about}", what.target)
-    else:
-        landed = land(bench, f"after revert of {about}", metadata={REVERTED: about})
+    if what.verb == "revert":
+        return replace(report, target=land_revert(bench, words(what.undone)))
+    landed = land(bench, f"after undo of {words(what.undone)}", what.target)
     with bench.store.database.transaction():
-        if what.verb == "undo":
-            bench.store.moves.landed(landed)
-        else:
-            bench.store.moves.push(Move(landed, restored=True), keep_redo=True)
+        bench.store.moves.landed(landed)
         bench.store.checkpoints.set_position(landed)
     return replace(report, target=landed)
+
+
+def land_revert(bench: Workbench, about: str) -> str:
+    """Saves what a revert left, as the state that the next undo starts from; returns that checkpoint."""
+    landed = land(bench, f"after revert of {about}", metadata={REVERTED: about})
+    with bench.store.database.transaction():
+        bench.store.moves.push(Move(landed, restored=True), keep_redo=True)
+        bench.store.checkpoints.set_position(landed)
+        bench.store.database.set_meta(LANDING, "")
+    return landed
 
 
 def _taken_back(bench: Workbench, what: TakeBack, asked: Asked, patience: Patience | None) -> RestoreReport | None:
@@ -282,7 +288,7 @@ def _taken_back(bench: Workbench, what: TakeBack, asked: Asked, patience: Patien
         here = bench.store.checkpoints.resolve("@")
         since = (what.target or here, asked.paths)
         return go(bench, here, plan, look, writer, verb=what.verb, git=git, patience=patience,
-            mark=mark.text if what.verb == "undo" else "", since=since,
+            mark=mark.text if what.verb == "undo" else words(what.undone), since=since,
         )  # fmt: skip
 
 

@@ -56,6 +56,10 @@ _SPARE_BLOCKS, _SPARE_FILES = 8, 4
 _FEW, _PLENTY = 16, 1 << 30
 
 
+#: What was reverted, in words, until a checkpoint holds what the revert left: the state that the next undo starts from.
+LANDING = "landing"
+
+
 def carry_out(store: Store, reach: Reach, journal: Journal, *, seen: Seen, progress: Progress | None = None) -> Outcome:
     """Applies the journal's actions; raises with nothing changed, and the safety checkpoint removed."""
     root, layout = reach.root, reach.layout
@@ -273,6 +277,10 @@ def conclude(store: Store, journal: Journal) -> None:
             moves.push(there, keep_redo=True)
         else:
             moves.push(left, there._replace(restored=True), keep_redo=True)
+    elif journal.verb == "revert":
+        moves.push(left)
+        moves.went_on_partly()
+        store.database.set_meta(LANDING, journal.mark)
     elif journal.position:
         moves.push(left, there._replace(restored=True))
     else:

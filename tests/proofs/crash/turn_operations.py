@@ -6,6 +6,7 @@ A turn is made by honest calls, as hooks make it; what comes after it is a perso
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from operations import Operation
@@ -104,7 +105,43 @@ def _undo(ws: Any, place: Place) -> None:
     assert state_of(place.project) != before
 
 
+def _followed(place: Place) -> None:
+    """Another prompt changed other lines of the same text, and more, after the turn that is reverted."""
+    _edited_later(place)
+    with place.open() as ws:
+        ws.record(AgentEvent("agent", "session", "prompt", call="q", text="change more"))
+        ws.record(AgentEvent("agent", "session", "before", tool="Bash", call="2", text="make"))
+        put(place.project, "text", _text(l5="agent", l15="again", l25="me"))
+        put(place.project, "later", "later")
+        ws.record(AgentEvent("agent", "session", "after", tool="Bash", call="2", text="make"))
+        ws.record(AgentEvent("agent", "session", "stop"))
+
+
+def _revert(**options: Any) -> Callable[[Any, Place], None]:
+    def revert(ws: Any, place: Place) -> None:
+        before = state_of(place.project)
+        chosen = options
+        if "hunks" in options:
+            hunks = [hunk.id for each in ws.hunks("@prompt-1", revert=True) for hunk in each.hunks]
+            chosen = {"hunks": hunks[::2]}
+        assert ws.revert("@prompt-1", **chosen).undone.prompt == 1
+        assert state_of(place.project) != before
+
+    return revert
+
+
+def _reverted(place: Place) -> None:
+    _followed(place)
+    with place.open() as ws:
+        ws.revert("@prompt-1")
+
+
 TURNS: dict[str, Operation] = {
+    "revert": Operation(_followed, _revert(), again=False),
+    "revert-markers": Operation(_conflicting, _revert(conflicts="markers"), again=False),
+    "revert-hunks": Operation(_followed, _revert(hunks=True), again=False),
+    "revert-kinds": Operation(_swapped, _revert(), again=False),
+    "undo-revert": Operation(_reverted, lambda ws, _: ws.undo(), again=False),
     "undo-turn": Operation(_edited_later, _undo, again=False),
     "undo-turn-conflict": Operation(_conflicting, _undo, again=False),
     "undo-turn-kinds": Operation(_swapped, _undo, again=False),
