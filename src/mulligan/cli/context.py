@@ -125,6 +125,11 @@ class Context:
         """Returns whether the workspace that a command opened is to be watched from now on."""
         return self._opened is not None and self._opened.settings.watch.is_started_by(command)
 
+    @property
+    def is_lent(self) -> bool:
+        """Whether the workspace is one that a watcher keeps open, so that a scan of it is cheap."""
+        return self._lend is not None
+
     def use(self, directory: str) -> None:
         """Makes a directory the workspace, as `-C` does; for a command with an option of its own for it."""
         self._directory = directory

@@ -6,6 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,7 +24,8 @@ UNNOTICED = "The watcher cannot notice changes here, so each command scans all f
 
 
 IDLE = 30 * 60.0
-_PATIENCE = 3.0
+#: Seconds: for a watcher to hear, and to end what is under way.
+_PATIENCE, _END = 3.0, 30.0
 
 
 class Place(NamedTuple):
@@ -62,8 +64,8 @@ def prepare(place: Place) -> None:
 
 
 @contextmanager
-def alone(place: Place) -> Iterator[bool]:
-    """Holds the place of a watcher; yields whether it could be had."""
+def alone(place: Place, workspace: str = "") -> Iterator[bool]:
+    """Holds the place of a process, a watcher of a workspace if one is named; yields whether it could be had."""
     fd = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -72,26 +74,61 @@ def alone(place: Place) -> Iterator[bool]:
             yield False
             return
         os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        os.pwrite(fd, b"%d\n%s\n" % (os.getpid(), os.fsencode(workspace)), 0)
         yield True
     finally:
         os.close(fd)
 
 
+class Running(NamedTuple):
+    """A watcher that runs: its process, and the workspace that it watches."""
+
+    process: int
+    workspace: str
+    place: Place
+
+
+def all_running(environ: dict[str, str]) -> list[Running]:
+    """Returns every watcher of this user."""
+    directory = wire.run_directory(environ)
+    if not directory or not wire.is_private(directory):
+        return []
+    places = [
+        Place(directory, name.removesuffix(".lock")) for name in sorted(os.listdir(directory)) if name.endswith(".lock")
+    ]
+    return [found for place in places if (found := _found(place)).process and found.workspace]
+
+
 def running(place: Place) -> int:
     """Returns the process that watches there, 0 when there is none."""
+    return _found(place).process
+
+
+def _found(place: Place) -> Running:
+    nothing = Running(0, "", place)
     try:
         fd = os.open(place.lock, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return 0
+        return nothing
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        written = os.pread(fd, 32, 0).split()
-        return int(written[0]) if written else 0  # it begins at this very moment
+        process, _, workspace = os.pread(fd, 8192, 0).rstrip(b"\n").partition(b"\n")
+        # Nothing is written where it begins at this very moment.
+        return Running(int(process or 0), os.fsdecode(workspace), place)
     finally:
         os.close(fd)
-    return 0
+    return nothing
+
+
+def stop(place: Place) -> bool:
+    """Ends a watcher after what is under way, and waits for that; returns whether there was one that heard."""
+    if not running(place) or not ask_to_stop(place):
+        return False
+    deadline = time.monotonic() + _END
+    while running(place) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return True
 
 
 def keep_warm(settings: Settings, environ: dict[str, str]) -> bool:

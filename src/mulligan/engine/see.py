@@ -89,6 +89,13 @@ class Status(NamedTuple):
     missed: list[NotCaptured]
 
 
+def changed_paths(bench: Workbench, store: Store | None) -> int:
+    """Returns how many paths differ from the position."""
+    look = bench.look(with_git=False)
+    base = store.checkpoints.current() if store is not None else None
+    return len(changes_since(base, look.scan, look.source))
+
+
 def status(bench: Workbench, store: Store | None) -> Status:
     """Returns what changed since the position, and whether all of it can be saved."""
     from mulligan.timeline import stores as all_stores

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
     from mulligan.model.policy import Settings
 
+_PAUSED = "mulligan is paused in this project: nothing is saved. To go on: mulligan resume"
 OFF, SAVE, ASK = "off", "save", "ask"
 
 
@@ -39,6 +40,8 @@ def handle(agent: str, call: HookCall, open_workspace: Callable[[str], Workspace
     try:
         workspace = open_workspace(call.directory)
         settings = workspace.settings
+        if settings.paused:
+            return Reply(_PAUSED if event.kind == SESSION else "")
         event = event._replace(at=_size(event.transcript), paths=_inside(workspace.root, call.directory, event.paths))
         told = event
         heard = _news(workspace, event) if event.kind == PROMPT and client_named(agent).hears else ""

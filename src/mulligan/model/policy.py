@@ -141,4 +141,5 @@ class Settings(NamedTuple):
     root: RootPolicy = RootPolicy()
     git_home: str = ""  # the directory of git's configuration, beside the file in the home directory
     keys: str = ""  # the directory of the keys that secrets are sealed with
+    paused: bool = False  # hooks of agents record nothing here until `mulligan resume`
     append_only: bool = False  # for a client that may add to history and never remove from it: a model

@@ -151,7 +151,15 @@ def resolve(
         root=RootPolicy(**_section(user, "workspace")),
         git_home=os.path.join(where.config, "git"),
         keys=where.keys,
+        paused=scoping.paused,
     )
+
+
+def values_of(settings: Settings) -> Values:
+    """Returns every setting by its key, as it counts for a workspace."""
+    parts = {"capture": settings.capture, "retention": settings.retention, "checkpoints": settings.loop}
+    parts |= {"hooks": settings.hooks, "workspace": settings.root, "watch": settings.watch}
+    return {key: getattr(parts[key.partition(".")[0]], key.partition(".")[2]) for key in KEYS}
 
 
 def _section(values: Values, name: str) -> Values:

@@ -1,5 +1,5 @@
 """
-What a user adds to the saved files of one workspace, or leaves out of them: a small file in the user's configuration.
+What a user says about one workspace: files to save or to leave out, and whether hooks pause. A small file in the configuration.
 
 A workspace's own file cannot do this: an agent may have written it.
 """
@@ -21,10 +21,11 @@ _WHAT = "the list of included and excluded paths"
 
 
 class Scoping(NamedTuple):
-    """Patterns in gitignore syntax: what is saved although it is ignored, and what is not saved."""
+    """Patterns in gitignore syntax, of what is saved although ignored and of what is not saved; and whether hooks pause."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    paused: bool = False
 
 
 def scoping_file(workspace: str, where: Places) -> str:
@@ -45,18 +46,23 @@ def read_scoping(path: str) -> Scoping:
         raise ConfigError(
             f"Your list {path} cannot be used: {error}. Nothing was changed.", hint=f"Correct or remove {path}"
         ) from None
-    return Scoping(tuple(include), tuple(exclude))
+    return Scoping(tuple(include), tuple(exclude), plain.get("paused") is True)
 
 
 def write_scoping(path: str, workspace: str, scoping: Scoping) -> None:
     """Writes what a file shall say, durably; raises ConfigError."""
-    text = json.dumps({"workspace": workspace, "include": scoping.include, "exclude": scoping.exclude}, indent=1)
+    text = json.dumps({"workspace": workspace, **scoping._asdict()}, indent=1)
+    write_config(path, text.encode("ascii") + b"\n", what=_WHAT)
+
+
+def write_config(path: str, data: bytes, *, what: str) -> None:
+    """Writes a file of the user's configuration, durably; raises ConfigError."""
     folder, name = os.path.split(path)
     try:
         make_private(folder)
         with Directory.open(folder) as directory:
             temporary = os.fsencode(f".{name}.new")
             directory.unlink(temporary, missing_ok=True)
-            write_durably(directory, os.fsencode(name), [text.encode("ascii"), b"\n"], temporary=temporary, what=_WHAT)
+            write_durably(directory, os.fsencode(name), [data], temporary=temporary, what=what)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written ({error.strerror}). Nothing was changed.") from error

@@ -67,7 +67,7 @@ def change_scope(context: Context, args: argparse.Namespace, which: str) -> Resu
         if args.remove and unknown:
             raise UserError(f"{unknown[0]!r} is not on the list. Nothing was changed.", hint=f"mulligan {which}")
         kept = [p for p in listed if p not in args.patterns] if args.remove else [*listed, *unknown]
-        scoping = scoping._replace(**{which: tuple(kept)})
+        scoping = scoping._replace(include=tuple(kept)) if which == "include" else scoping._replace(exclude=tuple(kept))
         write_scoping(path, root, scoping)
     document = {"include": list(scoping.include), "exclude": list(scoping.exclude)}
     return Result((bool(args.patterns), document), lambda: document)

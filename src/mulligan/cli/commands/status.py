@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.errors import UnknownCheckpoint
+from mulligan.errors import MulliganError, UnknownCheckpoint
 from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
 from mulligan.present.outcome import not_captured_lines
 from mulligan.present.standing import change_words, history_words, protected_words, watcher_words
@@ -18,14 +18,18 @@ from mulligan.present.visible import visible
 if TYPE_CHECKING:
     import argparse
 
-USAGE = "status"
+USAGE = "status [--line]"
 DESCRIPTION = """\
 Show what is protected: when the project was last saved, what changed since then, how much disk its history takes, and every
 path that is not saved, with the reason.
+
+With --line, one short line for a shell prompt or an agent's status line; empty where nothing is saved. It counts changes only
+where a watcher runs, and never scans.
 """
 EXAMPLES = (
     ("mulligan status", "at a glance"),
-    ("mulligan --json status", "for a prompt or a dashboard"),
+    ("mulligan status --line", "for a prompt: `saved 2 min ago, 3 changed`"),
+    ("mulligan --json status", "for a dashboard"),
 )
 EXIT_CODES = (0, 1, 90)
 PATHS = ""
@@ -33,12 +37,16 @@ MOST = 10
 _NAME = 36  # with the label, the age and the id, as much as fits 80 columns
 
 
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Adds the command's own arguments: none."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments."""
+    parser.add_argument("--line", action="store_true", help="print one short line, without a scan")
 
 
-def run(context: Context, _args: argparse.Namespace) -> Result:
+def run(context: Context, args: argparse.Namespace) -> Result:
     """Scans the project and reads the timeline."""
+    if args.line:
+        line = _line(context)
+        return Result(line, lambda: {"line": line})
     status = context.workspace.status()
     status["warnings"] += [*_narrow(context), *_moved(context)]
     return Result(status, lambda: status)
@@ -47,6 +55,9 @@ def run(context: Context, _args: argparse.Namespace) -> Result:
 def render(context: Context, result: Result) -> None:
     """Prints the facts in two columns, then what is not protected."""
     status, out = result.value, context.out
+    if isinstance(status, str):
+        out.lines([status] if status else [])
+        return
     style, at = out.style, context.standpoint
     entries = [NotCaptured(entry["path"], entry["reason"], entry["detail"]) for entry in status["not_captured"]]
     rows = [
@@ -57,6 +68,11 @@ def render(context: Context, result: Result) -> None:
         ("history", history_words(status, style, ascii_only=not out.draws)),
         ("watcher", watcher_words(status["watcher"])),
     ]
+    rows += (
+        [("paused", "hooks of agents record nothing here; to go on: mulligan resume")]
+        if context.settings.paused
+        else []
+    )
     rows += [("agent", _agent(each, context)) for each in status["agents"]]
     rows.append(("store", visible(status["store"])))
     out.lines(columns(rows, paint=lambda _row, at, text: style("dim", text) if at == 0 else text))
@@ -64,6 +80,25 @@ def render(context: Context, result: Result) -> None:
     _unprotected(context, entries)
     said = context.settings.warnings
     out.lines([style("yellow", f"warning: {visible(text)}") for text in status["warnings"] if text not in said])
+
+
+def _line(context: Context) -> str:
+    """Returns when the project was saved, and what changed since where a watcher knows; empty where nothing was saved."""
+    try:
+        if not os.path.isdir(context.settings.store):
+            return ""
+        workspace = context.workspace
+        position = workspace.position()
+        if position is None:
+            return ""
+        said = [f"saved {ago(workspace.get(position).created_at, context.now())}"]
+        changed = workspace.changed_paths() if context.is_lent else 0
+    except MulliganError as error:
+        return f"mulligan: {shorten(visible(error.message), _NAME)}"
+    said += [f"{changed:,} changed"] if changed else []
+    said += ["paused"] if context.settings.paused else []
+    failed = workspace.protection()["failures"]["count"]
+    return ", ".join([*said, f"{count(failed, 'step')} not saved"] if failed else said)
 
 
 def _last_saved(context: Context, position: str | None) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
+from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
+from mulligan.errors import UserError
 from mulligan.model.sizes import format_size
 from mulligan.present.text import columns, count
 from mulligan.present.visible import visible
@@ -13,17 +16,20 @@ from mulligan.present.visible import visible
 if TYPE_CHECKING:
     import argparse
 
-USAGE = "stores [-v] [--purge [--older-than DAYS] [-y]]"
+USAGE = "stores [-v] [--purge [--older-than DAYS] [-y]] | stores rm DIR… [-y]"
 DESCRIPTION = """\
 List every store on this machine and its size.
 
 With --purge, remove the stores whose workspace no longer exists and that were not used for a while. A workspace on a
-drive that is only unplugged looks the same as one that is gone: hence the age. Without a terminal, --purge needs -y.
+drive that is only unplugged looks the same as one that is gone: hence the age.
+
+`stores rm DIR` removes the whole history of one project, given by its directory or by that of its store. Your files stay.
+Without a terminal, both need -y.
 """
 EXAMPLES = (
     ("mulligan stores", "where the disk space went"),
     ("mulligan stores --purge", "remove what belongs to vanished workspaces, unused for 30 days"),
-    ("mulligan stores --purge --older-than 365 -y", "only after a year, without a question"),
+    ("mulligan stores rm ~/old-project", "remove all checkpoints of one project"),
 )
 EXIT_CODES = (0, 1, 11)
 PATHS = ""
@@ -32,6 +38,7 @@ DAYS = 30
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
+    parser.add_argument("words", nargs="*", metavar="rm DIR", help="remove the history of these projects")
     parser.add_argument("--purge", action="store_true", help="remove stores whose workspace is gone")
     parser.add_argument(
         "--older-than", type=_days, default=DAYS, metavar="DAYS", help=f"unused for so many days (default: {DAYS})"
@@ -54,6 +61,8 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     """Lists the stores, after removing some if that was asked for."""
     from mulligan.timeline import stores
 
+    if args.words:
+        return _remove(context, args)
     purged = []
     if args.purge:
         question = (
@@ -64,6 +73,33 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     found = {"stores": stores.stores(context.settings)}
     document = {**found, "purged": purged} if args.purge else found
     return Result({**document, "verbose": args.verbose}, lambda: document)
+
+
+def _remove(context: Context, args: argparse.Namespace) -> Result:
+    """Removes the stores that are named, whole."""
+    from mulligan.timeline import stores
+
+    if args.words[0] != "rm" or len(args.words) < 2:
+        raise UsageError("Only `rm DIR` can follow here.", hint="mulligan stores rm ~/old-project")
+    known = stores.stores(context.settings)
+    chosen = [_named(os.path.join(context.base, os.path.expanduser(word)), known) for word in args.words[1:]]
+    for row in chosen:
+        question = (
+            f"Remove all {count(row['checkpoints'], 'checkpoint')} of {row['workspace']} ({format_size(row['bytes'])})?"
+        )
+        context.confirm(question, yes=args.yes, again=f"mulligan stores rm {args.words[1]} -y")
+    for row in chosen:
+        stores.discard(context.settings._replace(workspace=row["workspace"], store=row["path"]))
+    document = {"stores": stores.stores(context.settings), "removed": chosen}
+    return Result({**document, "purged": chosen, "verbose": False}, lambda: document)
+
+
+def _named(path: str, known: list[dict[str, Any]]) -> dict[str, Any]:
+    real = os.path.realpath(path)
+    for row in known:
+        if real in (row["workspace"], os.path.realpath(row["path"])):
+            return row
+    raise UserError(f"No store is of {real}. Nothing was removed.", hint="See them: mulligan stores -v")
 
 
 def _presence(store: dict[str, Any]) -> str:

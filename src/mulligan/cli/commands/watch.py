@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from contextlib import suppress
 from typing import Any
 
@@ -17,7 +16,7 @@ from mulligan.present.text import count
 from mulligan.present.visible import visible
 from mulligan.safefs.platform import HERE
 
-USAGE = "watch [--background] [--idle MINUTES] | watch --stop | watch --status"
+USAGE = "watch [--background] [--idle MINUTES] | watch --stop | watch --status | watch --list"
 DESCRIPTION = """\
 Run a file watcher so that commands don't rescan the project. Results are the same with and without it.
 
@@ -26,13 +25,12 @@ store is gone. There is one per project, and only you can reach it.
 """
 EXAMPLES = (
     ("mulligan watch --background", "start one and go on"),
-    ("mulligan watch", "stay here until Ctrl-C"),
     ("mulligan watch --status", "whether one runs"),
     ("mulligan watch --stop", "end it"),
+    ("mulligan watch --list", "every watcher of yours"),
 )
 EXIT_CODES = (0, 1, 10)
 PATHS = ""
-_START = 30.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--background", action="store_true", help="start it as a background process and return")
     what.add_argument("--stop", action="store_true", help="end the watcher of this workspace")
     what.add_argument("--status", action="store_true", help="say whether one runs")
+    what.add_argument("--list", action="store_true", help="list the watchers of all your projects")
     parser.add_argument(
         "--idle",
         type=_minutes,
@@ -62,6 +61,10 @@ _minutes.__name__ = "number of minutes"
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Starts, stops or asks."""
+    if args.list:
+        found = watchers.all_running(dict(context.environ))
+        document = {"watchers": [{"process": each.process, "workspace": each.workspace} for each in found]}
+        return Result(("list", document["watchers"], ""), lambda: document)
     if (args.stop or args.status) and not os.path.isdir(context.settings.store):
         return _result("none", 0)  # where nothing was saved, none can run
     workspace = context.saved
@@ -69,7 +72,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     if not place.directory:
         raise UserError("There is no place for a watcher's socket. Nothing was started.", hint="Set XDG_RUNTIME_DIR")
     if args.stop:
-        return _result("stopped" if _stop(place) else "none", 0)
+        return _result("stopped" if watchers.stop(place) else "none", 0)
     process = watchers.running(place)
     if args.status:
         return _result("running" if process else "none", process)
@@ -93,19 +96,10 @@ def _result(what: str, process: int, unnoticed: str = "") -> Result:
     return Result((what, process, unnoticed), lambda: {"watcher": found})
 
 
-def _stop(place: watchers.Place) -> bool:
-    if not watchers.running(place) or not watchers.ask_to_stop(place):
-        return False
-    deadline = time.monotonic() + _START
-    while watchers.running(place) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return True
-
-
 def _serve(context: Context, args: argparse.Namespace, place: watchers.Place) -> Result:
     from mulligan.cli.server import Server
 
-    with watchers.alone(place) as free:
+    with watchers.alone(place, context.settings.workspace) as free:
         if not free:
             return _result("already", watchers.running(place))
         server = Server(context.workspace, place, idle=args.idle * 60)
@@ -126,6 +120,10 @@ def _serve(context: Context, args: argparse.Namespace, place: watchers.Place) ->
 def render(context: Context, result: Result) -> None:
     """Prints one line, and why changes are not noticed where that is so."""
     what, number, unnoticed = result.value
+    if what == "list":
+        context.out.lines([f"process {each['process']}  {visible(each['workspace'])}" for each in number])
+        context.out.line(count(len(number), "watcher"))
+        return
     lines = {
         "stopped": "The watcher ended.",
         "none": "No watcher runs here.",
