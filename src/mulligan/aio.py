@@ -27,7 +27,7 @@ _VERBS = (
     "save", "log", "get", "position", "diff", "cat", "plan", "restore", "apply", "undo", "redo", "revert", "hunks", "delete", "trim", "prune",
     "forget", "check", "doctor", "stats", "status", "pending", "adopt", "close", "push", "pull",
     "git_position", "import_commit", "note", "update_note", "import_directory", "state_owed", "settle_state",
-    "record", "agent_events", "agent_event_at", "story", "protection", "blame", "search",
+    "record", "agent_events", "agent_event_at", "story", "protection", "blame", "search", "report",
     "fork", "forks",
 )  # fmt: skip
 

@@ -38,6 +38,7 @@ class RestoreNotice(NamedTuple):
     restored_count: int
     removed: list[str]
     removed_count: int
+    left_alone: list[str] = []  # noqa: RUF012 - read only; a notice of an earlier version has none
 
 
 def notice_of(verb: str, report: RestoreReport) -> RestoreNotice:
@@ -45,7 +46,8 @@ def notice_of(verb: str, report: RestoreReport) -> RestoreNotice:
     undone, restored = report.undone, [*report.created, *report.modified]
     prompt, text = (undone.prompt, undone.text) if undone is not None else (0, "")
     return RestoreNotice(
-        verb, prompt, text, restored[:NAMED], len(restored), report.deleted[:NAMED], len(report.deleted)
+        *(verb, prompt, text, restored[:NAMED], len(restored), report.deleted[:NAMED], len(report.deleted)),
+        [each.path for each in report.kept if each.failed][:NAMED],
     )
 
 
@@ -68,6 +70,11 @@ def notices_for(database: Database, session: str) -> list[RestoreNotice]:
     asked = int(row[0] or 0) if row is not None else 0
     at_work = "SELECT 1 FROM deed WHERE session=? AND created_ns BETWEEN ? AND ? LIMIT 1"
     return [notice for at, since, notice in found if asked < at and database.row(at_work, name, since, at) is not None]
+
+
+def recent_notices(database: Database) -> list[tuple[int, RestoreNotice]]:
+    """Returns the newest restores that agents had to hear of, oldest first, each with its time."""
+    return [(at, notice) for at, _, notice in _notices(database)]
 
 
 def _notices(database: Database) -> list[tuple[int, int, RestoreNotice]]:

@@ -32,6 +32,7 @@ COMMANDS: dict[str, Row] = {
     "blame": Row("Questions", "Show which prompt wrote each line of a file", reads=True),
     "why": Row("Questions", "Explain one line: the prompt, the command and the step behind it", reads=True),
     "search": Row("Questions", "Find a text in prompts, commands, paths and contents, or when it came", reads=True),
+    "report": Row("Questions", "Report what agents really did, signed if you like", reads=True),
     "fork": Row("Several ways", "Make a second working directory at a checkpoint"),
     "forks": Row("Several ways", "List the forks of this project, or remove one"),
     "keep": Row("Several ways", "Bring the state of a fork into this project"),
