@@ -85,3 +85,27 @@ def check_store(ws: mulligan.Workspace) -> None:
     assert report.ok, report.problems
     done = subprocess.run(["git", "-C", ws.store_path, "fsck", "--strict", "--no-dangling"], capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@contextmanager
+def object_store() -> Iterator[dict[str, str]]:
+    """An object store in this process (moto); yields the variables that lead there. The bucket is called `bucket`."""
+    import logging
+
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    found = {
+        "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+    }  # fmt: skip
+    client = boto3.client("s3", endpoint_url=found["AWS_ENDPOINT_URL"], aws_access_key_id="key", aws_secret_access_key="secret", region_name="us-east-1")  # fmt: skip
+    client.create_bucket(Bucket="bucket")
+    try:
+        yield found
+    finally:
+        server.stop()

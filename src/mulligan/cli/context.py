@@ -121,6 +121,11 @@ class Context:
 
         return self.adopt(Workspace(settings))
 
+    def decline(self) -> None:
+        """Has the client run this command itself: it needs the user's own environment, and may take long."""
+        if self._lend is not None:
+            raise Declined
+
     def wants_watcher(self, command: str) -> bool:
         """Returns whether the workspace that a command opened is to be watched from now on."""
         return self._opened is not None and self._opened.settings.watch.is_started_by(command)

@@ -70,6 +70,21 @@ def log_lines(
     return [line for each, row in zip(drawn, lines, strict=True) for line in (*each.joins, row)]
 
 
+def remote_lines(rows: Sequence[dict[str, str]], *, now: datetime) -> list[str]:
+    """Returns one line per checkpoint that a remote told of, in the order given."""
+    return columns(
+        [
+            (
+                visible(row["id"][:8]),
+                ago(datetime.fromisoformat(row["created_at"]), now),
+                visible(row["kind"]),
+                clipped(visible(f"{row['machine']}:{row['name'] or row['id'][:8]}"), _WIDEST),
+            )
+            for row in rows
+        ]
+    )
+
+
 def title(checkpoint: Checkpoint) -> str:
     """Returns the name of a checkpoint on one harmless line, else its description's first line, else a dash."""
     text = checkpoint.name or checkpoint.description.strip().partition("\n")[0]

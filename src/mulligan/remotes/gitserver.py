@@ -12,10 +12,10 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from mulligan.errors import GitMissing, RemoteDamaged, RemoteFailed
 from mulligan.model.objects import AUTHOR, BLOB, COMMIT, TREE, parse_tree
+from mulligan.remotes.chain import Arrived, Diverged, torn
 from mulligan.remotes.protocol import LARGEST_SEGMENT, Segment, decode, digest_of, is_id
 from mulligan.remotes.records import HIDDEN, VISIBLE, Mark, RemoteNote
 from mulligan.remotes.spool import Spool
@@ -26,18 +26,6 @@ from mulligan.settings import environment
 _SEGMENT = b"segment.json"
 _MOST_SEGMENTS = 1_000_000
 _PROGRESS = re.compile(rb"(\d+)% \((\d+)/(\d+)\)")
-
-
-class Arrived(NamedTuple):
-    """New segments of one machine, oldest first, and where its chain ends now."""
-
-    machine: str
-    segments: list[Segment]
-    mark: Mark
-
-
-class Diverged(Exception):
-    """The chain of this machine on the remote is not the one that this store wrote."""
 
 
 def choose_timeline(remote: RemoteNote, found: dict[str, list[str]], wanted: str) -> str:
@@ -233,9 +221,7 @@ class GitServer:
             if first:
                 digest, first = digest_of(data), False
             elif digest_of(data) != awaited:
-                raise RemoteDamaged(
-                    f"The chain of {machine[:8]} on {self.remote.name} does not hang together. Nothing of it was taken."
-                )
+                raise torn(self.remote.name, machine)
             segments.append(segment)
             if segment.full or segment.number == 1:
                 break
@@ -269,6 +255,20 @@ class GitServer:
         if self.spool.objects.kind_and_size(oid)[1] > most:
             raise RemoteDamaged(f"Object {oid.hex()} on {self.remote.name} is too large. Nothing was taken.")
         return self.spool.objects.read(oid, kind)
+
+    def look_anew(self) -> None:
+        """Has git send whole chains: what was taken in before is not kept here."""
+        self.spool.start_over()
+
+    def machines(self) -> list[str]:
+        """Returns the machines that have a chain here."""
+        return sorted(self.timelines().get(self.timeline, {}))
+
+    def check_packs(
+        self, _found: list[Arrived], _part: float, _bad: list[tuple[str, str]], _progress: object
+    ) -> tuple[int, int]:
+        """Has nothing more to read: git sent every object of every chain, and verified them."""
+        return 0, 0
 
     def fetch_packs(self, _arrived: list[Arrived]) -> None:
         """Has nothing to fetch: git sent the objects with the chains."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from mulligan.errors import MulliganError, RemoteDamaged, StoreDamaged
+from mulligan.errors import RemoteDamaged, StoreDamaged
 from mulligan.model.objects import BLOB, COMMIT, MODE_DIR, TREE, TreeEntry, object_id, parse_commit, parse_tree
 from mulligan.store.objects import ObjectStore
 from mulligan.store.pack_writer import PackWriter
@@ -170,11 +170,6 @@ def copy(
             writer.add_hashed(oid, kind, source.read(oid, kind))
         total += size
     return total
-
-
-def is_readable(error: MulliganError) -> str:
-    """Returns why a checkpoint was refused, in a few words."""
-    return error.message.split(". ")[0]
 
 
 def pack_into(spool: ObjectStore, source: Source, wanted: Iterable[tuple[bytes, bytes]]) -> list[bytes]:

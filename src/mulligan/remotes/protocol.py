@@ -31,6 +31,7 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 _CHECKPOINT = r"[0-9A-Za-z_-]{4,64}"
 _PACK = r"[0-9a-f]{40}"
 _LAST_NUMBER = 10**15
+_LONGEST_NAME = 200
 
 
 class Told(NamedTuple):
@@ -38,6 +39,9 @@ class Told(NamedTuple):
 
     id: str
     commit: str
+    name: str = ""
+    kind: str = ""
+    at: int = 0
 
 
 class Forgotten(NamedTuple):
@@ -119,7 +123,7 @@ def _read(said: dict[str, Any]) -> Segment:
         timeline=_text(said["timeline"], _ID), machine=_text(said["machine"], _ID), name=_text(said["name"], _NAME),
         number=number, previous=_text(said["previous"], _DIGEST) if said["previous"] else "", at=int(said["at"]),
         full=said["full"] is True,
-        checkpoints=tuple(Told(_text(row["id"], _CHECKPOINT), _text(row["commit"], _COMMIT)) for row in _rows(said, "checkpoints", MOST_CHECKPOINTS)),
+        checkpoints=tuple(_told(row) for row in _rows(said, "checkpoints", MOST_CHECKPOINTS)),
         gone=tuple(_text(each, _CHECKPOINT) for each in _rows(said, "gone")),
         forgets=tuple(_forgotten(row) for row in _rows(said, "forgets")),
         applied=tuple(_text(each, _ID) for each in _rows(said, "applied")),
@@ -140,6 +144,13 @@ def _text(value: Any, pattern: str) -> str:
     if not isinstance(value, str) or not re.fullmatch(pattern, value):
         raise ValueError(f"{str(value)[:40]!r} is no name")
     return value
+
+
+def _told(row: Any) -> Told:
+    name, kind, at = row.get("name", ""), row.get("kind", ""), row.get("at", 0)
+    if not isinstance(name, str) or not isinstance(kind, str) or not isinstance(at, int) or len(name) > _LONGEST_NAME:
+        raise ValueError("a checkpoint has no name")
+    return Told(_text(row["id"], _CHECKPOINT), _text(row["commit"], _COMMIT), name, kind[:20], at)
 
 
 def _forgotten(row: Any) -> Forgotten:

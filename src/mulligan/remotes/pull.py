@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from mulligan.errors import MulliganError, NoRoom
+from mulligan.errors import MulliganError, RemoteDamaged
 from mulligan.model.paths import parse_path
-from mulligan.remotes.gitserver import Arrived
+from mulligan.remotes.chain import Arrived
 from mulligan.remotes.objects import MemoryObjects, Together, copy, new_objects
 from mulligan.remotes.protocol import Forgotten, Segment, Told
 from mulligan.remotes.pulled import add_moments
 from mulligan.remotes.push import Storage, Writing
-from mulligan.remotes.records import ForgottenNote, Mark, Records
+from mulligan.remotes.records import ForgottenNote, Records
 from mulligan.store.objects import ObjectStore
 from mulligan.timeline.commits import Entry, read_commit
 from mulligan.timeline.store import Store
@@ -139,7 +139,7 @@ class Puller:
         from mulligan.doctor.rebuild import link
 
         records = Records(store)
-        copies, own = records.pulled(machine), store.checkpoints
+        copies = records.pulled(machine)
         held = copies.held(machine)
         rows = [row for row in rows if held.get(row.id) != row.commit]
         refused: list[tuple[str, str]] = []
@@ -152,7 +152,7 @@ class Puller:
                 try:
                     entry = read_commit(source, bytes.fromhex(row.commit))
                     if entry.id != row.id:
-                        raise NoRoom("its commit names another checkpoint")
+                        raise RemoteDamaged("Its commit names another checkpoint.")
                     entry = self._cut(records, entry, applied.get(row.id, set()), source, made)
                     copy(source, new_objects(source, [entry.commit_id], base), writer, store.objects.has)
                 except (MulliganError, KeyError) as error:
@@ -166,7 +166,6 @@ class Puller:
         with store.database.transaction():
             for entry in linked:
                 copies.put(machine, entry)
-        del own
         return len(linked), refused
 
     def _cut(self, records: Records, entry: Entry, applied: set[str], source: Together, made: MemoryObjects) -> Entry:
@@ -208,8 +207,3 @@ def _summed(segments: list[Segment]) -> tuple[dict[str, Told], dict[str, set[str
             told[each.id] = each
             applied[each.id] = set(segment.applied) | {what.id for what in segment.forgets}
     return told, applied, [name for name in gone if name not in told], full
-
-
-def newest_mark(marks: dict[str, Mark]) -> str:
-    """Returns the machine whose chain is the longest."""
-    return max(marks, key=lambda machine: marks[machine].number, default="")

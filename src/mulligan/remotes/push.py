@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mulligan.errors import RemoteFailed
 from mulligan.model.paths import parse_path
-from mulligan.remotes.gitserver import Arrived, Diverged
+from mulligan.remotes.chain import Arrived, Diverged
 from mulligan.remotes.protocol import MOST_CHECKPOINTS, Forgotten, Segment, Told
 from mulligan.remotes.records import Mark, Records
 from mulligan.timeline.commits import Entry
@@ -124,7 +124,7 @@ def segments_of(records: Records, lack: Difference, mark: Mark, now_ns: int, *, 
     applied = tuple(note.what.id for note in records.forgotten() if note.applied)
     first = True
     while True:
-        part = tuple(Told(entry.id, entry.checkpoint.commit) for entry in islice(fresh, MOST_CHECKPOINTS))
+        part = tuple(_told(entry) for entry in islice(fresh, MOST_CHECKPOINTS))
         if not part and not first:
             return
         number += 1
@@ -135,6 +135,11 @@ def segments_of(records: Records, lack: Difference, mark: Mark, now_ns: int, *, 
             about=about(records.store) if first else {},
         )  # fmt: skip
         first = False
+
+
+def _told(entry: Entry) -> Told:
+    cp = entry.checkpoint
+    return Told(cp.id, cp.commit, cp.name[:200], cp.kind, entry.created_ns)
 
 
 def about(store: Store) -> dict[str, Any]:

@@ -36,13 +36,26 @@ class RemoteNote(NamedTuple):
     place: str = ""
     able: tuple[str, ...] = ()
     pins: tuple[str, ...] = ()
-    member: str = ""
+    identity: str = ""
 
     def remarks(self) -> list[str]:
         """Returns what the server cannot do, and what follows."""
         if self.place == VISIBLE:
             return ["This server takes branches only: the history appears there as branches below mulligan/."]
-        return []
+        if self.kind == "git":
+            return []
+        found = []
+        if "create" not in self.able:
+            found.append(
+                "This server overwrites objects without a word: only one machine may push here, and gc refuses."
+            )
+        if "list" not in self.able:
+            found.append("This server does not list at once what was written: a pull may come a little late.")
+        if "delete" not in self.able:
+            found.append(
+                "This key may not delete: pushing and pulling work, `gc --remote` and `remote member rm` do not."
+            )
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""

@@ -7,18 +7,21 @@ twice: it can be deleted at any time.
 
 from __future__ import annotations
 
+import os
 import zlib
-from contextlib import suppress
-from hashlib import sha1
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha1, sha256
 
 from mulligan.model.objects import BLOB, COMMIT, MODE_FILE, TREE, TreeEntry, encode_tree, object_id, parse_commit
-from mulligan.safefs.directory import Directory
+from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import make_private, write_synced
 from mulligan.safefs.lock import exclusive
 from mulligan.store.objects import ObjectStore
 from mulligan.store.pack_writer import remove_pack
 
 _DIRECTORIES = (b"objects", b"objects/info", b"objects/pack", b"refs", b"refs/chains", b"tmp", b"out")
+_PIECE = 1 << 20
 _CONFIG = b"""\
 # Written by mulligan: a place for what comes from and goes to one remote. It may be deleted.
 [core]
@@ -115,6 +118,53 @@ class Spool:
             chains.unlink(temporary, missing_ok=True)
             write_synced(chains, temporary, [tip.hex().encode() + b"\n"], "the end of a chain")
             chains.rename(temporary, name)
+
+    # -- packs of an object store -------------------------------------------------------------------
+
+    def digest(self, stem: bytes) -> tuple[str, int]:
+        """Returns the SHA-256 of a pack here, and its size."""
+        found, size = sha256(), 0
+        with self.directory.descend(b"objects/pack") as packs, packs.reading(stem + b".pack") as fd:
+            while piece := os.read(fd, _PIECE):
+                found.update(piece)
+                size += len(piece)
+        return found.hexdigest(), size
+
+    def pieces(self, path: str) -> tuple[Iterator[bytes], int]:
+        """Returns the bytes of a file of the spool, piece by piece, and how many there are."""
+        place, _, name = path.removeprefix(self.path + "/").rpartition("/")
+        with self.directory.descend(place.encode()) as parent:
+            fd = parent.open_file(name.encode())
+
+        def read() -> Iterator[bytes]:
+            try:
+                while piece := os.read(fd, _PIECE):
+                    yield piece
+            finally:
+                os.close(fd)
+
+        return read(), os.fstat(fd).st_size
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Callable[[bytes], None]]:
+        """Takes a file that comes in, piece by piece."""
+        with self.directory.child(b"out") as out:
+            out.unlink(name.encode(), missing_ok=True)
+            fd = out.create(name.encode())
+            try:
+                yield lambda piece: write_all(fd, piece)
+            finally:
+                os.close(fd)
+
+    def move_in(self, name: str, pack: str) -> None:
+        """Makes a file that came in a pack."""
+        with self.directory.child(b"out") as out, self.directory.descend(b"objects/pack") as packs:
+            out.rename(name.encode(), pack.encode(), to=packs)
+
+    def drop(self, pack: str) -> None:
+        """Removes a pack that is not what it should be."""
+        with self.directory.descend(b"objects/pack") as packs:
+            packs.unlink(pack.encode(), missing_ok=True)
 
     def keep(self, tip: bytes) -> None:
         """Keeps the end of a chain when everything else goes: its commit, its tree and the files in that."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import builtins
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mulligan.errors import NothingSaved, RemoteFailed, UserError
+from mulligan.errors import NothingSaved, UserError
 from mulligan.remotes.protocol import is_machine_name
 from mulligan.remotes.pull import PulledReport, Puller
 from mulligan.remotes.push import Pushed, Pusher
@@ -24,6 +24,8 @@ from mulligan.timeline.store import Store
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
+    from mulligan.remotes.survey import RemoteCheck
+    from mulligan.remotes.sweep import Swept
 
 #: A push or a pull waits so long for another one of the same remote.
 _WAIT = 10.0
@@ -68,7 +70,9 @@ class Remotes:
                 for each in records.remotes()
             ]  # fmt: skip
 
-    def add(self, name: str, url: str, *, encrypt: bool | None = None, machine: str = "") -> RemoteNote:
+    def add(
+        self, name: str, url: str, *, encrypt: bool | None = None, machine: str = "", identity: str = ""
+    ) -> RemoteNote:
         """Adds a remote after trying what its server can do; raises RemoteFailed where it cannot be used."""
         if not is_machine_name(name):
             raise UserError(
@@ -83,16 +87,23 @@ class Remotes:
                 )
             with store.database.transaction():
                 records.introduce(name=machine)
-        remote = RemoteNote(name, url, kind, encrypted=kind != GIT if encrypt is None else encrypt)
+        if kind == GIT and encrypt:
+            raise UserError(
+                "Only object stores (s3://…) can be encrypted so far. Nothing was changed.",
+                hint="Without --encrypt, a git server can read what is pushed; sealed secrets stay sealed.",
+            )
+        remote = RemoteNote(name, url, kind, encrypted=kind != GIT if encrypt is None else encrypt, identity=identity)
         with self._opened(remote, "remote") as (_, _, storage):
             found: RemoteNote = storage.begin()
         with _writing(self._workspace, "remote") as store, store.database.transaction():
             Records(store).keep(found)
         return found
 
-    def begin_clone(self, name: str, url: str, *, timeline: str = "", machine: str = "") -> RemoteNote:
+    def begin_clone(
+        self, name: str, url: str, *, timeline: str = "", machine: str = "", identity: str = ""
+    ) -> RemoteNote:
         """Makes a store that continues the timeline of a remote; raises RemoteFailed where there is none, or several."""
-        remote = RemoteNote(name, url, kind_of(url))
+        remote = RemoteNote(name, url, kind_of(url), identity=identity)
         with _writing(self._workspace, "clone", create=True) as store, store.database.transaction():
             Records(store).introduce(name=machine)
         with self._opened(remote, "clone") as (_, _, storage):
@@ -121,14 +132,86 @@ class Remotes:
         """Sends what is new to a remote; costs what is new."""
         remote = self.find(name)
         with self._opened(remote, "push") as (workspace, store, storage):
-            return Pusher(store, storage, remote.name, partial(_writing, workspace), time.time_ns).run(full=full)
+            done = Pusher(store, storage, remote.name, partial(_writing, workspace), time.time_ns).run(full=full)
+            self._keep_if_changed(remote, storage.remote)
+            return done
 
     def pull(self, name: str | None = None) -> PulledReport:
         """Brings other machines' checkpoints here, verified; the workspace is not touched."""
         remote = self.find(name)
         with self._opened(remote, "pull") as (workspace, store, storage):
             puller = Puller(store, storage, storage.spool.objects, remote.name, partial(_writing, workspace))
-            return puller.run(self._workspace.progress)
+            report = puller.run(self._workspace.progress)
+            self._keep_if_changed(remote, storage.remote)
+            return report
+
+    # -- looking ----------------------------------------------------------------------------------
+
+    def fleet(self, name: str | None = None) -> builtins.list[dict[str, Any]]:
+        """Returns the machines of a remote, the last seen first, without taking anything in."""
+        from mulligan.remotes.survey import fleet
+
+        with self._opened(self.find(name), "fleet") as (_, store, storage):
+            return fleet(storage, Records(store))
+
+    def log(self, name: str | None = None) -> builtins.list[dict[str, Any]]:
+        """Returns the checkpoints that a remote holds, newest first, without taking anything in."""
+        from mulligan.remotes.survey import chains, listed
+
+        with self._opened(self.find(name), "log") as (_, _, storage):
+            return listed(chains(storage)[0])
+
+    def check(self, name: str | None = None, *, read_data: str = "0%") -> RemoteCheck:
+        """Verifies the chains of a remote, looks for every pack, and reads a part of the packs."""
+        from mulligan.remotes.survey import check, part_of
+
+        part = part_of(read_data)
+        with self._opened(self.find(name), "check") as (workspace, store, storage):
+            return check(storage, Records(store), read_part=part, progress=workspace.progress)
+
+    def collect(self, name: str | None = None, *, grace_hours: float = 24.0, dry_run: bool = False) -> Swept:
+        """Frees what no segment of an object store names any more; marks first, deletes a day later."""
+        remote = self.find(name)
+        if remote.kind == GIT:
+            raise UserError(
+                "A git server collects its garbage itself. Nothing was deleted.",
+                hint=f"mulligan push {remote.name} --prune",
+            )
+        from mulligan.remotes.sweep import sweep
+
+        with self._opened(remote, "gc") as (_, _, storage):
+            return sweep(storage, grace_hours=grace_hours, dry_run=dry_run)
+
+    # -- members ----------------------------------------------------------------------------------
+
+    def members(self, name: str | None = None) -> dict[str, Any]:
+        """Returns who can open an encrypted remote, and the public key of this user."""
+        with self._encrypted(name) as storage:
+            return {"you": storage.member().recipient, "members": storage.members()}
+
+    def add_member(self, name: str | None, recipient: str) -> str:
+        """Lets one more age or ssh key open an encrypted remote; returns the member's name."""
+        with self._encrypted(name) as storage:
+            return str(storage.add_member(recipient))
+
+    def remove_member(self, name: str | None, which: str) -> str:
+        """Shuts a member out of all that is pushed from now on; returns the member's name."""
+        with self._encrypted(name) as storage:
+            return str(storage.remove_member(which))
+
+    @contextmanager
+    def _encrypted(self, name: str | None) -> Iterator[Any]:
+        remote = self.find(name)
+        if not remote.encrypted:
+            raise UserError(f"{remote.name} is not encrypted, so it has no members. Nothing was changed.")
+        with self._opened(remote, "remote") as (_, _, storage):
+            yield storage
+            self._keep_if_changed(remote, storage.remote)
+
+    def _keep_if_changed(self, before: RemoteNote, now: RemoteNote) -> None:
+        if now != before:
+            with _writing(self._workspace, "remote") as store, store.database.transaction():
+                Records(store).keep(now)
 
     def find(self, name: str | None) -> RemoteNote:
         """Returns a remote by its name, or the only one; raises UserError."""
@@ -157,17 +240,34 @@ class Remotes:
             try:
                 with spool.alone(_WAIT, purpose):
                     whose = timeline or Records(store).timeline()
-                    yield workspace, store, storage_of(remote, spool, whose, workspace.progress)
+                    yield workspace, store, storage_of(remote, spool, whose, workspace, store)
             finally:
                 spool.close()
 
 
-def storage_of(
-    remote: RemoteNote, spool: Spool, timeline: str, progress: Callable[[str, int, int], None] | None
-) -> Any:
+class _Sent:
+    """The packs that an interrupted push has sent, kept in the store."""
+
+    def __init__(self, workspace: Workspace, store: Store, remote: str) -> None:
+        self._workspace, self._store, self._remote = workspace, store, remote
+
+    def sent(self) -> dict[str, Any]:
+        """Returns them, by their hash."""
+        return Records(self._store).sent(self._remote)
+
+    def note_sent(self, sent: dict[str, Any]) -> None:
+        """Notes one more."""
+        with _writing(self._workspace, "push") as store, store.database.transaction():
+            Records(store).set_sent(self._remote, sent)
+
+
+def storage_of(remote: RemoteNote, spool: Spool, timeline: str, workspace: Workspace, store: Store) -> Any:
     """Returns the storage of a remote."""
     if remote.kind == GIT:
         from mulligan.remotes.gitserver import GitServer
 
-        return GitServer(remote, spool, timeline, progress)
-    raise RemoteFailed(f"{shown(remote.url)} is of a kind that this version does not know.")
+        return GitServer(remote, spool, timeline, workspace.progress)
+    from mulligan.remotes.bucket import Bucket
+
+    sent = _Sent(workspace, store, remote.name)
+    return Bucket(remote, spool, timeline, workspace.progress, source=store.objects, keys=store.keys, records=sent)

@@ -63,6 +63,29 @@ def git_trouble(remote: RemoteNote, said: str, out: str = "") -> RemoteFailed:
     return RemoteFailed(f"git could not do it: {_first(said)} {_SAFE}", hint="mulligan check --remote NAME")
 
 
+# What an object store says, and what it means.
+_BUCKET = (
+    (r"nosuchbucket", "There is no bucket {url}.", "Make it first, or correct the address."),
+    (r"invalidaccesskeyid|signaturedoesnotmatch|invalidtoken|expiredtoken|unauthenticated|401 unauthorized", "{url} does not accept your access key, or it has expired.", "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, where needed, AWS_SESSION_TOKEN."),
+    (r"requesttimetooskewed|clock", "{url} refuses this machine's clock: it is wrong by more than a few minutes.", "Set the clock (date), then try again."),
+    (r"accessdenied|permissiondenied|403 forbidden", "Your access key may not do that at {url}.", "It needs to read, list and write below the prefix; gc needs to delete too."),
+    (r"quota|entitytoolarge|insufficientstorage|507|nospace|no space", "{url} has no room left (quota).", "Free some there: mulligan push --prune, then mulligan gc --remote NAME"),
+    (r"dns error|failed to lookup|name or service not known", "{url} cannot be found: there is no network, or no such host.", "Check the network and AWS_ENDPOINT_URL."),
+    (r"169\.254\.169\.254|no credentials|credential", "No access key for {url} was found.", "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_ENDPOINT_URL for a server of your own."),
+    (r"connection refused|connect error|timed out|timeout|connection reset|error sending request|incomplete message|broken pipe", "{url} does not answer, or the connection broke off.", "Check the network and AWS_ENDPOINT_URL, then run the same command again: it goes on where it stopped."),
+    (r"notfound|404", "An object at {url} is missing.", "mulligan check --remote NAME"),
+)  # fmt: skip
+
+
+def bucket_trouble(remote: RemoteNote, error: BaseException) -> RemoteFailed:
+    """Returns what an object store complained about, as an error in plain words."""
+    low = f"{type(error).__name__} {error}".lower()
+    for pattern, sentence, hint in _BUCKET:
+        if re.search(pattern, low):
+            return RemoteFailed(f"{sentence.format(url=shown(remote.url))} {_SAFE}", hint=hint)
+    return RemoteFailed(f"{shown(remote.url)} answered: {_first(str(error))} {_SAFE}", hint="Try again later.")
+
+
 def _first(text: str) -> str:
     """Returns the line of git's output that says what is wrong."""
     lines = [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]

@@ -228,3 +228,18 @@ def test_through_a_git_daemon_on_the_command_line(tmp_path, project):
     done = cli("push", "nowhere", cwd=project, **env)
     assert done.returncode == 1
     assert "No remote is called" in done.stderr
+
+
+def test_a_git_server_can_be_looked_at_without_taking_anything_in(tmp_path, laptop, url):
+    laptop.push()
+    with joined(tmp_path, "desk", url) as desk:
+        put(Path(desk.root), "a", "1")
+        desk.save("of the desk")
+        desk.push()
+    before = len(laptop.log())
+    assert {row["name"] for row in laptop.remotes.fleet()} == {"laptop", "desk"}
+    assert "of the desk" in {row["name"] for row in laptop.remotes.log()}
+    assert laptop.remotes.check().ok
+    assert len(laptop.log()) == before
+    assert laptop.pull().checkpoints >= 2
+    check_store(laptop)

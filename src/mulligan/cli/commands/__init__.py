@@ -52,6 +52,7 @@ COMMANDS: dict[str, Row] = {
     "push": Row("Other machines", "Send new checkpoints to a remote"),
     "pull": Row("Other machines", "Bring other machines' checkpoints here"),
     "clone": Row("Other machines", "Pick up a timeline from a remote in a new directory"),
+    "fleet": Row("Other machines", "Show the machines of a remote", reads=True),
     "install": Row("With agents", "Install the hooks of an agent"),
     "uninstall": Row("With agents", "Remove the hooks of all agents, and end all watchers"),
     "pause": Row("With agents", "Let hooks record nothing in this project for a while"),

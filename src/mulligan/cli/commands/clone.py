@@ -13,7 +13,7 @@ from mulligan.present.visible import visible
 if TYPE_CHECKING:
     import argparse
 
-USAGE = "clone URL DIR [--timeline ID] [--as MACHINE] [-y]"
+USAGE = "clone URL DIR [--identity FILE] [--timeline ID] [--as MACHINE] [-y]"
 DESCRIPTION = """\
 Pick up a timeline from a remote: its newest checkpoint is restored into DIR, which must be new or empty.
 
@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("url", metavar="URL", help="the address of the remote")
     parser.add_argument("into", metavar="DIR", help="a directory that is new or empty")
     parser.add_argument("--timeline", metavar="ID", default="", help="which one, where the remote has several")
+    parser.add_argument("--identity", metavar="FILE", default="", help="the age or ssh key that opens the remote")
     parser.add_argument("--as", dest="machine", metavar="MACHINE", default="", help="what this machine is called there")
     parser.add_argument("-y", "--yes", action="store_true", help="write the settings of agents too")
 
@@ -45,7 +46,8 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     into = os.path.join(context.base, args.into)
     make_empty(into)
     workspace = context.open(settings.resolve(into, environ=context.environ))
-    done = clone_into(workspace, args.url, timeline=args.timeline, trusted=args.yes, machine=args.machine)
+    named = {"machine": args.machine, "identity": os.path.join(context.base, args.identity) if args.identity else ""}
+    done = clone_into(workspace, args.url, timeline=args.timeline, trusted=args.yes, **named)
     return Result(done, done.to_dict, 3 if done.refused or done.kept else 0)
 
 

@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--time", action="store_true", help="dates and times instead of ages")
     parser.add_argument("--graph", action="store_true", help="draw the tree of checkpoints")
     parser.add_argument("--path", dest="globs", metavar="GLOB", action="append", help="the same as PATH")
+    parser.add_argument("--remote", metavar="NAME", help="ask this remote, without pulling")
     parser.add_argument("--grep", metavar="WORDS", help="only with these words in it or its prompt")
     add_bounds(parser)
 
@@ -75,6 +76,10 @@ _number.__name__ = "number"
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Reads the timeline."""
+    if args.remote:
+        context.decline()
+        rows = context.workspace.remotes.log(args.remote)[: args.limit]
+        return Result(rows, lambda: {"checkpoints": rows})
     typed = [*args.words, *args.paths, *(args.globs or ())]
     bounds = {**given_bounds(args), **({"grep": args.grep} if args.grep else {})}
     if args.story and args.kind:
@@ -127,6 +132,11 @@ def _without_safety(context: Context, found: list[Checkpoint]) -> list[Checkpoin
 
 def render(context: Context, result: Result) -> None:
     """Prints one line per checkpoint, or the story."""
+    if isinstance(result.value, list):
+        from mulligan.present.timeline import remote_lines
+
+        context.out.lines(remote_lines(result.value, now=context.now()))
+        return
     if isinstance(result.value, Story):
         _tell(context, result.value)
         return
