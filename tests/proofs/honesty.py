@@ -66,7 +66,7 @@ BAD = (
     Bad("no-fsync", "nothing is synced", "power-acknowledged", 30, _ONE),
     Bad("no-directory-fsync", "names are not synced", "power-acknowledged", 30, (*_ONE, "--apart", "1")),
     Bad("refs-unsynced", "refs are not synced", "power-acknowledged", 30, _ONE),
-    Bad("refs-not-owed", "nothing says that a ref is still to be confirmed", "power-acknowledged", 30, _ONE),
+    Bad("ref-names-unsynced", "names of refs are not synced", "power-acknowledged", 30, _ONE),
     Bad("timeline-unsynced", "the timeline is not synced", "power-acknowledged", 30, _ONE),
     Bad("acknowledges-early", "a save is acknowledged before it is committed", "power-acknowledged", 30, _ONE),
     Bad("restores-unsynced", "a restore is acknowledged with its files in memory", "power-acknowledged", 30, _ONE),

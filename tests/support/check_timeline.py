@@ -97,12 +97,12 @@ def view_of(store: Path) -> View:
     return View(objects_of(store), read_timeline(store), refs(store))
 
 
-def timeline_and_refs(store: Path, view: View, *, at_rest: bool = True, cut: bool = False) -> list[str]:
-    """Where timeline, refs and commits disagree. At rest nothing is under way; right after a crash or a power `cut` something may be."""
+def timeline_and_refs(store: Path, view: View, *, at_rest: bool = True, returned: bool = False) -> list[str]:
+    """Where timeline, refs and commits disagree; unless the last command `returned`, its refs may still be under way."""
     objects, timeline, named = view
     known = timeline.commits
     found = [*timeline.wrong, *_names(timeline)]
-    found += _refs(named, known, {} if at_rest else _owed(timeline, named, cut=cut))
+    found += _refs(named, known, {} if at_rest or returned else _owed(timeline))
     for name, commit in sorted({*named.items(), *known.items()}):
         held, wrong = read_checkpoint(objects, commit)
         found += [f"{name}: {line}" for line in wrong]
@@ -127,15 +127,9 @@ def _refs(named: dict[str, str], known: dict[str, str], owed: dict[str, str | No
     return found
 
 
-def _owed(timeline: Timeline, named: dict[str, str], *, cut: bool) -> dict[str, str | None]:
-    """
-    The refs that the last transaction decided about, which may or may not be done: the commit, None for one that goes.
-
-    The timeline owes the refs of earlier ones too, whose names the disk was not asked to confirm: only a power cut takes those.
-    """
-    newest = {_text(row["id"]) for row in timeline.tables["checkpoint"][-1:]}
+def _owed(timeline: Timeline) -> dict[str, str | None]:
+    """The refs that the last transactions decided about, which may or may not be done: the commit, None for one that goes."""
     fresh = {_text(row["id"]): _text(row["commit_id"]) for row in timeline.tables["fresh_ref"]}
-    fresh = {name: commit for name, commit in fresh.items() if cut or name in newest or name in named}
     return fresh | {_text(row["id"]): None for row in timeline.tables["dead_ref"]}
 
 

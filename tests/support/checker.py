@@ -82,15 +82,15 @@ def judge(
     *,
     with_fsck: bool = True,
     at_rest: bool = True,
-    cut: bool = False,
+    returned: bool = False,
     view: View | None = None,
 ) -> list[str]:
     """
     Every violation found in a store that no process is using, and in its workspace; empty when all is well.
 
     Without `git fsck`, which is most of the time, every object is still read by git, hashed here and reached from its ref.
-    Not `at_rest` is right after a crash: what the next writing command ends or sweeps away may be there, and no more. After a
-    power `cut`, refs that it writes again may be missing too.
+    Not `at_rest` is right after a crash: what the next writing command ends or sweeps away may be there, and no more. Where the
+    last command had `returned` before it, every ref is there.
     A caller that has read the store itself gives its `view`.
     """
     place = Path(store)
@@ -101,7 +101,7 @@ def judge(
         if is_whole(place):
             view = view or view_of(place)
             found += (fsck(place) if with_fsck else []) + hashes(view.objects) + packs(place)
-            found += timeline_and_refs(place, view, at_rest=at_rest, cut=cut)
+            found += timeline_and_refs(place, view, at_rest=at_rest, returned=returned)
     if workspace is not None and at_rest:
         found += strangers(Path(workspace))
     return found

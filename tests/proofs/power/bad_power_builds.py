@@ -14,7 +14,7 @@ from typing import Any
 from mulligan.engine import save as engine_save
 from mulligan.restore import executor, staging
 from mulligan.safefs import durable, platform, syscalls
-from mulligan.timeline.checkpoints import Checkpoints
+from mulligan.store import refs
 from mulligan.timeline.database import Database
 from mulligan.timeline.store import Store
 
@@ -55,9 +55,15 @@ def refs_unsynced() -> None:
     platform.HERE.advise = lambda *_: None  # type: ignore[method-assign]
 
 
-def refs_not_owed() -> None:
-    """Nothing says that a ref is still to be confirmed."""
-    Checkpoints.owe_ref = lambda *_: None  # type: ignore[method-assign]
+def ref_names_unsynced() -> None:
+    """A save returns before the disk confirmed the name of its ref."""
+    real = refs.sync
+
+    def sync(fd: int, what: str) -> None:
+        if what != "the directory of refs":
+            real(fd, what)
+
+    refs.sync = sync
 
 
 def timeline_unsynced() -> None:
@@ -108,7 +114,7 @@ BUILDS: dict[str, Callable[[], None]] = {
     "no-fsync": no_fsync,
     "no-directory-fsync": no_directory_fsync,
     "refs-unsynced": refs_unsynced,
-    "refs-not-owed": refs_not_owed,
+    "ref-names-unsynced": ref_names_unsynced,
     "timeline-unsynced": timeline_unsynced,
     "acknowledges-early": acknowledges_early,
     "restores-unsynced": restores_unsynced,

@@ -109,7 +109,9 @@ class Verdict:
     def _store(self, store: Path, wanted: dict[str, Marked], *, at_rest: bool, fsck: bool = False) -> Iterator[str]:
         if store.exists():
             view = view_of(store)
-            found = judge(store, self.places.project, with_fsck=fsck, at_rest=at_rest, cut=not at_rest, view=view)
+            found = judge(
+                store, self.places.project, with_fsck=fsck, at_rest=at_rest, returned=not self.story.pending, view=view
+            )
             yield from (f"corrupt: {store.name}: {line}" for line in found)
             held = {name: marked(files) for name, files in view.checkpoints().items()}
         else:
