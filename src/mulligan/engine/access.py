@@ -287,11 +287,10 @@ class Opened:
         """Holds the store; first ends a restore that was cut short. Tells `error` handlers what went wrong."""
         try:
             with self._mutex:
-                stands = needed and self._bench.store.stands()
-                if needed and not stands:
+                if needed:
                     with self._needing():
                         pass
-                with self._bench.store.writing(purpose, create=create, looked=stands):
+                with self._bench.store.writing(purpose, create=create):
                     # A scan makes objects by the hundred thousand and no cycles: to look for some took a tenth of its time.
                     was_on = gc.isenabled()
                     gc.disable()

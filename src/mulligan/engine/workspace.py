@@ -240,9 +240,7 @@ class Workspace(WithQuestions):
             parse_paths(paths, what, git=git or bool(stage)), git, hunks=parse_hunks(hunks, git=git or bool(stage))
         )
         with self._writing("restore", needed=True):
-            checkpoints = self._bench.store.checkpoints
-            # Of files, nothing of the entry is handed out; state is.
-            entry = checkpoints.find(ref) if what == "files" else checkpoints.resolve(ref)
+            entry = self._bench.store.checkpoints.resolve(ref)
             report = restore(self._bench, entry, asked, what=what, stage=stage)
         self._tell_restored("restore", report)
         return report

@@ -11,7 +11,6 @@ A store object belongs to one thread and does not own the directory it was given
 from __future__ import annotations
 
 import os
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
@@ -23,7 +22,6 @@ from mulligan.gitformat.pack import Pack
 from mulligan.gitformat.pack_index import ROW_SIZE
 from mulligan.gitformat.record import KIND_OF_TYPE, DamagedRecord, RecordHeader, hash_of
 from mulligan.model.objects import BLOB, TREE, TreeEntry, parse_tree
-from mulligan.safefs.clock import SECOND
 from mulligan.safefs.directory import Directory
 from mulligan.store.pack_writer import PackWriter
 
@@ -41,10 +39,6 @@ MANY_PACKS = 48
 # Descriptors held open; a process may be allowed as few as 64 in all.
 _OPEN_PACKS = 16
 _TREES = 1024
-# A directory whose time is younger than this may change again within the same tick of its clock.
-_SETTLED_NS = 50_000_000
-# And on a file system that keeps whole seconds, or steps of two.
-_SETTLED_COARSE_NS = 2_100_000_000
 _STREAM_CHUNK = 1 << 20
 # What is larger is hashed before it is held.
 _LARGE = 32 << 20
@@ -259,7 +253,7 @@ class ObjectStore:
             raise
 
     def _refresh(self) -> None:
-        state = self._state()
+        stamp = self._stamp()
         directory = self.packs_directory()
         names = {name[:-4] for name in directory.names() if name.startswith(b"pack-") and name.endswith(b".idx")}
         gone = [name for name, pack in self._packs.items() if name not in names or not _is_current(directory, pack)]
@@ -277,7 +271,7 @@ class ObjectStore:
                 fresh.append(Pack.load(directory, name))
         self._packs.update((pack.name, pack) for pack in fresh)
         self._enter(fresh)
-        self._listed, self._complete = state, True
+        self._listed, self._complete = stamp, True
 
     def _enter(self, packs: Iterable[Pack]) -> None:
         for pack in packs:
@@ -286,15 +280,8 @@ class ObjectStore:
             else:
                 self._large.append(pack)
 
-    def _state(self) -> tuple[int, ...] | None:
-        """Returns what changes when the directory does, None when it is too young to tell."""
-        stamp = self._stamp()
-        if stamp is None:
-            return None
-        settled = _SETTLED_NS if stamp[1] % SECOND else _SETTLED_COARSE_NS
-        return stamp if abs(time.time_ns() - stamp[1]) >= settled else None
-
     def _stamp(self) -> tuple[int, ...] | None:
+        """Returns what changes when the directory does; a second change within one tick of the clock does not show."""
         try:
             status = os.stat(b"objects/pack", dir_fd=self.directory.fd, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
@@ -309,7 +296,7 @@ class ObjectStore:
     def _refresh_if_changed(self) -> bool:
         if self._held and self._complete:
             return False
-        if self._listed is not None and self._listed == self._state():
+        if self._listed is not None and self._listed == self._stamp():
             return False
         self.refresh()
         return True

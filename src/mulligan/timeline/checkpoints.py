@@ -141,14 +141,6 @@ class Checkpoints:
             f"No checkpoint is called {text!r}. Nothing was changed.", hint="List them: mulligan log"
         )
 
-    def find(self, ref: str | Checkpoint) -> Entry:
-        """Returns what `resolve` does, to who looks at it and does not hand it out: of the position the value that is noted."""
-        if (ref.id if isinstance(ref, Checkpoint) else ref) == self.position():
-            here = self.current()
-            if here is not None:
-                return here
-        return self.resolve(ref)
-
     @staticmethod
     def is_reserved(name: str) -> bool:
         """Returns whether a name could never be found, because it means something else."""
@@ -281,7 +273,7 @@ class Checkpoints:
 
     def hidden_after(self, entry: Entry) -> Unsaved:
         """Returns what the checkpoints after another did not save; see `hidden_since`."""
-        # The value that `note_current` keeps was made before SQLite gave it a number.
+        # One that this process just recorded was made before SQLite gave it a number.
         row = None if entry.seq else self._db.row("SELECT seq FROM checkpoint WHERE id=?", entry.id)
         return self.hidden_since(int(row[0]) if row is not None else entry.seq)
 

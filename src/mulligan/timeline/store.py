@@ -179,11 +179,6 @@ class Store:
             )
         return False
 
-    def stands(self) -> bool:
-        """Returns whether the store is open and still the one at its path; then it exists."""
-        self._let_go_of_replaced()
-        return self._database is not None
-
     def _let_go_of_replaced(self) -> None:
         """Closes a store that was removed, moved or put in another's place since it was opened."""
         self._leave_to_parent()
@@ -319,10 +314,9 @@ class Store:
         self._trash.take(self.directory, directory, name, size)
 
     @contextmanager
-    def writing(self, purpose: str, *, create: bool = False, looked: bool = False) -> Iterator[None]:
-        """Holds the store for one writing operation; who `looked` has just asked whether it `stands`."""
-        if not looked:
-            self._let_go_of_replaced()
+    def writing(self, purpose: str, *, create: bool = False) -> Iterator[None]:
+        """Holds the store for one writing operation."""
+        self._let_go_of_replaced()
         if self._database is not None and self._database.read_only:
             self.close()
         opened = self._database is not None  # then it is there, whole, and this very directory

@@ -247,7 +247,7 @@ def test_objects_are_found_in_small_packs_and_in_large_ones(tmp_path, monkeypatc
             assert not store.has(object_id(BLOB, data + b"?"))
 
 
-@pytest.mark.parametrize("place", ["_enter", "_state"])
+@pytest.mark.parametrize("place", ["_enter", "_stamp"])
 def test_a_look_at_the_packs_that_was_interrupted_hides_nothing(tmp_path, monkeypatch, place):
     with opened(tmp_path / "s") as first:
         with first.writer() as writer:
