@@ -311,7 +311,7 @@ def deletes() -> None:
         return {"deleted": workspace.delete(given["ref"]).id}
 
     words = {name: text("-", most=200) for name in ("ref", "path", "id")}
-    tools.TOOLS["delete"] = tools.Tool("delete", "Delete", "-", described(words), run)
+    tools.TOOLS["delete"] = tools.Tool("delete", "Delete", "-", described(words), described({}), run)
 
 
 BUILDS = {"unheld": unheld, "any-plan": any_plan, "deletes": deletes}
