@@ -28,7 +28,7 @@ _VERBS = (
     "forget", "check", "doctor", "stats", "status", "pending", "adopt", "close", "push", "pull",
     "git_position", "import_commit", "note", "update_note", "import_directory", "state_owed", "settle_state",
     "record", "agent_events", "agent_event_at", "story", "protection", "blame", "search", "report",
-    "fork", "forks",
+    "fork", "forks", "bisect",
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from mulligan.engine.events import Events, Handler
 from mulligan.engine.save import Progress, Workbench
@@ -28,6 +28,7 @@ from mulligan.timeline.store import Store
 if TYPE_CHECKING:
     from mulligan.engine.watching import Watching
     from mulligan.engine.workspace import Workspace
+    from mulligan.forks.bisect import Bisection, Test
     from mulligan.forks.record import Fork
     from mulligan.model.checkpoint import Checkpoint, NotCaptured
     from mulligan.model.diff import Diff
@@ -237,6 +238,14 @@ class Opened:
         from mulligan.forks.verbs import forks
 
         return forks(self)
+
+    def bisect(
+        self, test: Test, *, good: str | Checkpoint | None = None, bad: str | Checkpoint | None = None
+    ) -> Bisection:
+        """Finds the step after which a command, or a function that gets a fork, fails; the workspace is not touched."""
+        from mulligan.forks.bisect import bisect
+
+        return bisect(cast("Workspace", self), test, good=good, bad=bad)
 
     # -- opening --------------------------------------------------------------------------------
 

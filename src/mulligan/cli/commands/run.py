@@ -1,4 +1,4 @@
-"""`mulligan run`: a pipeline of agents, each step one undo away."""
+"""`mulligan run`: any command watched, or a pipeline of agents; each one undo away."""
 
 from __future__ import annotations
 
@@ -20,36 +20,42 @@ from mulligan.cli.pipeline import (
     step_lines,
 )
 from mulligan.errors import UserError
+from mulligan.present.text import count, shorten
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
     import argparse
 
+    from mulligan.forks.watched import Receipt
     from mulligan.loop.pipeline import PipelineRunner
 
-USAGE = "run PIPELINE.yaml [--var K=V …] [--from-step S] [OPTIONS]"
+USAGE = "run -- COMMAND… | run PIPELINE.yaml [--var K=V …] [--from-step S] [OPTIONS]"
 DESCRIPTION = """\
-Run a pipeline: steps that agents carry out one after another.
+Run any command watched, or a pipeline: steps that agents carry out one after another.
 
-Before each step a checkpoint is saved, so a bad step is one `mulligan undo` away. A step with `checkpoint: true`
+After `--`, any command: an agent without hooks, a script. A checkpoint is saved after each burst of changes, a receipt says what
+changed, one `mulligan undo` takes all of it back, and the exit code is the command's own.
+
+Before each step of a pipeline a checkpoint is saved, so a bad step is one `mulligan undo` away. A step with `checkpoint: true`
 is also committed to your branch as `architect:checkpoint:STEP`, where there is a repository. Agents are command lines, from
 `agents:` in the file or from `--agent`, or come from a Python factory. A step that fails does not stop the others.
 
 A pipeline runs the commands it names, with your rights: run only pipelines that you trust.
 """
 EXAMPLES = (
+    ("mulligan run -- aider --message 'add a login page'", "any agent, with a receipt"),
     ("mulligan run build.yaml --dry-run", "show what would be run; nothing is"),
     ("mulligan run build.yaml --var ticket=42 --from-step test", "with a variable, from a later step on"),
     ("mulligan run build.yaml --resume", "go on where an interrupted run stopped"),
     ("mulligan run build.yaml --agent 'build=claude -p {prompt}'", "the command line of an agent"),
 )
 EXIT_CODES = (0, 1, 11, 90, 91, 130)
-PATHS = ""
+PATHS = "many"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
-    parser.add_argument("pipeline", metavar="PIPELINE.yaml", help="the file that describes the steps")
+    parser.add_argument("pipeline", nargs="?", metavar="PIPELINE.yaml", help="the file that describes the steps")
     parser.add_argument(
         "--var", action="append", default=[], metavar="K=V", help="a variable, instead of the file's own"
     )
@@ -69,7 +75,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: Context, args: argparse.Namespace) -> Result:
-    """Runs the pipeline, or shows its plan."""
+    """Runs a command, or the pipeline, or shows its plan."""
+    if args.dashes:
+        return _watched(context, args)
+    if args.pipeline is None:
+        raise UsageError("Run what?", hint="mulligan run -- COMMAND…, or: mulligan run PIPELINE.yaml")
     from mulligan.loop.pipeline import PipelineRunner, commit_step, save_step
 
     if args.report and not args.report_file and context.json:
@@ -101,6 +111,35 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         check_programs(config, agents)
         agents.load()
     return _carry_out(context, runner, args, watcher)
+
+
+def _watched(context: Context, args: argparse.Namespace) -> Result:
+    """Runs the command after `--`, watched."""
+    from mulligan.forks.watched import WatchedRun
+
+    if args.pipeline is not None or not args.paths:
+        raise UsageError("After `run --` comes a command, and before it nothing.", hint="mulligan run -- COMMAND…")
+    workspace = context.workspace
+    context.out.stream.flush()
+    receipt = WatchedRun(workspace, args.paths, context.base, stdout=context.err.stream if context.json else None).run()
+    return Result(receipt, lambda: {"receipt": receipt.to_dict()}, receipt.code)
+
+
+def _receipt_lines(context: Context, receipt: Receipt) -> list[str]:
+    """Returns what a watched command did, and how to take it back."""
+    from mulligan.present.diff import render_stat
+
+    style, ended = context.err.style, f"exit code {receipt.code}, {receipt.seconds:.1f} s"
+    lines = [f"mulligan: {shorten(visible(receipt.command), 60)} has ended ({ended})."]
+    if receipt.diff is None:
+        lines[0] += " No file that is protected changed."
+    else:
+        stat = render_stat(receipt.diff, colour=style.enabled, width=context.err.width or 80)
+        lines += [*stat.rstrip("\n").split("\n"), f"{count(receipt.checkpoints, 'checkpoint')} saved."]
+        lines[-1] += f" Undo all of it: {style('bold', 'mulligan undo')}  Look: mulligan log --story"
+    if receipt.problem:
+        lines.append(style("yellow", f"Not all of it could be saved: {visible(receipt.problem)}"))
+    return lines
 
 
 def _carry_out(context: Context, runner: PipelineRunner, args: argparse.Namespace, watcher: Watcher) -> Result:
@@ -137,6 +176,12 @@ def _write(path: str, text: str) -> None:
 
 def render(context: Context, result: Result) -> None:
     """Prints the report or the plan, else what became of each step."""
+    from mulligan.forks.watched import Receipt
+
+    if isinstance(result.value, Receipt):
+        # The command's own output is on stdout.
+        context.err.lines(_receipt_lines(context, result.value))
+        return
     shown, results, stopped = result.value
     if shown:
         context.out.stream.write(shown if shown.endswith("\n") else shown + "\n")
