@@ -46,5 +46,6 @@ def test_find_the_step_that_broke_it(project):
 
 def test_run_any_agent(project):
     put(project, "shop.py", SHOP)
+    put(project, "agent.sh", "sed -i s/sum/max/ shop.py\necho todo > notes.txt\n")
     play("run-any-agent.md", project)
     assert (project / "shop.py").read_text() == SHOP

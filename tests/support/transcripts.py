@@ -46,7 +46,7 @@ def play(page: str, cwd: Path, before: dict[str, Callable[[], object]] | None = 
             if before and command in before:
                 before[command]()
             done = cli(*shlex.split(command)[1:], cwd=cwd)
-            said = done.stderr + done.stdout  # a terminal shows what is said on the way first
+            said = (done.stderr + done.stdout).replace(str(cwd.parent), "/home/you")  # as a terminal shows it
             shown += f"$ {command}\n{said}" + ("" if said.endswith("\n") else "\n")
             if os.environ.get("TEST_TRANSCRIPTS") != "write":
                 assert plain(said) == plain(printed), command

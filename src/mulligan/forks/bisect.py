@@ -248,7 +248,7 @@ class Bisecting:
         entry, before = self._entries[bad], self._entries[good]
         diff = self._workspace.diff(before.checkpoint, entry.checkpoint)
         with self._workspace._needing() as store:
-            origin = Origins(store).of(entry, diff.files[0] if diff.files else "")
+            origin = Origins(store.events.newest()).of(entry, diff.files[0] if diff.files else "")
         passed = tuple(each.checkpoint for each in self._entries[good + 1 : bad])
         return Bisection(
             before.checkpoint, entry.checkpoint, origin, diff, len(set(self._states)), tuple(self._attempts), passed

@@ -90,7 +90,7 @@ def render(context: Context, result: Result) -> None:
     """Prints one line per fork."""
     out = context.out
     if isinstance(result.value, Fork):
-        out.line(f"Removed the fork {visible(result.value.directory)}.")
+        out.line(f"Removed the fork {visible(os.path.relpath(result.value.directory, context.base))}.")
         return
     found, origin = result.value
     if origin is not None:
