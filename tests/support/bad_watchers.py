@@ -70,8 +70,8 @@ def _looks_too_shallow() -> tuple[object, str, Any]:
     """Goes to new directories only, and not to those whose rules changed, or that another one took the place of."""
     real = walk._Walk._below
 
-    def below(self: Any, *given: Any) -> list[Any]:
-        return [visit for visit in real(self, *given) if visit.path not in self.draft]
+    def below(self: Any, *given: Any, **how: Any) -> list[Any]:
+        return [visit for visit in real(self, *given, **how) if visit.path not in self.draft]
 
     return walk._Walk, "_below", below
 

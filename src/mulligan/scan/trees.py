@@ -15,6 +15,7 @@ import stat
 import struct
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha1
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -53,24 +54,20 @@ def seal(
     record.modes = _modes_tree(record, modes, children, defaults, objects)
 
 
-class _Texts(dict[int, bytes]):
-    """What a tree says for a file's own mode."""
-
-    def __missing__(self, mode: int) -> bytes:
-        text = self[mode] = MODE_TEXT[git_mode(mode)] + b" "
-        return text
+@cache
+def _mode_text(mode: int) -> bytes:
+    """Returns what a tree says for a file's own mode."""
+    return MODE_TEXT[git_mode(mode)] + b" "
 
 
-_texts = _Texts()
 _OID = struct.Struct("20s")
 
 
 def tree_of(names: list[bytes], modes: list[int], oids: bytes, children: Sequence[tuple[bytes, bytes]]) -> bytes:
     """Returns the bytes of a tree: names with their modes and joined ids, and directories with their trees."""
-    texts = _texts
     # Names are sorted, and without directories among them that is git's order.
     lines = [
-        texts[mode] + name + b"\0" + oid
+        _mode_text(mode) + name + b"\0" + oid
         for name, mode, (oid,) in zip(names, modes, _OID.iter_unpack(oids), strict=True)
     ]
     if children:

@@ -18,6 +18,7 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from mulligan.gitformat.pack_index import PackIndex
@@ -52,7 +53,6 @@ _TREE, _BLOB = TYPE_OF_KIND[TREE], TYPE_OF_KIND[BLOB]
 _DELTA_SIZES = 20
 # Git makes no longer chains of its own accord.
 _DEEPEST = 50
-_REMEMBERED = 1 << 16
 
 
 Row = tuple[int, bytes, int, int]  # of a record: where it begins, its object's id, its CRC-32, where it ends
@@ -163,29 +163,22 @@ def _runs(pack: _Pack, wanted: Mapping[bytes, int], taken: set[bytes]) -> Iterat
         begin = gap + 1
 
 
+@lru_cache(1 << 16)
+def _blob_header(size: int) -> bytes:
+    """Returns how the record of a whole blob of a size begins."""
+    return encode_header(_BLOB, size)
+
+
 def _are_whole(data: bytes, begin: int, rows: list[Row], wanted: Mapping[bytes, int]) -> bool:
     """Returns whether all records are right, and whole objects of the wanted sizes."""
-    view, headers, crc32 = memoryview(data), _headers, zlib.crc32
+    view, crc32 = memoryview(data), zlib.crc32
     for offset, oid, crc, end in rows:
         size, at = wanted[oid], offset - begin
-        if not (data.startswith(headers[size], at) if size >= 0 else data[at] >> 4 & 7 == _TREE):
+        if not (data.startswith(_blob_header(size), at) if size >= 0 else data[at] >> 4 & 7 == _TREE):
             return False
         if crc32(view[at : end - begin]) != crc:
             return False
     return True
-
-
-class _Headers(dict[int, bytes]):
-    """How the record of a whole blob of a size begins."""
-
-    def __missing__(self, size: int) -> bytes:
-        header = encode_header(_BLOB, size)
-        if len(self) < _REMEMBERED:
-            self[size] = header
-        return header
-
-
-_headers = _Headers()
 
 
 def _take_each(
