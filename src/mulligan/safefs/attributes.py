@@ -22,7 +22,7 @@ def owner_of(fd: int) -> tuple[int, int]:
 
 
 def plain_owner(directory: Directory, name: bytes) -> tuple[int, int] | None:
-    """Returns user and group of a name that has no extended attributes, in two calls; None where it has, or nobody can say."""
+    """Returns user and group of a name that has no extended attributes, in two calls; None where it has some, or that is unknown."""
     try:
         status = directory.stat(name)
         beneath = os.fsencode(HERE.path_of(directory.fd)) + b"/" + name

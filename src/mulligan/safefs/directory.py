@@ -199,7 +199,7 @@ class Directory:
         syscalls.calls.rename(name, new, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd)
 
     def rename_new(self, name: bytes, new: bytes, *, to: Directory | None = None) -> None:
-        """Renames what nobody else knows of, only if the new name is free; FileExistsError otherwise."""
+        """Renames what no other process knows of, only if the new name is free; FileExistsError otherwise."""
         try:
             syscalls.calls.rename_new(name, new, src_dir_fd=self.fd, dst_dir_fd=(to or self).fd)
         except OSError as error:
@@ -232,7 +232,7 @@ class Directory:
         except OSError as error:
             if error.errno not in NO_FLAGS:
                 raise
-            # Not by a link: between link and unlink somebody could put another file there, and it would be unlinked.
+            # Not by a link: between link and unlink another process could put a file there, and it would be unlinked.
             self.rename(name, secret, to=to)
 
     def exchange(self, name: bytes, other: bytes, *, to: Directory | None = None) -> None:

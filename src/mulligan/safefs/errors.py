@@ -2,7 +2,7 @@
 What the operating system refused, in our own words.
 
 An OSError that reaches a verb is the store's trouble, not a finding about a workspace file: it ends the verb, and nothing
-was acknowledged.
+was reported as saved.
 """
 
 from __future__ import annotations

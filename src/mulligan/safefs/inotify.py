@@ -2,7 +2,7 @@
 The kernel's own notices of what happens in directories: inotify, by its three calls.
 
 Raw on purpose: the libraries around it merge, delay and, worst of all, lose an overflow without a word. A notice is queued
-before the call that caused it returns, so whoever reads the queue to its present end knows of everything that ended before.
+before the call that caused it returns, so a reader of the queue up to its present end knows of everything that ended before.
 """
 
 from __future__ import annotations

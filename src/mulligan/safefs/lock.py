@@ -64,7 +64,7 @@ def alone(directory: Directory, *, wait: float) -> Iterator[bool]:
     """
     Holds a directory against all who ask the same way, and puts nothing into it; yields whether it could be had in time.
 
-    A file system without locks holds nobody off.
+    A file system without locks holds no process off.
     """
     # Its own descriptor: the lock goes with it, also when the process is killed.
     with directory.child(b".") as held:

@@ -48,7 +48,7 @@ def no_room(what: str, need: int, directory: Directory) -> NoRoom:
 
 
 class naming_need:  # noqa: N801 - used like a function
-    """Whoever finds the disk full inside is told how many bytes were needed."""
+    """Turns a full disk inside into NoRoom, with how many bytes were needed."""
 
     def __init__(self, what: str, need: int, directory: Directory) -> None:
         self._about = what, need, directory
@@ -65,7 +65,7 @@ class naming_need:  # noqa: N801 - used like a function
 
 
 class HeldRoom:
-    """Some bytes of a disk that nobody else gets until it is closed; OSError where there is no room for them."""
+    """Some bytes of a disk that no other process gets until it is closed; OSError where there is no room for them."""
 
     def __init__(self, directory: Directory, size: int, *, unless: int | None = None) -> None:
         """Takes the room, but for a disk that has more than `unless` bytes besides: then nothing is held."""

@@ -1,7 +1,7 @@
 """
 The stat cache: a log of directory records in the store.
 
-Disposable. It is written after a checkpoint was acknowledged, without waiting for the disk: a torn or lost log means that
+Disposable. It is written after a checkpoint was saved, without waiting for the disk: a torn or lost log means that
 more is read next time. A record is never wrong by being old (see `record`) while the machine runs; after it was started
 again, `doubt` says what may not be trusted. Its objects must exist, so the log names the tree it belongs to: it counts
 only while a checkpoint holds that tree.
@@ -237,7 +237,7 @@ class Cache:
             self.rewrite(store)
 
     def is_current(self, store: Directory) -> bool:
-        """Whether the log is as this object left it, and not one that another process wrote meanwhile."""
+        """Whether the log is as this object left it, and not one that another process wrote since."""
         try:
             now = store.stat(NAME)
         except FileNotFoundError:

@@ -311,7 +311,7 @@ class Expected:
         self.torn = torn
 
     def _folder(self, path: bytes) -> Folder:
-        """Returns a directory that is new, with those above it that are; raises Declined where there are more than anybody has."""
+        """Returns a directory that is new, with those above it that are; raises Declined where there are too many."""
         found = self._new(path)
         while path:
             path, _, name = path.rpartition(b"/")

@@ -226,7 +226,7 @@ def _digest(*parts: bytes) -> bytes:
 
 
 class _Layer:
-    """One rule file and how a workspace path is told from its directory; parsed when first asked."""
+    """One rule file and how a workspace path is spelled from its directory; parsed when first asked."""
 
     __slots__ = ("_compiled", "_content", "_drop", "_prefix", "source")
 

@@ -31,7 +31,7 @@ _TRUSTED, _GROUPED, _HAS_IGNORES, _LEANS, _ONLY = 1, 2, 4, 8, 16
 
 
 class Stat(NamedTuple):
-    """The stat fields that change when a file does. ctime_ns is the one nobody can put back."""
+    """The stat fields that change when a file does. ctime_ns is the one that no program can put back."""
 
     ino: int
     mode: int

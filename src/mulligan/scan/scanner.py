@@ -72,7 +72,7 @@ class Scanner:
 
     @property
     def watcher(self) -> Watcher | None:
-        """The watcher, None where nobody asked for one."""
+        """The watcher, None where the workspace is not watched."""
         return self._watched.watcher if self._watched is not None else None
 
     def catch_up(self) -> None:
@@ -116,7 +116,7 @@ class Scanner:
         """Keeps what a saved checkpoint saw."""
         note = {"defaults": list(scan.defaults), "boot": self._boot(), "at": self._now_ns(), **git}
         cache, held = scan.cache, scan.cache if scan.is_adopted else self._cache
-        self._cache = None  # whoever interrupts this leaves half of it: the next scan reads more
+        self._cache = None  # an interrupt leaves half of it: the next scan reads more
         self._noted = json.dumps(note).encode("ascii"), note
         frames = cache.update(scan.packed(), scan.gone, scan.tree, self._noted[0])
         if self._watched is not None:
@@ -388,7 +388,7 @@ def _usual(root: Directory) -> Defaults:
         try:
             mode = root.stat(name).st_mode
         except OSError:
-            continue  # gone meanwhile; a sample needs no exactness
+            continue  # gone; a sample needs no exactness
         kind = "directory" if mode & 0o170000 == MODE_DIR else "executable" if mode & 0o100 else "file"
         seen[kind][mode & 0o777] += 1
     return Defaults(

@@ -1,8 +1,8 @@
 """
-Files of a repository that nobody vouches for.
+Untrusted files of a repository.
 
 Promise: only regular files are read, never through a link, never more than the given limit, and never waiting for
-somebody at the other end of a pipe. Whatever goes wrong, the answer is None; who must know what went wrong notices it.
+a pipe. Whatever goes wrong, the answer is None; `noticing` collects what went wrong.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def noticing() -> Iterator[list[OSError]]:
 
 
 def notice(error: Exception) -> None:
-    """Tells whoever wants to know that something could not be looked at."""
+    """Notes for `noticing` that something could not be looked at."""
     troubles = _noticed.get()
     if troubles is not None and isinstance(error, OSError):
         troubles.append(error)

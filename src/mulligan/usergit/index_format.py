@@ -82,7 +82,7 @@ def merge(
 
 HEAD = 62
 TRAILER = 20
-# More than the largest projects have; each costs memory and time whoever wrote it.
+# More than the largest projects have; each costs memory and time.
 ENTRIES_LIMIT = 1_000_000
 # What the names of a version 4 index may unfold to: each entry can repeat all of the name before it.
 NAMES_LIMIT = 256 << 20
@@ -127,7 +127,7 @@ class IndexEntry(NamedTuple):
 
     @property
     def assume_valid(self) -> bool:
-        """Whether git is told not to look at the file."""
+        """Whether git does not look at the file."""
         return bool(self.head[60] & ASSUME_VALID)
 
     @property

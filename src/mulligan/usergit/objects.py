@@ -196,7 +196,7 @@ class Objects:
         if self._packs is None:
             self._packs = list(self._open_packs())
         for at, pack in enumerate(self._packs):
-            # A pack that git removed meanwhile, or a broken one: another may hold the object too.
+            # A pack that git has removed, or a broken one: another may hold the object too.
             with suppress(OSError, DamagedRecord):
                 offset = pack.offset_of(oid)
                 if offset is not None:

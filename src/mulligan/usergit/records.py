@@ -8,7 +8,7 @@ pack, and each record against the CRC-32 that stands for it there, in memory, be
 object itself only kind and size are looked at; that its bytes hash to its name shows when it is read.
 
 Only what is wanted is copied, so a delta only where its base is wanted too; everything else (deltas against history, loose and
-borrowed objects, whatever is damaged or too large) is not taken, and whoever wanted it reads the file.
+borrowed objects, whatever is damaged or too large) is not taken, and the walk reads the file.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ANY_SIZE = -1
 _PACKS_LIMIT = 64
 # Of all indexes together: what they say is held in memory, some ten times as large.
 INDEX_LIMIT = 64 << 20
-# How much is read at once, and the longest record that is taken: what is longer is streamed by whoever reads the file.
+# How much is read at once, and the longest record that is taken: what is longer is streamed when the file is read.
 _RUN = 1 << 20
 _LONGEST = 8 << 20
 _TREE, _BLOB = TYPE_OF_KIND[TREE], TYPE_OF_KIND[BLOB]

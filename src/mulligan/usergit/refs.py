@@ -118,7 +118,7 @@ def _content(git_dir: Directory, common: Directory, name: bytes) -> bytes | None
 def _link(root: Directory, name: bytes) -> bytes:
     try:
         return root.readlink(name)
-    except OSError:  # replaced meanwhile
+    except OSError:  # replaced since
         return b""
 
 

@@ -208,7 +208,7 @@ class Repository:
         key = _fingerprint(st, lambda: data[-TRAILER:] if data is not None else b"")
         if data is None or len(data) != st.st_size or key != self.index_key():
             return None
-        # The earlier of the two: anybody can set the one into the future.
+        # The earlier of the two: any program can set the one into the future.
         return data, min(st.st_mtime_ns, st.st_ctime_ns), key
 
     def raw_index(self) -> RawIndex | None:

@@ -10,8 +10,8 @@ keep the length, and so where any attribute names one, nothing is believed. Neit
 (`git replace`): the file is the other one then. A filter that is configured may have been in force when git read the files, although no
 attribute names it today, and so it is a reason, too. Configuration is read for reasons to decline and for nothing else.
 
-LIMIT: what stood between file and object when git read it, and has left no trace in attributes and configuration, is not known to
-anybody; and neither is what `GIT_*` variables said then.
+LIMIT: what stood between file and object when git read it, and has left no trace in attributes and configuration, cannot be
+known; and neither can what `GIT_*` variables said then.
 """
 
 from __future__ import annotations
