@@ -13,9 +13,9 @@ from mulligan.model.objects import MODE_DIR, MODE_FILE
 from mulligan.model.paths import ancestors, parent_of
 from mulligan.model.plan import Action, Node
 from mulligan.model.spelling import fold
-from mulligan.restore.layout import Layout
-from mulligan.restore.planner import Drawn
+from mulligan.restore.plan import Drawn
 from mulligan.restore.spelling import settle_spelling
+from mulligan.restore.stage import Layout
 
 State = dict[bytes, Node]
 NAMES = st.sampled_from([b"a", b"A", b"b", b"B", "é".encode(), "É".encode(), "e\u0301".encode()])

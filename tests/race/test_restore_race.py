@@ -53,7 +53,7 @@ PATHS = [f"d{number % 2}/f{number}" for number in range(8)] + ["top", "d1/new1",
 def ws(request, project: Path, store: Path, monkeypatch) -> Any:
     """A workspace whose restores sync each file, and one that syncs all of them at once, as for many."""
     if request.param == "many":
-        monkeypatch.setattr("mulligan.restore.staging._SYNC_EACH", 0)
+        monkeypatch.setattr("mulligan.restore.stage._SYNC_EACH", 0)
     return mulligan.open(project, store=store)
 
 

@@ -11,7 +11,7 @@ from mulligan.model.plan import Request
 
 if TYPE_CHECKING:
     from mulligan.model.plan import RestorePlan
-    from mulligan.restore.patience import Patience
+    from mulligan.restore.left_alone import Patience
 
 
 class Promise(NamedTuple):
@@ -23,7 +23,7 @@ class Promise(NamedTuple):
     def agreed(self, plan: RestorePlan) -> RestorePlan:
         """Returns what is done of a plan that was made now; raises PlanStale where it is not the promised one."""
         if not self.strict and self.plan.is_same_operation(plan):
-            from mulligan.restore.leaving import agreed
+            from mulligan.restore.left_alone import agreed
 
             return agreed(self.plan, plan)
         if not self.plan.is_as(plan):
@@ -35,7 +35,7 @@ class Promise(NamedTuple):
 
     def patience(self) -> Patience | None:
         """Returns how paths are treated that move while the plan is applied."""
-        from mulligan.restore.patience import Patience
+        from mulligan.restore.left_alone import Patience
 
         return None if self.strict else Patience(0)
 

@@ -2,7 +2,7 @@
 The git side of a workbench: where the user's repository stands, what a checkpoint recorded of it, how it would move.
 
 Nothing of what reads or moves a repository is loaded before it is needed. The steps of a move are in
-`restore.gitpart`, the repository itself is `usergit`'s.
+`restore.git`, the repository itself is `usergit`'s.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ class GitSide:
 
     def position(self) -> GitPosition | None:
         """Returns where the repository stands, None where there is none."""
-        from mulligan.restore.gitpart import where_git_stands
+        from mulligan.restore.git import where_git_stands
 
         record = where_git_stands(self._store.settings)
         return record.position if record is not None else None
 
     def record(self) -> tuple[GitRecord | None, str]:
         """Returns what a checkpoint keeps of where git stands, None where there is no repository, or with it why it cannot be read."""
-        from mulligan.restore.gitpart import to_record
+        from mulligan.restore.git import to_record
 
         return to_record(self._store.settings)
 
     def staged(self) -> GitRecord | None:
         """Returns where git stands if anything is staged; None where nothing is, or it cannot be read."""
-        from mulligan.restore.gitpart import staged_record
+        from mulligan.restore.git import staged_record
 
         return staged_record(self._store.settings)
 
@@ -57,13 +57,13 @@ class GitSide:
 
     def plan(self, entry: Entry) -> Planned | None:
         """Returns how git would move to where it stood at a checkpoint, None when it need not; raises GitNotMoved."""
-        from mulligan.restore.gitpart import plan_git
+        from mulligan.restore.git import plan_git
 
         return plan_git(self._store, entry)
 
     def plan_staging(self, commit: str) -> Planned | None:
         """Returns how what is staged would become what a commit holds, None when it is; raises GitNotMoved."""
-        from mulligan.restore.gitpart import plan_staging_of
+        from mulligan.restore.git import plan_staging_of
 
         return plan_staging_of(self._store, commit)
 
@@ -86,7 +86,7 @@ class GitSide:
 
     def scan_commit(self, commit: str, writer: Any) -> tuple[Scan, GitState]:
         """Returns what a commit holds as if it had been scanned, its blobs given to the writer, and where it belongs."""
-        from mulligan.restore.gitpart import users_repository
+        from mulligan.restore.git import users_repository
         from mulligan.scan.from_commit import ImportRules, find_commit, scan_commit
 
         with users_repository(self._store.settings) as repo:

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from mulligan.model.gitposition import GitRecord
     from mulligan.model.plan import Node, RestorePlan, RestoreReport
     from mulligan.model.sealed import Sealed
-    from mulligan.restore.names_here import NamesHere
-    from mulligan.restore.patience import Patience
-    from mulligan.restore.planner import Drawn
-    from mulligan.restore.reach import Reach
+    from mulligan.restore.left_alone import Patience
+    from mulligan.restore.permissions import Reach
+    from mulligan.restore.plan import Drawn
+    from mulligan.restore.spelling import NamesHere
     from mulligan.steps.choose import Contents
     from mulligan.usergit.moving import Planned
 
@@ -64,8 +64,7 @@ def make_plan(
 ) -> RestorePlan:
     """Returns what would bring the workspace to a checkpoint; without a look at it, nothing (state only)."""
     from mulligan.model.plan import RestorePlan
-    from mulligan.restore.planner import Target, draw
-    from mulligan.restore.settings_files import spare_settings
+    from mulligan.restore.plan import Target, draw, spare_settings
 
     shown = tuple(to_text(path) for path in paths) if paths is not None else None
     if look is None:
@@ -103,7 +102,7 @@ def settled(bench: Workbench, drawn: Drawn, look: WorkspaceView, here: NamesHere
 
     drawn = settle_spelling(drawn, here.names_in, here.folds)
     if any(map(crosses_over, drawn.actions)):
-        from mulligan.restore.unsealing import without_same_bytes
+        from mulligan.restore.secrets import without_same_bytes
 
         return drawn._replace(actions=without_same_bytes(bench.store, drawn.actions, look.scan.sealed))
     return drawn
@@ -111,8 +110,8 @@ def settled(bench: Workbench, drawn: Drawn, look: WorkspaceView, here: NamesHere
 
 def within_reach(bench: Workbench, plan: RestorePlan, look: WorkspaceView) -> RestorePlan:
     """Returns a plan without what cannot be written, which it lists; raises UserError where nothing else is left."""
-    from mulligan.restore.patience import Patience
-    from mulligan.restore.reach import Reach
+    from mulligan.restore.left_alone import Patience
+    from mulligan.restore.permissions import Reach
 
     with Directory.open(bench.settings.workspace) as root:
         reach = Reach(bench.store, root, random_name(6), plan, "undo", Patience(0), look.scan.sealed)
@@ -122,7 +121,7 @@ def within_reach(bench: Workbench, plan: RestorePlan, look: WorkspaceView) -> Re
 
 def names_here(bench: Workbench, look: WorkspaceView) -> NamesHere:
     """Returns the names that a look saw, and which of them this file system takes for one."""
-    from mulligan.restore.names_here import NamesHere
+    from mulligan.restore.spelling import NamesHere
 
     return NamesHere(look, bench.settings.workspace)
 
@@ -171,7 +170,7 @@ def plan_asked(
 
 def patiently(attempt: Callable[[Patience | None], Done], promise: Promise | None = None) -> Done:
     """Returns what an attempt at a restore returns; makes a new attempt a few times where paths moved under it."""
-    from mulligan.restore.patience import Patience
+    from mulligan.restore.left_alone import Patience
 
     if promise is not None:
         return attempt(promise.patience())
@@ -206,7 +205,7 @@ def go(
     Without any, raises PlanStale with nothing changed. `since` is the checkpoint before what is undone, if it is another
     than the one to go to, and the paths that were asked for.
     """
-    from mulligan.restore.reach import Reach
+    from mulligan.restore.permissions import Reach
 
     bench.root.refuse_elsewhere(entry)
     _keep_contents(bench, plan)
@@ -272,8 +271,8 @@ def _go(
 ) -> RestoreReport:
     from mulligan.model.plan import RestoreReport
     from mulligan.restore import procedure
-    from mulligan.restore.hiding import written_in_hiding
-    from mulligan.restore.leaving import BUSY
+    from mulligan.restore.left_alone import BUSY
+    from mulligan.restore.unsaved import written_in_hiding
     from mulligan.timeline.journal import Journal, state_given
 
     what = plan.what
@@ -377,7 +376,7 @@ def _save_safety(
 def recover(bench: Workbench) -> str:
     """Ends a restore that was interrupted; returns a sentence about it, empty when there was none."""
     from mulligan.restore import procedure
-    from mulligan.restore.recovery import FINISHED
+    from mulligan.restore.recover import FINISHED
 
     if bench.root.is_gone():
         procedure.drop_interrupted(bench.store)

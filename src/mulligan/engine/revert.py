@@ -32,7 +32,7 @@ from mulligan.timeline.undo import Move, UndoMark
 
 if TYPE_CHECKING:
     from mulligan.model.event import RecordedEvent
-    from mulligan.restore.patience import Patience
+    from mulligan.restore.left_alone import Patience
     from mulligan.steps.three_way import Step
     from mulligan.timeline.trees import State, WorkspaceView
     from mulligan.usergit.moving import Planned
@@ -278,7 +278,7 @@ def _taken_back(bench: Workbench, what: TakeBack, asked: Asked, patience: Patien
             return None
         git = _git_of(bench, what, asked)
         if restless := patience.gave_up(plan.actions) if git is None and patience is not None else ():
-            from mulligan.restore.leaving import busy, remaining
+            from mulligan.restore.left_alone import busy, remaining
 
             plan = remaining(plan, busy(restless))
         plan = asked.agreed(plan)

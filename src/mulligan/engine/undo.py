@@ -37,7 +37,7 @@ from mulligan.timeline.turns import Stack, TurnSteps
 from mulligan.timeline.undo import Move, UndoMark
 
 if TYPE_CHECKING:
-    from mulligan.restore.patience import Patience
+    from mulligan.restore.left_alone import Patience
     from mulligan.timeline.trees import WorkspaceView
     from mulligan.usergit.moving import Planned
 

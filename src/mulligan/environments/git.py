@@ -20,7 +20,7 @@ from mulligan.environments.base import unknown_checkpoint
 from mulligan.environments.local import LocalEnvironment
 from mulligan.errors import GitFailed, GitNotMoved, UnknownCheckpoint
 from mulligan.model.checkpoint import Checkpoint, NotCaptured, sealed_rows
-from mulligan.restore.gitpart import users_repository
+from mulligan.restore.git import users_repository
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.userfile import write_work_file
 from mulligan.scan.trees import commit_scope

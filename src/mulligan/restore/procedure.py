@@ -17,17 +17,13 @@ from typing import TYPE_CHECKING
 from mulligan.errors import DurabilityLost, NoRoom, PlanStale
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Keep, is_sealed
-from mulligan.restore.executor import Executor, Seen
-from mulligan.restore.layout import Layout
-from mulligan.restore.leaving import BUSY, busy, left_out
-from mulligan.restore.outcome import Outcome
-from mulligan.restore.patience import Patience
+from mulligan.restore.apply import Executor, Seen
+from mulligan.restore.left_alone import BUSY, Outcome, Patience, busy, left_out
+from mulligan.restore.permissions import Reach, lock_again, unlock
 from mulligan.restore.place import Handles
-from mulligan.restore.reach import Reach
-from mulligan.restore.recovery import FINISHED, TAKEN_BACK, Recovered, recover
-from mulligan.restore.staging import Stager
-from mulligan.restore.unlocking import lock_again, unlock
-from mulligan.restore.unsealing import unsealed
+from mulligan.restore.recover import FINISHED, TAKEN_BACK, Recovered, recover
+from mulligan.restore.secrets import unsealed
+from mulligan.restore.stage import Layout, Stager
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.room import HeldRoom, naming_need
 from mulligan.timeline.drafts import remove_checkpoint
@@ -45,7 +41,7 @@ from mulligan.timeline.store import Store
 from mulligan.timeline.undo import Move, UndoMark
 
 if TYPE_CHECKING:
-    from mulligan.restore.gitpart import GitPart
+    from mulligan.restore.git import GitPart
 
 Progress = Callable[[int, int], None]
 # What the last transaction writes: some pages, and those of the journal once more, which it overwrites.
@@ -348,6 +344,6 @@ def _git_part(store: Store, journal: Journal) -> GitPart | None:
     """Returns the git half of a restore, None where git does not move: then nothing of it is even loaded."""
     if journal.git is None:
         return None
-    from mulligan.restore.gitpart import GitPart
+    from mulligan.restore.git import GitPart
 
     return GitPart(store, journal, journal.git)

@@ -1,7 +1,9 @@
 """
-What a restore cannot bring back, because it was never saved: ignored files, large ones, git's own data, dependencies.
+Files that no checkpoint or scan sees: those that a restore writes where a rule hides them, and those it cannot bring back.
 
-A checkpoint lists what it did not save. What it lists, and is not there any more, disappeared in what is being undone.
+The undo of a restore must know the first by name; otherwise it would take back the step before. A directory is never among
+them, because its name would stand for all that is put there later. The second were never saved (ignored, too large, git's own
+data, dependencies): what a checkpoint lists as not saved and is not there any more disappeared in what is being undone.
 """
 
 from __future__ import annotations
@@ -12,10 +14,47 @@ from collections.abc import Sequence
 
 from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, MOVING, SECRET, TOO_LARGE, UNREADABLE
-from mulligan.model.paths import covers
-from mulligan.model.plan import Keep
+from mulligan.model.paths import covers, parent_of
+from mulligan.model.plan import Keep, RestorePlan, is_sealed
+from mulligan.scan.read import IGNORES_LIMIT
+from mulligan.scan.scanner import Scanner
+from mulligan.scan.scope import IGNORE_FILE
+from mulligan.scan.secrets import secret_name
+from mulligan.store.objects import ObjectStore
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.database import Database
+
+
+def written_in_hiding(plan: RestorePlan, scanner: Scanner, store: ObjectStore) -> list[bytes]:
+    """Returns the files that a plan writes although a rule of today hides them, or a rule that it brings back will."""
+    coming = _coming_rules(plan, store)
+    # A secret is seen by its name, whatever hides it.
+    after = [
+        action
+        for action in plan.actions
+        if action.after is not None and not action.after.is_dir and not (is_sealed(action) and secret_name(action.path))
+    ]
+    made = [(action.path, False) for action in after if action.before is None]
+    found = scanner.hidden(made) if made else []
+    if coming:
+        found += scanner.hidden([(action.path, False) for action in after], coming)
+    return list(dict.fromkeys(found))
+
+
+def _coming_rules(plan: RestorePlan, store: ObjectStore) -> dict[bytes, bytes]:
+    """Returns the ignore files that a plan writes or removes: by directory, what they will say."""
+    found = {}
+    for action in plan.actions:
+        if os.path.basename(action.path) == IGNORE_FILE:
+            node, said = action.after, b""
+            is_file = node is not None and not (node.is_dir or node.is_link) and not is_sealed(action)
+            for chunk in store.stream(node.oid) if node is not None and is_file else ():
+                said += chunk
+                if len(said) > IGNORES_LIMIT:
+                    break
+            found[parent_of(action.path)] = said[:IGNORES_LIMIT]
+    return found
+
 
 _NEVER_SAVED = frozenset({IGNORED, EXCLUDED, SECRET, TOO_LARGE, UNREADABLE, MOVING})
 # A project may have very many ignored files: so many are looked for.

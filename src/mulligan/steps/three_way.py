@@ -28,7 +28,7 @@ from mulligan.model.objects import (
 from mulligan.model.paths import ancestors, join, parent_of, to_text
 from mulligan.model.plan import Action, Clash, Conflict, Keep, Node
 from mulligan.model.sealed import SealedFile
-from mulligan.restore.planner import Drawn, Hidden, Target, allowed_bits, draw, nothing_hidden
+from mulligan.restore.plan import Drawn, Hidden, Target, allowed_bits, draw, nothing_hidden
 from mulligan.scan.trees import Cover, Scan
 from mulligan.timeline.changes import with_secrets
 from mulligan.timeline.trees import Permissions, State, Trees, bits_that_differ, state_of

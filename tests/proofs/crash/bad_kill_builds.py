@@ -15,8 +15,8 @@ from loose_builds import replaced
 from mulligan.doctor import check, repair
 from mulligan.engine import save as engine_save
 from mulligan.errors import Busy
-from mulligan.restore import executor, procedure, staging
-from mulligan.restore.layout import temporary_name
+from mulligan.restore import apply, procedure
+from mulligan.restore.stage import Stager, temporary_name
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, read_all, write_all
 from mulligan.store import gc, refs
@@ -31,7 +31,7 @@ from mulligan.timeline.store import Store
 
 def in_place() -> Any:
     """New bytes are written into the old file."""
-    real = executor.Executor._swap
+    real = apply.Executor._swap
 
     def swap(self: Any, number: int, action: Any, parent: Directory, stage: Directory) -> None:
         name, temporary = os.path.basename(action.path), temporary_name(self._token, number)
@@ -47,7 +47,7 @@ def in_place() -> Any:
         stage.unlink(temporary)
         self._done(action)
 
-    return replaced(executor.Executor, _swap=swap)
+    return replaced(apply.Executor, _swap=swap)
 
 
 def unlink_first() -> Any:
@@ -58,13 +58,13 @@ def unlink_first() -> Any:
         stage.rename(temporary_name(self._token, number), os.path.basename(action.path), to=parent)
         self._done(action)
 
-    return replaced(executor.Executor, _swap=swap)
+    return replaced(apply.Executor, _swap=swap)
 
 
 @contextmanager
 def journal_late() -> Iterator[None]:
     """The journal is written when the files have changed."""
-    real, held = executor.Executor.run, []
+    real, held = apply.Executor.run, []
 
     def run(self: Any, stage: Any) -> Any:
         outcome = real(self, stage)
@@ -74,14 +74,14 @@ def journal_late() -> Iterator[None]:
     def wait(*what: Any) -> None:
         held.append(what)
 
-    with replaced(procedure, open_journal=wait, set_phase=lambda *_: None), replaced(executor.Executor, run=run):
+    with replaced(procedure, open_journal=wait, set_phase=lambda *_: None), replaced(apply.Executor, run=run):
         yield
 
 
 @contextmanager
 def clean_before_validate() -> Iterator[None]:
     """Everything that is to change is removed, and only then is it seen whether the store can give the new files."""
-    stage_files = staging.Stager.stage
+    stage_files = Stager.stage
 
     def stage(self: Any, places: Any, **options: Any) -> Any:
         for _, action in (*self._layout.removes, *self._layout.places):
@@ -99,9 +99,9 @@ def clean_before_validate() -> Iterator[None]:
         self._done(action)
 
     with (
-        replaced(staging.Stager, stage=stage),
+        replaced(Stager, stage=stage),
         replaced(procedure, _look_again=lambda *_: None),
-        replaced(executor.Executor, _place=place, _remove=remove),
+        replaced(apply.Executor, _place=place, _remove=remove),
     ):
         yield
 

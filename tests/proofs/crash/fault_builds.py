@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from mulligan.errors import DurabilityLost
-from mulligan.restore import staging
+from mulligan.restore import stage
 from mulligan.safefs import directory, durable, errors, syscalls
 from mulligan.store import pack_writer
 
@@ -52,7 +52,7 @@ def _repeats_fsync() -> None:
 
 def _leaves_temporaries() -> None:
     """What was staged for a restore that is given up stays in the workspace."""
-    staging.Stager.clear = lambda self, sparing=(): True
+    stage.Stager.clear = lambda self, sparing=(): True
 
 
 def _leaks_descriptors() -> None:
@@ -77,7 +77,7 @@ def _writes_short() -> None:
     def write_all(fd: int, data: bytes) -> None:
         syscalls.calls.write(fd, data)
 
-    for module in (directory, durable, pack_writer, staging):
+    for module in (directory, durable, pack_writer, stage):
         module.write_all = write_all
 
 

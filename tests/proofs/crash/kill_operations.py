@@ -16,7 +16,7 @@ from turn_operations import TURNS
 
 from mulligan.model.event import AgentEvent
 from mulligan.model.policy import Retention
-from mulligan.restore import staging
+from mulligan.restore import stage
 from mulligan.state.conversation import Transcript
 from mulligan.store import gc
 from mulligan.timeline import budget, pruning
@@ -314,7 +314,7 @@ def _locked(place: Place) -> None:
 
 def _restore_at_once(ws: Any, _: Place) -> None:
     """Synced at once, as for many files."""
-    with lowered(staging, _SYNC_EACH=0):
+    with lowered(stage, _SYNC_EACH=0):
         ws.restore("new")
 
 
@@ -347,7 +347,7 @@ def _edited(place: Place) -> None:
 
 def _back_and_there(ws: Any, _: Place) -> None:
     """Watched: the second and third way are known before any tree is made, and the trees are made while files are staged."""
-    with lowered(staging, _SYNC_EACH=0), ws.watch():
+    with lowered(stage, _SYNC_EACH=0), ws.watch():
         ws.restore(ws.restore("new").undo)
         ws.restore("new")
 

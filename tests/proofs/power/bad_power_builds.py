@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mulligan.engine import save as engine_save
-from mulligan.restore import executor, staging
+from mulligan.restore import apply, stage
 from mulligan.safefs import durable, platform, syscalls
 from mulligan.store import refs
 from mulligan.timeline.database import Database
@@ -98,15 +98,15 @@ def acknowledges_early() -> None:
 
 def restores_unsynced() -> None:
     """A restore is acknowledged with its files in memory."""
-    executor.Executor._sync = lambda _: None  # type: ignore[method-assign]
-    staging.sync = lambda *_: None
-    staging.sync_filesystem = lambda *_: None
+    apply.Executor._sync = lambda _: None  # type: ignore[method-assign]
+    stage.sync = lambda *_: None
+    stage.sync_filesystem = lambda *_: None
 
 
 def stages_unsynced() -> None:
     """New files take the place of the old ones with their bytes still in memory; names are synced."""
-    staging.sync = lambda *_: None
-    staging.sync_filesystem = lambda *_: None
+    stage.sync = lambda *_: None
+    stage.sync_filesystem = lambda *_: None
 
 
 BUILDS: dict[str, Callable[[], None]] = {

@@ -67,10 +67,10 @@ def forgets_the_wall() -> None:
 
 def leaves_half() -> None:
     """A known-bad build: what was staged before the disk was full stays there."""
-    from mulligan.restore import staging
+    from mulligan.restore import stage
 
-    staging.Stager.clear = lambda _self, **_: True  # type: ignore[method-assign]
-    staging.free_bytes = lambda _: None
+    stage.Stager.clear = lambda _self, **_: True  # type: ignore[method-assign]
+    stage.free_bytes = lambda _: None
 
 
 BUILDS: dict[str, Callable[[], None]] = {

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
 import mulligan
 from faults import Counting
 from loose_builds import replaced
-from mulligan.restore.executor import Executor
+from mulligan.restore.apply import Executor
 from mulligan.safefs import syscalls
 from tally import Tally, parser, workplace
 

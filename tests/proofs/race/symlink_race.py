@@ -32,10 +32,9 @@ from loose_builds import BUILDS
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_LINK, object_id
 from mulligan.model.plan import Action, Node
 from mulligan.model.policy import CapturePolicy
-from mulligan.restore.executor import Executor
-from mulligan.restore.layout import Layout
+from mulligan.restore.apply import Executor
 from mulligan.restore.place import Handles
-from mulligan.restore.staging import Stager
+from mulligan.restore.stage import Layout, Stager
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache

@@ -16,8 +16,8 @@ import pytest
 import mulligan
 from mulligan.engine.save import Workbench
 from mulligan.restore import place as places
-from mulligan.restore import staging
-from mulligan.restore.executor import Executor
+from mulligan.restore import stage
+from mulligan.restore.apply import Executor
 from mulligan.safefs.directory import Directory
 from scenes import left_lying, state_of
 from tree import snapshot
@@ -164,7 +164,7 @@ def test_a_sync_that_fails_ends_it_and_is_not_asked_for_again(changed, project, 
         asked.append(what)
         raise mulligan.DurabilityLost("lost")
 
-    for module in (staging, places):
+    for module in (stage, places):
         monkeypatch.setattr(module, "sync_filesystem", failing)
     with pytest.raises(mulligan.DurabilityLost):
         changed.restore("one")

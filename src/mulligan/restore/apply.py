@@ -18,12 +18,10 @@ from typing import Protocol
 
 from mulligan.model.paths import join, parent_of, to_text
 from mulligan.model.plan import Action, Keep
-from mulligan.restore.layout import Layout, aside_name, temporary_name
-from mulligan.restore.leaving import BUSY
-from mulligan.restore.outcome import Outcome, reason_of
+from mulligan.restore.left_alone import BUSY, Outcome, reason_of
+from mulligan.restore.permissions import Locked, lock_again
 from mulligan.restore.place import Handles, is_absence, is_shared, reads_back, stands, sync_names
-from mulligan.restore.staging import Stage
-from mulligan.restore.unlocking import Locked, lock_again
+from mulligan.restore.stage import Layout, Stage, aside_name, temporary_name
 from mulligan.safefs.directory import NO_FLAGS, Directory
 from mulligan.safefs.errors import EXHAUSTED, FULL
 from mulligan.scan.record import Stat

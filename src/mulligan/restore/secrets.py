@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mulligan.errors import MulliganError, StoreDamaged
 from mulligan.model.objects import BLOB, MODE_EXEC, MODE_FILE, MODE_SEALED, object_id
 from mulligan.model.plan import Action, Node, crosses_over, is_sealed
-from mulligan.restore.staging import BlobSource
+from mulligan.restore.stage import BlobSource
 from mulligan.timeline.store import Store
 
 if TYPE_CHECKING:

@@ -1,7 +1,9 @@
 """
-What of a plan can be carried out: its directories are there, and names in them may be changed.
+Finds the part of a plan that can be carried out, and opens read-only directories for it.
 
-The rest is left alone and listed. Where nothing can be done at all, that is an error, and nothing has changed.
+What lies in a directory that cannot be written is left alone and listed; where nothing can be done at all, that is an error. A
+directory that only its own bits close is opened for the length of a restore and closed after it. The journal lists those, so
+that a crash leaves none of them open for longer than to the next writing command.
 """
 
 from __future__ import annotations
@@ -13,13 +15,11 @@ from mulligan.errors import PlanStale, UserError
 from mulligan.model.objects import MODE_DIR
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action, Keep, RestorePlan
-from mulligan.restore.layout import Layout
-from mulligan.restore.leaving import busy, remaining
-from mulligan.restore.patience import Patience
+from mulligan.restore.left_alone import Patience, busy, remaining
 from mulligan.restore.place import Handles, find_shared, is_absence
-from mulligan.restore.staging import BlobSource
-from mulligan.restore.unlocking import Locked, is_locked, is_writable, touched_directories
-from mulligan.restore.unsealing import unsealed
+from mulligan.restore.secrets import unsealed
+from mulligan.restore.stage import BlobSource, Layout
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.scan.trees import Defaults
 from mulligan.timeline.store import Store
@@ -27,6 +27,49 @@ from mulligan.timeline.trees import Permissions, Trees
 
 if TYPE_CHECKING:
     from mulligan.model.sealed import Sealed
+
+
+_WRITABLE = 0o200
+
+Locked = tuple[tuple[bytes, int], ...]
+
+
+def touched_directories(layout: Layout) -> set[bytes]:
+    """Returns the directories that exist before a restore and in which it changes names."""
+    touched = {parent_of(a.path) for _, a in (*layout.removes, *layout.rmdirs)}
+    touched |= {layout.stage_of(a.path) for _, a in (*layout.removes, *layout.staged, *layout.mkdirs)}
+    return touched
+
+
+def is_writable(fd: int) -> bool:
+    """Returns whether names in an open directory may be changed."""
+    return os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True)
+
+
+def is_locked(fd: int, status: os.stat_result) -> bool:
+    """Returns whether a directory that may not be changed is ours, so that it can be opened."""
+    return status.st_uid == os.geteuid() and not os.access(".", os.W_OK, dir_fd=fd, effective_ids=True)
+
+
+def unlock(handles: Handles, locked: Locked) -> None:
+    """Lets the owner write to each of some directories."""
+    for path, perm in locked:
+        syscalls.calls.fchmod(handles.get(path).fd, perm | _WRITABLE)
+
+
+def lock_again(handles: Handles, locked: Locked) -> list[bytes]:
+    """Gives directories the bits they had, unless they are gone or somebody changed them; returns those that refused."""
+    refused = []
+    for path, perm in locked:
+        try:
+            fd = handles.get(path).fd
+            if os.fstat(fd).st_mode & 0o7777 == perm | _WRITABLE:
+                syscalls.calls.fchmod(fd, perm)
+        except OSError as error:
+            if not is_absence(error):
+                refused.append(path)
+    return refused
+
 
 NOT_WRITABLE = "not writable"
 

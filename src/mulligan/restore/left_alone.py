@@ -1,5 +1,5 @@
 """
-Leaving some paths of a plan alone, with everything that depends on them.
+Paths of a plan that are left alone: which others depend on them, when a path that keeps changing becomes one, and the result.
 
 A directory stays when something stays in it, and nothing is made in the place of what stays. The files of a database belong
 together: none of them is restored without the others.
@@ -7,11 +7,13 @@ together: none of them is restored without the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import errno
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from mulligan.model.paths import ancestors, to_text
 from mulligan.model.plan import Action, Keep, RestorePlan
+from mulligan.restore.place import is_absence
 from mulligan.scan.scope import database_family
 
 BUSY = "busy"
@@ -61,3 +63,57 @@ def agreed(promised: RestorePlan, plan: RestorePlan) -> RestorePlan:
     moved = {action.path for action in {*promised.actions} ^ {*plan.actions}}
     common = [action for action in plan.actions if action in {*promised.actions}]
     return remaining(replace(plan, actions=tuple(common)), busy(sorted(moved), "it changed after the plan was made"))
+
+
+_AGAIN = 2
+
+
+class Patience:
+    """
+    Counts the attempts at one restore.
+
+    A path that moved in two attempts keeps changing: the restore goes on without it. So does the last attempt without all
+    that moved in it.
+    """
+
+    def __init__(self, again: int = _AGAIN) -> None:
+        self._again = again
+        self._moved: set[bytes] = set()
+        self._restless: set[bytes] = set()
+
+    def leaves(self, moved: Collection[bytes]) -> bool:
+        """Returns whether the restore goes on without these paths."""
+        return not self._again or self._moved.issuperset(moved)
+
+    def plans_again(self, moved: Collection[bytes]) -> bool:
+        """Notes that an attempt ended because these paths moved; returns whether another follows."""
+        if not moved or not self._again:
+            return False
+        self._again -= 1
+        self._restless |= self._moved.intersection(moved)
+        self._moved.update(moved)
+        return True
+
+    def gave_up(self, actions: Sequence[Action]) -> tuple[bytes, ...]:
+        """Returns the paths of some actions if all of them kept changing: such a restore would change nothing."""
+        paths = {action.path for action in actions}
+        return tuple(sorted(paths)) if paths and paths <= self._restless else ()
+
+
+class Outcome:
+    """What became of a plan."""
+
+    def __init__(self, kept: Sequence[Keep] = ()) -> None:
+        self.created: list[str] = []
+        self.modified: list[str] = []
+        self.deleted: list[str] = []
+        self.kept = list(kept)
+
+
+def reason_of(error: OSError) -> tuple[str, str]:
+    """Returns the reason and the detail that are listed for a path whose change failed."""
+    if error.errno == errno.EBUSY:
+        return "a mount point", ""
+    if is_absence(error):
+        return BUSY, "a directory above it is not what it was"
+    return "not writable", error.strerror or ""

@@ -17,12 +17,11 @@ from typing import NamedTuple
 from mulligan.errors import DurabilityLost, MulliganError
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action, Keep
-from mulligan.restore.executor import Executor
-from mulligan.restore.layout import Layout
-from mulligan.restore.outcome import Outcome
+from mulligan.restore.apply import Executor
+from mulligan.restore.left_alone import Outcome
+from mulligan.restore.permissions import is_writable, lock_again, unlock
 from mulligan.restore.place import Handles, find_shared, is_absence, stands
-from mulligan.restore.staging import BlobSource, Stager
-from mulligan.restore.unlocking import is_writable, lock_again, unlock
+from mulligan.restore.stage import BlobSource, Layout, Stager
 from mulligan.safefs.directory import Directory
 from mulligan.timeline.journal import APPLYING, RESUMING, STAGING, Journal
 
