@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan import __version__
-from mulligan.cli.commands import READING
+from mulligan.cli.commands import ALONE, HANDED_ON, PAGED, READING
 
 if TYPE_CHECKING:
     import socket
@@ -31,13 +31,7 @@ VERSION = __version__.encode()
 RUN, ASK, STOP = b"run", b"ask", b"stop"
 DONE, DECLINED, UNKNOWN = b"done", b"declined", b"unknown"
 LARGEST = 64 << 20
-#: Commands that a watcher runs, those of them that may ask a person, and those with output longer than a screen.
-HANDED_ON = frozenset({"save", "log", "show", "diff", "restore", "cat", "undo", "redo", "revert", "status", "hook"})
 _ASKING = frozenset({"undo", "restore", "revert", "hook"})
-PAGED = frozenset({"log", "diff", "show", "blame", "search"})
-#: Values of MULLIGAN_WATCH: ask no watcher, or only one that is there already; neither starts one.
-ALONE = "0"
-NO_START = frozenset({ALONE, "found"})
 #: Tells this program that `mulligan-client` asked already, and how that went.
 ASKED = "MULLIGAN_ASKED"
 _LOST, _STOPPED, _INTERRUPTED = "lost", "stopped", "interrupted"
@@ -309,21 +303,14 @@ def _receive(link: socket.socket, size: int, *, sent: bool) -> bytes:
 # -- afterwards ---------------------------------------------------------------------------------
 
 
-def is_paged(command: str, words: Sequence[str]) -> bool:
-    """Returns whether the output of a command goes through a pager: a long one, on a terminal, as text."""
-    options = words[: words.index("--")] if "--" in words else words
-    if command not in PAGED or "--no-pager" in options or "--json" in options:
-        return False
-    return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-
-
 def _printed(words: list[str], command: str, code: int, out: bytes, err: bytes) -> int:
     """Prints what a watcher's command printed; returns the exit code."""
-    if out and is_paged(command, words):
-        from mulligan.cli.screen import page
+    if out and command in PAGED:
+        from mulligan.cli.screen import is_paged, page
 
-        page(out, os.environ)
-        out = b""
+        if is_paged(command, words):
+            page(out, os.environ)
+            out = b""
     unwritten = _write(1, out)
     _write(2, err)
     if unwritten is None:

@@ -24,10 +24,10 @@ from mulligan.cli.arguments import (
     version,
     wants,
 )
-from mulligan.cli.client import HANDED_ON, NO_START, is_paged
 from mulligan.cli.command import Command, Result
+from mulligan.cli.commands import HANDED_ON, NO_START
 from mulligan.cli.context import Context, Lender
-from mulligan.cli.screen import abandon, as_json, steady_streams
+from mulligan.cli.screen import abandon, as_json, is_paged, steady_streams
 from mulligan.errors import MulliganError
 
 # What a stream says that takes no more.

@@ -12,8 +12,6 @@ from mulligan.errors import UserError
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.cli.context import Context
     from mulligan.model.plan import RestorePlan
     from mulligan.steps.hunk import FileHunks, Hunk
@@ -30,11 +28,6 @@ _HELP = (
 )
 # Lines of the screen that the question and the line above it need.
 _MARGIN = 5
-
-
-def add_option(parser: argparse.ArgumentParser) -> None:
-    """Adds `-p`."""
-    parser.add_argument("-p", "--patch", action="store_true", help="choose hunks on the terminal")
 
 
 def refuse_without_terminal(context: Context, command: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from mulligan.cli.client import HANDED_ON, ask
+from mulligan.cli.commands import ALONE, HANDED_ON
 
 # Commands whose process ends with them, SQLite's log left as it is; else `gc --dry-run` would free it, and `gc` more than it says.
 _ENDING = HANDED_ON | {"gc"}
@@ -17,7 +17,7 @@ _ENDING = HANDED_ON | {"gc"}
 
 def main(argv: list[str] | None = None) -> int:
     """Runs one command and returns its exit code; only the words of this process are handed to a watcher."""
-    answered = ask(sys.argv[1:]) if argv is None else None
+    answered = _ask(sys.argv[1:]) if argv is None else None
     if answered is not None:
         return answered
     from mulligan.cli.dispatch import main as run
@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
 def process() -> int:
     """Runs the command of this process and ends it; returns the exit code where Python itself should end it."""
     words, ends = sys.argv[1:], not sys.flags.dev_mode and sys.gettrace() is None
-    code = ask(words) if ends else None
+    code = _ask(words) if ends else None
     if code is None:
         code, ends = _run(words, ends=ends)
     try:
@@ -42,6 +42,15 @@ def process() -> int:
     if not ends:
         return code
     os._exit(code)  # everything is written, and taking an interpreter apart costs 5 ms
+
+
+def _ask(words: list[str]) -> int | None:
+    """Returns the exit code of a command that a watcher ran; None when it has to be run here."""
+    if os.environ.get("MULLIGAN_WATCH") == ALONE and "MULLIGAN_ASKED" not in os.environ:
+        return None
+    from mulligan.cli.client import ask
+
+    return ask(words)
 
 
 def _run(words: list[str], *, ends: bool) -> tuple[int, bool]:

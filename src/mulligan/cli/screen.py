@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TextIO
 
+from mulligan.cli.commands import PAGED
+
 if TYPE_CHECKING:
     from mulligan.present.text import Style
 
@@ -69,6 +71,14 @@ def as_json(document: Any) -> str:
 
     text: str = json.dumps(document, indent=2 if sys.stdout.isatty() else None)
     return text + "\n"
+
+
+def is_paged(command: str, words: Sequence[str]) -> bool:
+    """Returns whether the output of a command goes through a pager: a long one, on a terminal, as text."""
+    options = words[: words.index("--")] if "--" in words else words
+    if command not in PAGED or "--no-pager" in options or "--json" in options:
+        return False
+    return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def page(text: bytes, environ: Mapping[str, str]) -> None:

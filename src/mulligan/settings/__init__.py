@@ -2,8 +2,8 @@
 The user's choices, resolved: the one module that reads the environment, the home directory and configuration files.
 
 Everything else receives the result as a value. Options win over the environment, that over the user's own `config.toml`.
-A workspace's own file (`mulligan.toml`, else `[tool.mulligan]` in `pyproject.toml`) is written by whoever wrote the
-project, possibly by the agent itself: it may narrow what is captured and switch the agent loop, and nothing else; what
+A workspace's own file (`mulligan.toml`, else `[tool.mulligan]` in `pyproject.toml`) is written by the project's authors,
+possibly by an agent: it may narrow what is captured and switch the agent loop, and nothing else; what
 it asks beyond that, or says wrongly, is ignored with a warning and is never an error.
 A mistake in the user's own file is a warning that names file, key and what is allowed; that key keeps its default.
 """

@@ -17,6 +17,7 @@ from mulligan.install.agents import AGENTS, Here
 from mulligan.install.checkup import codex_untrusted
 from mulligan.install.hook_files import with_hooks, without_hooks
 from mulligan.install.targets import Home
+from mulligan.model.agentfiles import is_agent_settings
 from tools import cli, cli_json, git, plain_environment
 from watchers import build_client
 
@@ -382,3 +383,9 @@ def test_the_opencode_plugin_is_javascript(project):
     install(project, "opencode")
     plugin = (project / PLACES["opencode"]).read_bytes()
     subprocess.run(["node", "--input-type=module", "--check"], input=plugin, check=True)
+
+
+def test_an_undo_treats_every_file_of_an_agent_with_care():
+    """What is installed into a project, git's own hooks aside, is in the list that restores look at."""
+    files = [edit.path for agent in AGENTS.values() for edit in agent.project if not edit.path.startswith(".git/")]
+    assert [path for path in files if not is_agent_settings(path.encode())] == []

@@ -76,6 +76,13 @@ FIRST_FIVE = ("save", "log", "diff", "restore", "undo")
 # Commands that change nothing.
 READING = frozenset({name for name, row in COMMANDS.items() if row.reads} | {"history", "__complete"})
 
+# Commands that a watcher runs, where there is one (`native/client.c` has them too), and those with output longer than a screen.
+HANDED_ON = frozenset({"save", "log", "show", "diff", "restore", "cat", "undo", "redo", "revert", "status", "hook"})
+# Values of MULLIGAN_WATCH: ask no watcher, or only one that is there already; neither starts one.
+ALONE = "0"
+NO_START = frozenset({ALONE, "found"})
+PAGED = frozenset({"log", "diff", "show", "blame", "search"})
+
 # What people type who know another tool.
 OTHER_WORDS: dict[str, str] = {
     "list": "log",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mulligan.cli import hunk_chooser
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
@@ -51,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="print the plan and change nothing")
-    hunk_chooser.add_option(parser)
+    parser.add_argument("-p", "--patch", action="store_true", help="choose hunks on the terminal")
     parser.add_argument("--git", action="store_true", help="move HEAD, its branch and the index back too")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
@@ -76,6 +75,8 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     if args.patch:
         if args.git or args.what != "files":
             raise UsageError("-p chooses hunks of files: it goes with neither --git nor --state nor --all.")
+        from mulligan.cli import hunk_chooser
+
         hunk_chooser.refuse_without_terminal(context, "restore REF")
     workspace = context.saved
     return _restored(context, args) if args.what == "files" else _with_conversation(context, args, workspace)
@@ -116,6 +117,8 @@ def _restored(context: Context, args: argparse.Namespace) -> Result:
         return finished(workspace, in_same_project(context, restore), paths)
     plan = workspace.plan(args.ref, paths=paths, what=args.what, git=args.git)
     if args.patch:
+        from mulligan.cli import hunk_chooser
+
         plan = workspace.plan(args.ref, paths=paths, hunks=hunk_chooser.choose_hunks(context, plan, "Restore"))
     if args.dry_run:
         return Result(plan, lambda: {"plan": plan.to_dict()})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mulligan.cli import hunk_chooser
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
@@ -48,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("theirs", "where lines conflict, take those of before the step"),
     ):
         how.add_argument(f"--{name}", dest="conflicts", action="store_const", const=name, default="keep", help=text)
-    hunk_chooser.add_option(parser)
+    parser.add_argument("-p", "--patch", action="store_true", help="choose hunks on the terminal")
 
 
 def run(context: Context, args: argparse.Namespace) -> Result:
@@ -56,11 +55,15 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     if args.ref is None:
         raise UsageError("REF is needed: which step?", hint="See the steps: mulligan log --story")
     if args.patch:
+        from mulligan.cli import hunk_chooser
+
         hunk_chooser.refuse_without_terminal(context, "revert REF")
     workspace = context.saved
     options: dict[str, Any] = {"paths": _paths(context, workspace, args), "conflicts": args.conflicts}
     if args.patch:
         plan = workspace.revert(args.ref, dry_run=True, **options)
+        from mulligan.cli import hunk_chooser
+
         options["hunks"] = hunk_chooser.choose_hunks(context, plan, "Revert")
     if args.dry_run:
         plan = workspace.revert(args.ref, dry_run=True, **options)

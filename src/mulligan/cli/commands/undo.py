@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mulligan.cli import hunk_chooser
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
@@ -44,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "words", nargs="*", metavar="N|PATH", help="how many operations; or only these paths, patterns too"
     )
     parser.add_argument("--dry-run", action="store_true", help="print the plan and change nothing")
-    hunk_chooser.add_option(parser)
+    parser.add_argument("-p", "--patch", action="store_true", help="choose hunks on the terminal")
     parser.add_argument("--git", action="store_true", help="move HEAD, its branch and the index back too")
     parser.add_argument(
         "--session",
@@ -58,11 +57,15 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     if args.patch:
         if args.git:
             raise UsageError("-p chooses hunks of files: it does not go with --git.")
+        from mulligan.cli import hunk_chooser
+
         hunk_chooser.refuse_without_terminal(context, "undo")
     workspace = context.saved
     number, paths = _number_and_paths(context, workspace, args)
     options: dict[str, Any] = {"session": args.session, "paths": paths, "git": args.git}
     if args.patch:
+        from mulligan.cli import hunk_chooser
+
         options["hunks"] = hunk_chooser.choose_hunks(context, workspace.undo(dry_run=True, **options), "Undo")
     if args.dry_run:
         plan = workspace.undo(dry_run=True, **options)
