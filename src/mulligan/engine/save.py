@@ -35,7 +35,6 @@ from mulligan.timeline.drafts import (
     with_state_before,
     write_objects,
 )
-from mulligan.timeline.retention import is_fresh_safety
 from mulligan.timeline.root import Root
 from mulligan.timeline.store import Store
 from mulligan.timeline.trees import NO_STORE, WorkspaceView
@@ -259,6 +258,8 @@ class Workbench:
             return []
         reused = [scan.cache.root_tree] if scan.cache.root_tree else []
         gone = budget.make_room(store, need, pinned=pinned() | store.needed(), extra=reused)
+        from mulligan.timeline.retention import is_fresh_safety
+
         self.evicted += [entry for entry in gone if is_fresh_safety(entry, self.now_ns())]
         return gone
 

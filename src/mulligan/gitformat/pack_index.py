@@ -29,7 +29,6 @@ _NAMES_AT = HEAD_SIZE = len(MAGIC) + _FANOUT.size
 _LARGEST = 160 << 20
 _LARGE = 0x80000000
 ROW_SIZE = 28
-_FEW = 32
 
 
 class FileBytes:
@@ -88,14 +87,7 @@ def _fanout(oids: Sequence[bytes]) -> list[bytes]:
 
 
 def _big_endian(code: str, numbers: Sequence[int]) -> bytes:
-    if len(numbers) <= _FEW:  # `array` is a library of its own, to be loaded
-        return struct.pack(f">{len(numbers)}{code}", *numbers)
-    from array import array
-
-    packed = array(code, numbers)
-    if sys.byteorder == "little":
-        packed.byteswap()
-    return packed.tobytes()
+    return struct.pack(f">{len(numbers)}{code}", *numbers)
 
 
 def _numbers(code: str, data: bytes) -> array[int]:

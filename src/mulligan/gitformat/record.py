@@ -121,28 +121,7 @@ def deflate(data: bytes) -> bytes:
     quick: bytes = by.compress(data, 1 if by is zlib else 0)
     if len(quick) < len(data):
         return quick
-    if len(data) <= _STORED:
-        return stored(data)  # seven times as quick as to have it found out
-    slow: bytes = by.compress(data, LEVEL)
-    return slow
-
-
-def is_quick(size: int) -> bool:
-    """Returns whether so few bytes would be tried at ISA-L's level 0, and stored where that makes them no smaller."""
-    return _fast is not None and size <= _STORED
-
-
-def stored(data: bytes, header: bytes = b"") -> bytes:
-    """Returns a few bytes as they are: one stored block between the two ends of a zlib stream, behind a header."""
-    size = len(data)
-    check: int = (_fast or zlib).adler32(data)
-    return b"%b\x78\x01\x01%b%b%b%b" % (
-        header,
-        size.to_bytes(2, "little"),
-        (size ^ 0xFFFF).to_bytes(2, "little"),
-        data,
-        check.to_bytes(4, "big"),
-    )
+    return zlib.compress(data, 0) if len(data) <= _STORED else bytes(by.compress(data, LEVEL))
 
 
 def parse_header(data: bytes) -> RecordHeader:

@@ -17,7 +17,6 @@ from mulligan.scan import cache
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.database import NAME
 from mulligan.timeline.drafts import remove_checkpoint
-from mulligan.timeline.retention import eviction_order
 
 if TYPE_CHECKING:
     from mulligan.timeline.store import Store
@@ -112,6 +111,7 @@ def make_room(store: Store, need: int, *, pinned: set[str], extra: Iterable[byte
 def _next_to_go(store: Store, over: int, *, pinned: set[str], held: Iterable[bytes]) -> list[Entry]:
     """Returns the fewest checkpoints, in order, whose going frees enough; none when that of all of them would not."""
     from mulligan.store.gc import reach, reachable
+    from mulligan.timeline.retention import eviction_order
 
     objects, order = store.objects, eviction_order(store.checkpoints.oldest(), pinned=pinned)
     going = {entry.id for entry in order}

@@ -20,12 +20,13 @@ from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import MOVING, Checkpoint, GitState, NotCaptured, moment, unpack_list
 from mulligan.timeline.commits import COUNTED, HELD, Entry
 from mulligan.timeline.database import Database, is_intact
-from mulligan.timeline.retention import CheckpointAge
 from mulligan.timeline.tables import COLUMNS, as_column, from_column
 from mulligan.timeline.undo import Moves
 
 if TYPE_CHECKING:
     import sqlite3
+
+    from mulligan.timeline.retention import CheckpointAge
 
 POSITION = "position"
 _INLINE_STATE = 16 << 10
@@ -242,6 +243,8 @@ class Checkpoints:
 
     def ages(self, kind: str) -> list[CheckpointAge]:
         """Returns when each checkpoint of a kind was made, newest first."""
+        from mulligan.timeline.retention import CheckpointAge
+
         rows = self._db.rows("SELECT id, created_ns, metadata FROM checkpoint WHERE kind=? ORDER BY seq DESC", kind)
         return [CheckpointAge(row[0], row[1], _is_exempt(row[2])) for row in rows]
 

@@ -27,7 +27,6 @@ from mulligan.scan.trees import Scan
 from mulligan.store.refs import drop_staged_ref, staged_ref
 from mulligan.timeline.changes import pack_changes
 from mulligan.timeline.commits import STATE_BEFORE, Entry, write_commit
-from mulligan.timeline.retention import expired
 from mulligan.timeline.trees import Trees
 from mulligan.timeline.undo import Move
 
@@ -137,19 +136,29 @@ def record_checkpoint(
             elif not database.is_empty("deed"):
                 store.events.end_calls_of_the_dead()
             store.record_workspace(entry.checkpoint)
-            ages = checkpoints.ages(entry.checkpoint.kind) if _may_expire(store, entry) else []
-            keep = {entry.id, entry.checkpoint.parent or ""} | (pinned() | store.needed() if ages else set())
-            for aged in expired(ages, entry.checkpoint.kind, store.settings.retention, now_ns=now_ns, pinned=keep):
-                old = checkpoints.by_id(aged.id)
-                if old is not None:
-                    remove_checkpoint(store, old)
-                    gone.append(old)
+            if _may_expire(store, entry):
+                gone = _expire(store, entry, now_ns, pinned())
     except BaseException:
         # Nothing refers to the staged ref now. The next sweep of tmp/ removes it where this cannot.
         with suppress(OSError):
             drop_staged_ref(store.directory, entry.id)
         raise
     store.place_ref(entry.id, [old.id for old in gone])
+    return gone
+
+
+def _expire(store: Store, entry: Entry, now_ns: int, pinned: set[str]) -> list[Entry]:
+    """Deletes what retention lets go for a new checkpoint (inside its transaction), and returns it."""
+    from mulligan.timeline.retention import expired
+
+    kind, keep = entry.checkpoint.kind, {entry.id, entry.checkpoint.parent or "", *pinned, *store.needed()}
+    over = expired(store.checkpoints.ages(kind), kind, store.settings.retention, now_ns=now_ns, pinned=keep)
+    gone = []
+    for aged in over:
+        # Read when its turn comes: the removal of another may have given it a new parent.
+        if (old := store.checkpoints.by_id(aged.id)) is not None:
+            remove_checkpoint(store, old)
+            gone.append(old)
     return gone
 
 

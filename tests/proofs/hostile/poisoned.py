@@ -284,12 +284,12 @@ def one(place: Path, seed: int, result: tally.Tally) -> None:
 
 def unheld() -> None:
     """What a model's restores displaced counts like everything else, and is pushed out."""
-    from mulligan.timeline import checkpoints
+    from mulligan.timeline import retention
     from mulligan.timeline.commits import Entry
 
     Entry.held = property(lambda _entry: False)
-    aged = checkpoints.CheckpointAge
-    checkpoints.CheckpointAge = lambda name, created_ns, _held=False: aged(name, created_ns)
+    aged = retention.CheckpointAge
+    retention.CheckpointAge = lambda name, created_ns, _held=False: aged(name, created_ns)
 
 
 def any_plan() -> None:

@@ -83,15 +83,6 @@ def test_what_either_engine_deflates_zlib_inflates_and_a_collection_knows_it_was
     assert (packfile.engine(0) is zlib) == bool(left)
 
 
-@pytest.mark.parametrize("size", [0, 1, 700, packfile._STORED])
-def test_what_is_stored_is_a_stream_that_a_collection_knows_was_made_in_a_hurry(size):
-    data = os.urandom(size)
-    packed = packfile.stored(data)
-    assert zlib.decompress(packed) == data
-    assert packed[:2] == b"\x78\x01"
-    assert len(packed) == size + 11
-
-
 @pytest.mark.parametrize("left", [1 << 30, 0], ids=["zlib", "ISA-L"])
 def test_what_does_not_inflate_is_told_whichever_engine_meets_it(monkeypatch, left):
     monkeypatch.setattr(packfile, "_fast", None)
