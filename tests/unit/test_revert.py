@@ -203,6 +203,42 @@ def test_what_is_not_text_is_listed_with_a_reason_or_taken_from_a_side(ws, proje
     assert snapshot(project) == before
 
 
+def test_a_rename_is_reverted_with_later_edits_under_the_new_name(ws, project, agent):
+    def rename():
+        (project / "a").rename(project / "renamed")
+        put(project, "renamed", changed(1))
+
+    agent.prompt("first", rename)
+    put(project, "renamed", changed(9, text=changed(1)))
+    before = snapshot(project)
+    report = ws.revert("@prompt-1")
+    assert report.complete
+    assert not (project / "renamed").exists()
+    assert (project / "a").read_text() == changed(9)
+    ws.undo()
+    assert snapshot(project) == before
+    put(project, "renamed", changed(1, "mine"))
+    (conflict,) = ws.revert("@prompt-1").conflicts
+    assert conflict.path == "renamed"
+    assert (project / "renamed").read_text() == changed(1, "mine")
+    assert not (project / "a").exists()
+    ws.revert("@prompt-1", conflicts="theirs")
+    assert (project / "a").read_text() == TEN
+    assert not (project / "renamed").exists()
+
+
+def test_an_edit_is_reverted_in_a_file_that_was_renamed_since(ws, project, agent):
+    agent.prompt("first", {"a": changed(1)})
+    (project / "a").rename(project / "later")
+    put(project, "later", changed(9, text=changed(1)))
+    before = snapshot(project)
+    assert ws.revert("@prompt-1").modified == ["later"]
+    assert (project / "later").read_text() == changed(9)
+    assert not (project / "a").exists()
+    ws.undo()
+    assert snapshot(project) == before
+
+
 def test_changes_of_one_prompt_to_the_same_lines_are_reverted_as_one(ws, project, agent):
     agent.prompt("first", {"a": changed(1)}, {"a": changed(1, "again")}, {"a": TEN})
     put(project, "a", changed(1, "mine"))

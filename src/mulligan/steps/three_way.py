@@ -9,6 +9,7 @@ there before. Texts that were edited since are merged by lines. What cannot be m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ from mulligan.model.plan import Action, Clash, Conflict, Keep, Node
 from mulligan.model.sealed import SealedFile
 from mulligan.restore.plan import Drawn, Hidden, Target, allowed_bits, draw, nothing_hidden
 from mulligan.scan.trees import Cover, Scan
+from mulligan.steps.moved import Read, renamed_by, renamed_since
 from mulligan.timeline.changes import with_secrets
 from mulligan.timeline.trees import Permissions, State, Trees, bits_that_differ, state_of
 
@@ -76,10 +78,6 @@ class Wanted(NamedTuple):
     conflicts: dict[bytes, Conflict]
 
 
-#: Returns the bytes of a file that the scan saw at a path and the store may not hold yet; None where they changed since.
-Read = Callable[[bytes, bytes], bytes | None]
-
-
 class Rules(NamedTuple):
     """Which paths of the steps are meant, what becomes of conflicts, and what their markers call the state before the steps."""
 
@@ -91,9 +89,13 @@ class Rules(NamedTuple):
 def without(source: Trees, now: State, steps: Sequence[Step], read: Read, rules: Rules = Rules()) -> Wanted:  # noqa: B008 - frozen
     """Returns what the workspace would be without some steps, newest first."""
     merging = _Merging(source, now, read, rules)
-    for path, changes in _by_path(source, steps, rules).items():
+    found = _by_path(source, steps, rules)
+    merging.undo_renames(found)
+    if any(merging.is_gone(path, changes[0]) for path, changes in found.items()):
+        merging.places = renamed_since(source, steps[0].after.files, now.files, read)
+    for path, changes in found.items():
         for change in changes:
-            merging.undo(path, change)
+            merging.undo(merging.places.get(path, path), change)
     merging.settle([step.before for step in steps])
     return merging.wanted()
 
@@ -135,6 +137,36 @@ class _Merging:
         self._contents: dict[bytes, bytes] = {}
         self._kept: dict[bytes, Keep] = {}
         self._conflicts: dict[bytes, Conflict] = {}
+        #: Where files stand now that were renamed since.
+        self.places: dict[bytes, bytes] = {}
+
+    def is_gone(self, path: bytes, change: _Change) -> bool:
+        """Whether a file that was changed by a step is not there any more."""
+        return change.old is not None and change.new is not None and not change.new.is_dir and self._at(path) is None
+
+    def undo_renames(self, found: dict[bytes, list[_Change]]) -> None:
+        """Takes back renames of files that were changed since under their new name; those are done with then."""
+        alone = {path: changes[0] for path, changes in found.items() if len(changes) == 1 and changes[0].mine}
+        gone = {p: c.old for p, c in alone.items() if c.old is not None and c.new is None and self._at(p) is None}
+        made = {p: c.new for p, c in alone.items() if c.old is None and c.new is not None}
+        if not any(self._at(path) not in (None, node) for path, node in made.items()):
+            return
+        for old_path, path in renamed_by(self._source, gone, made):
+            here, change = self._at(path), _Change(gone[old_path], made[path], mine=True)
+            if here is None or here == change.new:
+                continue
+            del found[old_path], found[path]
+            self._move_back(old_path, path, change, self._merged(path, here, change))
+
+    def _move_back(self, old_path: bytes, path: bytes, change: _Change, back: _Clean | _Clashing) -> None:
+        if isinstance(back, _Clean):
+            self._nodes |= {old_path: back.node, path: None}
+            return
+        self._settle_conflict(path, change, back)
+        if path in self._nodes:
+            self._nodes |= {old_path: self._nodes[path], path: None}
+        if path in self._conflicts and back.marked:
+            self._conflicts[old_path] = replace(self._conflicts.pop(path), path=to_text(old_path))
 
     def undo(self, path: bytes, change: _Change) -> None:
         """Takes back one change, unless the path is kept already."""
