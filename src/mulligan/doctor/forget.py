@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from mulligan.diff.extent import Extent
+from mulligan.diff.compare import Extent
 from mulligan.errors import StoreDamaged, UnknownPath
 from mulligan.model.checkpoint import EXCLUDED, Checkpoint, NotCaptured, pack_list
 from mulligan.model.objects import BLOB, MODE_DIR, TREE, TreeEntry, encode_tree

@@ -104,7 +104,7 @@ class Trees:
 
     def walk(self, tree: bytes) -> Iterator[tuple[bytes, TreeEntry]]:
         """Yields every path below a tree, directories included."""
-        from mulligan.diff.extent import Extent
+        from mulligan.diff.compare import Extent
 
         pending, extent = [(b"", tree)], Extent(self.read_tree, tree)
         while pending:

@@ -12,7 +12,7 @@ import pytest
 import mulligan
 from evil_packs import BLOB, TREE, oid, plant, tree, whole
 from memory import Memory
-from mulligan.diff import extent
+from mulligan.diff import compare
 from mulligan.diff.compare import compare_trees
 from mulligan.model.objects import EMPTY_TREE
 from mulligan.timeline import database
@@ -101,7 +101,7 @@ def test_a_tree_that_is_deeper_than_any_path_is_not_walked_to_its_end():
 
 
 def test_many_files_are_no_bomb(monkeypatch):
-    monkeypatch.setattr(extent, "_ASK_PATHS", 100)
+    monkeypatch.setattr(compare, "_ASK_PATHS", 100)
     memory = Memory()
     made = memory.tree({b"d%d/f%d" % (number % 7, number): b"x" for number in range(500)})
     assert len(compare_trees(memory.read_tree, EMPTY_TREE, made)) == 500

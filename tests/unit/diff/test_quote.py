@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mulligan.diff.quote import file_line, quoted
+from mulligan.diff.patch import file_line, quoted
 
 
 @pytest.mark.parametrize(
