@@ -76,11 +76,13 @@ def _write_rows(store: Store, forks: Iterable[Fork]) -> None:
 
 def stands(settings: Settings, fork: Fork) -> bool:
     """Returns whether a fork's directory is there, and no other one in its place."""
-    if fork.is_as_made() or not os.path.isdir(fork.directory) or os.path.islink(fork.directory):
-        return fork.is_as_made()
+    if not os.path.isdir(fork.directory) or os.path.islink(fork.directory):
+        return False
     store = Store(settings._replace(workspace=fork.directory, store=fork.store))
     try:
-        return store.exists() and not store.is_replaced()
+        # Until a fork is in place, its timeline knows of no directory: what stands there is not the fork.
+        known = store.exists() and store.database.meta("workspace_inode") not in ("", "0")
+        return known and not store.is_replaced()
     except MulliganError:
         return False  # its timeline cannot be read: what stands there may be anything
     finally:
@@ -230,8 +232,7 @@ class Forking:
         return self.fork
 
     def _settle(self) -> None:
-        with self._store.writing("fork"), self._store.database.transaction():
-            self._store.record_workspace()
+        _record_place(self._store)
         if self._scratch:
             self.fork = self.fork._replace(phase=SCRATCH)  # the pin stays with this process
         else:
@@ -264,6 +265,12 @@ class Forking:
 
 def _value(state: dict[str, Any]) -> Callable[[], dict[str, Any]]:
     return lambda: state
+
+
+def _record_place(store: Store) -> None:
+    """Notes in a fork's timeline which directory it belongs to."""
+    with store.writing("fork"), store.database.transaction():
+        store.record_workspace()
 
 
 def _link_packs(source: Directory, target: Directory, names: Iterable[bytes]) -> None:
@@ -316,9 +323,12 @@ def remove_store(path: str) -> None:
 def end_interrupted(store: Store) -> None:
     """Finishes forks that are in place, removes all others whose process is gone."""
     for fork in forks_of(store):
-        if fork.phase == MADE or is_pinned(store.directory, fork.pin):
+        if fork.phase == MADE or (fork.pin and is_pinned(store.directory, fork.pin)):
             continue
         if fork.phase == PLACING and fork.is_as_made():
+            own = Store(store.settings._replace(workspace=fork.directory, store=fork.store))
+            _record_place(own)
+            own.close()
             remember(store, fork._replace(phase=MADE, token="", pin=0))
         else:
             remove(store, fork)

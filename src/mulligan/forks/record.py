@@ -45,7 +45,7 @@ class Fork(NamedTuple):
         return os.path.join(os.path.dirname(self.directory), f".mulligan-{self.token}-0")
 
     def is_as_made(self) -> bool:
-        """Returns whether the very directory that was made is there; one that an undo made again is another."""
+        """Returns whether the directory that was just made is in its place; later, the timeline of the fork tells."""
         try:
             return bool(self.inode) and os.lstat(self.directory).st_ino == self.inode
         except OSError:

@@ -268,6 +268,27 @@ def test_a_kill_at_any_call_leaves_a_whole_fork_or_none(ws, project, state, tmp_
     assert judge(ws.store_path) == []
 
 
+def test_what_a_user_puts_in_the_place_of_an_interrupted_fork_stays(ws, project, state, tmp_path):
+    at, place = 0, tmp_path / "try"
+    while True:
+        at += 5
+        try:
+            with mulligan.open(project, store=ws.store_path) as victim, syscalls.using(KilledAt(at)):
+                victim.fork("start", place)
+        except Killed:
+            shutil.rmtree(place, ignore_errors=True)
+            put(place, "mine", "x")
+        else:
+            break
+        with mulligan.open(project, store=ws.store_path) as next_one:
+            next_one.save("after", if_changed=True)
+        assert (place / "mine").read_text() == "x", at
+        for fork in ws.forks():
+            remove_fork(ws, fork.directory)
+        assert (place / "mine").read_text() == "x", at
+        shutil.rmtree(place)
+
+
 def test_a_fork_can_be_a_git_worktree(project, tmp_path):
     from mulligan.forks.worktree import make_worktree
 
