@@ -22,7 +22,8 @@ from mulligan.scan.record import Missed, Record, too_large
 from mulligan.scan.scope import CAPTURE, TRACKED, Scope, Tracked
 from mulligan.scan.trees import Defaults, Scan, seal
 from mulligan.scan.trees import Objects as MadeObjects
-from mulligan.usergit.objects import GITLINK, Entry, Objects
+from mulligan.usergit.index_format import GITLINK
+from mulligan.usergit.objects import Entry, Objects
 from mulligan.usergit.repository import Repository
 
 _WORK = 1 << 36

@@ -282,8 +282,6 @@ class Scanner:
     ) -> tuple[GitState | None, dict[str, Any]]:
         if repo is None:
             return None, {}
-        from mulligan.usergit.index_format import root_oid
-        from mulligan.usergit.staged import nothing_staged, staged_paths
         from mulligan.usergit.status import dirty_files, update_dirty
 
         head, key, cover = repo.head(), repo.state_key().hex(), scan.cover()
@@ -304,9 +302,9 @@ class Scanner:
         elif scan.is_adopted:
             # What is remembered is the index: whatever is different is all that git would call so.
             changed = {path: after for path, _, after in scan.changes() if after or cover.over(path) is None}
-            raw = repo.raw_index()
-            tree = root_oid(raw.extensions.get(b"TREE", b"")) if raw is not None else None
-            known = [to_text(path) for path in staged_paths(repo)] if not nothing_staged(repo, tree) else []
+            from mulligan.usergit.staged import staged_paths
+
+            known = [to_text(path) for path in staged_paths(repo)]
             dirty = update_dirty(repo, known, changed, clean_by_stat=clean, is_ignored=is_ignored)
         else:
             hidden = lambda path: cover.over(path) is not None  # noqa: E731 - one use

@@ -87,6 +87,7 @@ ENTRIES_LIMIT = 1_000_000
 # What the names of a version 4 index may unfold to: each entry can repeat all of the name before it.
 NAMES_LIMIT = 256 << 20
 
+GITLINK = 0o160000
 MODE_GITLINK = b"\0\0\xe0\0"
 MODE_DIRECTORY = b"\0\0\x40\0"
 

@@ -25,6 +25,7 @@ from mulligan.model.paths import ancestors, to_text
 from mulligan.usergit.index import split_rows
 from mulligan.usergit.index_format import (
     EXTENDED,
+    GITLINK,
     HEAD,
     MODE_DIRECTORY,
     SKIP_WORKTREE,
@@ -165,7 +166,7 @@ def encode(rows: Sequence[IndexEntry], extensions: dict[bytes, bytes]) -> bytes:
 # More names than real projects have, fewer than a tree bomb.
 _BUDGET = 1_000_000
 _LONGEST = 4096
-_DIRECTORY, _GITLINK = 0o040000, 0o160000
+_DIRECTORY = 0o040000
 
 
 class Committed(NamedTuple):
@@ -253,7 +254,7 @@ def _gone(objects: Objects, committed: Committed, parsed: Parsed) -> set[bytes]:
     odd = []
     for row in parsed.rows:
         same = committed.rows.get(row.name)
-        if (same is None or same.oid != row.oid) and row.mode not in (_GITLINK, _DIRECTORY):
+        if (same is None or same.oid != row.oid) and row.mode not in (GITLINK, _DIRECTORY):
             odd.append(row)
     odd = [row for row in odd if not committed.covers(row.name)]
     return {row.name for row in odd if not objects.has(row.oid)} if odd and not objects.is_partial() else set()

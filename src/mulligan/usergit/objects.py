@@ -22,6 +22,7 @@ from mulligan.gitformat.record import DamagedRecord, inflate
 from mulligan.model.objects import EMPTY_TREE
 from mulligan.safefs.directory import Directory
 from mulligan.usergit.files import open_directory, read_file, read_open, status
+from mulligan.usergit.index_format import GITLINK
 
 OBJECT_LIMIT = 32 << 20
 LOOKUP_PRICE = 1024
@@ -93,7 +94,6 @@ PACKS_LIMIT = 256
 # Inflated bytes, per set of open objects: a few seconds. Half a million files without a cache-tree need about a tenth.
 WORK_LIMIT = 1 << 29
 
-GITLINK = 0o160000
 _HEX = frozenset(b"0123456789abcdef")
 
 

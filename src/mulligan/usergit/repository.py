@@ -17,14 +17,17 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mulligan.safefs.clock import SECOND
 from mulligan.safefs.directory import Directory
 from mulligan.usergit.files import notice, open_directory, read_file, read_open, status
 from mulligan.usergit.index import EMPTY, INDEX_LIMIT, Index, RawIndex, parse_index
 from mulligan.usergit.index_format import TRAILER
-from mulligan.usergit.objects import Objects
 from mulligan.usergit.refs import Head, head_bytes, read_head
+
+if TYPE_CHECKING:
+    from mulligan.usergit.objects import Objects  # loaded when objects are read
 
 IGNORES_LIMIT = 4 << 20
 POINTER_LIMIT = 1 << 14
@@ -228,6 +231,8 @@ class Repository:
 
     def objects(self, *, work: int = 0) -> Objects:
         """Returns the repository's objects, to be used in a `with` block; `work` is how many bytes may be inflated, if not as usual."""
+        from mulligan.usergit.objects import Objects
+
         return Objects(self._objects_path, work=work)
 
     def state_key(self) -> bytes:

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from mulligan.usergit.index import Index
-from mulligan.usergit.index_format import CacheTree
-from mulligan.usergit.objects import GITLINK, Entry, Objects
+from mulligan.usergit.index_format import GITLINK, CacheTree, root_oid
+from mulligan.usergit.objects import Entry, Objects
 from mulligan.usergit.repository import Repository
 
 # Names looked at in HEAD's trees before the walk gives up: more than real projects need, less than a tree bomb.
@@ -31,16 +31,17 @@ _LONGEST = 4096
 
 def staged_paths(repo: Repository) -> frozenset[bytes]:
     """Returns the workspace's paths whose index entry differs from HEAD, old names of renames left out."""
-    return repo.keep("staged", lambda: _staged(repo))
+    return repo.keep("staged", lambda: frozenset() if _is_heads_tree(repo) else _staged(repo))
 
 
-def nothing_staged(repo: Repository, known_tree: bytes | None) -> bool:
-    """Returns whether the index as a whole is known to be HEAD's tree."""
-    head = repo.head()
-    if known_tree is None or not head.commit:
+def _is_heads_tree(repo: Repository) -> bool:
+    """Whether the index as a whole is known to be HEAD's tree, without taking it apart."""
+    head, raw = repo.head(), repo.raw_index()
+    tree = root_oid(raw.extensions.get(b"TREE", b"")) if raw is not None and head.commit else None
+    if tree is None:
         return False
     with repo.objects() as objects:
-        return objects.read_commit_tree(bytes.fromhex(head.commit)) == known_tree
+        return objects.read_commit_tree(bytes.fromhex(head.commit)) == tree
 
 
 def _staged(repo: Repository) -> frozenset[bytes]:

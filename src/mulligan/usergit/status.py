@@ -13,14 +13,16 @@ filter or `autocrlf` rewrites content, a file that git calls clean differs, unle
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from mulligan.model.objects import MODE_DIR, MODE_EXEC, MODE_FILE, MODE_LINK
 from mulligan.model.paths import ancestors, to_text
 from mulligan.usergit.index import Index, RawIndex
-from mulligan.usergit.index_format import IndexEntry, root_oid
-from mulligan.usergit.objects import GITLINK, Entry, Objects
+from mulligan.usergit.index_format import GITLINK, IndexEntry
 from mulligan.usergit.repository import Repository
-from mulligan.usergit.staged import nothing_staged, staged_paths
+
+if TYPE_CHECKING:
+    from mulligan.usergit.objects import Entry, Objects
 
 _MODES = {mode: mode.to_bytes(4, "big") for mode in (MODE_FILE, MODE_EXEC, MODE_LINK)}
 # From so many changed paths on, one reading of the whole index is cheaper than looking each of them up.
@@ -48,6 +50,8 @@ def dirty_files(
         clean_by_stat: whether a file whose bytes differ is what git last saw, by size and times.
         is_ignored: whether an untracked path was captured although git ignores it.
     """
+    from mulligan.usergit.staged import staged_paths
+
     index = repo.index()
     if index is None:
         return ()
@@ -109,7 +113,6 @@ class _Judge:
         self.directory = repo.prefix + b"/" if repo.prefix else b""
         self._repo, self._index = repo, index
         self._clean_by_stat, self._is_ignored = clean_by_stat, is_ignored
-        self._nothing_staged: bool | None = None
 
     def differs(self, path: bytes, now: tuple[int, bytes] | None) -> bool:
         """Returns whether a path is not what the index says, or not in it; None stands for one that is gone."""
@@ -141,10 +144,9 @@ class _Judge:
 
     def is_staged(self, path: bytes) -> bool:
         """Returns whether the index and HEAD disagree about a path."""
-        if self._nothing_staged is None:
-            raw = self._index.extensions if isinstance(self._index, RawIndex) else {}
-            self._nothing_staged = nothing_staged(self._repo, root_oid(raw.get(b"TREE", b"")))
-        return not self._nothing_staged and path in staged_paths(self._repo)
+        from mulligan.usergit.staged import staged_paths
+
+        return path in staged_paths(self._repo)
 
 
 def _find(objects: Objects, tree: bytes, path: bytes) -> Entry | None:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import mulligan
-from tools import plain_environment
+from tools import git, plain_environment
 from watchers import watched
 
 # Not one of these may be loaded by an everyday command.
@@ -66,6 +66,19 @@ def test_a_save_loads_no_restore_no_diff_and_none_of_the_slow_modules(project, w
         "isal",
     )
     assert [name for name in modules if name.startswith(unneeded)] == []
+
+
+def test_a_save_in_a_repository_loads_no_reader_of_its_objects(project):
+    """HEAD and the index say which files are dirty, as long as nothing goes back to what is staged."""
+    (project / "a").write_text("1")
+    git("init", "-q", cwd=project)
+    git("add", "-A", cwd=project)
+    git("commit", "-q", "-m", "one", cwd=project)
+    loaded(project, "save")
+    (project / "a").write_text("2")
+    modules = loaded(project, "save")
+    assert "mulligan.usergit.status" in modules
+    assert not modules & {"mulligan.usergit.objects", "mulligan.usergit.staged"}
 
 
 @pytest.mark.parametrize("words", [["restore", "@", "-y"], ["undo"], ["restore", "x", "-y", "--", "a"]])
