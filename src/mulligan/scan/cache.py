@@ -18,7 +18,7 @@ from itertools import islice
 from mulligan.model.paths import join
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, append_at, read_all, write_all
-from mulligan.scan.record import STAT, Head, Missed, Record, decode, head_in, lists_in, without_proof
+from mulligan.scan.record import STAT, Missed, Record, RecordHead, decode, head_in, lists_in, without_proof
 
 NAME = b"cache"
 _TEMPORARY = b"cache"  # in tmp/, where the next writing command sweeps what a dead process left
@@ -108,7 +108,7 @@ class Cache:
         """Whether some records may not be taken by their word."""
         return bool(self._doubted)
 
-    def head_of(self, path: bytes) -> Head | None:
+    def head_of(self, path: bytes) -> RecordHead | None:
         """Returns the head of a directory's record, None if it was never seen."""
         packed = self._packed.get(path)
         return head_in(packed) if packed is not None else None

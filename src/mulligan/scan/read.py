@@ -104,8 +104,8 @@ def capture(
         if stat.S_ISLNK(st.st_mode):
             found = _link(directory, name, st, sink)
         elif stat.S_ISREG(st.st_mode):
-            read, fresh = _small if st.st_size <= STREAM_FROM else _large, st.st_ctime_ns >= since - _LONGEST_WRITE
-            found = read(directory, name, st, sink, check_secrets=check_secrets, fresh=fresh)
+            fresh = st.st_ctime_ns >= since - _LONGEST_WRITE
+            found = _regular(directory, name, st, sink, check_secrets=check_secrets, fresh=fresh)
         else:
             break
         if found is not None:
@@ -144,21 +144,20 @@ def _open(directory: Directory, name: bytes) -> int | None:
         raise _refused(error) from None
 
 
-def _small(
+def _regular(
     directory: Directory, name: bytes, st: os.stat_result, sink: Sink, *, check_secrets: bool, fresh: bool
 ) -> bytes | None:
+    """Reads a file into the sink; returns its id, None where it is not what was looked at."""
     fd = _open(directory, name)
     if fd is None:
         return None
     try:
         if fresh:
             let_writes_end(fd)
-        data = syscalls.calls.read(fd, st.st_size + 1)
-        if len(data) < st.st_size:  # a network file system may answer in pieces
-            data += read_all(fd, st.st_size + 1 - len(data))
+        if st.st_size > STREAM_FROM:
+            return _streamed(fd, st, sink, check_secrets=check_secrets)
+        data = _whole(fd, st.st_size)
         after = os.fstat(fd)
-    except OSError as error:
-        raise _refused(error) from None
     finally:
         syscalls.calls.close(fd)
     if len(data) != st.st_size or not _same(st, after):
@@ -170,30 +169,28 @@ def _small(
     return oid
 
 
-def _large(
-    directory: Directory, name: bytes, st: os.stat_result, sink: Sink, *, check_secrets: bool, fresh: bool
-) -> bytes | None:
-    fd = _open(directory, name)
-    if fd is None:
-        return None
+def _whole(fd: int, size: int) -> bytes:
     try:
-        if fresh:
-            let_writes_end(fd)
-        if check_secrets and (secret := secret_content(_head(fd))):
-            raise Unreadable(SECRET, secret)
-        oid = sink.add_stream(st.st_size, _chunks(fd, st.st_size))
-        return oid if _same(st, os.fstat(fd)) else None
-    except ValueError:
-        return None  # grew or shrank while it was read
-    finally:
-        syscalls.calls.close(fd)
-
-
-def _head(fd: int) -> bytes:
-    try:
-        return os.pread(fd, _HEAD, 0)
+        data: bytes = syscalls.calls.read(fd, size + 1)
+        if len(data) < size:  # a network file system may answer in pieces
+            data += read_all(fd, size + 1 - len(data))
     except OSError as error:
         raise _refused(error) from None
+    return data
+
+
+def _streamed(fd: int, st: os.stat_result, sink: Sink, *, check_secrets: bool) -> bytes | None:
+    try:
+        head = os.pread(fd, _HEAD, 0) if check_secrets else b""
+    except OSError as error:
+        raise _refused(error) from None
+    if secret := secret_content(head):
+        raise Unreadable(SECRET, secret)
+    try:
+        oid = sink.add_stream(st.st_size, _chunks(fd, st.st_size))
+    except ValueError:
+        return None  # grew or shrank while it was read
+    return oid if _same(st, os.fstat(fd)) else None
 
 
 def _chunks(fd: int, size: int) -> Iterator[bytes]:

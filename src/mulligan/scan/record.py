@@ -50,7 +50,7 @@ def unproven(mode: int) -> bytes:
     return STAT.pack(0, mode, -1, -1, -1)
 
 
-class Head(NamedTuple):
+class RecordHead(NamedTuple):
     """How an encoded record begins: all that can be had of it without decoding the rest."""
 
     ino: int
@@ -88,12 +88,12 @@ class Head(NamedTuple):
         return bool(self.flags & (_ONLY | _LEANS)) or self.missed_size > 0
 
 
-def head_in(packed: bytes) -> Head:
+def head_in(packed: bytes) -> RecordHead:
     """Returns the head of an encoded record."""
-    return Head._make(HEAD.unpack_from(packed))
+    return RecordHead._make(HEAD.unpack_from(packed))
 
 
-def lists_in(packed: bytes, head: Head) -> tuple[list[bytes], list[bytes], list[Missed]]:
+def lists_in(packed: bytes, head: RecordHead) -> tuple[list[bytes], list[bytes], list[Missed]]:
     """Returns the captured names, the directories and what is not captured, of an encoded record."""
     dirs_at = HEAD_SIZE + head.names_size
     missed_at = dirs_at + head.dirs_size

@@ -23,7 +23,7 @@ from mulligan.model.checkpoint import EXCLUDED, IGNORED, INCOMPLETE, MOVING, Not
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_FILE, MODE_TEXT, TREE, TreeEntry, encode_tree, object_id
 from mulligan.model.paths import ancestors, join, parent_of, to_text
 from mulligan.scan.cache import Cache
-from mulligan.scan.record import Head, Missed, Record, Stat, git_mode, head_in, lists_in, modes_in
+from mulligan.scan.record import Missed, Record, RecordHead, Stat, git_mode, head_in, lists_in, modes_in
 from mulligan.scan.secrets import is_sample, secret_name
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Defaults(NamedTuple):
 def seal(
     record: Record,
     modes: list[int],
-    children: Sequence[tuple[bytes, Record | Head]],
+    children: Sequence[tuple[bytes, Record | RecordHead]],
     defaults: Defaults,
     objects: Objects,
 ) -> None:
@@ -81,7 +81,7 @@ def tree_of(names: list[bytes], modes: list[int], oids: bytes, children: Sequenc
 def _modes_tree(
     record: Record,
     modes: list[int],
-    children: Sequence[tuple[bytes, Record | Head]],
+    children: Sequence[tuple[bytes, Record | RecordHead]],
     defaults: Defaults,
     objects: Objects,
 ) -> bytes:

@@ -25,7 +25,7 @@ from mulligan.safefs.directory import Descent, Directory, depth_first, descendin
 from mulligan.scan.cache import Cache
 from mulligan.scan.ignore import Rules
 from mulligan.scan.read import FATAL, GONE, Place, Progress, Reader, Unreadable, ignores_in
-from mulligan.scan.record import HEAD_SIZE, STAT, Head, Missed, Record, Stat, head_in, lists_in, modes_in
+from mulligan.scan.record import HEAD_SIZE, STAT, Missed, Record, RecordHead, Stat, head_in, lists_in, modes_in
 from mulligan.scan.scope import Scope
 from mulligan.scan.trees import Defaults, Objects, Scan, Sink, seal
 from mulligan.watch.dirty import EVERYTHING, Dirty
@@ -214,7 +214,7 @@ class Draft:
         above.trusted = False  # what is wanted may come back without a trace in the directory above
         self.leave_out(path)
 
-    def _head(self, path: bytes) -> Head:
+    def _head(self, path: bytes) -> RecordHead:
         head = self._cache.head_of(path)
         if head is None:
             raise ValueError(path)
