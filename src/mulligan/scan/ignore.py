@@ -18,6 +18,8 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
+from mulligan.model.paths import ancestors
+
 if TYPE_CHECKING:
     from mulligan.scan.wildmatch import Glob  # loaded when there is a pattern with wildcards
 
@@ -32,7 +34,6 @@ MAX_TRIED_BYTES = 256 << 10
 _EDITION = b"mulligan ignore rules 1"
 _BOM = b"\xef\xbb\xbf"
 _WILD = rb"[*?\[\\]"
-_REMEMBERED = 4096
 
 
 class _Pattern(NamedTuple):
@@ -301,13 +302,12 @@ class Rules:
 class Patterns:
     """A list of patterns in gitignore syntax, relative to the workspace root: our own include and exclude lists."""
 
-    __slots__ = ("_compiled", "_content", "_known", "_openers", "_some", "key")
+    __slots__ = ("_compiled", "_content", "_openers", "_some", "key")
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._content = "\n".join(lines).encode("utf-8", "surrogateescape")
         self._compiled = _Compiled(self._content)
         self._some = any(True for _ in _patterns(self._content))
-        self._known: dict[bytes, bool] = {b"": False}
         self._openers: list[_Opener] | None = None
         self.key = _digest(_EDITION, self._content)
 
@@ -316,10 +316,7 @@ class Patterns:
 
     def match(self, path: bytes, is_dir: bool) -> bool:  # noqa: FBT001 - as Rules.verdict
         """Returns whether the list names a path or a directory above it; the last matching pattern wins."""
-        at = path.rfind(b"/")
-        if at > 0 and self._names_directory(path[:at]):
-            return True
-        return self._decides(path, is_dir=is_dir)
+        return any(self._decides(above, is_dir=True) for above in ancestors(path)) or self._decides(path, is_dir=is_dir)
 
     def may_match_below(self, directory: bytes) -> bool:
         """
@@ -339,15 +336,6 @@ class Patterns:
             self._openers = [_Opener(glob) for glob in globs if glob]
         parts = directory.split(b"/") if directory else []
         return any(opener.opens(parts) for opener in self._openers)
-
-    def _names_directory(self, directory: bytes) -> bool:
-        known = self._known.get(directory)
-        if known is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known = {b"": False}
-            known = self.match(directory, is_dir=True)
-            self._known[directory] = known
-        return known
 
     def _decides(self, path: bytes, *, is_dir: bool) -> bool:
         table = self._compiled.dirs if is_dir else self._compiled.files

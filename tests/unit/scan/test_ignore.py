@@ -240,12 +240,3 @@ def test_an_include_opens_only_the_directories_on_its_way(line: str, opened: lis
     patterns = Patterns([line])
     assert [directory for directory in opened if not patterns.may_match_below(directory)] == []
     assert [directory for directory in closed if patterns.may_match_below(directory)] == []
-
-
-def test_what_a_list_knows_of_directories_stays_small() -> None:
-    """Remembered answers are dropped before they grow without end, and stay right."""
-    patterns = Patterns(["d7/"])
-    for number in range(5000):
-        assert patterns.match(b"d%d/x" % number, is_dir=False) is (number == 7)
-    assert patterns.match(b"d7/y", is_dir=False)
-    assert len(patterns._known) <= 4096
