@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from mulligan.errors import UnsafePath, UserError
 from mulligan.model.checkpoint import SPECIAL, TOO_LARGE, UNREADABLE
-from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, MODE_LINK
+from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, MODE_LINK, TreeEntry
 from mulligan.model.paths import check_name, join, to_text
 from mulligan.model.policy import CapturePolicy
 from mulligan.scan.cache import Cache
@@ -23,7 +23,7 @@ from mulligan.scan.scope import CAPTURE, TRACKED, Scope, Tracked
 from mulligan.scan.trees import Defaults, Scan, seal
 from mulligan.scan.trees import Objects as MadeObjects
 from mulligan.usergit.index_format import GITLINK
-from mulligan.usergit.objects import Entry, Objects
+from mulligan.usergit.objects import Objects
 from mulligan.usergit.repository import Repository
 
 _WORK = 1 << 36
@@ -94,7 +94,7 @@ class _Reading:
         self._missed: dict[bytes, Missed] = {}
         self._objects_made: MadeObjects = {}
         self._files = 0
-        self._trees: dict[bytes, list[Entry]] = {}
+        self._trees: dict[bytes, list[TreeEntry]] = {}
 
     def run(self, tree: bytes) -> Scan:
         """Returns the scan."""
@@ -175,7 +175,7 @@ class _Reading:
         known = self._rules.bits(path, mode)
         return 0o100000 | (known if known is not None and bool(known & 0o100) == (mode == MODE_EXEC) else usual)
 
-    def _take(self, path: bytes, entry: Entry, scope: Scope) -> bool:
+    def _take(self, path: bytes, entry: TreeEntry, scope: Scope) -> bool:
         """Hands a file's bytes to the keeper; returns whether they could be had and are in scope."""
         if entry.mode == GITLINK:
             self._miss(path, SPECIAL, "a submodule: its files are in a repository of its own")

@@ -12,10 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from mulligan.safefs import syscalls
-from mulligan.safefs.directory import Directory
+from mulligan.safefs.directory import Directory, read_all
 
-_AT_LEAST = 1 << 16
 _noticed: ContextVar[list[OSError] | None] = ContextVar("noticed", default=None)
 
 
@@ -51,15 +49,8 @@ def read_file(root: Directory, path: bytes, *, limit: int) -> bytes | None:
 def read_open(fd: int, limit: int) -> bytes | None:
     """Returns what an open file holds, None when that is more than the limit."""
     size = os.fstat(fd).st_size
-    if size > limit:
-        return None
-    # One call for the whole file: chunks of a large index would be copied twice.
-    data = syscalls.calls.read(fd, max(size + 1, _AT_LEAST))
-    while part := syscalls.calls.read(fd, _AT_LEAST):
-        data += part
-        if len(data) > limit:
-            return None
-    return data if len(data) <= limit else None
+    data = read_all(fd, limit + 1, expect=size) if size <= limit else None
+    return data if data is not None and len(data) <= limit else None
 
 
 def open_directory(path: bytes) -> Directory | None:

@@ -85,9 +85,9 @@ def whole(data: bytes, shared: Shared) -> bytes | None:
     return encode(parsed.rows, parsed.extensions) if parsed is not None else None
 
 
-def fingerprint(data: bytes, shared: Shared | None = None) -> str:
+def fingerprint(data: bytes) -> str:
     """Returns what an index stages as a short text that times and sizes do not change, "" for nothing."""
-    parsed = parse(data, shared)
+    parsed = parse(data)
     if parsed is None:
         return "bytes:" + hashlib.sha1(data, usedforsecurity=False).hexdigest()
     return fingerprint_of(parsed.rows)

@@ -14,12 +14,11 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from typing import NamedTuple
 
 from mulligan.gitformat.pack import Limits, Pack
 from mulligan.gitformat.pack_index import FileBytes, PackIndex
 from mulligan.gitformat.record import DamagedRecord, inflate
-from mulligan.model.objects import EMPTY_TREE
+from mulligan.model.objects import EMPTY_TREE, TreeEntry
 from mulligan.safefs.directory import Directory
 from mulligan.usergit.files import open_directory, read_file, read_open, status
 from mulligan.usergit.index_format import GITLINK
@@ -97,14 +96,6 @@ WORK_LIMIT = 1 << 29
 _HEX = frozenset(b"0123456789abcdef")
 
 
-class Entry(NamedTuple):
-    """One name in one of the user's trees; modes that git no longer writes are given as it understands them."""
-
-    name: bytes
-    mode: int
-    oid: bytes
-
-
 class Objects:
     """The objects that a repository can see; open while it is used, then closed."""
 
@@ -175,7 +166,7 @@ class Objects:
         except ValueError:
             return None
 
-    def read_tree(self, oid: bytes) -> list[Entry] | None:
+    def read_tree(self, oid: bytes) -> list[TreeEntry] | None:
         """Returns the entries of a tree; the empty one git knows without having it."""
         found = self.read(oid) if oid != EMPTY_TREE else (b"tree", b"")
         return parse_tree(found[1]) if found is not None and found[0] == b"tree" else None
@@ -275,9 +266,9 @@ def _unwrap(data: bytes) -> tuple[bytes, bytes] | None:
     return (kind, body) if nul and size.isdigit() and len(size) < 20 and int(size) == len(body) else None
 
 
-def parse_tree(data: bytes) -> list[Entry] | None:
+def parse_tree(data: bytes) -> list[TreeEntry] | None:
     """Returns the entries of a tree, None when the bytes are not one."""
-    entries: list[Entry] = []
+    entries: list[TreeEntry] = []
     at, end = 0, len(data)
     while at < end:
         space, nul = data.find(b" ", at, at + 8), data.find(b"\0", at)
@@ -286,7 +277,7 @@ def parse_tree(data: bytes) -> list[Entry] | None:
             return None
         if not name or b"/" in name:
             return None
-        entries.append(Entry(name, canonical(int(mode, 8)), data[nul + 1 : nul + 21]))
+        entries.append(TreeEntry(name, canonical(int(mode, 8)), data[nul + 1 : nul + 21]))
         at = nul + 21
     return entries
 

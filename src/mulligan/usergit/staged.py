@@ -18,9 +18,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from mulligan.model.objects import TreeEntry
 from mulligan.usergit.index import Index
 from mulligan.usergit.index_format import GITLINK, CacheTree, root_oid
-from mulligan.usergit.objects import Entry, Objects
+from mulligan.usergit.objects import Objects
 from mulligan.usergit.repository import Repository
 
 # Names looked at in HEAD's trees before the walk gives up: more than real projects need, less than a tree bomb.
@@ -121,7 +122,7 @@ class _Comparison:
                 yield path, entry.oid, node.children.get(entry.name) if node else None
         self._additions(directory, known)
 
-    def _compare_file(self, path: bytes, entry: Entry) -> None:
+    def _compare_file(self, path: bytes, entry: TreeEntry) -> None:
         index = self._index
         if entry.mode == GITLINK or path in index.links or path in index.unmerged:
             return
@@ -177,7 +178,7 @@ class _Comparison:
                 elif entry.mode not in (GITLINK, _DIRECTORY):
                     yield path, (entry.mode, entry.oid)
 
-    def _tree(self, oid: bytes) -> list[Entry] | None:
+    def _tree(self, oid: bytes) -> list[TreeEntry] | None:
         entries = self._objects.read_tree(oid)
         self._left -= 1 + len(entries or ())
         if self._left < 0:

@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from mulligan.model.objects import MODE_DIR, MODE_EXEC, MODE_FILE, MODE_LINK
+from mulligan.model.objects import MODE_DIR, MODE_EXEC, MODE_FILE, MODE_LINK, TreeEntry
 from mulligan.model.paths import ancestors, to_text
 from mulligan.usergit.index import Index, RawIndex
 from mulligan.usergit.index_format import GITLINK, IndexEntry
 from mulligan.usergit.repository import Repository
 
 if TYPE_CHECKING:
-    from mulligan.usergit.objects import Entry, Objects
+    from mulligan.usergit.objects import Objects
 
 _MODES = {mode: mode.to_bytes(4, "big") for mode in (MODE_FILE, MODE_EXEC, MODE_LINK)}
 # From so many changed paths on, one reading of the whole index is cheaper than looking each of them up.
@@ -149,8 +149,8 @@ class _Judge:
         return path in staged_paths(self._repo)
 
 
-def _find(objects: Objects, tree: bytes, path: bytes) -> Entry | None:
-    found: Entry | None = None
+def _find(objects: Objects, tree: bytes, path: bytes) -> TreeEntry | None:
+    found: TreeEntry | None = None
     for name in path.split(b"/"):
         found = next((entry for entry in objects.read_tree(tree) or () if entry.name == name), None)
         if found is None:
