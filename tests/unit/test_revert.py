@@ -65,6 +65,17 @@ def test_a_prompt_in_the_middle_is_reverted_and_later_ones_are_kept(ws, project,
     assert report.complete
 
 
+def test_the_story_marks_a_reverted_prompt_until_the_revert_is_undone(ws, agent):
+    agent.prompt("first", {"a": changed(1), "b": changed(1)})
+    agent.prompt("second", {"a": changed(9, text=changed(1))})
+    ws.revert("@prompt-1", paths=["b"])
+    assert [chapter.undone for chapter in ws.story()] == [False, False]
+    ws.revert("@prompt-1")
+    assert [chapter.undone for chapter in ws.story()] == [False, True]
+    ws.undo()
+    assert [chapter.undone for chapter in ws.story()] == [False, False]
+
+
 def test_revert_then_undo_is_exact_and_redo_reverts_again(ws, project, agent):
     agent.prompt("first", {"a": changed(1)})
     agent.prompt("second", {"a": changed(9, text=changed(1))})

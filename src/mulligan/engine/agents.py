@@ -272,7 +272,8 @@ class WithSessions(Opened):
             names, here = store.events.short_names(), store.checkpoints.current()
             told = [each._replace(short=names[each.session]) for each in tell(found, changed, rewound)]
             position, landed = (here.id, here.checkpoint.kind == "safety") if here is not None else ("", False)
-            told = marked(told, Stack(store).undone(), position, landed=landed)
+            stack = Stack(store)
+            told = marked(told, stack.undone() | stack.reverted(), position, landed=landed)
         if bounds:
             from mulligan.history.filters import keeps_chapter, parse_filters
 

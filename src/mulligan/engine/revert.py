@@ -8,6 +8,7 @@ takes back any of them; an undo of a turn takes back the newest turn, and a redo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,7 @@ from mulligan.engine.asked import Asked
 from mulligan.engine.restore import contents_of, go, names_here, patiently, settled, stands_already
 from mulligan.engine.save import Workbench
 from mulligan.errors import NothingToUndo, UnknownCheckpoint, UserError
+from mulligan.model.bounded import read_json
 from mulligan.model.cause import CAUSE
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.event import ENDED, Turn
@@ -27,7 +29,7 @@ from mulligan.steps.choose import choose
 from mulligan.timeline.changes import lists_hidden, same_state
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.drafts import made_on_other_branch
-from mulligan.timeline.turns import REVERTED, TurnStep, TurnSteps
+from mulligan.timeline.turns import REVERTED, REVERTED_TURN, TurnStep, TurnSteps
 from mulligan.timeline.undo import Move, UndoMark
 
 if TYPE_CHECKING:
@@ -252,7 +254,7 @@ def take_back(bench: Workbench, what: TakeBack, asked: Asked) -> RestorePlan | R
     if report is None or report.undo is None:
         return report
     if what.verb == "revert":
-        return replace(report, target=land_revert(bench, words(what.undone)))
+        return replace(report, target=land_revert(bench, _landing(what, asked)))
     landed = land(bench, f"after undo of {words(what.undone)}", what.target)
     with bench.store.database.transaction():
         bench.store.moves.landed(landed)
@@ -260,9 +262,17 @@ def take_back(bench: Workbench, what: TakeBack, asked: Asked) -> RestorePlan | R
     return replace(report, target=landed)
 
 
-def land_revert(bench: Workbench, about: str) -> str:
+def _landing(what: TakeBack, asked: Asked) -> str:
+    """Returns what the checkpoint after a revert says of it, as the journal keeps it."""
+    is_whole = what.undone.kind == "turn" and not asked.is_partial
+    turn = {REVERTED_TURN: [what.undone.session, what.undone.prompt]} if is_whole else {}
+    return json.dumps({REVERTED: words(what.undone), **turn})
+
+
+def land_revert(bench: Workbench, said: str) -> str:
     """Saves what a revert left, as the state that the next undo starts from; returns that checkpoint."""
-    landed = land(bench, f"after revert of {about}", metadata={REVERTED: about})
+    metadata = read_json(said)
+    landed = land(bench, f"after revert of {metadata[REVERTED]}", metadata=metadata)
     with bench.store.database.transaction():
         bench.store.moves.push(Move(landed, restored=True), keep_redo=True)
         bench.store.checkpoints.set_position(landed)
@@ -288,7 +298,7 @@ def _taken_back(bench: Workbench, what: TakeBack, asked: Asked, patience: Patien
         here = bench.store.checkpoints.resolve("@")
         since = (what.target or here, asked.paths)
         return go(bench, here, plan, look, writer, verb=what.verb, git=git, patience=patience,
-            mark=mark.text if what.verb == "undo" else words(what.undone), since=since,
+            mark=mark.text if what.verb == "undo" else _landing(what, asked), since=since,
         )  # fmt: skip
 
 

@@ -52,7 +52,7 @@ _SPARE_BLOCKS, _SPARE_FILES = 8, 4
 _FEW, _PLENTY = 16, 1 << 30
 
 
-#: What was reverted, in words, until a checkpoint holds what the revert left: the state that the next undo starts from.
+#: What was reverted, until a checkpoint holds what the revert left: the state that the next undo starts from.
 LANDING = "landing"
 
 

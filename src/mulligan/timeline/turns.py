@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from mulligan.timeline.trees import State
 
 
-#: In the metadata of the checkpoint that a revert left: what was reverted, in words.
-REVERTED = "reverted"
+#: In the metadata of the checkpoint that a revert left: what was reverted, in words, and the turn if it was a whole one.
+REVERTED, REVERTED_TURN = "reverted", "reverted_turn"
 
 
 class Stack:
@@ -71,6 +71,14 @@ class Stack:
                 found.add(mark.turn)
             worked |= self._turns(at)
         return found
+
+    def reverted(self) -> set[Turn]:
+        """Returns the turns that are reverted: no undo goes on from there, so this is for the story alone."""
+        landed = [
+            entry for at, move in enumerate(self._moves) if move.restored and (entry := self._entry(at)) is not None
+        ]
+        turns = [entry.checkpoint.metadata.get(REVERTED_TURN) for entry in landed]
+        return {Turn(str(turn[0]), int(turn[1])) for turn in turns if isinstance(turn, list) and len(turn) == 2}
 
     def _last_mark(self) -> int:
         return max((at for at, move in enumerate(self._moves) if move.mark is not None), default=-1)
