@@ -16,6 +16,8 @@ from urllib.parse import unquote_to_bytes
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
@@ -34,10 +36,10 @@ if TYPE_CHECKING:
     from mulligan.ui.logins import Logins
 
 STATIC = {
-    "/": ("index.html", "text/html; charset=utf-8"),
-    "/app.js": ("app.js", "text/javascript; charset=utf-8"),
-    "/app.css": ("app.css", "text/css; charset=utf-8"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
+    "/": ("static/index.html", "text/html; charset=utf-8"),
+    "/app.js": ("static/app.js", "text/javascript; charset=utf-8"),
+    "/app.css": ("static/app.css", "text/css; charset=utf-8"),
+    "/icon.svg": ("static/icon.svg", "image/svg+xml"),
 }
 _STATUS: tuple[tuple[type[MulliganError], int], ...] = (
     (PlanStale, 409),
@@ -123,7 +125,7 @@ class Page:
     def plan(self, request: Request, said: dict[str, Any]) -> Any:
         """Makes a plan of a restore or a revert."""
         verb, ref = said.get("verb", "restore"), said.get("ref")
-        if not isinstance(ref, str) or verb not in {"restore", "revert"}:
+        if not isinstance(ref, str) or verb not in ("restore", "revert"):
             raise UserError("A plan needs a `verb` (restore or revert) and a checkpoint, `ref`. Nothing was changed.")
         return self.plans.show(request.scope["page"], Wanted(verb, ref, *_limits(said)))
 
@@ -171,7 +173,7 @@ def build(page: Page, port: int) -> ASGIApp:
         "/api/steps": page.steps,
         "/api/diff/{a}/{b}": page.diff,
         "/api/counts": page.counts,
-        "/api/file/{checkpoint}/{path:path}": page.file,
+        "/api/file/{checkpoint}/{path:anything}": page.file,
         "/api/history": page.history,
         "/api/blame": page.blame,
         "/api/health": page.health,
@@ -189,11 +191,32 @@ def build(page: Page, port: int) -> ASGIApp:
     routes = [Route(path, _reading(page, job)) for path, job in reads.items()]
     routes += [Route(path, _posting(page, job), methods=["POST"]) for path, job in posts.items()]
     routes += [Route(path, _static(*what)) for path, what in STATIC.items()]
-    return Guard(Starlette(routes=routes), page.logins, port)
+    routes.append(Route("/api/openapi.json", _static("openapi.json", "application/json")))
+    return Guard(Starlette(routes=routes, exception_handlers={HTTPException: _unknown}), page.logins, port)
+
+
+class _Anything(Convertor[str]):
+    """The rest of an address: a path, which may hold line ends too."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("anything", _Anything())
+
+
+async def _unknown(_request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    return _json({"error": {"message": "This server has no such address, or not for this method."}}, status)
 
 
 def _static(name: str, kind: str) -> Callable[[Request], Any]:
-    data = pkgutil.get_data("mulligan.ui", f"static/{name}") or b""
+    data = pkgutil.get_data("mulligan.ui", name) or b""
 
     async def answer(_request: Request) -> Response:
         return Response(data, media_type=kind)

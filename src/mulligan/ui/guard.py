@@ -42,7 +42,7 @@ class Guard:
     """Passes on what comes from our own page; everything else gets a status and a sentence."""
 
     def __init__(self, app: ASGIApp, logins: Logins, port: int) -> None:
-        self._app = app
+        self.app = app
         self._logins = logins
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
 
@@ -61,7 +61,7 @@ class Guard:
             await send(message)
 
         refusal = self._refusal(scope)
-        app = JSONResponse({"error": {"message": refusal[1]}}, refusal[0]) if refusal else self._app
+        app = JSONResponse({"error": {"message": refusal[1]}}, refusal[0]) if refusal else self.app
         await app(scope, receive, with_headers)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:

@@ -80,6 +80,19 @@ def test_a_name_that_is_not_utf8_can_be_asked_for(ws, project):
         assert client.get("/api/diff/nothing/first?path=caf%E9.txt").json["files"][0]["additions"] == 1
 
 
+def test_a_name_with_a_line_end_can_be_asked_for(ws, project):
+    (project / "two\nlines").write_text("one\n")
+    ws.save("first")
+    with served(ws) as client:
+        assert client.get("/api/file/first/two%0Alines").json["lines"] == ["one"]
+
+
+def test_an_address_that_is_not_there_is_answered_as_json(ws):
+    with served(ws) as client:
+        for answer in (client.get("/api/nothing"), client.post("/api/steps"), client.get("/nothing")):
+            assert answer.status in {404, 405} and answer.json["error"]["message"]
+
+
 def test_a_plan_is_shown_then_applied_and_undone(story, project):
     with served(story) as client:
         shown = client.post("/api/plans", {"ref": "before the agents", "paths": ["src"]}).json["plan"]
