@@ -77,7 +77,7 @@ ALLOWED = {
     "install": _DISK,
     "forks": _ALL | {"loop"},
     "mcp": _ALL,
-    "ui": _WORDS | {"safefs", "scan", "steps", "engine", "present"},
+    "ui": _WORDS | {"safefs", "scan", "timeline", "steps", "engine", "present"},
     "plugin": {"dialects", "errors"},
     "__init__": _ALL,
     "__main__": {"cli"},

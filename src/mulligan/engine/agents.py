@@ -270,7 +270,10 @@ class WithSessions(Opened):
                 return rewind_of(entry.checkpoint) if entry is not None else 0
 
             names, here = store.events.short_names(), store.checkpoints.current()
-            told = [each._replace(short=names[each.session]) for each in tell(found, changed, rewound)]
+            told = [
+                each._replace(short=names[each.session])
+                for each in tell(found, changed, rewound, None if bounds else limit)
+            ]
             position, landed = (here.id, here.checkpoint.kind == "safety") if here is not None else ("", False)
             stack = Stack(store)
             told = marked(told, stack.undone() | stack.reverted(), position, landed=landed)

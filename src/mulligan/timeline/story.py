@@ -7,6 +7,7 @@ Pure: from events, and from what each checkpoint changed. Chapters come newest f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any, NamedTuple
 
 from mulligan.model.event import BEFORE, ENDED, FAILED, GOING_ON, PROMPT, STOP, RecordedEvent, Turn
@@ -80,8 +81,10 @@ def marked(chapters: list[Chapter], undone: set[Turn], position: str, *, landed:
     return known
 
 
-def tell(events: Iterable[RecordedEvent], changed: Changed, rewound: Rewound = lambda _: 0) -> list[Chapter]:
-    """Returns the chapters, newest first, of events that come newest first; `rewound` is as in `timeline.rewinds`."""
+def tell(
+    events: Iterable[RecordedEvent], changed: Changed, rewound: Rewound = lambda _: 0, limit: int | None = None
+) -> list[Chapter]:
+    """Returns the newest chapters, newest first, of events that come newest first; `rewound` is as in `timeline.rewinds`."""
     turns: dict[tuple[str, int], list[RecordedEvent]] = {}
     newest: dict[str, int] = {}
     for each in events:
@@ -90,7 +93,7 @@ def tell(events: Iterable[RecordedEvent], changed: Changed, rewound: Rewound = l
             turns.setdefault((each.event.session, each.prompt), []).append(each)
     return [
         _chapter(turn[::-1], changed, rewound, later=newest[session] > prompt)
-        for (session, prompt), turn in turns.items()
+        for (session, prompt), turn in islice(turns.items(), limit)
     ]
 
 

@@ -7,8 +7,8 @@ again when something happened; each remembers at which version it last changed, 
 
 from __future__ import annotations
 
-import json
 import secrets
+import time
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,14 @@ from mulligan.errors import MulliganError
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
     from mulligan.model.checkpoint import Checkpoint
+    from mulligan.timeline.story import Chapter
 
 Entry = dict[str, Any]
 PAGE, LARGEST_PAGE = 200, 2000
 #: Checkpoints whose lines one request may ask for, and files above which lines are not counted.
 COUNTED, _LARGE = 40, 500
+#: So many checkpoints and prompts are read when something was added; and seconds after which all are read again.
+RECENT, _WHOLE_AGAIN = 50, 60.0
 _PATHS = 50
 _TEXT = 4000
 
@@ -31,12 +34,13 @@ class Timeline:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
+        self._reading = Reading(workspace)
         self._epoch = secrets.token_hex(4)
         self._lock = Lock()
         self._seen: object = None
         self._version = 0
         self._entries: list[Entry] = []
-        self._changed: dict[str, tuple[str, int]] = {}
+        self._changed: dict[str, tuple[Entry, int]] = {}
         self._removed: dict[str, int] = {}
         self._place: dict[str, Any] = {"position": None}
         self._counts: dict[str, dict[str, int] | None] = {}
@@ -46,7 +50,7 @@ class Timeline:
         with self._lock:
             seen = self._look()
             if seen != self._seen:
-                self._take(entries_of(self._workspace), self._workspace.position())
+                self._take(self._reading.entries(), self._workspace.position())
                 self._seen = seen
             return f"{self._epoch}.{self._version}"
 
@@ -61,11 +65,10 @@ class Timeline:
 
     def _take(self, entries: list[Entry], position: str | None) -> None:
         self._version += 1
-        changed: dict[str, tuple[str, int]] = {}
+        changed: dict[str, tuple[Entry, int]] = {}
         for entry in entries:
-            text = json.dumps(entry, sort_keys=True)
             before = self._changed.get(entry["key"])
-            changed[entry["key"]] = before if before and before[0] == text else (text, self._version)
+            changed[entry["key"]] = before if before and before[0] == entry else (entry, self._version)
         self._removed |= dict.fromkeys(self._changed.keys() - changed.keys(), self._version)
         self._entries, self._changed = entries, changed
         self._place = {"position": position}
@@ -122,14 +125,51 @@ class Timeline:
         }
 
 
+class Reading:
+    """
+    Reads the entries of a workspace; after the first time, only what was added, so that it costs little in a long history.
+
+    An undo or a restore changes what is said of older entries, and retention removes some: everything is read again then, and
+    once a minute.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._saved: dict[str, Checkpoint] = {}
+        self._prompts: dict[str, Entry] = {}
+        self._loose: dict[str, Entry] = {}
+        self._whole = 0.0
+
+    def entries(self) -> list[Entry]:
+        """Returns all entries, newest first."""
+        saved, told = self._added() or self._all()
+        self._saved |= {each.id: each for each in saved}
+        fresh = [_prompt(each.to_dict(), self._saved) for each in told]
+        self._prompts = {key: {**each, "here": ""} if each["here"] else each for key, each in self._prompts.items()}
+        self._prompts |= {each["key"]: each for each in fresh}
+        in_prompts = {each["checkpoint"] for prompt in self._prompts.values() for each in prompt["happened"]}
+        self._loose |= {each.id: _checkpoint(each) for each in saved if each.id not in self._loose}
+        loose = [each for key, each in self._loose.items() if key not in in_prompts]
+        return sorted([*self._prompts.values(), *loose], key=lambda entry: entry["at"], reverse=True)
+
+    def _added(self) -> tuple[list[Checkpoint], list[Chapter]] | None:
+        """Returns what is new and the newest prompts, None where all has to be read."""
+        if time.monotonic() - self._whole > _WHOLE_AGAIN:
+            return None
+        recent = self._workspace.log(limit=RECENT)
+        if not recent or recent[0].id != self._workspace.position() or recent[-1].id not in self._saved:
+            return None
+        return [each for each in recent if each.id not in self._saved], self._workspace.story(limit=RECENT)
+
+    def _all(self) -> tuple[list[Checkpoint], list[Chapter]]:
+        self._saved, self._prompts, self._loose = {}, {}, {}
+        self._whole = time.monotonic()
+        return self._workspace.log(), self._workspace.story()
+
+
 def entries_of(workspace: Workspace) -> list[Entry]:
-    """Returns all entries, newest first."""
-    saved = workspace.log()
-    known = {each.id: each for each in saved}
-    chapters = [_prompt(each.to_dict(), known) for each in workspace.story()]
-    told = {each["checkpoint"] for chapter in chapters for each in chapter["happened"]}
-    loose = [_checkpoint(each) for each in saved if each.id not in told]
-    return sorted([*chapters, *loose], key=lambda entry: entry["at"], reverse=True)
+    """Returns all entries of a workspace, newest first."""
+    return Reading(workspace).entries()
 
 
 def _prompt(chapter: dict[str, Any], known: dict[str, Checkpoint]) -> Entry:

@@ -210,3 +210,21 @@ def test_undo_and_redo_are_plans_first(story, project):
         client.post(f"/api/plans/{forth['digest']}/apply")
         assert "Discounts" in (project / "README.md").read_text()
         assert client.post("/api/redo").status == 400
+
+
+def test_what_is_read_step_by_step_is_what_is_read_at_once(story, project):
+    from mulligan.ui.timeline import Reading, entries_of
+
+    agent, reading = Agent(story, "gemini", "steps"), Reading(story)
+    assert reading.entries() == entries_of(story)
+    for number in range(4):
+        agent.prompt(f"prompt {number}")
+        assert reading.entries() == entries_of(story)
+        agent.tool("Edit", "README.md", lambda number=number: (project / "README.md").write_text(f"{number}\n"))
+        assert reading.entries() == entries_of(story)
+        if number % 2:
+            agent.stop()
+            story.undo()
+            assert reading.entries() == entries_of(story)
+        story.save(f"mine {number}")
+        assert reading.entries() == entries_of(story)
