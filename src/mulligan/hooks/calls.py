@@ -27,7 +27,7 @@ EDITING = frozenset(
             "edit",
             "write",
         ),
-        *("patch", "search_replace", "edit_file", "editor", "write_to_file", "replace_in_file"),
+        *("patch", "search_replace", "edit_file", "editor", "file_editor", "write_to_file", "replace_in_file"),
     )
 )
 _PATCHED = r"(?m)^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$"

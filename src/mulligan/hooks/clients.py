@@ -132,7 +132,7 @@ CLIENTS: dict[str, Client] = {
         Client("copilot", project="COPILOT_PROJECT_DIR"),
         Client("qwen", reads=_GEMINI_READS, project="QWEN_PROJECT_DIR", hears=True),
         Client("droid", project="FACTORY_PROJECT_DIR"),
-        Client("openhands", project="OPENHANDS_PROJECT_DIR"),
+        Client("openhands", reads=_words("finish think task_tracker"), project="OPENHANDS_PROJECT_DIR"),
         Client("vibe", _VIBE, _words("read_file grep list_dir todo")),
         Client("aider", _OURS, frozenset(), answer=PLAIN, event_key="event"),
         Client("git", _OURS, frozenset(), answer=PLAIN, event_key="event"),
@@ -196,6 +196,8 @@ def _tool(client: Client, name: str, payload: Payload) -> tuple[str, Any]:
     if client.name == "cursor" and not tool:
         tool = {"afterFileEdit": "Edit"}.get(name, "Shell" if "Shell" in name else "MCP")
         given = {key: payload[key] for key in ("command", "file_path", "tool_name") if key in payload}
+    if tool == "file_editor" and isinstance(given, Mapping):  # OpenHands: its `command` is a verb
+        given = {key: value for key, value in given.items() if key != "command"}
     return tool or "tool", given
 
 

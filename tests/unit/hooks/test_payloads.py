@@ -104,6 +104,8 @@ TOLD = {
         ("prompt", "", "do it", ()),
         ("before", "terminal", "echo b > b.txt", ()),
         ("after", "terminal", "echo b > b.txt", ()),
+        ("before", "file_editor", "c.txt", ("c.txt",)),
+        ("after", "file_editor", "c.txt", ("c.txt",)),
         ("stop", "", "", ()),
         ("end", "", "", ()),
     ],
