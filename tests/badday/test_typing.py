@@ -44,9 +44,9 @@ def test_a_name_that_could_never_be_found_is_refused(saved: Path, name: str) -> 
         ("delete", "rm"),
         ("prune", "gc"),
         ("stop", "watch --stop"),
-        ("uninstall", "install AGENT --uninstall"),
-        ("revert", "restore REF -- PATH"),
-        ("grep", "log --story"),
+        ("rewind", "restore REF"),
+        ("settings", "config"),
+        ("grep", "search"),
     ],
 )
 def test_a_word_of_another_tool_leads_to_the_right_command(saved: Path, word: str, meant: str) -> None:

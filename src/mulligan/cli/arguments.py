@@ -215,11 +215,7 @@ _FULL = """\
 usage: mulligan [OPTIONS] COMMAND …      one command: mulligan COMMAND -h
 
 {groups}
-options of every command, before or after its name:
-  -C DIR  --store DIR    the project; its store
-  --json                 print one JSON document
-  --color auto|always|never  --no-pager  --wait SECONDS  --version
-
+options: -C DIR --store DIR --json --color WHEN --no-pager --wait S --version
 a checkpoint: @ (the last one), latest, latest~2, NAME, ID, @prompt-2, @tool-17
 """
 

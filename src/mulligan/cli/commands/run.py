@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mulligan.forks.watched import Receipt
     from mulligan.loop.pipeline import PipelineRunner
 
-USAGE = "run -- COMMAND… | run PIPELINE.yaml [--var K=V …] [--from-step S] [OPTIONS]"
+USAGE = "run -- COMMAND… | run PIPELINE.yaml [--var K=V …] [OPTIONS]"
 DESCRIPTION = """\
 Run any command watched, or a pipeline: steps that agents carry out one after another.
 
@@ -46,7 +46,6 @@ EXAMPLES = (
     ("mulligan run -- aider --message 'add a login page'", "any agent, with a receipt"),
     ("mulligan run build.yaml --dry-run", "show what would be run; nothing is"),
     ("mulligan run build.yaml --var ticket=42 --from-step test", "with a variable, from a later step on"),
-    ("mulligan run build.yaml --resume", "go on where an interrupted run stopped"),
     ("mulligan run build.yaml --agent 'build=claude -p {prompt}'", "the command line of an agent"),
 )
 EXIT_CODES = (0, 1, 11, 90, 91, 130)

@@ -24,9 +24,10 @@ USAGE = "serve [--follow]"
 DESCRIPTION = """\
 Serve a program over JSON lines: a request per line on standard input, an answer per line on standard output.
 
-A request holds the words of a command, and its answer the JSON document that the command prints with --json:
+A request holds the words of a command. Its answer is what --json prints:
   {"v": 1, "id": 7, "run": ["save", "before the migration"]}
   {"v": 1, "id": 7, "exit": 0, "result": {"checkpoint": {…}}}
+
 Requests are answered one after the other. It ends when standard input does. docs/howto/host-programs.md has an example.
 """
 EXAMPLES = (
