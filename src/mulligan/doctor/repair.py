@@ -126,11 +126,11 @@ def derived_objects(store: Store) -> dict[bytes, tuple[bytes, bytes]]:
     found = repository.permanent_objects()
     for entry in compare_timeline(store).entries:
         with suppress(MulliganError):  # state that was kept in the repository alone, and is damaged with it
-            write_commit(entry, _Collected(found))
+            write_commit(entry, _ObjectCollector(found))
     return found
 
 
-class _Collected:
+class _ObjectCollector:
     """Takes objects and keeps them in a dictionary."""
 
     def __init__(self, into: dict[bytes, tuple[bytes, bytes]]) -> None:

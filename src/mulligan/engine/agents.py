@@ -79,9 +79,9 @@ class WithSessions(Opened):
                         text = f"rewound to before prompt {rewind.prompt}"
                         begun = begun._replace(description=text, metadata=rewind.noted(begun.metadata))
                 if event.is_over and look.scan.tree_of(_CLAUDE) is not None:
-                    from mulligan.timeline.outside_changes import granted
+                    from mulligan.timeline.outside_changes import find_grants
 
-                    yours = tuple(granted(self.root, event, store.checkpoints.current(), look))
+                    yours = tuple(find_grants(self.root, event, store.checkpoints.current(), look))
                     begun = begun._replace(metadata=place.without(yours).cause(event)) if yours else begun
                 if state is None:
                     return begun
@@ -252,7 +252,7 @@ class WithSessions(Opened):
         `bounds` are `since`, `until`, `grep` and `agent`, as `log` takes them.
         """
         from mulligan.timeline.outside_changes import rewind_of
-        from mulligan.timeline.story import marked, tell
+        from mulligan.timeline.story import mark_chapters, tell_story
         from mulligan.timeline.turns import Stack
 
         with self._reading() as store:
@@ -272,11 +272,11 @@ class WithSessions(Opened):
             names, here = store.events.short_names(), store.checkpoints.current()
             told = [
                 each._replace(short=names[each.session])
-                for each in tell(found, changed, rewound, None if bounds else limit)
+                for each in tell_story(found, changed, rewound, None if bounds else limit)
             ]
             position, landed = (here.id, here.checkpoint.kind == "safety") if here is not None else ("", False)
             stack = Stack(store)
-            told = marked(told, stack.undone() | stack.reverted(), position, landed=landed)
+            told = mark_chapters(told, stack.undone() | stack.reverted(), position, landed=landed)
         if bounds:
             from mulligan.history.filters import keeps_chapter, parse_filters
 

@@ -57,9 +57,9 @@ def _bounded(store: Store, entries: list[Entry], bounds: dict[str, Any]) -> list
 def cat(store: Store, entry: Entry, path: bytes, *, reveal: bool) -> bytes:
     """Returns the bytes of one file at a checkpoint; raises UnknownPath, and FileSealed for a secret unless told to reveal it."""
     if path in entry.sealed:
-        from mulligan.timeline.secrets import revealed
+        from mulligan.timeline.secrets import reveal_secret
 
-        return revealed(store, entry, path, reveal=reveal)
+        return reveal_secret(store, entry, path, reveal=reveal)
     found = Trees(store.objects).lookup(entry.files_tree, path)
     if found is None or found.mode == MODE_DIR:
         what = "is a directory in" if found is not None else "is not in"
@@ -76,7 +76,7 @@ def stats(settings: Settings, store: Store | None) -> dict[str, Any]:
         "store": settings.store,
         "checkpoints": sum(kinds.values()),
         "by_kind": kinds,
-        "bytes": budget.used(store) if store is not None else 0,
+        "bytes": budget.used_bytes(store) if store is not None else 0,
         "budget": settings.retention.budget,
         "position": (store.checkpoints.position() or None) if store is not None else None,
     }

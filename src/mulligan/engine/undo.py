@@ -3,7 +3,7 @@ Undo and redo: one operation back or forward.
 
 An operation is a restore, what an agent did for one prompt (a turn), what changed since the last checkpoint, or the step that led
 to it. A turn is taken back by itself: its changes are undone three-way on what stands now, and everything else is kept. The other
-operations go to a state of the stack in `timeline.moves`.
+operations go to a state of the stack in `timeline.undo`.
 """
 
 from __future__ import annotations

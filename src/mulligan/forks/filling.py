@@ -23,7 +23,7 @@ from mulligan.safefs.directory import Directory, write_all
 from mulligan.scan.record import Record, Stat, git_mode
 from mulligan.scan.trees import Defaults, Scan
 from mulligan.timeline.commits import Entry
-from mulligan.timeline.secrets import opened
+from mulligan.timeline.secrets import open_sealed
 from mulligan.timeline.store import Store
 from mulligan.timeline.trees import Permissions, Trees
 
@@ -115,7 +115,7 @@ class Filling:
         for each in self._secrets.pop(path, []):
             file = self._entry.sealed[each]
             try:
-                data = opened(file, each, self._store.keys, self._store.objects.read)
+                data = open_sealed(file, each, self._store.keys, self._store.objects.read)
             except MulliganError as error:
                 self._copier.left_out.append((to_text(each), error.message))
                 continue

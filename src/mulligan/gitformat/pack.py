@@ -63,7 +63,7 @@ def _plain_files() -> Iterator[None]:
 
 
 def read_index(directory: Directory, name: bytes, size: int) -> PackIndex:
-    """Returns the index of a pack; raises Damaged, before it is read, for a file that has more bytes than an index of its kind."""
+    """Returns the index of a pack; raises DamagedRecord, before it is read, for a file that has more bytes than an index of its kind."""
     with _plain_files():
         if size > _PLAIN_INDEX and size > PackIndex.most_bytes(directory.read(name + b".idx", limit=HEAD_SIZE)):
             raise DamagedRecord("the index does not have the size it says")
@@ -86,7 +86,7 @@ class Pack:
     """
     One pack and its index; `name` is the file name without its ending.
 
-    `spend` is called with the number of bytes before they are made; it may raise Damaged to end work that gets too much.
+    `spend` is called with the number of bytes before they are made; it may raise DamagedRecord to end work that gets too much.
     """
 
     __slots__ = ("_cache", "_cached", "_limits", "_spend", "fd", "index", "name", "size", "stamp")
@@ -112,7 +112,7 @@ class Pack:
 
     @classmethod
     def load(cls, directory: Directory, name: bytes) -> Pack:
-        """Reads the index of a pack; raises Damaged or OSError."""
+        """Reads the index of a pack; raises DamagedRecord or OSError."""
         stamp = cls.stamp_of(directory, name)
         size = directory.stat(name + b".pack").st_size
         return cls(name, read_index(directory, name, stamp[1]), size, stamp)
@@ -254,7 +254,7 @@ class Pack:
         return begun
 
     def stream_at(self, offset: int, header: RecordHeader) -> Generator[bytes, None, int]:
-        """Yields the content of a record in chunks, then returns its length; raises Damaged where it ends wrong."""
+        """Yields the content of a record in chunks, then returns its length; raises DamagedRecord where it ends wrong."""
         at, end, left = offset + header.length, self.size - TRAILER_SIZE, header.size
         check_size(left, end - at, limit=left)
         stream: Any = engine(header.size).decompressobj()

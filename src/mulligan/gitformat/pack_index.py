@@ -32,7 +32,7 @@ ROW_SIZE = 28
 
 
 class FileBytes:
-    """The bytes of an open file, read slice by slice; raises Damaged where the file is shorter than asked for."""
+    """The bytes of an open file, read slice by slice; raises DamagedRecord where the file is shorter than asked for."""
 
     __slots__ = ("_fd", "_size")
 
@@ -133,7 +133,7 @@ class PackIndex:
 
     @staticmethod
     def most_bytes(head: bytes) -> int:
-        """Returns how many bytes an index may have that begins so; raises Damaged where none does."""
+        """Returns how many bytes an index may have that begins so; raises DamagedRecord where none does."""
         if len(head) < HEAD_SIZE or not head.startswith(MAGIC):
             raise DamagedRecord("the index is not one of version 2")
         return min(HEAD_SIZE + 36 * int(_FANOUT.unpack_from(head, len(MAGIC))[255]) + 2 * TRAILER_SIZE, _LARGEST)
@@ -178,7 +178,7 @@ class PackIndex:
         return int.from_bytes(self._data[at : at + 4], "big")
 
     def offset(self, position: int) -> int:
-        """Returns where the object at a position stands in the pack; raises Damaged when the index cannot say."""
+        """Returns where the object at a position stands in the pack; raises DamagedRecord when the index cannot say."""
         at = self._offsets_at + 4 * position
         return self._resolve(int.from_bytes(self._data[at : at + 4], "big"))
 

@@ -27,7 +27,7 @@ class PackMeasure(NamedTuple):
 
 
 def measure(pack: Pack, offset: int) -> PackMeasure:
-    """Inflates one record to its end; raises Damaged when it has none."""
+    """Inflates one record to its end; raises DamagedRecord when it has none."""
     header = pack.header(offset)
     kind = KIND_OF_TYPE.get(header.type)
     digest = hashlib.sha1(b"%b %d\0" % (kind or b"", header.size), usedforsecurity=False)
@@ -51,7 +51,7 @@ def record_crc(pack: Pack, offset: int, length: int) -> int:
 
 
 def object_count(pack: Pack) -> int:
-    """Returns how many objects a pack says it holds; raises Damaged when it does not begin as a pack."""
+    """Returns how many objects a pack says it holds; raises DamagedRecord when it does not begin as a pack."""
     head = pack.pread(HEADER_SIZE, 0)
     if not head.startswith(SIGNATURE) or len(head) != HEADER_SIZE or pack.size < HEADER_SIZE + TRAILER_SIZE:
         raise DamagedRecord("it does not begin as a pack")
@@ -71,7 +71,7 @@ def checksums(pack: Pack) -> tuple[bytes, bytes]:
 
 
 def scan(pack: Pack) -> list[IndexRow]:
-    """Returns the rows of a whole pack, found without its index; raises Damaged when any record is wrong."""
+    """Returns the rows of a whole pack, found without its index; raises DamagedRecord when any record is wrong."""
     rows: list[IndexRow] = []
     deltas: list[tuple[int, int]] = []
     offset = HEADER_SIZE

@@ -125,7 +125,7 @@ def deflate(data: bytes) -> bytes:
 
 
 def parse_header(data: bytes) -> RecordHeader:
-    """Returns the header at the start of some bytes; raises Damaged when there is none."""
+    """Returns the header at the start of some bytes; raises DamagedRecord when there is none."""
     try:
         byte = data[0]
         number, size, shift, at = (byte >> 4) & 7, byte & 15, 4, 1
@@ -159,7 +159,7 @@ def _parse_distance(data: bytes, at: int) -> tuple[int, int]:
 
 
 def inflate(data: bytes, limit: int) -> bytes:
-    """Returns what deflated bytes hold; raises Damaged when that is more than the limit or no deflate at all."""
+    """Returns what deflated bytes hold; raises DamagedRecord when that is more than the limit or no deflate at all."""
     stream = zlib.decompressobj()
     try:
         out = stream.decompress(data, limit + 1)
@@ -171,7 +171,7 @@ def inflate(data: bytes, limit: int) -> bytes:
 
 
 def check_size(size: int, available: int, limit: int = WHOLE_LIMIT) -> None:
-    """Raises Damaged when so many bytes cannot come from what stands there, or are too many to hold."""
+    """Raises DamagedRecord when so many bytes cannot come from what stands there, or are too many to hold."""
     if size > (available + 1) * _MAX_RATIO:
         raise DamagedRecord(f"it claims {size} bytes, more than {available} deflated bytes can hold")
     if size > limit:
@@ -204,7 +204,7 @@ def _parse_size(delta: bytes, at: int) -> tuple[int, int]:
 
 
 def apply_delta(base: bytes, delta: bytes, *, limit: int = DELTA_LIMIT) -> bytes:
-    """Returns what a delta makes of its base; raises Damaged when it reaches outside or makes another size."""
+    """Returns what a delta makes of its base; raises DamagedRecord when it reaches outside or makes another size."""
     base_size, at = _parse_size(delta, 0)
     size, at = _parse_size(delta, at)
     if base_size != len(base):

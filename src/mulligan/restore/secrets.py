@@ -107,13 +107,13 @@ class _Unsealing:
 
     def _open(self, content_id: bytes) -> bytes:
         """Opens a secret and returns the id of its content; one that does not exist for what cannot be opened."""
-        from mulligan.timeline.secrets import opened
+        from mulligan.timeline.secrets import open_sealed
 
         found = self._find(content_id)
         try:
             if found is None:
                 raise StoreDamaged("A sealed file of this restore is in no checkpoint.", hint="mulligan check")
-            data = opened(found[1], found[0], self._store.keys, self._store.objects.read)
+            data = open_sealed(found[1], found[0], self._store.keys, self._store.objects.read)
         except MulliganError as error:
             unknown = object_id(BLOB, b"not to be opened " + content_id)
             self._closed[unknown] = error.message

@@ -58,7 +58,7 @@ def conversation_of(source: Any, session_id: str | None = None) -> Conversation:
     if isinstance(source, tuple) and len(source) == 2 and all(callable(part) for part in source):
         return GetAndSet(*source)
     if callable(getattr(source, "capture", None)) and callable(getattr(source, "stage", None)):
-        return Counted(source)
+        return CountedProvider(source)
     if session_id and any(callable(getattr(source, name, None)) for name in _READ):
         return SessionMessages(source, session_id)
     raise TypeError(
@@ -175,7 +175,7 @@ class GetAndSet:
         return lambda: void(self._set(wanted))
 
 
-class Counted:
+class CountedProvider:
     """Any provider, with a count where its value says one."""
 
     def __init__(self, provider: Provider) -> None:

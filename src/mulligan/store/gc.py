@@ -4,7 +4,7 @@ Free space: find what checkpoints need, and replace packs that hold anything els
 There is one path. `reachable` finds what is needed. `sources_of` says what each pack must keep. A plan forms groups of
 packs. `repacking` copies what stays of a group into new packs, and the old packs go once those are on the disk.
 There are three plans. `collect` (`gc`, and saves over the budget) takes every pack that can shrink and makes deltas.
-`Reclaiming` (the watcher's idle time) takes packs of which a fifth is dead and works without the lock until a group is
+`Reclaimer` (the watcher's idle time) takes packs of which a fifth is dead and works without the lock until a group is
 ready. `merge_small` joins many small packs as they are.
 
 Promise: at every instant every live object stands in a durable pack with its index. An interruption leaves duplicates at
@@ -144,7 +144,7 @@ def foretell(store: ObjectStore, live: set[bytes], *, chains: Iterable[Sequence[
     sources, versions, directory = sources_of(store, live), _Versions(chains, live), store.packs_directory()
     going, coming = [source.pack for source in sources if not source.count], 0
     for group in _groups_to_rewrite(store, sources, versions):
-        done = _finished(repacking(store, group, partial(_Measured, directory), chains=versions.among))
+        done = _finished(repacking(store, group, partial(_MeasuringSink, directory), chains=versions.among))
         if done is not None:
             measured, replaced, names = done
             going += [source.pack for source in replaced if source.pack.name not in names]
@@ -162,7 +162,7 @@ def _finished(work: Generator[None, None, R]) -> R:
             return found
 
 
-class _Measured:
+class _MeasuringSink:
     """Takes new packs and keeps only their sizes: their bytes, and by name what each would take on the disk."""
 
     def __init__(self, directory: Directory) -> None:
@@ -292,7 +292,7 @@ def _is_worth(store: ObjectStore, group: list[ObjectSource], versions: _Versions
         return True
     if pack.size >= _SETTLED_SIZE:
         return False  # to try it would take seconds each time
-    done = _finished(repacking(store, group, partial(_Measured, store.packs_directory()), chains=versions.among))
+    done = _finished(repacking(store, group, partial(_MeasuringSink, store.packs_directory()), chains=versions.among))
     return done is not None and done[0].bytes <= (1 - _WORTH) * (pack.size + pack.index.size)
 
 
@@ -365,7 +365,7 @@ def _choose(store: ObjectStore, limit_bytes: int, at_least: int) -> list[Pack]:
 # -- in idle time -------------------------------------------------------------------------------
 
 
-class Outdated(Exception):
+class OutdatedPlan(Exception):
     """Another process removed packs, so what was found out without the lock no longer holds."""
 
 
@@ -398,7 +398,7 @@ class Batch:
         return placed
 
 
-class Reclaiming:
+class Reclaimer:
     """One pass over the packs of a store that reads without the lock; `live` must hold all that is needed."""
 
     def __init__(self, store: ObjectStore, live: set[bytes]) -> None:
@@ -443,11 +443,11 @@ class Reclaiming:
         """
         Replaces packs by their copies; the caller holds the store, and `live` knows all that is needed by now.
 
-        A pack of which more is needed than was copied stays. Raises Outdated, with nothing changed, where another
+        A pack of which more is needed than was copied stays. Raises OutdatedPlan, with nothing changed, where another
         process removed packs: the copy that was to stay may have been in one of them.
         """
         if not self._known <= {pack.name for pack in self._store.packs()}:
-            raise Outdated
+            raise OutdatedPlan
         going = [source.pack for source in batch.sources if batch.oids.issuperset(source.oids())]
         if not going:
             return

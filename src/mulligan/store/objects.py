@@ -358,7 +358,7 @@ def _is_current(directory: Directory, pack: Pack) -> bool:
 
 
 def check_copy(pack: Pack, offset: int, oid: bytes, *, streamed: bool = False) -> None:
-    """Raises Damaged unless the object at an offset hashes to its id; `streamed` leaves out what cannot be hashed so."""
+    """Raises DamagedRecord unless the object at an offset hashes to its id; `streamed` leaves out what cannot be hashed so."""
     header = pack.header(offset)
     if header.type not in KIND_OF_TYPE:
         if not streamed:

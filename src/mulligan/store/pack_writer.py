@@ -143,7 +143,7 @@ class PlacedPacks:
             fd = tmp.create(stem + b".pack")
             try:
                 try:
-                    streamed = _Streamed(fd, size)
+                    streamed = _BlobStream(fd, size)
                     oid = streamed.run(chunks)
                     if not known(oid):
                         sync(fd, "a pack")
@@ -192,7 +192,7 @@ class PlacedPacks:
         self.bytes = 0
 
 
-class _Streamed:
+class _BlobStream:
     """One blob on its way into a file, with the four checksums that it needs."""
 
     def __init__(self, fd: int, size: int) -> None:

@@ -63,7 +63,7 @@ def _adopt(settings: Settings, old: str) -> dict[str, Any]:
     with Directory.open(settings.store) as directory:
         database = Database(settings.store, create=False, directory=directory)
     try:
-        settled(database, {"workspace": settings.workspace})
+        record_owner(database, {"workspace": settings.workspace})
     finally:
         database.close()
     return {"from": source["workspace"], "checkpoints": source["checkpoints"] + since, "joined": since}
@@ -122,11 +122,11 @@ def join(source: str, settings: Settings) -> None:
             closing(Database(source, create=False, directory=old)) as into,
             closing(Database(settings.store, create=False, directory=new)) as since,
         ):
-            _Joining((old, into), (new, since), settings).run()
+            _Join((old, into), (new, since), settings).run()
         remove_whole(parent, os.fsencode(name))
 
 
-class _Joining:
+class _Join:
     """One join of two stores, both held."""
 
     def __init__(self, old: tuple[Directory, Database], new: tuple[Directory, Database], settings: Settings) -> None:
@@ -239,7 +239,7 @@ def _checkpoints(database: Database, objects: ObjectStore) -> Checkpoints:
     return Checkpoints(database, lambda commit: read_state(objects, commit), lambda commit: read_list(objects, commit))
 
 
-def settled(database: Database, values: dict[str, Any]) -> None:
+def record_owner(database: Database, values: dict[str, Any]) -> None:
     """Notes whose history a store holds now; nothing is left to join."""
     with database.transaction():
         for key, value in values.items():

@@ -37,7 +37,7 @@ _LONG_FILES = (*(NAME.encode() + end for end in (b"", b"-wal", b"-shm")), cache.
 def note_freed(store: Store) -> None:
     """Remembers that the disk was freed of what no checkpoint needs."""
     with store.database.transaction():
-        store.database.set_meta(_FREED, f"{store.checkpoints.gone()} {packed(store)}")
+        store.database.set_meta(_FREED, f"{store.checkpoints.gone()} {packed_bytes(store)}")
 
 
 def expect_waste(store: Store) -> None:
@@ -56,15 +56,15 @@ def may_be_wasteful(store: Store) -> bool:
     if gone == str(store.checkpoints.gone()):
         return False
     before = int(kept) if kept.isdecimal() else 0
-    return packed(store) - before >= max(_GROWN, before // _GROWN_PART)
+    return packed_bytes(store) - before >= max(_GROWN, before // _GROWN_PART)
 
 
-def used(store: Store) -> int:
+def used_bytes(store: Store) -> int:
     """Returns the bytes that count against the budget: all that the store's directory takes on the disk, as `du` counts it."""
     return disk_usage(store.directory)
 
 
-def packed(store: Store) -> int:
+def packed_bytes(store: Store) -> int:
     """Returns the bytes of all packs."""
     return store.objects.disk_bytes()
 
@@ -72,12 +72,12 @@ def packed(store: Store) -> int:
 def has_room(store: Store, need: int) -> bool:
     """Returns whether a checkpoint with so many new bytes is within the budget; cheap where it is by far."""
     left = store.settings.retention.budget - need - _BESIDES_PACKS
-    return _at_most(store) <= left or used(store) <= left
+    return _at_most(store) <= left or used_bytes(store) <= left
 
 
 def _at_most(store: Store) -> int:
     """Returns no less than what the store takes on the disk, without looking at each of its files."""
-    total = packed(store) + (2 * store.objects.pack_count() + store.checkpoints.ever()) * _BLOCK + _BESIDES
+    total = packed_bytes(store) + (2 * store.objects.pack_count() + store.checkpoints.ever()) * _BLOCK + _BESIDES
     for name in _LONG_FILES:
         with suppress(FileNotFoundError):
             total += store.directory.stat(name).st_size + _BLOCK
@@ -94,7 +94,7 @@ def make_room(store: Store, need: int, *, pinned: set[str], extra: Iterable[byte
     relied = store.objects.relied_on()
     prune(store, extra=extra, relied=relied)
     gone: list[Entry] = []
-    while (over := used(store) + need - budget) > 0:
+    while (over := used_bytes(store) + need - budget) > 0:
         may_evict = not store.settings.append_only
         batch = _next_to_go(store, over, pinned=pinned, held=[*extra, *relied]) if may_evict else []
         if not batch:
@@ -140,7 +140,7 @@ def _refusal(store: Store, need: int) -> NoRoom:
 
     budget = store.settings.retention.budget
     return NoRoom(
-        f"The store uses {format_size(used(store))} of its budget of {format_size(budget)} and this checkpoint needs "
+        f"The store uses {format_size(used_bytes(store))} of its budget of {format_size(budget)} and this checkpoint needs "
         f"{format_size(need)}. It was not saved; nothing you asked to keep was deleted.",
         hint="Delete some (mulligan rm REF; mulligan gc), exclude large files, or raise retention.budget in your config",
     )

@@ -149,10 +149,10 @@ def record_checkpoint(
 
 def _expire(store: Store, entry: Entry, now_ns: int, pinned: set[str]) -> list[Entry]:
     """Deletes what retention lets go for a new checkpoint (inside its transaction), and returns it."""
-    from mulligan.timeline.retention import expired
+    from mulligan.timeline.retention import expired_checkpoints
 
     kind, keep = entry.checkpoint.kind, {entry.id, entry.checkpoint.parent or "", *pinned, *store.needed()}
-    over = expired(store.checkpoints.ages(kind), kind, store.settings.retention, now_ns=now_ns, pinned=keep)
+    over = expired_checkpoints(store.checkpoints.ages(kind), kind, store.settings.retention, now_ns=now_ns, pinned=keep)
     gone = []
     for aged in over:
         # Read when its turn comes: the removal of another may have given it a new parent.

@@ -97,7 +97,7 @@ _LISTS = ("allow", "ask", "deny")
 _RULE = r"([^()]+)(?:\((.*)\))?\Z"
 
 
-def granted(root: str, event: AgentEvent, base: Entry | None, look: WorkspaceView) -> Iterator[str]:
+def find_grants(root: str, event: AgentEvent, base: Entry | None, look: WorkspaceView) -> Iterator[str]:
     """Yields the settings files that changed during a tool call only by rules about that call."""
     if event.kind not in ENDED or base is None:
         return

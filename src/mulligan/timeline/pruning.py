@@ -20,11 +20,11 @@ from mulligan.errors import StoreDamaged
 from mulligan.model.objects import COMMIT, parse_commit
 from mulligan.safefs.room import on_disk, whole_blocks
 from mulligan.scan import cache
-from mulligan.store.gc import Outdated, Reclaiming, collect, foretell, merge_small, reach, reachable, reaching
+from mulligan.store.gc import OutdatedPlan, Reclaimer, collect, foretell, merge_small, reach, reachable, reaching
 from mulligan.store.objects import MANY_PACKS
 from mulligan.store.refs import foretell_packing, pack_refs
 from mulligan.store.repository import PERMANENT
-from mulligan.timeline.budget import may_be_wasteful, note_freed, packed, used
+from mulligan.timeline.budget import may_be_wasteful, note_freed, packed_bytes, used_bytes
 from mulligan.timeline.database import NAME, connect_to_read
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ def prune(
     store: Store, *, extra: Iterable[bytes] = (), relied: Iterable[bytes] = (), progress: Progress | None = None
 ) -> int:
     """Frees what no checkpoint needs and packs the rest; keeps also what `extra` reaches and `relied` names; returns the bytes freed."""
-    before = used(store)
+    before = used_bytes(store)
     # First: after a kill below, no cache may be trusted that was made before objects went.
     store.next_epoch()
     if cache.root_tree_of(store.directory) not in store.checkpoints.files_trees():
         cache.discard(store.directory)
     else:
         cache.compact(store.directory)
-    live, chains = needed(store, extra)
+    live, chains = needed_objects(store, extra)
     live.update(relied)
     collect(store.objects, live, chains=chains, progress=progress)
     if store.checkpoints.count() > _MANY_REFS:
@@ -57,10 +57,10 @@ def prune(
             store.checkpoints.forget_refs()  # all that there are are durable now, and in another file
     note_freed(store)
     store.database.compact()
-    return max(0, before - used(store))
+    return max(0, before - used_bytes(store))
 
 
-def needed(store: Store, extra: Iterable[bytes] = ()) -> tuple[set[bytes], list[Sequence[bytes]]]:
+def needed_objects(store: Store, extra: Iterable[bytes] = ()) -> tuple[set[bytes], list[Sequence[bytes]]]:
     """Returns the objects that checkpoints and `extra` reach, and which of them are versions of one thing, oldest first."""
     from mulligan.diff.history import version_chains
 
@@ -78,7 +78,7 @@ def prunable(store: Store) -> int:
 
 def _freed_by_packs(store: Store) -> int:
     """Returns what dropping objects that no checkpoint needs, and packing the others, would free."""
-    live, chains = needed(store)
+    live, chains = needed_objects(store)
     return foretell(store.objects, live, chains=chains)
 
 
@@ -173,7 +173,7 @@ class Tidier:
         return may_be_wasteful(self._store) and self._state() != self._tried
 
     def _state(self) -> tuple[int, int]:
-        return self._store.checkpoints.gone(), packed(self._store)
+        return self._store.checkpoints.gone(), packed_bytes(self._store)
 
     def _free(self) -> Iterator[Portion]:
         """Finds out what is needed, copies it out of packs that hold much else, and lets those go."""
@@ -184,18 +184,18 @@ class Tidier:
                 read += 1
                 if read % _AT_A_TIME == 0:
                     yield Portion()
-        reclaiming = Reclaiming(objects, live)
+        reclaiming = Reclaimer(objects, live)
         for batch in reclaiming.batches():
             yield Portion(partial(self._place, reclaiming, batch, live) if batch is not None else None)
         yield Portion(self._note)
 
-    def _place(self, reclaiming: Reclaiming, batch: Batch, live: set[bytes]) -> None:
+    def _place(self, reclaiming: Reclaimer, batch: Batch, live: set[bytes]) -> None:
         self._owed = None
         try:
             for commit in self._store.checkpoints.roots().values():
                 reach(self._store.objects, commit, live)
             reclaiming.place(batch, self._begin_epoch)
-        except (OSError, Outdated):
+        except (OSError, OutdatedPlan):
             self._give_up()  # there is no room, or another process removed packs: it has time
         except BaseException:
             self._give_up()

@@ -28,7 +28,7 @@ class CheckpointAge(NamedTuple):
     held: bool = False
 
 
-def expired(
+def expired_checkpoints(
     entries: Sequence[CheckpointAge], kind: str, retention: Retention, *, now_ns: int, pinned: Collection[str]
 ) -> list[CheckpointAge]:
     """Returns which of one kind (newest first) are over their count or age."""

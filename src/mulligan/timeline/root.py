@@ -86,7 +86,7 @@ def identity_of(path: str, known: Identity = _UNKNOWN) -> Identity:
         return _UNKNOWN
 
 
-def marked(path: str, here: Identity, mark: str) -> Identity:
+def mark_directory(path: str, here: Identity, mark: str) -> Identity:
     """Gives a directory a mark, unless it has one or is another by now; returns its identity with it."""
     if here.mark or not here.inode:
         return here

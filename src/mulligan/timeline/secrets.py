@@ -261,7 +261,7 @@ class _Bytes(HashOnly):
 def seal_workspace(store: Store, scan: Scan, sink: Any = None, directory: str = "") -> Scan:
     """Returns the scan with the secrets that it lists sealed, into a sink; without one, it says only whether they changed."""
     found = [path for path, missed in scan.missed.items() if missed.reason == SECRET]
-    sealing = _Sealing(store, scan, sink)
+    sealing = _Sealer(store, scan, sink)
     with Directory.open(directory or store.settings.workspace) as root:
         for path in sorted(found):
             sealing.take(root, path)
@@ -285,7 +285,7 @@ def closed_secrets(store: Store, steps: Iterable[Any]) -> dict[bytes, str]:
     return {file.content_id: file.key for file in files if file.key and store.keys.get(file.key) is None}
 
 
-class _Sealing:
+class _Sealer:
     """The secrets of one scan."""
 
     def __init__(self, store: Store, scan: Scan, sink: Any) -> None:
@@ -344,7 +344,7 @@ class _Sealing:
         return SealedFile(oid, self.key.id, digest, perm, len(taken.data), plain)
 
 
-def opened(file: SealedFile, path: bytes, keys: Keyring, read: Callable[[bytes, bytes], bytes]) -> bytes:
+def open_sealed(file: SealedFile, path: bytes, keys: Keyring, read: Callable[[bytes, bytes], bytes]) -> bytes:
     """Returns the content of a sealed file; raises KeyMissing, or StoreDamaged where it is not what was sealed."""
     key = keys.get(file.key)
     if key is None:
@@ -358,11 +358,11 @@ def opened(file: SealedFile, path: bytes, keys: Keyring, read: Callable[[bytes, 
     return data
 
 
-def revealed(store: Store, entry: Entry, path: bytes, *, reveal: bool) -> bytes:
+def reveal_secret(store: Store, entry: Entry, path: bytes, *, reveal: bool) -> bytes:
     """Returns the content of a secret at a checkpoint; raises FileSealed unless it is to be revealed."""
     if not reveal:
         raise FileSealed(
             f"{to_text(path)!r} is a secret: it is saved sealed, and its content is shown only on request.",
             hint=f"In a terminal: mulligan cat --reveal {entry.checkpoint.short_id}:{to_text(path)}",
         )
-    return opened(entry.sealed[path], path, store.keys, store.objects.read)
+    return open_sealed(entry.sealed[path], path, store.keys, store.objects.read)

@@ -29,7 +29,7 @@ from mulligan.store.trash import Trash, sweep_temporaries
 from mulligan.timeline.checkpoints import Checkpoints
 from mulligan.timeline.commits import Entry, read_list, read_state
 from mulligan.timeline.database import NAME, Database, broken_row
-from mulligan.timeline.root import Identity, identity_of, marked
+from mulligan.timeline.root import Identity, identity_of, mark_directory
 from mulligan.timeline.undo import Moves
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ class Store:
             self.belong()
         elif checkpoint is not None and self.is_replaced(but=checkpoint.id):
             self.database.set_meta(_SINCE, checkpoint.id)
-        here = self._here = marked(self.settings.workspace, self._identity(), recorded.mark)
+        here = self._here = mark_directory(self.settings.workspace, self._identity(), recorded.mark)
         for key, value in ((_WORKSPACE, self.settings.workspace), *here.to_meta().items()):
             if self.database.meta(key) != value:
                 self.database.set_meta(key, value)

@@ -66,7 +66,7 @@ class Chapter(NamedTuple):
         return {**self._asdict(), "happened": [each.to_dict() for each in self.happened]}
 
 
-def marked(chapters: list[Chapter], undone: set[Turn], position: str, *, landed: bool) -> list[Chapter]:
+def mark_chapters(chapters: list[Chapter], undone: set[Turn], position: str, *, landed: bool) -> list[Chapter]:
     """
     Returns chapters that say which of them are undone, and where the project is now.
 
@@ -81,10 +81,10 @@ def marked(chapters: list[Chapter], undone: set[Turn], position: str, *, landed:
     return known
 
 
-def tell(
+def tell_story(
     events: Iterable[RecordedEvent], changed: Changed, rewound: Rewound = lambda _: 0, limit: int | None = None
 ) -> list[Chapter]:
-    """Returns the newest chapters, newest first, of events that come newest first; `rewound` is as in `timeline.rewinds`."""
+    """Returns the newest chapters, newest first, of events that come newest first; `rewound` is as in `timeline.outside_changes`."""
     turns: dict[tuple[str, int], list[RecordedEvent]] = {}
     newest: dict[str, int] = {}
     for each in events:

@@ -39,7 +39,7 @@ class Meter:
         self.left = left
 
     def spend(self, amount: int) -> None:
-        """Takes from what is left; raises Damaged when nothing is."""
+        """Takes from what is left; raises DamagedRecord when nothing is."""
         self.left -= amount
         if self.left < 0:
             raise DamagedRecord("reading it takes too much work")
@@ -67,13 +67,13 @@ class UserPack:
         self._pack.close()
 
     def offset_of(self, oid: bytes) -> int | None:
-        """Returns where an object lies in the pack, None when it is not there; raises Damaged."""
+        """Returns where an object lies in the pack, None when it is not there; raises DamagedRecord."""
         self._meter.spend(LOOKUP_PRICE)
         position = self._pack.index.find(oid)
         return None if position < 0 else self._pack.index.offset(position)
 
     def between(self, low: bytes, high: bytes, most: int) -> list[bytes]:
-        """Returns the first few ids from one to another, both included; raises Damaged."""
+        """Returns the first few ids from one to another, both included; raises DamagedRecord."""
         self._meter.spend(LOOKUP_PRICE)
         index = self._pack.index
         first = index.first_from(low)
@@ -81,7 +81,7 @@ class UserPack:
         return [oid for oid in found if oid <= high]
 
     def read(self, offset: int) -> tuple[bytes, bytes]:
-        """Returns kind and bytes of the object at an offset; raises Damaged or OSError."""
+        """Returns kind and bytes of the object at an offset; raises DamagedRecord or OSError."""
         self._pack.open(self._directory)
         return self._pack.load_at(offset)
 

@@ -129,7 +129,7 @@ BUILDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "good": nullcontext,
     "closes-only": lambda: replaced(lock, _release=lambda fd: None),
     "pins-by-process": _pins_by_process,
-    "counts-packs": lambda: replaced(budget, used=budget.packed),
+    "counts-packs": lambda: replaced(budget, used_bytes=budget.packed_bytes),
 }
 
 

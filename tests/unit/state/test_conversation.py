@@ -8,7 +8,7 @@ import pytest
 
 import mulligan
 from mulligan.state.conversation import (
-    Counted,
+    CountedProvider,
     GetAndSet,
     MessageList,
     SessionMessages,
@@ -31,7 +31,7 @@ def test_whatever_holds_messages_becomes_a_conversation(tmp_path):
     store = SimpleNamespace(get_messages=lambda session_id: [])
     assert isinstance(conversation_of(store, "s"), SessionMessages)
     provider = SimpleNamespace(capture=list, stage=lambda value: lambda: None)
-    assert isinstance(conversation_of(provider), Counted) and conversation_of(provider).count() == 0
+    assert isinstance(conversation_of(provider), CountedProvider) and conversation_of(provider).count() == 0
     own = MessageList([])
     assert conversation_of(own) is own
     for wrong in (7, None, store, (1, 2), SimpleNamespace()):

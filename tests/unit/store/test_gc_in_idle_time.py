@@ -11,7 +11,7 @@ import pytest
 from mulligan.model.objects import BLOB
 from mulligan.safefs import syscalls
 from mulligan.store import gc
-from mulligan.store.gc import Outdated, Reclaiming, collect, merge_small
+from mulligan.store.gc import OutdatedPlan, Reclaimer, collect, merge_small
 from mulligan.store.repository import PERMANENT
 from mulligan.store.trash import sweep_temporaries
 from mulligan.store.verify import verify_packs
@@ -25,7 +25,7 @@ def noise(number: int, size: int = 600) -> bytes:
 def freed(store, live, *, meanwhile=lambda: None):
     """Frees all there is to free; `meanwhile` happens before each batch is placed."""
     live |= PERMANENT
-    reclaiming = Reclaiming(store, live)
+    reclaiming = Reclaimer(store, live)
     for batch in reclaiming.batches():
         if batch is not None:
             meanwhile()
@@ -98,7 +98,7 @@ def test_where_somebody_else_removed_packs_nothing_is_done(tmp_path, other):
                 else:
                     collect(another, live)
 
-        with pytest.raises(Outdated):
+        with pytest.raises(OutdatedPlan):
             freed(store, live, meanwhile=meanwhile)
         assert [noise(10 * n) for n in range(5)] == [store.read(pack[0], BLOB) for pack in oids]
         assert verify_packs(store) == []

@@ -7,7 +7,7 @@ import pytest
 from mulligan.model.checkpoint import Checkpoint, moment
 from mulligan.model.policy import Retention
 from mulligan.timeline.commits import Entry
-from mulligan.timeline.retention import eviction_order, expired
+from mulligan.timeline.retention import eviction_order, expired_checkpoints
 
 DAY = 86_400 * 10**9
 NOW = 1000 * DAY
@@ -31,7 +31,7 @@ def entry(number: int, kind: str = "step", *, age: int = 0) -> Entry:
 def gone(
     entries: list[Entry], kind: str = "step", pinned: tuple[str, ...] = (), now: int = NOW, **limits: int
 ) -> list[str]:
-    return [e.id for e in expired(entries, kind, Retention(**limits), now_ns=now, pinned=pinned)]
+    return [e.id for e in expired_checkpoints(entries, kind, Retention(**limits), now_ns=now, pinned=pinned)]
 
 
 def test_the_oldest_over_the_count_go():
