@@ -107,7 +107,7 @@ def _when(origin: Any, now: datetime) -> str:
 def _sentence(origin: Any) -> str:
     return {
         "agent": f"{visible(origin.agent)} wrote this line",
-        "you": "You wrote this line, outside of any agent's turn; it was saved",
+        "you": "You wrote this line, between the turns of agents; it was saved",
         "restore": f"An undo or restore ({visible(origin.command)}) brought this line",
         "first": "This line was there before any step that is known; the first checkpoint was saved",
         "unsaved": "This line is not in a checkpoint yet",
