@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mulligan.model.checkpoint import Checkpoint, NotCaptured
     from mulligan.model.diff import Diff
 
-_RESTORING = frozenset({"restore", "undo", "redo"})
+_RESTORING = frozenset({"restore", "undo", "redo", "revert"})
 
 
 class Opened:
