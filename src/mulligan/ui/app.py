@@ -49,6 +49,8 @@ _STATUS: tuple[tuple[type[MulliganError], int], ...] = (
     (UnknownPath, 404),
     (UserError, 400),
 )
+#: Matches of a search that one answer holds.
+MATCHES = 500
 Unforeseen = Callable[[BaseException], str | None]
 
 
@@ -110,6 +112,12 @@ class Page:
     def blame(self, request: Request) -> Any:
         """Answers with the lines of a file as it is now, each with the prompt, the agent or the person that wrote it."""
         return self.workspace.blame(_one(request, "path")).to_dict()
+
+    def search(self, request: Request) -> Any:
+        """Answers with the prompts, commands, checkpoints, paths and lines that hold a text."""
+        found = self.workspace.search(_one(request, "q")).to_dict()
+        matches = found["matches"]
+        return {"matches": matches[:MATCHES], "more": max(len(matches) - MATCHES, 0), "left_out": found["left_out"]}
 
     def health(self, _request: Request) -> Any:
         """Answers with the state of protection."""
@@ -176,6 +184,7 @@ def build(page: Page, port: int) -> ASGIApp:
         "/api/file/{checkpoint}/{path:anything}": page.file,
         "/api/history": page.history,
         "/api/blame": page.blame,
+        "/api/search": page.search,
         "/api/health": page.health,
         "/api/plans/{digest}/hunks": page.preview,
         "/api/events": page.events,

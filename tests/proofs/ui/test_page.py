@@ -173,6 +173,17 @@ def test_a_file_shows_which_prompt_wrote_each_line(story, look):
         page.wait_for_selector(".versions li >> nth=1")
 
 
+def test_a_search_leads_to_the_step(story, look):
+    with served(story) as client:
+        page = look(client)
+        page.keyboard.press("/")
+        page.keyboard.type("argon2")
+        page.wait_for_selector(".matches mark")
+        page.click(".matches button >> text=Hash passwords")
+        page.wait_for_selector("[aria-current=true] >> text=Hash passwords")
+        page.wait_for_selector(".filehead >> text=login.py")
+
+
 def test_two_states_are_compared(story, look):
     with served(story) as client:
         page = look(client)

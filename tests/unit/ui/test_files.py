@@ -19,3 +19,11 @@ def test_a_file_has_versions_and_each_line_its_prompt(project, store):
     assert len(versions) == 2 and versions[-1]["label"] == "before the agents"
     assert lines[4]["text"] == "## Discounts" and lines[4]["asked"].startswith("Write a section on discounts")
     assert lines[0]["by"] == "first"
+
+
+def test_a_search_finds_prompts_commands_and_lines(project, store):
+    with served(shop(project, store)) as client:
+        matches = client.get("/api/search?q=argon2").json["matches"]
+        assert client.get("/api/search?q=nothing-like-this").json["matches"] == []
+        assert client.get("/api/search").status == 400
+    assert {"prompt", "content"} <= {each["kind"] for each in matches}

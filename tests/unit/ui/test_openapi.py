@@ -71,6 +71,7 @@ def test_answers_are_what_the_description_says(project, store):
             "/api/file/{checkpoint}/{path}": f"/api/file/{edit['checkpoint']}/README.md",
             "/api/history": "/api/history?path=README.md",
             "/api/blame": "/api/blame?path=README.md",
+            "/api/search": "/api/search?q=discount",
             "/api/health": "/api/health",
         }.items():
             check(client.get(address).json, answer_of(path, "get"), address)

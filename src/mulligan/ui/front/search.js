@@ -31,7 +31,7 @@ async function ask() {
 }
 
 function open(match) {
-  const row = (match.checkpoint && rowOf(match.checkpoint)) || rows.value.find((each) => each.type === "prompt" && each.entry.session === match.session && each.entry.prompt === match.prompt);
+  const row = (match.kind !== "prompt" && match.checkpoint && rowOf(match.checkpoint)) || rows.value.find((each) => each.type === "prompt" && each.entry.session === match.session && each.entry.prompt === match.prompt) || (match.checkpoint && rowOf(match.checkpoint));
   if (!row) return;
   choose(row.id, { open: true });
   view.value = "changes";
@@ -45,12 +45,12 @@ function Marked({ of }) {
 }
 
 function Matches() {
-  const { state, matches, error, more } = found.value;
+  const { state, matches, error, more, left_out: left } = found.value;
   if (state === "failed") return html`<div class="empty"><h2>Not possible</h2><p>${error.message}</p></div>`;
   if (state === "none") return html`<div class="empty"><h2>Search the history</h2><p>What you asked, which commands ran, which paths changed, and lines that were added or removed.</p></div>`;
   if (!matches.length) return html`<div class="empty"><p>${state === "searching" ? "Searching …" : "No match."}</p></div>`;
-  return html`<p class="meta pad">${count(matches.length, "match")}${more ? ", and more" : ""}</p><ul class="matches" tabindex="0">${matches.map((each, at) => html`<li key=${at}><button type="button" onClick=${() => open(each)}>
-    <span class="badge quiet">${line(each.where)}</span><span class="hit"><${Marked} of=${each.text} /></span><span class="faint">${each.path ? line(each.path) + " · " : ""}${each.at ? ago(each.at, now.value) : ""}</span></button></li>`)}</ul>`;
+  return html`<p class="meta pad">${count(matches.length, "match")}${more ? `, and ${more} more` : ""}${left?.length ? `. Not searched: ${left.join("; ")}` : ""}</p><ul class="matches" tabindex="0">${matches.map((each, at) => html`<li key=${at}><button type="button" onClick=${() => open(each)}>
+    <span class="badge quiet">${line(each.kind)}</span><span class="hit"><${Marked} of=${(each.text || each.path || "").trim()} /></span><span class="faint">${each.path && each.text !== each.path ? line(each.path) + (each.line ? `:${each.line}` : "") + " · " : ""}${each.at ? ago(each.at, now.value) : ""}</span></button></li>`)}</ul>`;
 }
 
 export function Search() {
