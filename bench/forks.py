@@ -87,15 +87,30 @@ def measure(kind: str, work: Path, files: int, runs: int) -> dict[str, list[floa
         project = place / "project"
         project.mkdir()
         trees.write(trees.plan(files), project)
-        git = ("git", "-c", "user.name=b", "-c", "user.email=b@example.org")
-        for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "start")):
+        # The repository stands beside the tree, so that `cp -a` copies the tree alone; no collection runs beside us.
+        git = (
+            "git",
+            "-c",
+            "user.name=b",
+            "-c",
+            "user.email=b@example.org",
+            "-c",
+            "gc.auto=0",
+            "-c",
+            "maintenance.auto=0",
+        )
+        beside = f"--separate-git-dir={place / 'repository'}"
+        for words in (("init", "-q", beside), ("add", "-A"), ("commit", "-qm", "start"), ("repack", "-adq")):
             sh(*git, *words, cwd=project)
         found: dict[str, list[float]] = {}
         with mulligan.open(project, store=place / "store" / "project") as ws:
             ws.save("start")
             for number in range(runs):
                 for at, (name, make) in enumerate(contestants(ws, project).items()):
-                    os.sync()
+                    with open(place / "synced", "w") as file:
+                        os.fsync(
+                            file.fileno()
+                        )  # what came before is on its way; a sync of the machine waits for others
                     there = place / f"try-{number}-{at}"
                     begun = time.perf_counter()
                     make(there)
@@ -114,7 +129,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
-    print(f"{args.files} files, median of {args.runs}, {datetime.now(UTC):%Y-%m-%d}, {commit.strip()}")
+    print(f"{args.files} files, median of {args.runs}, {datetime.now(UTC):%Y-%m-%d}, {commit.strip()}", flush=True)
     result = {}
     with tempfile.TemporaryDirectory(dir=args.work) as work:
         os.environ["HOME"] = work

@@ -92,7 +92,6 @@ class Progress(NamedTuple):
     number: int
     left: int
     attempt: Attempt | None = None
-    known: int = 0
 
 
 class Bisecting:
@@ -200,7 +199,7 @@ class Bisecting:
 
     def _try(self, checkpoint: Checkpoint) -> str:
         left = narrowed(self._states, self._verdicts)
-        heard = Progress(checkpoint, len(self._attempts) + 1, left.bad - left.good, known=self.known)
+        heard = Progress(checkpoint, len(self._attempts) + 1, left.bad - left.good)
         self._tell(heard)
         try:
             with scratch(self._workspace, checkpoint, with_ignored=self._with_ignored) as fork:

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 _FORKS, _ORIGIN = "forks", "origin"
 #: In the metadata of a fork's first checkpoint: where it came from.
 FORKED_FROM = "forked_from"
-_SHOWN = 64
 _WHAT = "the files of a fork"
 
 

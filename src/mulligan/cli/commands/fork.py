@@ -9,7 +9,7 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import MulliganError
 from mulligan.present.outcome import named
-from mulligan.present.text import count, some
+from mulligan.present.text import count
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
@@ -98,8 +98,3 @@ def render(context: Context, result: Result) -> None:
     if fork["git"]:
         out.line(f"It is a git worktree on {visible(fork['git'])}.")
     out.line(f"Compare: {out.style('bold', f'mulligan compare @ {place}')}  Keep it: mulligan keep {place}")
-
-
-def names_of(forks: list[Fork]) -> str:
-    """Returns the directories of some forks, for a question."""
-    return some([visible(fork.directory) for fork in forks], 5)
