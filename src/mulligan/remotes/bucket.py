@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -35,6 +36,8 @@ ABOUT, MEMBERS = "mulligan.json", "keys/members"
 CREATES, LISTS, DELETES = "create", "list", "delete"
 _SMALL = 32 << 20
 _PIECE = 8 << 20
+# Seconds in which an interrupted push may go on with the packs that it sent: the collection leaves them alone for a day.
+_YOUNG = 6 * 3600
 _MOST_KEYS = 10_000_000
 
 
@@ -347,14 +350,21 @@ class Bucket:
         for at, name in enumerate(names):
             path = f"{self.spool.path}/objects/pack/{os.fsdecode(name)}.pack"
             digest, size = self.spool.digest(name)
-            if digest not in sent:
-                sent[digest] = [self._send_pack(path, digest), size]
+            if digest not in sent or not self._is_there(*sent[digest]):
+                sent[digest] = [self._send_pack(path, digest), size, int(time.time())]
                 self._records.note_sent(sent)
             notes.append(PackNote(sent[digest][0], digest, size))
             if self._progress is not None:
                 self._progress("sending", at + 1, len(names))
         self.spool.clear()
         return tuple(notes)
+
+    def _is_there(self, name: str, _size: int, at: int) -> bool:
+        """Returns whether a pack that an interrupted push sent can be named: it is there, and too young to be collected."""
+        key = f"packs/{name[:2]}/{name}"
+        return 0 <= time.time() - at < _YOUNG and any(
+            row.key == key for row in self.objects.listed(f"packs/{name[:2]}/")
+        )
 
     def _send_pack(self, path: str, digest: str) -> str:
         name = random_name(20) if self.envelope.identities else digest[:40]
@@ -426,6 +436,10 @@ class Bucket:
                 f"Segment {number} of {machine[:8]} on {self.remote.name} is missing. Nothing of it was taken."
             )
         return self.envelope.open(data, f"Segment {number} of {machine[:8]}")
+
+    def fetch_again(self, machine: str) -> None:
+        """Brings every pack of one machine's chain into the spool."""
+        self.fetch_packs(self.receive({}, only=machine))
 
     def fetch_packs(self, arrived: list[Arrived]) -> None:
         """Brings the packs of segments into the spool; one that is missing or wrong is left out, and its objects are missed later."""

@@ -256,6 +256,12 @@ class GitServer:
             raise RemoteDamaged(f"Object {oid.hex()} on {self.remote.name} is too large. Nothing was taken.")
         return self.spool.objects.read(oid, kind)
 
+    def fetch_again(self, machine: str) -> None:
+        """Has git send the whole chain of one machine."""
+        place = self.remote.place or HIDDEN
+        self.spool.start_over()
+        self._fetch([f"+{place}/{self.timeline}/{machine}:refs/chains/{machine}"])
+
     def look_anew(self) -> None:
         """Has git send whole chains: what was taken in before is not kept here."""
         self.spool.start_over()

@@ -15,7 +15,7 @@ from mulligan.model.paths import parse_path
 from mulligan.remotes.chain import Arrived
 from mulligan.remotes.objects import MemoryObjects, Together, copy, new_objects
 from mulligan.remotes.protocol import Forgotten, Segment, Told
-from mulligan.remotes.pulled import add_moments
+from mulligan.remotes.pulled import Pulled, add_moments
 from mulligan.remotes.push import Storage, Writing
 from mulligan.remotes.records import ForgottenNote, Records
 from mulligan.store.objects import ObjectStore
@@ -113,24 +113,40 @@ class Puller:
     def _take_chain(self, each: Arrived) -> tuple[int, int, tuple[tuple[str, str], ...]]:
         """Takes in what one machine added; returns how many came, how many went, and what was refused."""
         told, applied, gone, full = _summed(each.segments)
-        refused: list[tuple[str, str]] = []
-        came = 0
-        rows = list(told.values())
-        for at in range(0, len(rows), _AT_ONCE):
-            with self._writing("pull") as store:
-                good, bad = self._take(store, each.machine, rows[at : at + _AT_ONCE], applied)
-            came += good
-            refused += bad
-            if self._progress is not None:
-                self._progress("taking in", min(at + _AT_ONCE, len(rows)), len(rows))
+        came, refused = self._take_all(each.machine, list(told.values()), applied)
+        if refused:
+            # Their machine sent only what differs from an earlier checkpoint, and that one is deleted or cut here.
+            self._storage.fetch_again(each.machine)
+            self._spool.refresh()
+            names = dict(refused)
+            more, refused = self._take_all(each.machine, [row for row in told.values() if row.id in names], applied)
+            came += more
         with self._writing("pull") as store, store.database.transaction():
             records = Records(store)
             copies = records.pulled(each.machine)
             going = [name for name in copies.held(each.machine) if name not in told] if full else gone
-            went = copies.drop(each.machine, going)
+            went = self._go(copies, each.machine, going)
             records.set_mark(self._remote, each.machine, each.mark)
             add_moments(store.database, each.machine, (m for segment in each.segments for m in segment.moments))
         return came, went, tuple(refused)
+
+    def _take_all(
+        self, machine: str, rows: list[Told], applied: dict[str, set[str]]
+    ) -> tuple[int, list[tuple[str, str]]]:
+        """Takes in some checkpoints, a few hundred at a time; returns how many came, and what was refused."""
+        came, refused = 0, list[tuple[str, str]]()
+        for at in range(0, len(rows), _AT_ONCE):
+            with self._writing("pull") as store:
+                good, bad = self._take(store, machine, rows[at : at + _AT_ONCE], applied)
+            came += good
+            refused += bad
+            if self._progress is not None:
+                self._progress("taking in", min(at + _AT_ONCE, len(rows)), len(rows))
+        return came, refused
+
+    @staticmethod
+    def _go(copies: Pulled, machine: str, going: list[str]) -> int:
+        return copies.drop(machine, going)
 
     def _take(
         self, store: Store, machine: str, rows: list[Told], applied: dict[str, set[str]]

@@ -36,6 +36,9 @@ class Storage(Protocol):
     def fetch_packs(self, arrived: list[Arrived]) -> None:
         """Brings the objects of segments into the spool."""
 
+    def fetch_again(self, machine: str) -> None:
+        """Brings every object of one machine's chain into the spool."""
+
     def settled(self, marks: dict[str, Mark]) -> None:
         """Drops what was fetched."""
 
@@ -88,7 +91,7 @@ def difference(store: Store, remote: str, *, full: bool = False) -> Difference:
     kept = {name for name, _ in held_back}
     fresh = [e for e in mine if e.id not in kept and (full or held.get(e.id) != e.checkpoint.commit)]
     there = {entry.id for entry in mine}
-    known = set(mark.applied)
+    known = set() if full else set(mark.applied)  # a full segment stands for those before it, also for what they forgot
     own = records.machine()
     forgets = tuple(note.what for note in records.forgotten() if note.machine == own and note.what.id not in known)
     told, moments = _moments(store, records.told_until(remote))
@@ -187,6 +190,9 @@ class Pusher:
         held = {} if full else records.pushed(self._remote)
         for plan in segments_of(records, lack, mark, self._now(), full=full):
             segment = plan._replace(previous=mark.digest)
+            with self._writing("push") as store, store.database.transaction():
+                unsure = Records(store).intent(self._remote)
+                Records(store).set_intent(self._remote, sorted(unsure.union(told.id for told in segment.checkpoints)))
             mark = self._storage.send(segment, self._base(held), mark)
             held = {name: commit for name, commit in held.items() if name not in segment.gone}
             held |= {told.id: told.commit for told in segment.checkpoints}
@@ -216,6 +222,7 @@ class Pusher:
                 records.set_pushed(self._remote, held)
                 records.set_told(self._remote, told)
                 records.set_sent(self._remote, {})
+                records.set_intent(self._remote, [])
 
     def _reconcile(self) -> str:
         """
@@ -227,7 +234,7 @@ class Pusher:
         own, marks = records.machine(), records.marks(self._remote)
         arrived = self._storage.receive({own: marks[own]} if own in marks else {}, only=own)
         held = records.pushed(self._remote)
-        mine = {entry.id for entry in self._store.checkpoints.oldest()} | held.keys()
+        mine = {entry.id for entry in self._store.checkpoints.oldest()} | held.keys() | records.intent(self._remote)
         with self._writing("push") as store, store.database.transaction():
             records = Records(store)
             for each in arrived:

@@ -21,7 +21,7 @@ from mulligan.timeline.database import Database
 from mulligan.timeline.store import Store
 
 _REMOTE, _CHAIN, _DEED = "remotes:remote:", "remotes:chain:", "remotes:deed:"
-_SENT = "remotes:sent:"
+_SENT, _INTENT = "remotes:sent:", "remotes:intent:"
 #: Below which refs chains are kept on a git server.
 HIDDEN, VISIBLE = "refs/mulligan", "refs/heads/mulligan"
 
@@ -148,7 +148,7 @@ class Records:
 
     def drop(self, name: str) -> None:
         """Removes a remote and all that is known of it; pulled checkpoints stay."""
-        for key in (_REMOTE + name, _DEED + name, _SENT + name):
+        for key in (_REMOTE + name, _DEED + name, _SENT + name, _INTENT + name):
             self.database.run("DELETE FROM meta WHERE key=?", key)
         self.database.run("DELETE FROM meta WHERE key>=? AND key<?", f"{_CHAIN}{name}:", f"{_CHAIN}{name}:~")
         self.database.run("DELETE FROM pushed WHERE remote=?", name)
@@ -202,6 +202,14 @@ class Records:
     def set_sent(self, remote: str, sent: dict[str, list[Any]]) -> None:
         """Notes the packs that were sent and that no segment names yet."""
         self.database.set_meta(_SENT + remote, json.dumps(sent, sort_keys=True))
+
+    def intent(self, remote: str) -> set[str]:
+        """Returns the checkpoints that pushes were about to send since one ended well: they may be there."""
+        return set(read_json(self.database.meta(_INTENT + remote, "[]")))
+
+    def set_intent(self, remote: str, ids: list[str]) -> None:
+        """Notes the checkpoints that are about to be sent."""
+        self.database.set_meta(_INTENT + remote, json.dumps(ids))
 
     # -- forgotten paths --------------------------------------------------------------------------
 
