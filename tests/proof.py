@@ -145,6 +145,8 @@ PROOFS = (
           _BYSTANDERS, 60, 5000, (), "bystanders/test_bystanders.py"),
     Proof("days", "agents, a person and kills at random in one project: every undo is right, complete and says so",
           "days/days.py", 2, 200, (), "days/test_days.py"),
+    Proof("machines", "2 and 5 machines push, pull, forget, expire, collect and are killed: nothing is lost, nothing forgotten is back",
+          "remotes/machines.py", 4, 500, (), "remotes/test_servers.py"),
     Proof("bystanders-user", "the same by an ordinary user, where some files belong to others",
           _BYSTANDERS, 60, 2000, ("--as-user",)),
     Proof("mcp-messages", "malformed messages to the MCP server: it lives, says nothing but messages, and nothing outside changes",

@@ -1,0 +1,100 @@
+"""One story through every kind of server that can be run here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from servers import ceph, git_over_http, git_over_ssh, rclone
+
+from fleet import check_store, joined, machine
+from mulligan.errors import RemoteFailed
+from tools import plain_environment
+from tree import put
+
+SCRIPT = Path(__file__).parent / "machines.py"
+BUILDS = ("segment-first", "trusts-what-was-sent", "keeps-the-forgotten", "tells-no-deletions")
+
+
+def story(place: Path, url: str) -> None:
+    """Push, clone, change, push back, pull, restore, prune; every store is whole."""
+    with machine(place, "laptop", url) as laptop:
+        put(Path(laptop.root), "src/app.py", "print(1)\n")
+        laptop.save("second")
+        assert laptop.push().checkpoints == 2
+        with joined(place, "desk", url) as desk:
+            put(Path(desk.root), "src/app.py", "print(2)\n" * 1000)
+            desk.save("third")
+            desk.push()
+            laptop.pull()
+            assert laptop.cat("desk:third", "src/app.py") == b"print(2)\n" * 1000
+            laptop.restore("desk:third")
+            laptop.delete("second")
+            laptop.remotes.push("team", full=True)
+            assert desk.pull().gone == 1
+            assert laptop.remotes.check("team", read_data="100%").ok
+            check_store(laptop)
+            check_store(desk)
+
+
+def test_git_over_http_with_a_password(tmp_path, monkeypatch):
+    with git_over_http(tmp_path) as url:
+        (tmp_path / "gitconfig").write_text(f"[credential]\n\thelper = store --file {tmp_path}/credentials\n")
+        monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+        with pytest.raises(RemoteFailed, match="user name and password"):
+            machine(tmp_path / "early", "stranger", url)
+        (tmp_path / "credentials").write_text(url.replace("http://", "http://anna:pw@").removesuffix("/t.git") + "\n")
+        story(tmp_path, url)
+
+
+def test_git_over_ssh(tmp_path, monkeypatch):
+    with git_over_ssh(tmp_path) as (url, ssh):
+        monkeypatch.setenv("GIT_SSH_COMMAND", "ssh -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -i /nonexistent")  # fmt: skip
+        with pytest.raises(RemoteFailed, match="did not accept your key"):
+            machine(tmp_path / "early", "stranger", url)
+        monkeypatch.setenv("GIT_SSH_COMMAND", ssh)
+        story(tmp_path, url)
+
+
+def test_a_ceph_object_gateway(tmp_path, monkeypatch):
+    with ceph(tmp_path) as variables:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+        story(tmp_path, "s3://bucket/shop")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+        with pytest.raises(RemoteFailed, match="access key"):
+            machine(tmp_path / "late", "stranger", "s3://bucket/other")
+
+
+def test_a_server_that_ignores_preconditions_is_for_one_machine(tmp_path, monkeypatch):
+    with rclone(tmp_path) as variables:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+        with machine(tmp_path, "laptop", "s3://bucket/shop") as laptop:
+            assert "only one machine" in laptop.remotes.list()[0].remarks()[0]
+            laptop.push()
+            with pytest.raises(RemoteFailed, match="cannot be collected safely"):
+                laptop.remotes.collect("team")
+            with joined(tmp_path, "desk", "s3://bucket/shop") as desk:
+                desk.save("of the desk")
+                with pytest.raises(RemoteFailed, match="only one machine"):
+                    desk.push()
+
+
+def machines(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, SCRIPT, *options], env=plain_environment(), capture_output=True, text=True, check=False)  # fmt: skip
+
+
+def test_random_histories_of_several_machines_lose_nothing():
+    done = machines("--size", "4")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_a_build_that_loses_or_keeps_too_much_is_caught(build):
+    done = machines("--size", "24", "--build", build, "--enough", "1")
+    assert done.returncode == 1, done.stdout + done.stderr
