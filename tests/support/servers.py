@@ -121,7 +121,8 @@ def ceph(place: Path) -> Iterator[dict[str, str]]:
     env = {**os.environ, "CEPH_CONF": str(place / "ceph.conf")}
 
     def run(*words: str, wait: float = 120) -> None:
-        subprocess.run(words, cwd=place, env=env, check=True, capture_output=True, timeout=wait)
+        quiet = subprocess.DEVNULL  # a daemon would keep a pipe open
+        subprocess.run(words, cwd=place, env=env, check=True, stdout=quiet, stderr=quiet, timeout=wait)
 
     try:
         run("monmaptool", "--create", "--add", "a", f"127.0.0.1:{monitor}", "--fsid", number, "monmap")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from mulligan.errors import MulliganError, RemoteDamaged
+from mulligan.model.checkpoint import KINDS
 from mulligan.model.paths import parse_path
 from mulligan.remotes.chain import Arrived
 from mulligan.remotes.objects import MemoryObjects, Together, copy, new_objects
@@ -167,11 +168,12 @@ class Puller:
             for row in rows:
                 try:
                     entry = read_commit(source, bytes.fromhex(row.commit))
-                    if entry.id != row.id:
-                        raise RemoteDamaged("Its commit names another checkpoint.")
+                    _refuse_odd(entry, row)
                     entry = self._cut(records, entry, applied.get(row.id, set()), source, made)
-                    copy(source, new_objects(source, [entry.commit_id], base), writer, store.objects.has)
-                except (MulliganError, KeyError) as error:
+                    # The whole list first: nothing of a checkpoint with one bad tree comes in.
+                    wanted = list(new_objects(source, [entry.commit_id], base))
+                    copy(source, wanted, writer, store.objects.has)
+                except (MulliganError, KeyError, TypeError, ValueError) as error:
                     refused.append((row.id, str(error)))
                     continue
                 base = [entry.commit_id]
@@ -193,6 +195,21 @@ class Puller:
             if note.what.id not in applied and holds(source, entry, path):
                 entry = without(entry, path, source, made)
         return entry
+
+
+def _refuse_odd(entry: Entry, row: Told) -> None:
+    """Raises RemoteDamaged unless what a commit says about its checkpoint is what a checkpoint can say."""
+    cp = entry.checkpoint
+    texts = (cp.name, cp.description, cp.kind, cp.parent or "")
+    if cp.id != row.id:
+        raise RemoteDamaged("Its commit names another checkpoint.")
+    if cp.kind not in KINDS or not all(isinstance(text, str) for text in texts):
+        raise RemoteDamaged("Its record is not one of a checkpoint.")
+    if not isinstance(cp.context, dict) or not isinstance(cp.metadata, dict) or not 0 <= entry.created_ns < 1 << 63:
+        raise RemoteDamaged("Its record is not one of a checkpoint.")
+    if not all(0 <= bits <= 0o7777 for bits in entry.defaults):
+        raise RemoteDamaged("Its record has permissions that there are not.")
+    cp.to_dict()  # state, lists and secrets can be read, too
 
 
 def _last_commit(held: dict[str, str]) -> list[bytes]:
