@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -124,6 +124,7 @@ def ceph(place: Path) -> Iterator[dict[str, str]]:
         quiet = subprocess.DEVNULL  # a daemon would keep a pipe open
         subprocess.run(words, cwd=place, env=env, check=True, stdout=quiet, stderr=quiet, timeout=wait)
 
+    stack = ExitStack()
     try:
         run("monmaptool", "--create", "--add", "a", f"127.0.0.1:{monitor}", "--fsid", number, "monmap")
         run("ceph-mon", "--mkfs", "-i", "a", "--monmap", "monmap")
@@ -134,12 +135,13 @@ def ceph(place: Path) -> Iterator[dict[str, str]]:
         run("ceph", "osd", "crush", "add", "osd.0", "1.0", "host=here", "root=default")
         run("ceph-osd", "-i", "0")
         run("radosgw-admin", "--name", "client.rgw", "user", "create", "--uid=t", "--display-name=t", f"--access-key={KEY}", f"--secret-key={SECRET}")  # fmt: skip
-        run("radosgw", "--name", "client.rgw")
-        wait_for(port, 60)
+        stack.enter_context(running("radosgw", "-f", "--name", "client.rgw", CEPH_CONF=env["CEPH_CONF"]))
+        wait_for(port, 90)
         variables = _variables(port)
         _make_bucket(variables)
         yield variables
     finally:
+        stack.close()
         for pid in (place / "run").glob("*.pid"):
             subprocess.run(["kill", pid.read_text().strip()], check=False)
 

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from servers import ceph, git_over_http, git_over_ssh, rclone
 
 from fleet import check_store, joined, machine
 from mulligan.errors import RemoteFailed
+from servers import ceph, git_over_http, git_over_ssh, rclone
 from tools import plain_environment
 from tree import put
 
