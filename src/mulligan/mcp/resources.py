@@ -3,6 +3,7 @@ The resources: checkpoints and differences under addresses, for clients that att
 
     mulligan://status                          the state of protection
     mulligan://timeline                        the newest checkpoints
+    mulligan://remotes                         where this history is pushed to, and which machines push there
     mulligan://diff                            what changed since the position, as a patch
     mulligan://checkpoint/{ref}                one checkpoint
     mulligan://checkpoint/{ref}/diff           what it changed, as a patch
@@ -54,6 +55,7 @@ FIXED = (
     Fixed("mulligan://status", "status", "What is protected, what changed since the last checkpoint, what is not captured", JSON),
     Fixed("mulligan://timeline", "timeline", "The newest checkpoints, newest first", JSON),
     Fixed("mulligan://diff", "unsaved changes", "What changed since the last checkpoint, as a unified patch", PATCH),
+    Fixed("mulligan://remotes", "remotes", "Where this history is pushed to, and the other machines whose checkpoints were pulled", JSON),
 )  # fmt: skip
 
 
@@ -112,6 +114,7 @@ TEMPLATES = (
 _READ_FIXED: dict[str, Callable[[Desk], str]] = {
     "mulligan://status": lambda desk: _as_json(_tool(desk, "status")),
     "mulligan://timeline": lambda desk: _as_json(_tool(desk, "list", limit=PAGE)),
+    "mulligan://remotes": lambda desk: _as_json({"remotes": desk.workspace.remotes.overview()}),
     "mulligan://diff": lambda desk: _patch(_tool(desk, "diff")),
 }
 

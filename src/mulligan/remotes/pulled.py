@@ -163,6 +163,19 @@ def pulled_checkpoints(store: Store) -> Pulled | None:
     return Pulled(store.database, own.state_reader, own.list_reader) if store.database.knows_remotes() else None
 
 
+def drop_copies(database: Database) -> bool:
+    """Removes all copies of other machines' checkpoints; the next pull brings them again. Returns whether there were any."""
+    if database.is_empty("pulled"):
+        return False
+    chain, own = f"{PREFIX}chain:", database.meta(MACHINE)
+    with database.transaction():
+        database.empty("pulled")
+        for row in database.select("meta", "WHERE key>=? AND key<?", chain, chain + "~"):
+            if not row["key"].endswith(f":{own}"):
+                database.run("DELETE FROM meta WHERE key=?", row["key"])
+    return True
+
+
 def note_forgotten(database: Database, path: str) -> None:
     """Notes that this machine removed a path from all its history, for the next push (inside a transaction)."""
     rows = [[*row[:3], row[3] or row[1] == path] for row in read_json(database.meta(FORGOTTEN, "[]"))]

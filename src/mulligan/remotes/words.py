@@ -13,11 +13,11 @@ _SAFE = "Your checkpoints here are untouched."
 _GIT = (
     (r"could not resolve host(name)?|name or service not known|temporary failure in name", "{url} cannot be found: there is no network, or no such host.", "Check the network and the address: mulligan remote list"),
     (r"connection refused|failed to connect|could(n't| not) connect|unable to connect|network is unreachable|connection timed out|timed out", "{url} does not answer.", "Check the network, or try again later."),
-    (r"authentication failed|could not read (username|password)|invalid (username|credentials)|terminal prompts disabled|http basic: access denied|401", "{url} wants a user name and password that git did not have.", "Let git remember them: git config --global credential.helper store; or use an ssh address."),
+    (r"authentication failed|could not read (username|password)|invalid (username|credentials)|terminal prompts disabled|http basic: access denied|returned error: 401", "{url} wants a user name and password that git did not have.", "Let git remember them: git config --global credential.helper store; or use an ssh address."),
     (r"permission denied \(publickey|host key verification failed", "The ssh server of {url} did not accept your key.", "Try: ssh -T HOST; then ssh-add, or accept the host's key once."),
-    (r"no space left|quota|disk full|insufficient storage|507", "{url} has no room left (quota or disk).", "Free some there, or: mulligan push --prune"),
-    (r"service not enabled|access denied|repository not exported|403|permission to .* denied|not allowed|write access", "{url} does not let you write (or read) there.", "Ask for permission to push, or use another address."),
-    (r"does not appear to be a git repository|repository not found|not found|no such file or directory|404", "There is no repository at {url}.", "Make an empty one there first (git init --bare), or correct the address."),
+    (r"no space left|quota|disk full|insufficient storage|returned error: 507", "{url} has no room left (quota or disk).", "Free some there, or: mulligan push --prune"),
+    (r"service not enabled|access denied|repository not exported|returned error: 403|permission to .* denied|not allowed|write access", "{url} does not let you write (or read) there.", "Ask for permission to push, or use another address."),
+    (r"does not appear to be a git repository|repository not found|not found|no such file or directory|returned error: 404", "There is no repository at {url}.", "Make an empty one there first (git init --bare), or correct the address."),
     (r"early eof|unexpected disconnect|the remote end hung up|index-pack failed|unpack-objects|rpc failed|connection reset|invalid index-pack|broken pipe", "The connection to {url} broke off.", "Run the same command again: it goes on where it stopped."),
     (r"certificate|ssl|tls", "The certificate of {url} is not trusted here, or this machine's clock is wrong.", "Check the clock (date) and the certificate."),
     (r"is not a commit|bad object|missing (blob|tree|commit)|unable to read", "An object that was to be sent is missing here; another process may have removed it.", "Run the same command again; if it stays: mulligan check"),
@@ -69,11 +69,11 @@ _BUCKET = (
     (r"invalidaccesskeyid|signaturedoesnotmatch|invalidtoken|expiredtoken|unauthenticated|401 unauthorized", "{url} does not accept your access key, or it has expired.", "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, where needed, AWS_SESSION_TOKEN."),
     (r"requesttimetooskewed|clock", "{url} refuses this machine's clock: it is wrong by more than a few minutes.", "Set the clock (date), then try again."),
     (r"accessdenied|permissiondenied|403 forbidden", "Your access key may not do that at {url}.", "It needs to read, list and write below the prefix; gc needs to delete too."),
-    (r"quota|entitytoolarge|insufficientstorage|507|nospace|no space", "{url} has no room left (quota).", "Free some there: mulligan push --prune, then mulligan gc --remote NAME"),
+    (r"quota|entitytoolarge|insufficientstorage|507 insufficient|nospace|no space", "{url} has no room left (quota).", "Free some there: mulligan push --prune, then mulligan gc --remote NAME"),
     (r"dns error|failed to lookup|name or service not known", "{url} cannot be found: there is no network, or no such host.", "Check the network and AWS_ENDPOINT_URL."),
     (r"169\.254\.169\.254|no credentials|credential", "No access key for {url} was found.", "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_ENDPOINT_URL for a server of your own."),
     (r"connection refused|connect error|timed out|timeout|connection reset|error sending request|incomplete message|broken pipe", "{url} does not answer, or the connection broke off.", "Check the network and AWS_ENDPOINT_URL, then run the same command again: it goes on where it stopped."),
-    (r"notfound|404", "An object at {url} is missing.", "mulligan check --remote NAME"),
+    (r"notfound|404 not found", "An object at {url} is missing.", "mulligan check --remote NAME"),
 )  # fmt: skip
 
 

@@ -94,6 +94,11 @@ def make_room(store: Store, need: int, *, pinned: set[str], extra: Iterable[byte
     relied = store.objects.relied_on()
     prune(store, extra=extra, relied=relied)
     gone: list[Entry] = []
+    if used_bytes(store) + need > budget and store.database.knows_remotes():
+        from mulligan.remotes.pulled import drop_copies
+
+        if drop_copies(store.database):  # a remote has them: they go before anything of this machine's own
+            prune(store, extra=extra, relied=relied)
     while (over := used_bytes(store) + need - budget) > 0:
         may_evict = not store.settings.append_only
         batch = _next_to_go(store, over, pinned=pinned, held=[*extra, *relied]) if may_evict else []

@@ -499,10 +499,10 @@ def test_resources_are_listed_in_pages_and_can_be_read(wire, project, monkeypatc
         cursor = page.get("nextCursor")
         if cursor is None:
             break
-    assert [each["name"] for each in found][:3] == ["status", "timeline", "unsaved changes"]
-    assert len(found) == 3 + 5
+    assert [each["name"] for each in found][:4] == ["status", "timeline", "unsaved changes", "remotes"]
+    assert len(found) == 4 + 5
     assert all(each["description"] for each in found)
-    newest = found[3]["uri"]
+    newest = found[4]["uri"]
     assert json.loads(read(wire, newest))["name"] == "number 4"
     assert "-3\n+4\n" in read(wire, newest + "/diff")
     assert read(wire, newest + "/file/dir/a%20b.txt") == "4\n"

@@ -243,3 +243,22 @@ def test_a_git_server_can_be_looked_at_without_taking_anything_in(tmp_path, lapt
     assert len(laptop.log()) == before
     assert laptop.pull().checkpoints >= 2
     check_store(laptop)
+
+
+def test_copies_go_before_anything_of_this_machines_own_when_the_budget_is_full(tmp_path, laptop, url):
+    laptop.push()
+    with joined(tmp_path, "desk", url) as desk:
+        put(Path(desk.root), "large", os.urandom(600_000).hex())
+        desk.save("large")
+        desk.push()
+    laptop.pull()
+    laptop.save("own", kind="automatic")
+    before = {each.id for each in laptop.log() if not each.machine}
+    tight = laptop.settings._replace(retention=laptop.settings.retention._replace(budget=1_200_000))
+    with type(laptop)(tight) as ws:
+        put(Path(ws.root), "b", os.urandom(200_000).hex())
+        ws.save("more")
+        assert before <= {each.id for each in ws.log()}
+        assert not any(each.machine for each in ws.log())
+        check_store(ws)
+    assert laptop.pull().checkpoints
