@@ -77,11 +77,7 @@ class Objects:
         self.requests += 1
         try:
             return getattr(self._api, what)(self._store, *args, **more)
-        except self._api.exceptions.BaseError as error:
-            raise bucket_trouble(self.remote, error) from None
-        except FileNotFoundError:
-            raise
-        except (OSError, ValueError) as error:
+        except (self._api.exceptions.BaseError, OSError, ValueError) as error:
             raise bucket_trouble(self.remote, error) from None
 
     def create(self, key: str, data: Any) -> bool:

@@ -288,18 +288,6 @@ class GitServer:
 
 
 _HANDED_ON = frozenset(
-    {
-        "GIT_SSH",
-        "GIT_SSH_COMMAND",
-        "GIT_ASKPASS",
-        "GIT_CONFIG_GLOBAL",
-        "GIT_CONFIG_SYSTEM",
-        "GIT_CONFIG_NOSYSTEM",
-        "GIT_TERMINAL_PROMPT",
-        "GIT_SSL_CAINFO",
-        "GIT_SSL_NO_VERIFY",
-        "GIT_PROXY_COMMAND",
-        "GIT_TRACE",
-        "GIT_EXEC_PATH",
-    }
+    f"GIT_{name}"
+    for name in "SSH SSH_COMMAND ASKPASS CONFIG_GLOBAL CONFIG_SYSTEM CONFIG_NOSYSTEM TERMINAL_PROMPT SSL_CAINFO SSL_NO_VERIFY PROXY_COMMAND TRACE EXEC_PATH".split()  # noqa: SIM905 - a list of words
 )

@@ -8,7 +8,7 @@ before a row mentions it, sizes are bounded, and unsafe names refuse the checkpo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from typing import Any
 
 from mulligan.errors import RemoteDamaged, StoreDamaged
 from mulligan.model.objects import BLOB, COMMIT, MODE_DIR, TREE, TreeEntry, object_id, parse_commit, parse_tree
@@ -23,23 +23,8 @@ _SLACK = 1 << 20
 Progress = Callable[[int], None]
 
 
-class Source(Protocol):
-    """Where objects are read from."""
-
-    def has(self, oid: bytes) -> bool:
-        """Returns whether an object is there."""
-
-    def read(self, oid: bytes, kind: bytes) -> bytes:
-        """Returns an object's bytes, verified."""
-
-    def read_tree(self, oid: bytes) -> list[TreeEntry]:
-        """Returns a tree's entries."""
-
-    def kind_and_size(self, oid: bytes) -> tuple[bytes, int]:
-        """Returns what an object is and how many bytes it has."""
-
-    def stream(self, oid: bytes) -> Iterator[bytes]:
-        """Yields an object's bytes, verified at the end."""
+#: Where objects are read from: an `ObjectStore`, or something with the same reading methods.
+Source = Any
 
 
 class MemoryObjects:
@@ -92,21 +77,8 @@ class Together:
         """Returns whether an object is there."""
         return any(source.has(oid) for source in self._sources)
 
-    def read(self, oid: bytes, kind: bytes) -> bytes:
-        """Returns an object's bytes, verified."""
-        return self._of(oid).read(oid, kind)
-
-    def read_tree(self, oid: bytes) -> list[TreeEntry]:
-        """Returns a tree's entries."""
-        return self._of(oid).read_tree(oid)
-
-    def kind_and_size(self, oid: bytes) -> tuple[bytes, int]:
-        """Returns what an object is and how many bytes it has."""
-        return self._of(oid).kind_and_size(oid)
-
-    def stream(self, oid: bytes) -> Iterator[bytes]:
-        """Yields an object's bytes, verified at the end."""
-        return self._of(oid).stream(oid)
+    def __getattr__(self, name: str) -> Any:
+        return lambda oid, *more: getattr(self._of(oid), name)(oid, *more)
 
 
 def new_objects(source: Source, commits: Iterable[bytes], bases: Iterable[bytes] = ()) -> Iterator[tuple[bytes, bytes]]:
@@ -150,7 +122,7 @@ def _bounded(source: Source, oid: bytes, kind: bytes, most: int) -> bytes:
     found, size = source.kind_and_size(oid)
     if found != kind or size > most:
         raise RemoteDamaged(f"Object {oid.hex()} is not the {kind.decode()} that it should be. Nothing was taken.")
-    return source.read(oid, kind)
+    return bytes(source.read(oid, kind))
 
 
 def copy(

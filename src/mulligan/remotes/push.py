@@ -10,37 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from mulligan.errors import RemoteFailed
 from mulligan.model.paths import parse_path
-from mulligan.remotes.chain import Arrived, Diverged
+from mulligan.remotes.chain import Diverged
 from mulligan.remotes.protocol import MOST_CHECKPOINTS, Forgotten, Segment, Told
 from mulligan.remotes.records import Mark, Records
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.store import Store
 
+#: A `GitServer` or a `Bucket`: what pushing and pulling ask of them has the same names in both.
+Storage = Any
 Writing = Callable[[str], AbstractContextManager[Store]]
 _MOST_MOMENTS = 5000
-
-
-class Storage(Protocol):
-    """A git server or a bucket, as pushing and pulling see it."""
-
-    def send(self, segment: Segment, base: bytes | None, before: Mark) -> Mark:
-        """Adds a segment and its checkpoints to this machine's chain; raises Diverged."""
-
-    def receive(self, marks: dict[str, Mark], *, own: str = "", only: str = "") -> list[Arrived]:
-        """Returns the segments after those that are known."""
-
-    def fetch_packs(self, arrived: list[Arrived]) -> None:
-        """Brings the objects of segments into the spool."""
-
-    def fetch_again(self, machine: str) -> None:
-        """Brings every object of one machine's chain into the spool."""
-
-    def settled(self, marks: dict[str, Mark]) -> None:
-        """Drops what was fetched."""
 
 
 class Pushed(NamedTuple):
