@@ -66,7 +66,7 @@ def verify(statement: str, signature: str, signers: str) -> Signer:
 
 def _run(words: Sequence[str], text: str) -> subprocess.CompletedProcess[bytes]:
     try:
-        command = ["ssh-keygen", *words]  # the user's own, found as a shell finds it
+        command = ["ssh-keygen", *words]
         return subprocess.run(command, input=text.encode(), capture_output=True, check=False)  # noqa: S603 - no shell
     except FileNotFoundError:
         raise UserError(

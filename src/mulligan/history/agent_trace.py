@@ -55,11 +55,8 @@ def _url(origin: Origin) -> str:
 
 def _quoted(text: str) -> str:
     """Returns a text as part of a URN (RFC 3986)."""
-    plain = b"-._~"
-    return "".join(
-        chr(byte) if bytes([byte]).isalnum() or byte in plain else f"%{byte:02X}"
-        for byte in text.encode(errors="surrogateescape")
-    )
+    data = text.encode(errors="surrogateescape")
+    return "".join(chr(byte) if bytes([byte]).isalnum() or byte in b"-._~" else f"%{byte:02X}" for byte in data)
 
 
 def _said(origin: Origin) -> dict[str, Any]:

@@ -85,6 +85,7 @@ class _Search:
     def __init__(self, store: Store, text: str, filters: Filters, progress: Progress | None) -> None:
         self._store, self._text, self._filters = store, text, filters
         self._progress = progress or (lambda _done, _total: None)
+        self._has: Callable[[str], bool] = lambda said: text.casefold() in said.casefold()
         self._trees = Trees(store.objects)
         self._counts: dict[bytes, int] = {}
         self._may_read = MOST_READ
@@ -113,9 +114,6 @@ class _Search:
             return
         yield from self._contents()
 
-    def _has(self, text: str) -> bool:
-        return self._text.casefold() in text.casefold()
-
     def _said(self, events: list[RecordedEvent]) -> Iterator[Match]:
         prompts = context_of(events).prompts
         seen: set[tuple[str, int]] = set()
@@ -126,7 +124,8 @@ class _Search:
                 continue
             if is_call and (event.session, each.number) in seen:
                 continue
-            if not self._has(f"{event.tool} {event.text}") or not self._covers(each):
+            known = self._filters.covers(each.created_ns) and self._filters.names((event.agent,), (event.session,))
+            if not known or not self._has(f"{event.tool} {event.text}"):
                 continue
             if is_call:
                 seen.add((event.session, each.number))
@@ -138,9 +137,6 @@ class _Search:
                     *(prompts.get(turn, ""), each.number, event.tool, event.text if is_call else ""),
                 ),
             )
-
-    def _covers(self, each: RecordedEvent) -> bool:
-        return self._filters.covers(each.created_ns) and self._filters.names((each.event.agent,), (each.event.session,))
 
     def _named(self, entries: list[Entry], origins: Origins) -> Iterator[Match]:
         for entry in entries:

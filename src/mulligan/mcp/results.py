@@ -118,6 +118,9 @@ TOLD = table(
     ),
     more=FLAG,
 )
+_ANSWERS = some({"type": "object"})
+BLAMED = table(path=TEXT, lines=_ANSWERS)
+FOUND = table(matches=_ANSWERS, left_out=listed(TEXT))
 STANDING = table(
     workspace=TEXT,
     checkpoints=COUNT,

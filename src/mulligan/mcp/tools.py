@@ -122,6 +122,21 @@ def _story(desk: Desk, given: dict[str, Any]) -> views.View:
     return {"chapters": list(map(views.chapter, told[: given["limit"]])), "more": len(told) > given["limit"]}
 
 
+def _blame(desk: Desk, given: dict[str, Any]) -> views.View:
+    blamed = desk.workspace.blame(given["path"])
+    return {
+        "path": bounds.path(blamed.path),
+        "lines": bounds.some(blamed.lines, views.answer, 200, offset=given["offset"]),
+    }
+
+
+def _search(desk: Desk, given: dict[str, Any]) -> views.View:
+    limits = {name: given[name] for name in ("agent", "session", "since", "until") if given[name]}
+    found = desk.workspace.search(given["text"], changes=given["changes"], **limits)
+    matches = bounds.some(found.matches, views.answer, bounds.PAGE, offset=given["offset"])
+    return {"matches": matches, "left_out": list(found.left_out)}
+
+
 def _redo(desk: Desk, _given: dict[str, Any]) -> views.View:
     return views.reported(desk.workspace.redo())
 
@@ -299,6 +314,35 @@ _ALL = (
         ),
         results.TOLD,
         _story,
+        reads_only=True,
+    ),
+    Tool(
+        "blame",
+        "Say who wrote each line",
+        "Say for each line of a file as it is now which agent wrote it, for which prompt and with which tool call, or that a person "
+        "did (`by`). Long files come in parts." + _AS_DATA,
+        described({"path": text("The file, relative to the workspace, with `/`.", most=bounds.PATH), "offset": _OFFSET}, ("path",)),
+        results.BLAMED,
+        _blame,
+        reads_only=True,
+    ),
+    Tool(
+        "search",
+        "Search history",
+        "Find a text in prompts, commands, names of checkpoints, paths and the files of the last checkpoint; with `changes`, the "
+        "steps in which it appeared in a file or disappeared. Secrets that are saved sealed are not searched." + _AS_DATA,
+        described(
+            {
+                "text": text("What to look for.", most=200),
+                "changes": switch("When it appeared or disappeared, instead of where it is.", default=False),
+                **{name: text(f"Only of this {name}; the beginning is enough.", most=200) for name in ("agent", "session")},
+                **{name: text(f"A time, {name} which: `yesterday`, `@14:05`.", most=60) for name in ("since", "until")},
+                "offset": _OFFSET,
+            },
+            ("text",),
+        ),
+        results.FOUND,
+        _search,
         reads_only=True,
     ),
     Tool(

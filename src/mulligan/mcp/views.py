@@ -14,6 +14,8 @@ from mulligan.model.diff import Diff
 from mulligan.model.plan import Conflict, Keep, RestorePlan, RestoreReport, Undone
 
 if TYPE_CHECKING:
+    from mulligan.history.blame import BlamedLine
+    from mulligan.history.search import Match
     from mulligan.timeline.story import Chapter, Happening
 
 View = dict[str, Any]
@@ -152,6 +154,11 @@ def reported(report: RestoreReport) -> View:
         "complete": report.complete,
         "saved_before": report.undo,
     }
+
+
+def answer(found: BlamedLine | Match) -> View:
+    """Returns a line with its maker, or a match of a search."""
+    return {name: bounds.line(each) if isinstance(each, str) else each for name, each in found.to_dict().items()}
 
 
 def chapter(told: Chapter) -> View:

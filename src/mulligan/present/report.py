@@ -34,8 +34,7 @@ def subject(document: dict[str, Any]) -> str:
 def totals(document: dict[str, Any]) -> list[tuple[str, str]]:
     """Returns the numbers of a report, each with its words."""
     sums = document["totals"]
-    rows = [(f"{sums[key]:,}", words) for key, words in _TOTALS.items()]
-    return [row for row, key in zip(rows, _TOTALS, strict=True) if sums[key] or key in _ALWAYS]
+    return [(f"{sums[key]:,}", words) for key, words in _TOTALS.items() if sums[key] or key in _ALWAYS]
 
 
 _ALWAYS = {"prompts", "commands", "files", "checkpoints"}

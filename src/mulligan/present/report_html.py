@@ -7,6 +7,7 @@ requests, in case a text should find a way out all the same.
 
 from __future__ import annotations
 
+import pkgutil
 from html import escape
 from typing import Any
 
@@ -15,52 +16,16 @@ from mulligan.present.report_file import DATA
 from mulligan.present.visible import visible
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-_STYLE = """
-:root{color-scheme:light dark;--bg:#fbfaf8;--card:#fff;--ink:#1d1c1a;--soft:#6b6862;--line:#e6e2da;--accent:#2f6f4f;
---accent-bg:#e7f2ec;--warn:#8a5a00;--warn-bg:#fdf1d8;--bad:#a4312a;--code:#f4f1ea}
-@media(prefers-color-scheme:dark){:root{--bg:#141413;--card:#1d1c1b;--ink:#ece9e2;--soft:#a09b92;--line:#33312d;
---accent:#7cc4a0;--accent-bg:#1c3328;--warn:#e5b95c;--warn-bg:#38290c;--bad:#f0857c;--code:#262522}}
-*{box-sizing:border-box}
-body{margin:0;background:var(--bg);color:var(--ink);font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
-main{max-width:52rem;margin:0 auto;padding:2.5rem 1.25rem 4rem}
-header p,.soft{color:var(--soft);margin:.2rem 0}
-h1{font-size:1.7rem;line-height:1.2;margin:0 0 .4rem;letter-spacing:-.01em;overflow-wrap:anywhere}
-h2{font-size:1.15rem;margin:2.6rem 0 .8rem}
-.brand{font-size:.8rem;letter-spacing:.08em;text-transform:uppercase;color:var(--accent);font-weight:650}
-.numbers{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.7rem;margin:1.6rem 0 0;padding:0;list-style:none}
-.numbers li{background:var(--card);border:1px solid var(--line);border-radius:.7rem;padding:.8rem .9rem}
-.numbers b{display:block;font-size:1.55rem;line-height:1.15;font-variant-numeric:tabular-nums}
-.numbers span{color:var(--soft);font-size:.84rem;line-height:1.3;display:block;margin-top:.15rem}
-.numbers .odd{border-color:var(--warn);background:var(--warn-bg)}.numbers .odd b{color:var(--warn)}
-.card{background:var(--card);border:1px solid var(--line);border-radius:.8rem;margin:.9rem 0;overflow:hidden}
-.card>summary,.card>div{padding:.85rem 1rem}
-summary{cursor:pointer;list-style:none}summary::-webkit-details-marker{display:none}
-summary .ask{display:block;padding-left:1rem;text-indent:-1rem;font-weight:600;overflow-wrap:anywhere}
-summary .ask::before{content:"\\203a";display:inline-block;width:1rem;color:var(--soft);transition:transform .15s}
-details[open]>summary .ask::before{transform:rotate(90deg) translate(-.05rem,.15rem)}
-summary .soft{display:block;padding-left:1rem;font-size:.86rem}
-.step{border-top:1px solid var(--line)}
-.step p{margin:0;font-size:.92rem;overflow-wrap:anywhere}
-.step code{font:.85rem/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;background:var(--code);border-radius:.3rem;padding:.1rem .3rem}
-.paths{list-style:none;margin:.5rem 0 0;padding:0;font:.84rem/1.7 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
-.paths li{overflow-wrap:anywhere;padding-left:1rem}
-.tag{display:inline-block;border-radius:1rem;padding:.02rem .55rem;font:600 .74rem/1.55 system-ui,sans-serif;background:var(--accent-bg);color:var(--accent);margin-left:.35rem;vertical-align:.08em;white-space:nowrap}
-.tag.odd{background:var(--warn-bg);color:var(--warn)}
-.rows{margin:0;padding:0;list-style:none}.rows li{padding:.55rem 1rem;border-top:1px solid var(--line);font-size:.92rem;overflow-wrap:anywhere}
-.rows li:first-child{border-top:0}
-.head{font:.82rem/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow-wrap:anywhere;background:var(--code);border-radius:.4rem;padding:.5rem .7rem}
-footer{margin-top:1rem;color:var(--soft);font-size:.9rem}
-@media print{body{background:#fff}.card{break-inside:avoid}}
-"""
 
 
 def report_html(document: dict[str, Any]) -> str:
     """Returns a report as a page, with a place for its document."""
+    style = (pkgutil.get_data("mulligan.present", "report.css") or b"").decode()
     parts = [
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">',
         '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="referrer" content="no-referrer">',
-        f"<title>{_text(subject(document))}</title><style>{_STYLE}</style></head>\n<body><main>",
+        f"<title>{_text(subject(document))}</title><style>{style}</style></head>\n<body><main>",
         f'<header><span class="brand">mulligan report</span><h1>{_text(subject(document))}</h1>',
         f"<p>{_text(when(document['period']['from']))} to {_text(when(document['period']['to']))}</p></header>",
         f'<ul class="numbers">{"".join(map(_number, totals(document)))}</ul>',

@@ -673,3 +673,18 @@ def test_a_server_in_the_home_directory_without_a_usable_root_says_why(private_h
         wire.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         assert "error" in roots_answered(wire, "https://example.com/")
         assert "error" in wire.call("status")
+
+
+def test_a_model_can_ask_who_wrote_a_line_and_when_a_text_appeared(project, store):
+    two_turns(project, store)
+    with same_process(project, store=store) as wire:
+        lines = wire.call("blame", path="a.txt")["lines"]["items"]
+        assert [(each["text"], each["by"], each["asked"]) for each in lines[:2]] == [
+            ("ONE", "agent", "change one"),
+            ("two", "first", None),
+        ]
+        assert wire.call("blame", path="a.txt", offset=3)["lines"]["items"][0]["line"] == 4
+        came = wire.call("search", text="FIVE", changes=True)["matches"]["items"]
+        assert [(each["kind"], each["asked"]) for each in came] == [("appeared", "change five")]
+        assert [each["kind"] for each in wire.call("search", text="change")["matches"]["items"]] == ["prompt", "prompt"]
+        assert wire.call("search", text="nowhere", agent="codex")["matches"]["total"] == 0
