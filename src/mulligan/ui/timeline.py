@@ -24,7 +24,7 @@ PAGE, LARGEST_PAGE = 200, 2000
 #: Checkpoints whose lines one request may ask for, and files above which lines are not counted.
 COUNTED, _LARGE = 40, 500
 #: So many checkpoints and prompts are read when something was added; and seconds after which all are read again.
-RECENT, _WHOLE_AGAIN = 50, 60.0
+RECENT, _RECENT_PROMPTS, _WHOLE_AGAIN = 50, 12, 60.0
 _PATHS = 50
 _TEXT = 4000
 
@@ -159,7 +159,7 @@ class Reading:
         recent = self._workspace.log(limit=RECENT)
         if not recent or recent[0].id != self._workspace.position() or recent[-1].id not in self._saved:
             return None
-        return [each for each in recent if each.id not in self._saved], self._workspace.story(limit=RECENT)
+        return [each for each in recent if each.id not in self._saved], self._workspace.story(limit=_RECENT_PROMPTS)
 
     def _all(self) -> tuple[list[Checkpoint], list[Chapter]]:
         self._saved, self._prompts, self._loose = {}, {}, {}
