@@ -73,9 +73,15 @@ def conformance() -> str:
     return _there("conformance")
 
 
-def _there(name: str) -> str:
+@pytest.fixture(scope="session")
+def agents_cache() -> Path:
+    """Where clients are kept by the person who runs the tests, asked before a test has a home of its own."""
+    return cache()
+
+
+def _there(name: str, where: Path | None = None) -> str:
     # Session fixtures come first: HOME and the rest are still those of the person who runs the tests.
     try:
-        return program(name, cache(), may_install=NAMED not in os.environ)
+        return program(name, where or cache(), may_install=NAMED not in os.environ)
     except (NotThere, OSError, subprocess.SubprocessError) as error:
         pytest.skip(f"THE TESTS WITH REAL AGENTS DO NOT RUN: {name} {error}")

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,13 +28,13 @@ class Hooked(NamedTuple):
     scope: str
     shell: Callable[[str], Use]
     write: Callable[[str, str], Use]
-    prepare: Callable[[Project, str], dict[str, str]]
+    prepare: Callable[[Project, str, str], dict[str, str]]
     words: Callable[[str], list[str]]
     newer_node: bool = False
     slow: bool = False
 
 
-def _copilot(_project: Project, url: str) -> dict[str, str]:
+def _copilot(_project: Project, url: str, _program: str) -> dict[str, str]:
     return {
         "COPILOT_OFFLINE": "true",
         "COPILOT_ALLOW_ALL": "true",  # trusts the folder too
@@ -42,22 +44,20 @@ def _copilot(_project: Project, url: str) -> dict[str, str]:
     }
 
 
-def _qwen(project: Project, url: str) -> dict[str, str]:
+def _qwen(project: Project, url: str, _program: str) -> dict[str, str]:
     known = {"security": {"auth": {"selectedType": "openai"}}, "model": {"name": "scripted"}}
     (project.home / ".qwen").mkdir(exist_ok=True)
     (project.home / ".qwen/settings.json").write_text(json.dumps(known))
     return {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_MODEL": "scripted"}
 
 
-def _cline(project: Project, url: str) -> dict[str, str]:
-    done = project.run(
-        [_there("cline"), "auth", "-p", "openai-compatible", "-k", "none", "-b", f"{url}/v1", "-m", "scripted"]
-    )
+def _cline(project: Project, url: str, program: str) -> dict[str, str]:
+    done = project.run([program, "auth", "-p", "openai-compatible", "-k", "none", "-b", f"{url}/v1", "-m", "scripted"])
     assert done.returncode == 0, done.stdout + done.stderr
     return {}
 
 
-def _pi(project: Project, url: str) -> dict[str, str]:
+def _pi(project: Project, url: str, _program: str) -> dict[str, str]:
     folder = project.home / ".pi/agent"
     folder.mkdir(parents=True, exist_ok=True)
     provider = {"baseUrl": f"{url}/v1", "api": "openai-completions", "apiKey": "none", "models": [{"id": "scripted"}]}
@@ -65,7 +65,7 @@ def _pi(project: Project, url: str) -> dict[str, str]:
     return {"PI_OFFLINE": "1"}
 
 
-def _kilo(project: Project, url: str) -> dict[str, str]:
+def _kilo(project: Project, url: str, _program: str) -> dict[str, str]:
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "name": "scripted",
@@ -136,23 +136,34 @@ def client(request):
     return request.param
 
 
-def prepared(project: Project, name: str, url: str) -> tuple[str, dict[str, str]]:
+@pytest.fixture(autouse=True)
+def no_daemon_stays(agents_project):
+    """Cline starts a process of its own for each home, which would outlive the test."""
+    yield
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = entry.read_bytes().split(b"\0")
+            if b"--cline-hub-daemon" in words and os.fsencode(agents_project.root) in words:
+                os.kill(int(entry.parent.name), signal.SIGTERM)
+
+
+def prepared(project: Project, name: str, url: str, cache: Path) -> tuple[str, dict[str, str]]:
     """Installs the hooks and returns the program and its variables."""
-    about, program = CLIENTS[name], _there(name)
+    about, program = CLIENTS[name], _there(name, cache)
     project.mulligan("install", name, "--scope", about.scope)
-    env = about.prepare(project, url)
+    env = about.prepare(project, url, program)
     if about.newer_node:
-        env["PATH"] = f"{os.path.dirname(_there('node'))}:{os.environ['PATH']}"
+        env["PATH"] = f"{os.path.dirname(_there('node', cache))}:{os.environ['PATH']}"
     return program, env
 
 
-def test_two_prompts_and_one_undo_for_each(agents_project, client):
+def test_two_prompts_and_one_undo_for_each(agents_project, client, agents_cache):
     """By tool and by shell, and with a command that fails."""
     project, about = agents_project, CLIENTS[client]
     first = [about.shell("echo b > b.txt; rm -r src"), about.write(str(project.root / "new.txt"), "n\n"), Say("one.")]
     second = [about.shell("rm data.bin; rm nothere.txt; exit 3"), Say("two.")]
     with scripted({"the first": first, "the second": second}) as model:
-        program, env = prepared(project, client, model.url)
+        program, env = prepared(project, client, model.url, agents_cache)
         states = [project.everything()]
         for prompt in ("the first", "the second"):
             done = project.run([program, *about.words(prompt)], **env)
@@ -166,11 +177,11 @@ def test_two_prompts_and_one_undo_for_each(agents_project, client):
         assert project.everything() == earlier
 
 
-def test_a_client_that_is_killed_over_a_command_is_undone(agents_project, client):
+def test_a_client_that_is_killed_over_a_command_is_undone(agents_project, client, agents_cache):
     project, about = agents_project, CLIENTS[client]
     breaking = [about.shell("rm -r src; echo $$ > begun; sleep 60"), Say("never.")]
     with scripted({"break it": breaking}) as model:
-        program, env = prepared(project, client, model.url)
+        program, env = prepared(project, client, model.url, agents_cache)
         before = project.everything()
         project.kill_in_the_middle([program, *about.words("break it")], **env)
     assert "src/app.py" not in project.everything()
