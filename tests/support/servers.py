@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -36,11 +37,11 @@ def free_port() -> int:
 @contextmanager
 def running(*words: str | Path, **env: str) -> Iterator[subprocess.Popen]:
     """A program in the background, ended afterwards."""
-    process = subprocess.Popen([str(word) for word in words], env={**os.environ, **env}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    process = subprocess.Popen([str(word) for word in words], env={**os.environ, **env}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
     try:
         yield process
     finally:
-        process.terminate()
+        os.killpg(process.pid, signal.SIGTERM)  # with its children
         process.wait(20)
 
 
