@@ -204,7 +204,8 @@ def test_pictures_stand_side_by_side(story, look):
         page.click("text=Make the logo green")
         page.wait_for_selector(".pictures img")
         loaded = "(all) => all.map((each) => each.complete && each.naturalWidth)"
-        page.wait_for_function("[...document.querySelectorAll('.pictures img')].every((each) => each.complete)")
+        for number in (0, 1):
+            page.locator(".pictures img").nth(number).evaluate("(image) => image.decode()")
         assert page.eval_on_selector_all(".pictures img", loaded) == [96, 96]
 
 
