@@ -76,7 +76,7 @@ ALLOWED = {
     "adapters": _ALL | {"hooks"},
     "install": _DISK,
     "forks": _ALL | {"loop"},
-    "mcp": _ALL,
+    "mcp": _ALL | {"forks"},
     "ui": _WORDS | {"safefs", "scan", "timeline", "steps", "engine", "present"},
     "plugin": {"dialects", "errors"},
     "__init__": _ALL,

@@ -214,7 +214,7 @@ class Bisecting:
         self._tell(heard._replace(attempt=attempt))
         if verdict is None:
             raise UserError(
-                f"The command ended with {_ending(code)} at {checkpoint.short_id}, so the search stops.{self._last()}",
+                f"The command ended with {f'exit code {code}' if code > 0 else f'signal {-code}'} at {checkpoint.short_id}, so the search stops.{self._last()}",
                 hint="The results so far are kept: the same command goes on. Exit code 125 skips a state.",
             )
         return verdict
@@ -278,7 +278,3 @@ def _distinct(line: list[Entry]) -> list[Entry]:
         if not kept or _state_of(kept[-1]) != _state_of(entry):
             kept.append(entry)
     return kept
-
-
-def _ending(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -93,7 +93,7 @@ def compare(
     """Compares two forks or checkpoints; `base` is the directory that names of forks are relative to."""
     found = [_side(workspace, name, base or workspace.root) for name in (a, b)]
     with ExitStack() as stack:
-        opened = [_opened(workspace, side, stack) for side in found]
+        opened = [stack.enter_context(open_fork(workspace, s.fork)) if s.fork else workspace for s in found]
         diff = diff_between(opened[0], found[0].checkpoint.id, opened[1], found[1].checkpoint.id)
         diff.stat  # noqa: B018 - read while both stores are open
     if command:
@@ -115,10 +115,6 @@ def _side(workspace: Workspace, name: str, base: str) -> Side:
         since = opened.diff(opened.log()[-1], saved)
         since.stat  # noqa: B018 - read while the fork is open
     return Side(name, saved, fork, since)
-
-
-def _opened(workspace: Workspace, side: Side, stack: ExitStack) -> Workspace:
-    return workspace if side.fork is None else stack.enter_context(open_fork(workspace, side.fork))
 
 
 def _outcome(workspace: Workspace, side: Side, command: str, *, with_ignored: bool) -> Outcome:

@@ -44,11 +44,6 @@ def run_attached(
     return code if code >= 0 else _BY_SIGNAL - code
 
 
-def shell(text: str) -> list[str]:
-    """Returns the words that run shell text."""
-    return ["/bin/sh", "-c", text]
-
-
 def _ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
     with suppress(subprocess.TimeoutExpired):
         process.wait(seconds)

@@ -65,9 +65,6 @@ class Fork(NamedTuple):
 
 def read_forks(value: object) -> list[Fork]:
     """Returns the forks of a JSON list; entries that are not whole are left out."""
-    rows = value if isinstance(value, list) else []
-    return [Fork(**{key: row[key] for key in Fork._fields if key in row}) for row in rows if _is_whole(row)]
-
-
-def _is_whole(row: object) -> bool:
-    return isinstance(row, dict) and {"directory", "store", "checkpoint", "created_ns"} <= row.keys()
+    rows = [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+    whole = [row for row in rows if {"directory", "store", "checkpoint", "created_ns"} <= row.keys()]
+    return [Fork(**{key: row[key] for key in Fork._fields if key in row}) for row in whole]

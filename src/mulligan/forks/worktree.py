@@ -55,8 +55,3 @@ def prune_worktrees(root: str) -> None:
     git = Git(root)
     if git.is_repository and git.run(["worktree", "prune"]).code:
         raise GitFailed("git worktree prune failed. The fork is removed.", hint="git worktree prune")
-
-
-def is_worktree(directory: str) -> bool:
-    """Returns whether a directory is a worktree that git made: its `.git` is a file."""
-    return os.path.isfile(os.path.join(directory, ".git"))

@@ -121,6 +121,7 @@ TOLD = table(
 _ANSWERS = some({"type": "object"})
 BLAMED = table(path=TEXT, lines=_ANSWERS)
 FOUND = table(matches=_ANSWERS, left_out=listed(TEXT))
+FORKED = table(forks=_ANSWERS)
 STANDING = table(
     workspace=TEXT,
     checkpoints=COUNT,

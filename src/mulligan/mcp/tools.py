@@ -137,6 +137,13 @@ def _search(desk: Desk, given: dict[str, Any]) -> views.View:
     return {"matches": matches, "left_out": list(found.left_out)}
 
 
+def _forks(desk: Desk, _given: dict[str, Any]) -> views.View:
+    from mulligan.forks.state import describe
+
+    found = [describe(desk.workspace, each) for each in desk.workspace.forks()]
+    return {"forks": bounds.some(found, views.answer, bounds.PAGE)}
+
+
 def _redo(desk: Desk, _given: dict[str, Any]) -> views.View:
     return views.reported(desk.workspace.redo())
 
@@ -343,6 +350,16 @@ _ALL = (
         ),
         results.FOUND,
         _search,
+        reads_only=True,
+    ),
+    Tool(
+        "forks",
+        "List the forks",
+        "List the forks of this project: other working directories that start at one of its checkpoints, each with the work in it that is "
+        "nowhere else. `gone` says that the directory was deleted. Making and keeping forks is for the user: `mulligan fork`." + _AS_DATA,
+        described({}),
+        results.FORKED,
+        _forks,
         reads_only=True,
     ),
     Tool(

@@ -14,6 +14,7 @@ from mulligan.model.diff import Diff
 from mulligan.model.plan import Conflict, Keep, RestorePlan, RestoreReport, Undone
 
 if TYPE_CHECKING:
+    from mulligan.forks.state import ForkState
     from mulligan.history.blame import BlamedLine
     from mulligan.history.search import Match
     from mulligan.timeline.story import Chapter, Happening
@@ -156,8 +157,8 @@ def reported(report: RestoreReport) -> View:
     }
 
 
-def answer(found: BlamedLine | Match) -> View:
-    """Returns a line with its maker, or a match of a search."""
+def answer(found: BlamedLine | ForkState | Match) -> View:
+    """Returns a line with its maker, a match of a search, or a fork."""
     return {name: bounds.line(each) if isinstance(each, str) else each for name, each in found.to_dict().items()}
 
 

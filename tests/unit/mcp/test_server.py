@@ -114,6 +114,17 @@ def test_paths_that_moved_after_the_plan_are_left_alone_and_listed(wire, project
     assert report["complete"] is False
 
 
+def test_forks_are_listed_with_the_work_in_them(wire, project, store, tmp_path):
+    put(project, "a.txt", "one")
+    wire.call("save", name="start")
+    assert wire.call("forks")["forks"]["items"] == []
+    with mulligan.open(project, store=store) as ws:
+        ws.fork("start", tmp_path / "try").close()
+    put(tmp_path, "try/a.txt", "two")
+    (fork,) = wire.call("forks")["forks"]["items"]
+    assert (fork["directory"], fork["unsaved"], fork["gone"]) == (str(tmp_path / "try"), 1, False)
+
+
 def test_an_undo_can_be_previewed(wire, project):
     put(project, "a.txt", "good")
     wire.call("save", name="good")

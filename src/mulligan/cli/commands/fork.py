@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Makes the fork, then the worktree, then runs the command."""
-    from mulligan.forks.foreground import run_attached, shell
+    from mulligan.forks.foreground import run_attached
     from mulligan.forks.worktree import check_repository
 
     workspace, place = context.saved, os.path.join(context.base, args.place)
@@ -66,7 +66,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         render(context, result)
         context.out.stream.flush()
     document["exit_code"] = run_attached(
-        shell(args.run), fork.directory, stdout=context.err.stream if context.json else None
+        ["/bin/sh", "-c", args.run], fork.directory, stdout=context.err.stream if context.json else None
     )
     return result._replace(value=(), exit_code=document["exit_code"])
 

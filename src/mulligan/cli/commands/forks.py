@@ -56,13 +56,13 @@ def run(context: Context, args: argparse.Namespace) -> Result:
 def _remove(context: Context, args: argparse.Namespace) -> Result:
     from mulligan.forks.state import describe
     from mulligan.forks.verbs import find_fork, remove_fork
-    from mulligan.forks.worktree import is_worktree, prune_worktrees
+    from mulligan.forks.worktree import prune_worktrees
 
     if args.place is None:
         raise UsageError("Which fork?", hint="mulligan forks rm DIR")
     workspace = context.workspace
     fork = find_fork(workspace, os.path.join(context.base, args.place))
-    state, of_git = describe(workspace, fork), is_worktree(fork.directory)
+    state, of_git = describe(workspace, fork), os.path.isfile(os.path.join(fork.directory, ".git"))
     if state.has_work:
         context.confirm(
             f"{visible(fork.directory)} holds work that is nowhere else: {_work(state)}. Remove it for good?",
