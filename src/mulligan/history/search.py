@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 #: A larger file is not searched; nor is more than this in all; and so many matches are enough.
 LARGEST_FILE, MOST_READ, MOST_MATCHES = 4 << 20, 512 << 20, 1_000
 _EXCERPT = 200
-_EVERY = 64
 
 Progress = Callable[[int, int | None], None]
 
@@ -167,8 +166,7 @@ class _Search:
         at = Origin(YOU, entry.id, entry.checkpoint.created_at.isoformat())._replace(by="")
         files = [(p, e) for p, e in self._trees.walk(entry.files_tree) if e.mode not in (MODE_DIR, MODE_LINK)]
         for number, (path, found) in enumerate(sorted(files)):
-            if number % _EVERY == 0:
-                self._progress(number, len(files))
+            self._progress(number, len(files))
             data = self._read(found.oid)
             if data is None or needle not in data.lower():
                 continue

@@ -83,7 +83,7 @@ def why_lines(path: str, line: Any, *, now: datetime, style: Style = PLAIN, widt
     if origin.by == "agent":
         shown.append(f"  prompt {origin.prompt:<4} {shorten(visible(origin.asked) or '(its text is not kept)', room)}")
         if origin.tool:
-            shown.append(f"  tool {origin.tool:<6} {shorten(_call(origin), room)}")
+            shown.append(f"  tool {origin.tool:<6} {shorten(visible(f'{origin.name}: {origin.command}'), room)}")
         shown.append(f"  session     {visible(origin.session)}")
     elif origin.command or origin.name:
         shown.append(f"  {shorten(visible(origin.name or origin.command), room)}")
@@ -91,10 +91,6 @@ def why_lines(path: str, line: Any, *, now: datetime, style: Style = PLAIN, widt
         shown += [f"  checkpoint  {style('yellow', origin.checkpoint[:8])}"]
         shown += [style("dim", f"See the whole step: mulligan show {origin.checkpoint[:8]} -p")]
     return shown
-
-
-def _call(origin: Any) -> str:
-    return f"{visible(origin.name)}: {visible(origin.command)}" if origin.command else visible(origin.name)
 
 
 def _when(origin: Any, now: datetime) -> str:

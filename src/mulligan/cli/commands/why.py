@@ -17,7 +17,10 @@ USAGE = "why FILE:LINE"
 DESCRIPTION = """\
 Explain one line of a file as it is now: who wrote it, for which prompt, with which command, and when.
 """
-EXAMPLES = (("mulligan why src/app.py:12", "the prompt and the command behind line 12"),)
+EXAMPLES = (
+    ("mulligan why src/app.py:12", "the prompt and the command behind line 12"),
+    ("mulligan --json why src/app.py:12", "for a program"),
+)
 EXIT_CODES = (0, 1, 10, 83, 90)
 PATHS = ""
 
