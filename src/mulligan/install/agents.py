@@ -47,7 +47,7 @@ class Edit(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """An agent that hooks can be installed for; `read` says that its row was written from its documentation alone."""
+    """An agent that hooks can be installed for; `read` says that its row was never tried with the real agent."""
 
     name: str
     title: str
@@ -60,7 +60,9 @@ class Agent(NamedTuple):
     @property
     def summary(self) -> str:
         """One line for the list of agents."""
-        return f"{self.title}: {self.does}" + (" (written from its documentation, not run)" if self.read else "")
+        return f"{self.title}: {self.does}" + (
+            " (never run here: the file and its units are unverified)" if self.read else ""
+        )
 
     def edits(self, scope: str) -> tuple[Edit, ...]:
         """Returns the files of a scope; none where the agent has no such scope."""
