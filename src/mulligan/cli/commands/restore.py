@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mulligan.engine.workspace import Workspace
 
-USAGE = "restore REF | --before WORDS [-y] [--dry-run] [-p] [--git] [--state | --all] [PATH…]"
+USAGE = "restore [REF | --before WORDS] [-y] [--dry-run] [-p] [--git] [--state | --all] [PATH…]"
 DESCRIPTION = """\
 Restore the project, or some paths of it, to a checkpoint.
 
@@ -69,9 +69,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     if args.before is not None and args.ref is not None:
         args.words.insert(0, args.ref)  # with --before, every other word is a path
         args.ref = None
-    if (args.ref is None) == (args.before is None):
-        raise UsageError("Either REF or --before WORDS is needed.", hint='mulligan restore --before "the migration"')
-    args.ref = args.ref or f"@before:{args.before}"
+    args.ref = args.ref or (f"@before:{args.before}" if args.before is not None else _picked(context))
     if args.patch:
         if args.git or args.what != "files":
             raise UsageError("-p chooses hunks of files: it goes with neither --git nor --state nor --all.")
@@ -80,6 +78,15 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         hunk_chooser.refuse_without_terminal(context, "restore REF")
     workspace = context.saved
     return _restored(context, args) if args.what == "files" else _with_conversation(context, args, workspace)
+
+
+def _picked(context: Context) -> str:
+    """Returns the checkpoint that a person picks from a list."""
+    if not context.interactive:
+        raise UsageError("Either REF or --before WORDS is needed.", hint='mulligan restore --before "the migration"')
+    from mulligan.cli.picker import pick
+
+    return pick(context, question="Restore which state? Nothing changes before you are asked again.", steps=False)
 
 
 def _with_conversation(context: Context, args: argparse.Namespace, workspace: Workspace) -> Result:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mulligan.engine.workspace import Workspace
 
-USAGE = "undo [N] [--dry-run] [--session ID] [-p] [--git] [[--] PATH…]"
+USAGE = "undo [N | --pick] [--dry-run] [--session ID] [-p] [--git] [[--] PATH…]"
 DESCRIPTION = """\
 Undo the last prompt, restore or unsaved change. Run it again to undo one more.
 
@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="print the plan and change nothing")
     parser.add_argument("-p", "--patch", action="store_true", help="choose hunks on the terminal")
+    parser.add_argument("--pick", action="store_true", help="choose a prompt or step from a list; later ones are kept")
     parser.add_argument("--git", action="store_true", help="move HEAD, its branch and the index back too")
     parser.add_argument(
         "--session",
@@ -60,6 +61,8 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         from mulligan.cli import hunk_chooser
 
         hunk_chooser.refuse_without_terminal(context, "undo")
+    if args.pick:
+        return _picked(context, args)
     workspace = context.saved
     number, paths = _number_and_paths(context, workspace, args)
     options: dict[str, Any] = {"session": args.session, "paths": paths, "git": args.git}
@@ -82,6 +85,32 @@ def run(context: Context, args: argparse.Namespace) -> Result:
             return _together(done, error.message)
         done.append(finished(workspace, report, paths))
     return _together(done)
+
+
+class Picked(NamedTuple):
+    """The undo of a step that a person picked: a revert."""
+
+    result: Result
+
+
+def _picked(context: Context, args: argparse.Namespace) -> Result:
+    """Lets a person pick a step, shows the plan, and undoes that step alone."""
+    if args.git or args.session:
+        raise UsageError("--pick chooses a step itself: it goes with neither --git nor --session.")
+    if not context.interactive:
+        raise UsageError("--pick needs a terminal.", hint="mulligan log --story, then: mulligan revert REF")
+    from mulligan.cli.commands import revert
+    from mulligan.cli.picker import pick
+
+    args.ref = pick(context, question="Undo which step? Later ones are kept, and you are asked again.", steps=True)
+    args.conflicts = "keep"
+    if not args.dry_run and not args.patch:
+        plan = context.workspace.revert(args.ref, dry_run=True)
+        context.err.lines([*plan_lines(plan, context.err.style), *circumstances(plan)])
+        if not context.ask("Undo this step?"):
+            raise UserError("Cancelled; nothing changed.")
+    result = revert.run(context, args)
+    return Result(Picked(result), result.json, result.exit_code)
 
 
 def _number_and_paths(context: Context, workspace: Workspace, args: argparse.Namespace) -> tuple[int, list[str] | None]:
@@ -135,6 +164,11 @@ def _saved_since(context: Context, workspace: Workspace, undone: Undone | None) 
 
 def render(context: Context, result: Result) -> None:
     """Prints the plan, or what was undone."""
+    if isinstance(result.value, Picked):
+        from mulligan.cli.commands import revert
+
+        revert.render(context, result.value.result)
+        return
     if isinstance(result.value, Done):
         render_undo(context, result, again="redo")
         return
