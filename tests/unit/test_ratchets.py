@@ -26,7 +26,7 @@ SOURCE = PACKAGE / "mulligan"
 #: What is counted: the most today, the target.
 MOST = {
     "lines of Python in the core": (31_500, 21_000),
-    "lines of Python in src": (66_000, 42_000),
+    "lines of Python in src": (66_400, 42_000),
     "our lines loaded by a cold save": (17_300, 8_000),
     "our lines loaded by a cold restore": (21_900, 10_000),
     "our files touched by a watched save": (56, 22),
