@@ -2,7 +2,8 @@
 The size of the code, in numbers that may only fall.
 
 Each row of `MOST` is a count, the most that it may be today, and the target of the redesign. A change that lowers a count
-lowers the number here with it. A change that needs a higher number needs another idea.
+lowers the number here with it. A feature raises the row of all lines in `src` by what it needs, in a commit that says so; any other
+higher number needs another idea.
 """
 
 from __future__ import annotations

@@ -10,6 +10,10 @@ import pytest
 
 import mulligan
 from checker import batch_objects, judge
+from mulligan.model.checkpoint import KINDS, LASTING_KINDS
+from mulligan.model.policy import Retention
+from mulligan.settings import KEYS
+from mulligan.timeline.retention import EVICTION_ORDER
 from tree import contents, put
 
 
@@ -282,3 +286,11 @@ def test_trim_of_nothing_in_particular_is_refused(ws, project):
     with pytest.raises(mulligan.errors.UserError):
         ws.trim(0, match={})
     assert len(ws.log()) == 1
+
+
+def test_every_kind_lasts_or_has_a_limit_a_setting_and_a_place_in_the_order_of_eviction():
+    """A new kind fails here first: see CONTRIBUTING.md, "Add a kind of checkpoint"."""
+    expiring = set(KINDS) - set(LASTING_KINDS)
+    assert set(EVICTION_ORDER) == expiring
+    assert {kind for kind in KINDS if Retention().limit(kind) is not None} == expiring
+    assert {f"retention.{kind}" for kind in expiring} <= KEYS.keys()

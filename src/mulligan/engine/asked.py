@@ -11,7 +11,7 @@ from mulligan.model.plan import Request
 
 if TYPE_CHECKING:
     from mulligan.model.plan import RestorePlan
-    from mulligan.restore.left_alone import Patience
+    from mulligan.restore.left_alone import Attempts
 
 
 class Promise(NamedTuple):
@@ -33,11 +33,11 @@ class Promise(NamedTuple):
             )
         return plan
 
-    def patience(self) -> Patience | None:
+    def attempts(self) -> Attempts | None:
         """Returns how paths are treated that move while the plan is applied."""
-        from mulligan.restore.left_alone import Patience
+        from mulligan.restore.left_alone import Attempts
 
-        return None if self.strict else Patience(0)
+        return None if self.strict else Attempts(0)
 
 
 class Asked(NamedTuple):

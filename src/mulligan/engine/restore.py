@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mulligan.model.gitposition import GitRecord
     from mulligan.model.plan import Node, RestorePlan, RestoreReport
     from mulligan.model.sealed import Sealed
-    from mulligan.restore.left_alone import Patience
+    from mulligan.restore.left_alone import Attempts
     from mulligan.restore.permissions import Reach
     from mulligan.restore.plan import Drawn
     from mulligan.restore.spelling import NamesHere
@@ -110,11 +110,11 @@ def settled(bench: Workbench, drawn: Drawn, look: WorkspaceView, here: NamesHere
 
 def within_reach(bench: Workbench, plan: RestorePlan, look: WorkspaceView) -> RestorePlan:
     """Returns a plan without what cannot be written, which it lists; raises UserError where nothing else is left."""
-    from mulligan.restore.left_alone import Patience
+    from mulligan.restore.left_alone import Attempts
     from mulligan.restore.permissions import Reach
 
     with Directory.open(bench.settings.workspace) as root:
-        reach = Reach(bench.store, root, random_name(6), plan, "undo", Patience(0), look.scan.sealed)
+        reach = Reach(bench.store, root, random_name(6), plan, "undo", Attempts(0), look.scan.sealed)
         reach.close()
     return reach.plan
 
@@ -145,13 +145,13 @@ def restore(bench: Workbench, entry: Entry, asked: Asked, *, what: str = "files"
         entry = keep_own(bench.store, entry, bench.now_ns())
     bench.root.prepare()
 
-    def attempt(patience: Patience | None) -> RestoreReport:
+    def attempt(attempts: Attempts | None) -> RestoreReport:
         with bench.store.objects.writer() as writer:
             look = bench.look(writer, by_name=entry.by_name)
             git = bench.git.plan(entry) if asked.git else bench.git.plan_staging(stage) if stage else None
             plan = plan_asked(bench, entry, look if what != "state" else None, asked, what, git=git)
             plan = asked.agreed(plan)
-            return go(bench, entry, plan, look, writer, verb="restore", git=git, patience=patience)
+            return go(bench, entry, plan, look, writer, verb="restore", git=git, attempts=attempts)
 
     return patiently(attempt, asked.promise)
 
@@ -168,18 +168,18 @@ def plan_asked(
     return asked.planned(plan, "restore", entry.id)
 
 
-def patiently(attempt: Callable[[Patience | None], Done], promise: Promise | None = None) -> Done:
+def patiently(attempt: Callable[[Attempts | None], Done], promise: Promise | None = None) -> Done:
     """Returns what an attempt at a restore returns; makes a new attempt a few times where paths moved under it."""
-    from mulligan.restore.left_alone import Patience
+    from mulligan.restore.left_alone import Attempts
 
     if promise is not None:
-        return attempt(promise.patience())
-    patience = Patience()
+        return attempt(promise.attempts())
+    attempts = Attempts()
     while True:
         try:
-            return attempt(patience)
+            return attempt(attempts)
         except PlanStale as stale:
-            if not patience.plans_again(stale.moved):
+            if not attempts.plans_again(stale.moved):
                 raise
 
 
@@ -193,7 +193,7 @@ def go(
     verb: str,
     depth: int = 0,
     git: Planned | None = None,
-    patience: Patience | None = None,
+    attempts: Attempts | None = None,
     mark: str = "",
     since: tuple[Entry, tuple[bytes, ...] | None] | None = None,
 ) -> RestoreReport:
@@ -201,7 +201,7 @@ def go(
     Applies a plan: state staged, safety checkpoint, journalled changes, state made current.
 
     `mark` says what an undo takes back without going to a state, or for a redo the state that such an undo left. Paths
-    that cannot be written are left alone and listed; those that moved too, as far as there is `patience` for them.
+    that cannot be written are left alone and listed; those that moved too, as far as there is `attempts` for them.
     Without any, raises PlanStale with nothing changed. `since` is the checkpoint before what is undone, if it is another
     than the one to go to, and the paths that were asked for.
     """
@@ -211,7 +211,7 @@ def go(
     _keep_contents(bench, plan)
     token = random_name(6)
     with Directory.open(bench.settings.workspace) as root:
-        reach = Reach(bench.store, root, token, plan, verb, patience, look.scan.sealed)
+        reach = Reach(bench.store, root, token, plan, verb, attempts, look.scan.sealed)
         try:
             report = _go(bench, entry, reach.plan, look, writer, reach, verb=verb, depth=depth, git=git, mark=mark)
         finally:

@@ -34,7 +34,7 @@ from mulligan.timeline.undo import Move, UndoMark
 
 if TYPE_CHECKING:
     from mulligan.model.event import RecordedEvent
-    from mulligan.restore.left_alone import Patience
+    from mulligan.restore.left_alone import Attempts
     from mulligan.steps.three_way import Step
     from mulligan.timeline.trees import State, WorkspaceView
     from mulligan.usergit.moving import Planned
@@ -250,7 +250,7 @@ def take_back(bench: Workbench, what: TakeBack, asked: Asked) -> RestorePlan | R
     if asked.dry_run:
         return plan_without(bench, what, asked, bench.look())
     bench.root.prepare()
-    report = patiently(lambda patience: _taken_back(bench, what, asked, patience), asked.promise)
+    report = patiently(lambda attempts: _taken_back(bench, what, asked, attempts), asked.promise)
     if report is None or report.undo is None:
         return report
     if what.verb == "revert":
@@ -280,14 +280,14 @@ def land_revert(bench: Workbench, said: str) -> str:
     return landed
 
 
-def _taken_back(bench: Workbench, what: TakeBack, asked: Asked, patience: Patience | None) -> RestoreReport | None:
+def _taken_back(bench: Workbench, what: TakeBack, asked: Asked, attempts: Attempts | None) -> RestoreReport | None:
     with bench.store.objects.writer() as writer:
         look = bench.look(writer)
         plan = plan_without(bench, what, asked, look)
         if plan is None:
             return None
         git = _git_of(bench, what, asked)
-        if restless := patience.gave_up(plan.actions) if git is None and patience is not None else ():
+        if restless := attempts.gave_up(plan.actions) if git is None and attempts is not None else ():
             from mulligan.restore.left_alone import busy, remaining
 
             plan = remaining(plan, busy(restless))
@@ -297,7 +297,7 @@ def _taken_back(bench: Workbench, what: TakeBack, asked: Asked, patience: Patien
             return _leave_all(bench, plan, mark)
         here = bench.store.checkpoints.resolve("@")
         since = (what.target or here, asked.paths)
-        return go(bench, here, plan, look, writer, verb=what.verb, git=git, patience=patience,
+        return go(bench, here, plan, look, writer, verb=what.verb, git=git, attempts=attempts,
             mark=mark.text if what.verb == "undo" else _landing(what, asked), since=since,
         )  # fmt: skip
 

@@ -37,7 +37,7 @@ from mulligan.timeline.turns import Stack, TurnSteps
 from mulligan.timeline.undo import Move, UndoMark
 
 if TYPE_CHECKING:
-    from mulligan.restore.left_alone import Patience
+    from mulligan.restore.left_alone import Attempts
     from mulligan.timeline.trees import WorkspaceView
     from mulligan.usergit.moving import Planned
 
@@ -217,20 +217,20 @@ class Undoing:
             return found.plan if found is not None else None
         self._bench.root.prepare()
 
-        def attempt(patience: Patience | None) -> RestoreReport | None:
+        def attempt(attempts: Attempts | None) -> RestoreReport | None:
             with self._store.objects.writer() as writer:
-                found = self._towards(way, asked, writer, patience)
+                found = self._towards(way, asked, writer, attempts)
                 if found is None:
                     return None
                 mark = UndoMark(to=found.entry.id).text if asked.is_partial else ""
                 report = go(self._bench, found.entry, asked.agreed(found.plan), found.look, writer, verb=way.verb, depth=found.depth,
-                    git=found.git, patience=patience, mark=mark,
+                    git=found.git, attempts=attempts, mark=mark,
                 )  # fmt: skip
             return self._landed_partly(report, found.entry) if mark else report
 
         return patiently(attempt, asked.promise)
 
-    def _towards(self, way: _Way, asked: Asked, writer: Any, patience: Patience | None) -> _Found | None:
+    def _towards(self, way: _Way, asked: Asked, writer: Any, attempts: Attempts | None) -> _Found | None:
         """Returns the first state on a way that differs from the workspace, with the plan to go there."""
         look: WorkspaceView | None = None
         passed: tuple[bytes, ...] = ()
@@ -252,7 +252,7 @@ class Undoing:
                 continue
             if plan.is_noop and what == "files":
                 continue
-            if git is None and what == "files" and patience is not None and (gone := patience.gave_up(plan.actions)):
+            if git is None and what == "files" and attempts is not None and (gone := attempts.gave_up(plan.actions)):
                 passed = gone  # all that differs there keeps changing: what came before it is meant
                 continue
             plan = replace(choose(contents_of(self._bench), plan, asked.hunks), undone=way.about(depth))
@@ -334,7 +334,7 @@ class Undoing:
             return planned[0] if planned is not None else None
         self._bench.root.prepare()
         report = patiently(
-            lambda patience: self._brought_forward(what, move, left, asked, passed, patience), asked.promise
+            lambda attempts: self._brought_forward(what, move, left, asked, passed, attempts), asked.promise
         )
         if report is None or report.undo is None:
             return report
@@ -354,7 +354,7 @@ class Undoing:
         return replace(plan, target=left.id, git=git.move if git is not None else None), git
 
     def _brought_forward(
-        self, what: TakeBack, move: Move, left: Entry, asked: Asked, passed: int, patience: Patience | None
+        self, what: TakeBack, move: Move, left: Entry, asked: Asked, passed: int, attempts: Attempts | None
     ) -> RestoreReport | None:
         with self._store.objects.writer() as writer:
             look = self._bench.look(writer)
@@ -367,7 +367,7 @@ class Undoing:
                     None if found is None else RestoreReport(move.base, kept=list(found[0].keeps), undone=what.undone)
                 )
             plan, git = found
-            return go(self._bench, left, asked.agreed(plan), look, writer, verb="redo", depth=passed + 1, git=git, patience=patience,
+            return go(self._bench, left, asked.agreed(plan), look, writer, verb="redo", depth=passed + 1, git=git, attempts=attempts,
                 mark=move.base,
             )  # fmt: skip
 

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from mulligan.model.sealed import Secrets
 
 KINDS = ("manual", "feature", "session", "automatic", "step", "safety")
+#: Those that a person or an agent saves; a safety checkpoint is made by restores alone.
+SAVED_KINDS = KINDS[:-1]
+#: Those that only an explicit delete removes.
+LASTING_KINDS = ("manual", "feature")
 
 # Reasons why a path is not captured. The first seven are policy: listed, and the checkpoint is complete all the same.
 IGNORED, EXCLUDED, SECRET = "ignored", "excluded", "secret"

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from mulligan.model.checkpoint import LASTING_KINDS
+
 MIB = 1 << 20
 GIB = 1 << 30
 
@@ -90,8 +92,7 @@ class Retention(NamedTuple):
 
     def limit(self, kind: str) -> int | None:
         """Returns how many of a kind are kept, None for those that only an explicit delete removes."""
-        limits = {"automatic": self.automatic, "session": self.session, "step": self.step, "safety": self.safety}
-        return limits.get(kind)
+        return None if kind in LASTING_KINDS else int(getattr(self, kind))
 
 
 class LoopPolicy(NamedTuple):

@@ -65,10 +65,11 @@ def agreed(promised: RestorePlan, plan: RestorePlan) -> RestorePlan:
     return remaining(replace(plan, actions=tuple(common)), busy(sorted(moved), "it changed after the plan was made"))
 
 
-_AGAIN = 2
+# How often a restore is planned again because paths moved under it.
+_MOST_REPLANS = 2
 
 
-class Patience:
+class Attempts:
     """
     Counts the attempts at one restore.
 
@@ -76,7 +77,7 @@ class Patience:
     that moved in it.
     """
 
-    def __init__(self, again: int = _AGAIN) -> None:
+    def __init__(self, again: int = _MOST_REPLANS) -> None:
         self._again = again
         self._moved: set[bytes] = set()
         self._restless: set[bytes] = set()

@@ -15,7 +15,7 @@ from mulligan.errors import PlanStale, UserError
 from mulligan.model.objects import MODE_DIR
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action, Keep, RestorePlan
-from mulligan.restore.left_alone import Patience, busy, remaining
+from mulligan.restore.left_alone import Attempts, busy, remaining
 from mulligan.restore.place import Handles, find_shared, is_absence
 from mulligan.restore.secrets import unsealed
 from mulligan.restore.stage import BlobSource, Layout
@@ -84,12 +84,12 @@ class Reach:
         token: str,
         plan: RestorePlan,
         verb: str,
-        patience: Patience | None,
+        attempts: Attempts | None,
         sealed: Sealed,
     ) -> None:
         self.root = root
         self.token = token
-        self.patience = patience
+        self.attempts = attempts
         self.handles = Handles(root)
         self.plan = plan
         self.locked: Locked = ()
@@ -137,7 +137,7 @@ class Reach:
                 refused[path] = _refusal(path, status)
         self.locked = tuple(locked)
         refused.update(self._foreign())
-        if gone and (self.patience is None or not self.patience.leaves(gone)):
+        if gone and (self.attempts is None or not self.attempts.leaves(gone)):
             shown = to_text(gone[0])
             raise PlanStale(
                 f"The directory {shown!r} is not what it was. Nothing was changed.",

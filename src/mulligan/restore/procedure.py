@@ -18,7 +18,7 @@ from mulligan.errors import DurabilityLost, NoRoom, PlanStale
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Keep, is_sealed
 from mulligan.restore.apply import Executor, Seen
-from mulligan.restore.left_alone import BUSY, Outcome, Patience, busy, left_out
+from mulligan.restore.left_alone import BUSY, Attempts, Outcome, busy, left_out
 from mulligan.restore.permissions import Reach, lock_again, unlock
 from mulligan.restore.place import Handles
 from mulligan.restore.recover import FINISHED, TAKEN_BACK, Recovered, recover
@@ -74,7 +74,7 @@ def carry_out(store: Store, reach: Reach, journal: Journal, *, seen: Seen, progr
             stage = stager.stage(layout.staged, progress=progress)
             if git is not None:
                 git.prepare()
-            _look_again(executor, journal, reach.patience)
+            _look_again(executor, journal, reach.attempts)
             room.hold()
             set_phase(store.database, APPLYING)
         try:
@@ -130,14 +130,14 @@ def _end_whole(store: Store, root: Directory, *held: _Room | Handles) -> Outcome
     return ended[1].outcome if ended is not None and ended[1].how == FINISHED else None
 
 
-def _look_again(executor: Executor, journal: Journal, patience: Patience | None) -> None:
+def _look_again(executor: Executor, journal: Journal, attempts: Attempts | None) -> None:
     """Looks at every path once more; leaves alone those that keep changing, and raises PlanStale where others moved."""
     moved = executor.surprises()
     if not moved:
         return
     numbers, kept = left_out(journal.actions, busy(moved))
     is_all = len(numbers) == len(journal.actions) and journal.git is None and journal.what == "files"
-    if is_all or patience is None or not patience.leaves(moved):
+    if is_all or attempts is None or not attempts.leaves(moved):
         raise stale(moved)
     executor.leave(numbers, kept)
 

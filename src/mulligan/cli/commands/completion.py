@@ -9,6 +9,7 @@ from mulligan.cli.command import Result
 from mulligan.cli.commands import COMMANDS
 from mulligan.cli.context import Context
 from mulligan.install.targets import TARGETS
+from mulligan.model.checkpoint import KINDS
 
 if TYPE_CHECKING:
     import argparse
@@ -64,7 +65,7 @@ _mulligan() {
     COMPREPLY=()
     case $prev in
         -C|--store) COMPREPLY=($(compgen -d -- "$cur")); return ;;
-        --kind) COMPREPLY=($(compgen -W $'manual\\nfeature\\nsession\\nautomatic\\nstep\\nsafety' -- "$cur")); return ;;
+        --kind) COMPREPLY=($(compgen -W $'@KINDS@' -- "$cur")); return ;;
     esac
     if [[ -n $after ]]; then COMPREPLY=($(compgen -f -- "$cur")); return; fi
     case $command in
@@ -155,7 +156,7 @@ def script(shell: str) -> str:
         command.format(name=name, summary=row.summary.replace("'", "")) for name, row in COMMANDS.items()
     )
     text = template.replace("@COMMANDS@", listed).replace("@CASES@", "\n".join(line for line in cases if line))
-    text = text.replace("@AGENTS@", " ".join(TARGETS))
+    text = text.replace("@AGENTS@", " ".join(TARGETS)).replace("@KINDS@", "\\n".join(KINDS))
     return text.replace("@REFS@", (" " if shell == "fish" else "|").join(TAKES_REFS))
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 USAGE = "diff [A] [B] [--stat] [PATH…]"
 DESCRIPTION = """\
-Show what changed: since the last checkpoint `@`, since checkpoint A, or from A to B.
+Show what changed: since `@` (the checkpoint last saved or restored to), since checkpoint A, or from A to B.
 
 In a pipe or a file the output is a patch that `git apply` takes. Write `--` before a path that is also a checkpoint's name.
 """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.model.checkpoint import Checkpoint
+from mulligan.model.checkpoint import SAVED_KINDS, Checkpoint
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ EXAMPLES = (
 )
 EXIT_CODES = (0, 1, 3, 11, 90, 91)
 PATHS = ""
-KINDS = ("manual", "feature", "session", "automatic", "step")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="a name to find it by; the newest of a name wins")
     parser.add_argument("-m", "--description", metavar="TEXT", default="", help="a longer note")
     parser.add_argument(
-        "--kind", choices=KINDS, metavar="K", default="manual", help=f"{', '.join(KINDS)} (default: manual)"
+        "--kind", choices=SAVED_KINDS, metavar="K", default="manual", help=f"{', '.join(SAVED_KINDS)} (default: manual)"
     )
     parser.add_argument("--if-changed", action="store_true", help="only if something changed")
     parser.add_argument("--git", action="store_true", help="record HEAD, branch and index too")
