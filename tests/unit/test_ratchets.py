@@ -26,14 +26,14 @@ SOURCE = PACKAGE / "mulligan"
 
 #: What is counted: the most today, the target.
 MOST = {
-    "lines of Python in the core": (31_500, 21_000),
+    "lines of Python in the core": (30_750, 21_000),
     "lines of Python in src": (66_400, 42_000),
-    "our lines loaded by a cold save": (17_300, 8_000),
-    "our lines loaded by a cold restore": (21_900, 10_000),
-    "our files touched by a watched save": (56, 22),
-    "our files touched by a watched restore": (79, 30),
+    "our lines loaded by a cold save": (15_300, 8_000),
+    "our lines loaded by a cold restore": (20_300, 10_000),
+    "our files touched by a watched save": (47, 22),
+    "our files touched by a watched restore": (65, 30),
     "private modules of CPython imported": (0, 0),
-    "banned words": (138, 0),
+    "banned words": (0, 0),
 }
 
 #: What a save or a restore needs. The other packages are doors, other systems' interfaces, and verbs on top.

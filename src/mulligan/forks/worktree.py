@@ -1,7 +1,7 @@
 """
 Makes a fork a git worktree of the project's repository, by git itself.
 
-Git gets an empty worktree under a temporary name; its `.git` file is moved into the fork, and the repository is told where it is.
+Git gets an empty worktree under a temporary name; its `.git` file is moved into the fork, and the repository learns where it is.
 The fork's files are not touched.
 """
 

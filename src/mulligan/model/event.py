@@ -18,9 +18,9 @@ SUBAGENT, COMPACT = "subagent", "compact"
 #: A tool is over, one way or the other.
 ENDED = (AFTER, FAILED)
 #: Something happened within a turn that neither begins nor ends it.
-MEANWHILE = (SUBAGENT, COMPACT)
+IN_BETWEEN = (SUBAGENT, COMPACT)
 #: After these a turn goes on.
-GOING_ON = (PROMPT, BEFORE, *ENDED, *MEANWHILE)
+GOING_ON = (PROMPT, BEFORE, *ENDED, *IN_BETWEEN)
 #: Tools that last as long as a subagent works, and change nothing themselves.
 DELEGATING = ("Agent", "Task", "task")
 #: The agent that git's own hooks tell of.

@@ -3,7 +3,7 @@ Applying a plan.
 
 At every instant each path holds its old bytes, its new bytes, or, where the plan removes it, nothing. A new file takes the
 old one's place by an exchange of names, or in steps where there is none; the displaced file is looked at, and only if it is what the plan expected is it
-unlinked: bytes that somebody wrote in between go back to their place and are listed. The same code finishes a restore
+unlinked: bytes that another program wrote in between go back to their place and are listed. The same code finishes a restore
 that was cut short: an action whose path is already in its new state is done.
 
 RACE: a program that holds the old file open may still write to it after it was compared; those bytes go with the old file.
@@ -287,7 +287,7 @@ class Executor:
         return successor is not None and stands(parent, _name(action), successor)
 
     def _put_back(self, number: int, action: Action, parent: Directory, stage: Directory) -> None:
-        """Returns unplanned bytes to their place; if that was taken meanwhile, beside it."""
+        """Returns unplanned bytes to their place; if that was taken by then, beside it."""
         temporary = temporary_name(self._token, number)
         try:
             stage.rename_new(temporary, _name(action), to=parent)
@@ -385,7 +385,7 @@ class Executor:
             self._swap(number, action, parent, stage)
 
     def _already(self, number: int, action: Action, parent: Directory, stage: Directory) -> None:
-        """The path is not in its old state: either the work is done, or somebody else was here."""
+        """The path is not in its old state: either the work is done, or another program was here."""
         done = stands(parent, _name(action), action.after)
         self._drop_displaced(number, action, stage, temporary_name(self._token, number))
         if done:

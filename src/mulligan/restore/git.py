@@ -4,7 +4,7 @@ The git half of a restore: from a checkpoint to a move, and that move among the 
 Order, and why: git's locks are taken and its new content is staged before the first file changes, so that everything that
 can be refused is refused while nothing has changed, and no git command runs in between. The files change next. Git's own
 files come last, by a few renames that need neither room nor luck. A kill before the files have begun is taken back on both
-sides; a kill after that is finished on both sides. Only where somebody else holds a lock of git by then, and none of git's
+sides; a kill after that is finished on both sides. Only where another process holds a lock of git by then, and none of git's
 files has changed yet, the files are taken back instead.
 """
 
@@ -124,7 +124,7 @@ def _target(store: Store, entry: Entry) -> Target | None:
 
 def _own_repository(settings: Settings) -> Repository | None:
     """
-    Opens the repository that is this workspace's own, None when it is gone or somebody else's; raises OSError when that cannot be told.
+    Opens the repository that is this workspace's own, None when it is gone or not its own; raises OSError when that cannot be told.
 
     A look that failed for a moment must not pass for a repository that is gone: there may be locks of ours in it.
     """
@@ -199,7 +199,7 @@ class GitPart:
                 return mover.finish()
         except Busy as error:
             raise Busy(
-                "The files are restored, and git could not follow: somebody took one of its locks away from us. "
+                "The files are restored, and git could not follow: another process took one of its locks away. "
                 "The next command that writes ends this, on both sides.",
                 hint=error.hint,
             ) from None

@@ -58,7 +58,7 @@ def unlock(handles: Handles, locked: Locked) -> None:
 
 
 def lock_again(handles: Handles, locked: Locked) -> list[bytes]:
-    """Gives directories the bits they had, unless they are gone or somebody changed them; returns those that refused."""
+    """Gives directories the bits they had, unless they are gone or were changed; returns those that refused."""
     refused = []
     for path, perm in locked:
         try:

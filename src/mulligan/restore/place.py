@@ -149,7 +149,7 @@ def stands(directory: Directory, name: bytes, node: Node | None, seen: Stat | No
 
 def reads_back(directory: Directory, name: bytes, node: Node | None, inode: int = 0) -> bool:
     """
-    Returns whether a name, read, is in a state; as `stands` would say of what nobody remembers, with half its calls.
+    Returns whether a name, read, is in a state; the same answer as `stands` without a memory, with half its calls.
 
     With an inode, also whether it is that one.
     """

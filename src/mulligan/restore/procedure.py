@@ -47,8 +47,8 @@ Progress = Callable[[int, int], None]
 # What the last transaction writes: some pages, and those of the journal once more, which it overwrites.
 _LAST_WORDS, _PER_ACTION = 128 << 10, 128
 _SPARE_BLOCKS, _SPARE_FILES = 8, 4
-# To hold room costs a restore of one file a tenth of its time, and where there is so much of it, nobody takes it meanwhile; who
-# finds the disk full all the same is ended by the next command, like one that was cut short.
+# Holding room costs a restore of one file a tenth of its time. A disk with so much of it does not fill up in between; if it does,
+# the next command finishes the restore, as after any interruption.
 _FEW, _PLENTY = 16, 1 << 30
 
 
@@ -210,7 +210,7 @@ def _has_plenty(directory: Directory) -> bool:
 
 
 def _plenty(actions: int) -> int | None:
-    """Returns how much room nobody takes away during a restore that is over in a moment, None for one that takes longer."""
+    """Returns how much room stays free during a restore that is over in a moment, None for one that takes longer."""
     return _PLENTY if actions <= _FEW else None
 
 

@@ -3,8 +3,8 @@ After a crash: finishing a restore, or taking it back.
 
 Touches only paths that still are in the plan's old or new state. A restore that had only staged its files is taken back by
 removing them; one that had begun is finished from the store, and if that cannot be done (an object is damaged, the disk is
-full), the paths already changed are put back from the safety checkpoint. A path that somebody else changed, moved or locked
-meanwhile is left alone and listed.
+full), the paths already changed are put back from the safety checkpoint. A path that another program changed, moved or locked
+since then is left alone and listed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 The secrets of a plan, opened in memory: actions on sealed files become actions on plain ones.
 
-A plan and its journal name a sealed file by its keyed hash. Whoever applies them works with the content, which is held here
+A plan and its journal name a sealed file by its keyed hash. The procedure that applies them works with the content, which is held here
 and nowhere else; what cannot be opened reads like a damaged object.
 """
 

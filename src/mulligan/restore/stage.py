@@ -73,7 +73,7 @@ class Layout:
 
     `vanishing` are the directories that go; `successors` say what is made at a path where nothing stands, or nothing will
     once a removal of the same plan is done. `shared` are those of `chmods` whose file has other names too, as the disk
-    says: whoever applies the plan fills it, and they are put in place anew, so that the other names keep their bits.
+    says: the executor fills it, and they are put in place anew, so that the other names keep their bits.
     `writable` are the directories that were found to be so, and need not be asked again. `respelled` are the paths that go or
     come while another spelling, which stands with them, comes or goes: on some file systems both are one name.
     """
@@ -220,7 +220,7 @@ class Stager:
         return clean
 
     def sync_cleared(self, *, everything: bool = False) -> None:
-        """Makes it durable that the temporaries are gone: nobody looks for them once the journal is closed."""
+        """Makes it durable that the temporaries are gone: no command looks for them once the journal is closed."""
         paths = {self._layout.stage_of(action.path) for _, action in self._layout.staged}
         sync_names(self._root, self._handles, paths, everything=everything)
 

@@ -353,7 +353,7 @@ def draw_wanted(
 
 
 def _secrets(scan: Scan, wanted: Wanted) -> dict[bytes, SealedFile]:
-    """Returns the secrets as they are wanted; of one that comes back, no more is said than a plan needs."""
+    """Returns the secrets as they are wanted; one that comes back has no more fields than a plan needs."""
     found = {path: file for path, file in scan.sealed.items() if path not in wanted.nodes}
     for path, node in wanted.nodes.items():
         if node is not None and node.mode == MODE_SEALED:

@@ -20,7 +20,7 @@ from mulligan.model.event import (
     ENDED,
     GIT,
     GOING_ON,
-    MEANWHILE,
+    IN_BETWEEN,
     PROMPT,
     STOP,
     AgentEvent,
@@ -139,7 +139,7 @@ class AgentEvents:
         beside = tuple(each for each in running if each.event.session != event.session)
         owners = {(each.event.session, each.prompt) for each in beside}
         # Git's hooks change nothing themselves: what they find is the work of the command that called git.
-        is_told = event.kind in (*ENDED, *MEANWHILE, STOP) and not (event.agent == GIT and owners)
+        is_told = event.kind in (*ENDED, *IN_BETWEEN, STOP) and not (event.agent == GIT and owners)
         if is_told or (event.kind == BEFORE and _is_busy(event, running)):
             return EventPlace(prompt, number, event.session, _turn(event.session, prompt), beside, again)
         left = self._left_running(event.session)
@@ -159,7 +159,7 @@ class AgentEvents:
             return
         if event.kind in (*ENDED, BEFORE):
             self._close("session=? AND number=? AND kind=? AND open=1", as_column(event.session), place.number, BEFORE)
-        elif event.kind not in MEANWHILE:
+        elif event.kind not in IN_BETWEEN:
             self._close("session=? AND open=1", as_column(event.session))
         about = {name: value for name in _KEPT if (value := getattr(event, name)) or name in {"agent", "person"}}
         self._db.insert(

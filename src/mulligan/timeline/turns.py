@@ -18,7 +18,7 @@ from mulligan.model.event import (
     BEFORE,
     ENDED,
     GOING_ON,
-    MEANWHILE,
+    IN_BETWEEN,
     PROMPT,
     STOP,
     RecordedEvent,
@@ -377,4 +377,4 @@ def _is_of_turn(each: RecordedEvent, turn: Turn) -> bool:
 
 def _is_work(each: RecordedEvent, turn: Turn) -> bool:
     """Whether what an event found changed is a turn's work."""
-    return _is_of_turn(each, turn) and each.event.kind in (*ENDED, *MEANWHILE, STOP)
+    return _is_of_turn(each, turn) and each.event.kind in (*ENDED, *IN_BETWEEN, STOP)

@@ -33,7 +33,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 SAFE = frozenset({"GET", "HEAD"})
-#: Answered without a cookie: the exchange of a token, and a new link for whoever has the key.
+#: Answered without a cookie: the exchange of a token, and a new link for a program with the key.
 OPEN = frozenset({"/api/login", "/api/links"})
 LARGEST_BODY = 8 << 20
 

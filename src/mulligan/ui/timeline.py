@@ -129,7 +129,7 @@ class Reading:
     """
     Reads the entries of a workspace; after the first time, only what was added, so that it costs little in a long history.
 
-    An undo or a restore changes what is said of older entries, and retention removes some: everything is read again then, and
+    An undo or a restore changes older entries, and retention removes some: everything is read again then, and
     once a minute.
     """
 
