@@ -35,7 +35,9 @@ class NativeBuildHook(BuildHookInterface[Any]):
         if self._compile([*compiler, "-std=c99", "-shared", "-fPIC", "-pthread"], "look.c", look):
             if version == "editable":  # the package is imported from where it is
                 (place := Path(self.root, "src", LOOK)).parent.mkdir(exist_ok=True)
-                shutil.copy(look, place)
+                # Under a new name first: a running process that has the old one mapped would crash.
+                shutil.copy(look, place.with_suffix(".new"))
+                place.with_suffix(".new").replace(place)
             else:
                 build_data["force_include"][look] = LOOK
         if not os.listdir(self._folder):
