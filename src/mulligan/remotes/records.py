@@ -122,7 +122,8 @@ class Records:
         rows = self.database.select("meta", "WHERE key>=? AND key<? ORDER BY key", _REMOTE, _REMOTE + "~")
         found = []
         for row in rows:
-            said = read_json(row["value"])
+            # A note of another version may say more: what is not known here is ignored.
+            said = {key: value for key, value in read_json(row["value"]).items() if key in RemoteNote._fields}
             listed = {key: tuple(said.get(key, ())) for key in ("able", "pins")}
             found.append(RemoteNote(**{**said, **listed}))
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -12,6 +13,8 @@ import mulligan
 from fleet import bare_repository, check_store, git_daemon, joined, machine
 from mulligan.errors import RemoteFailed, UnknownCheckpoint, UserError
 from mulligan.remotes.records import Mark, Records
+from mulligan.safefs.directory import Directory
+from mulligan.timeline.database import Database
 from tools import cli, cli_json
 from tree import put
 
@@ -262,3 +265,16 @@ def test_copies_go_before_anything_of_this_machines_own_when_the_budget_is_full(
         assert not any(each.machine for each in ws.log())
         check_store(ws)
     assert laptop.pull().checkpoints
+
+
+def test_a_remote_that_another_version_noted_can_be_used(laptop):
+    """Its note may have fields that this version does not know."""
+    place = laptop.store_path
+    laptop.close()
+    with Directory.open(place) as directory:
+        database = Database(place, create=False, directory=directory)
+        (row,) = database.select("meta", "WHERE key LIKE 'remotes:remote:%'")
+        with database.transaction():
+            database.set_meta(row["key"], json.dumps({**json.loads(row["value"]), "colour": "blue"}))
+        database.close()
+    assert laptop.push().checkpoints == 1
