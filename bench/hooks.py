@@ -176,7 +176,7 @@ def called(bench: Bench, argv: list[str], event: str) -> tuple[float, float]:
 KINDS = {"without hooks": ("", False), "`true` as both hooks": ("true", False), "our hooks": ("ours", False),
          "our hooks and a watcher": ("ours", True)}  # fmt: skip
 FILES = {"claude-code": ".claude/settings.local.json", "codex": ".codex/hooks.json"}
-TRUE = [{"matcher": "*", "hooks": [{"type": "command", "command": "true"}]}]
+TRUE = [{"hooks": [{"type": "command", "command": "true"}]}]
 
 
 def sessions(bench: Bench, agent: str, program: str, calls: int, rounds: int) -> None:
@@ -184,6 +184,7 @@ def sessions(bench: Bench, agent: str, program: str, calls: int, rounds: int) ->
     sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "proofs" / "agents")]
     from clients import Project, trust_claude
 
+    os.environ["HOME"] = str(bench.home)  # what `clients` starts looks there
     trust_claude(Project(bench.project, bench.home))
     taken: dict[str, list[float]] = {name: [] for name in KINDS}
     for _ in range(rounds):
@@ -204,13 +205,12 @@ def sessions(bench: Bench, agent: str, program: str, calls: int, rounds: int) ->
 
 def install(bench: Bench, agent: str, hooks: str) -> None:
     """Installs our hooks, `true` in their place, or none."""
-    bench.mulligan("install", agent, "-y", *(() if hooks == "ours" else ("--uninstall",)))
     file = bench.project / FILES[agent]
+    file.unlink(missing_ok=True)
+    bench.mulligan("install", agent, "-y", *(() if hooks == "ours" else ("--uninstall",)))
     if hooks == "true":
         file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps({"hooks": {"PreToolUse": TRUE, "PostToolUse": TRUE}}))
-    elif not hooks:
-        file.unlink(missing_ok=True)
 
 
 def one_session(bench: Bench, agent: str, program: str, calls: int) -> list[float]:
