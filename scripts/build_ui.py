@@ -42,6 +42,8 @@ def build(work: Path) -> dict[str, bytes]:
         "install",
         "--silent",
         "--no-audit",
+        "--fetch-retries=1",
+        "--fetch-timeout=30000",
         "--no-fund",
         "--ignore-scripts",
         "--save-exact",
