@@ -111,7 +111,6 @@ BAD = (
     Bad("believes-filters", "nobody asks what stands between file and object", "adoption", 60, _ONE),
     Bad("forgets-filters", "a filter that no attribute names any more never was in force", "adoption", 400, _ONE),
     Bad("segment-first", "a segment is sent before the packs that it names", "machines", 24, _ONE),
-    Bad("trusts-what-was-sent", "a pack that was collected is named again", "machines", 24, _ONE),
     Bad("keeps-the-forgotten", "a forgotten path is not cut out of what comes in", "machines", 24, _ONE),
     Bad("tells-no-deletions", "copies of deleted checkpoints stay", "machines", 24, _ONE),
     Bad("claims-everything", "an undo takes back what others did in the same step", "days", 24, _ONE),

@@ -21,7 +21,16 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from mulligan.errors import Busy, FileSealed, MulliganError, PlanStale, UnknownCheckpoint, UnknownPath, UserError
+from mulligan.errors import (
+    Busy,
+    FileSealed,
+    MulliganError,
+    PlanStale,
+    UnknownCheckpoint,
+    UnknownPath,
+    UnsafePath,
+    UserError,
+)
 from mulligan.ui import changes, files, timeline
 from mulligan.ui.guard import Guard
 from mulligan.ui.live import Live
@@ -47,6 +56,7 @@ _STATUS: tuple[tuple[type[MulliganError], int], ...] = (
     (FileSealed, 403),
     (UnknownCheckpoint, 404),
     (UnknownPath, 404),
+    (UnsafePath, 400),
     (UserError, 400),
 )
 #: Matches of a search that one answer holds.

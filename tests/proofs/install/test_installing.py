@@ -24,6 +24,8 @@ def run(*words: object, cwd: Path, home: Path, **more: str) -> str:
     kept = {name: text for name, text in os.environ.items() if name.startswith(("PIP_", "UV_", "SSL_"))}
     environment = {**kept, "PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C.UTF-8", **more}
     done = subprocess.run(list(map(str, words)), cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode and "Failed to fetch" in done.stderr:
+        pytest.skip(f"{Path(str(words[0])).name.upper()} REACHES NO PACKAGE INDEX: INSTALLING BY IT IS NOT TESTED")
     assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

@@ -324,7 +324,6 @@ def _segment_first(real: Callable) -> Callable:
 BUILDS = {
     "": lambda: replaced(bucket.Bucket),
     "segment-first": lambda: replaced(bucket.Bucket, send=_segment_first(bucket.Bucket.send)),
-    "trusts-what-was-sent": lambda: replaced(bucket.Bucket, _is_there=lambda *_: True),
     "keeps-the-forgotten": lambda: replaced(pull.Puller, _cut=lambda _self, _records, entry, *_: entry),
     "tells-no-deletions": lambda: replaced(pull.Puller, _go=lambda *_: 0),
 }
