@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 USAGE = "log [-n N] [--kind K] [--story] [--since T] [PATH…]"
 DESCRIPTION = """\
-Show the timeline, newest first. `@` marks the checkpoint last saved or restored to.
+Show the timeline, newest first. `@` marks where you are.
 
 Safety checkpoints, made before each undo and restore, are counted but not listed; `--kind safety` and `--json` list them.
 With --story: what you asked, which tools ran for it, what each changed. Use the numbers as refs: `@prompt-2`, `@tool-17`
