@@ -67,8 +67,9 @@ def outcome_lines(
     said = "; ".join(
         f"{verb} {', '.join(map(visible, paths)) if few else count(len(paths), 'file')}" for verb, paths in parts
     )
-    otherwise = "nothing was changed" if any(keep.failed for keep in report.kept) else "no file had to change"
-    lines = [f"{head}: {said or otherwise}.{tail}"]
+    refused = not said and any(keep.failed for keep in report.kept)
+    otherwise = "nothing was changed" if refused else "no file had to change"
+    lines = [f"{_could_not(head) if refused else head}: {said or otherwise}.{tail}"]
     if not few:
         lines += [f"  {verb:<9} {_by_directory(paths)}" for verb, paths in parts]
     if report.merged:
@@ -76,6 +77,15 @@ def outcome_lines(
         lines.append(f"Kept {kept} changes in: {some([visible(path) for path in report.merged], MOST_NAMED)}.")
     lines += git_lines(report.git, "Git moved too:", style)
     return [*lines, *left_lines(report, style)]
+
+
+# A head says what was done; where nothing was, it must not.
+_FAILED = {"Reverted": "revert", "Undid": "undo", "Redid": "redo", "Restored": "restore"}
+
+
+def _could_not(head: str) -> str:
+    done, _, what = head.partition(" ")
+    return f"Could not {_FAILED[done]} {what}" if done in _FAILED else head
 
 
 def _with_above(path: str) -> list[str]:
