@@ -15,23 +15,20 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from mulligan.errors import KeyMissing, RemoteDamaged, RemoteFailed
+from mulligan.errors import RemoteDamaged, RemoteFailed
 from mulligan.model.bounded import read_json
-from mulligan.model.objects import COMMIT
 from mulligan.remotes.chain import Arrived, Diverged, walk_chain
-from mulligan.remotes.envelope import Envelope, Member, member_of, own_member, recipient_of
-from mulligan.remotes.objects import new_objects, pack_into
 from mulligan.remotes.protocol import FORMAT, LARGEST_SEGMENT, PackNote, Segment, digest_of, is_id
 from mulligan.remotes.records import Mark, RemoteNote
+from mulligan.remotes.sealed import Sealed
 from mulligan.remotes.spool import Spool
 from mulligan.remotes.urls import bucket_and_prefix, shown
 from mulligan.remotes.words import bucket_trouble
 from mulligan.safefs.directory import random_name
 from mulligan.store.objects import ObjectStore
-from mulligan.store.verify import rebuild_index
 from mulligan.timeline.secrets import Keyring
 
-ABOUT, MEMBERS = "mulligan.json", "keys/members"
+ABOUT = "mulligan.json"
 #: What a server was seen to do: refuse to create twice, show what was just written, delete.
 CREATES, LISTS, DELETES = "create", "list", "delete"
 _SMALL = 32 << 20
@@ -150,7 +147,7 @@ class Objects:
             self._call("delete", keys)
 
 
-class Bucket:
+class Bucket(Sealed):
     """One prefix of an object store, for one timeline."""
 
     def __init__(
@@ -160,74 +157,21 @@ class Bucket:
         self.remote, self.spool, self.timeline = remote, spool, timeline
         self.objects = Objects(remote)
         self._progress, self._source, self._keys, self._records = progress, source, keys, records
-        self._opened: Envelope | None = None
         self.sent_bytes = 0
 
     # -- keys -----------------------------------------------------------------------------------
 
-    def member(self) -> Member:
-        """Returns who this user is for the remote."""
-        return own_member(self._keys, self.remote.identity)
+    def key_file(self, name: str) -> bytes | None:
+        """Returns one of the files with keys, None where there is none."""
+        return self.objects.get(name, 1 << 20)
 
-    @property
-    def envelope(self) -> Envelope:
-        """The remote's key; read anew once per command, so that a removed member notices."""
-        if self._opened is None:
-            self._opened = self._unwrap() if self.remote.encrypted else Envelope()
-        return self._opened
-
-    def _unwrap(self) -> Envelope:
-        member = self.member()
-        data = self.objects.get(f"keys/{member.name}.age", 1 << 20)
-        if data is None:
-            raise KeyMissing(
-                f"Your key is not among those that open {self.remote.name}. Nothing was sent.",
-                hint=f"Ask a member: mulligan remote member add {self.remote.name} {member.recipient}",
-            )
-        found = member.unwrap(data)
-        # A storage could offer a key of its own, and read all that is sent: it does not know the one that was used first.
-        if not set(self.remote.pins) <= set(found.pins):
-            raise RemoteDamaged(
-                f"{self.remote.name} offers another key than before. Nothing was sent.",
-                hint="If the remote was made anew: mulligan remote rm, then add it again.",
-            )
-        self.remote = self.remote._replace(pins=found.pins)
-        return found
-
-    def members(self) -> dict[str, str]:
-        """Returns the members' public keys by their names."""
-        data = self.objects.get(MEMBERS, 1 << 20)
-        said = read_json(self.envelope.open(data, "The list of members")) if data else {}
-        return {str(key): str(value) for key, value in said.items()}
-
-    def add_member(self, recipient: str) -> str:
-        """Lets one more key open the remote; returns the member's name."""
-        recipient_of(recipient)
-        members, name = self.members(), member_of(recipient)
-        self.objects.put(f"keys/{name}.age", self.envelope.wrapped(recipient))
-        self._write_members({**members, name: recipient})
-        return name
-
-    def remove_member(self, which: str) -> str:
-        """Takes a member's copy of the key away and changes the key: what is sent from now on is closed to them."""
-        members = self.members()
-        name = which if which in members else member_of(which)
-        if name not in members or len(members) == 1:
-            raise RemoteFailed(
-                f"{which} is not a member, or the last one. Nothing was changed.",
-                hint=f"mulligan remote member list {self.remote.name}",
-            )
-        left = {key: value for key, value in members.items() if key != name}
-        self._opened = renewed = self.envelope.renewed()
-        for key, recipient in left.items():
-            self.objects.put(f"keys/{key}.age", renewed.wrapped(recipient))
-        self._write_members(left)
-        self.objects.delete([f"keys/{name}.age"])
-        self.remote = self.remote._replace(pins=renewed.pins)
-        return name
-
-    def _write_members(self, members: dict[str, str]) -> None:
-        self.objects.put(MEMBERS, self.envelope.seal(json.dumps(members, indent=1).encode()))
+    def write_keys(self, changes: dict[str, bytes | None]) -> None:
+        """Writes files with keys, in this order; None removes one."""
+        for name, data in changes.items():
+            if data is None:
+                self.objects.delete([name])
+            else:
+                self.objects.put(name, data)
 
     # -- beginning ------------------------------------------------------------------------------
 
@@ -256,10 +200,7 @@ class Bucket:
     def _make(self) -> None:
         """Makes the remote: keys first, then the file that says what it is."""
         if self.remote.encrypted:
-            member = self.member()
-            self._opened = Envelope().renewed()
-            self.objects.put(f"keys/{member.name}.age", self._opened.wrapped(member.recipient))
-            self._write_members({member.name: member.recipient})
+            self.write_keys(self.make_keys())
         about = {"format": FORMAT, "timeline": self.timeline, "encrypted": self.remote.encrypted, "gc": 1}
         if not self.objects.create(ABOUT, json.dumps(about, indent=1).encode()):
             self._opened = None  # another machine was faster: its key counts
@@ -315,7 +256,7 @@ class Bucket:
         """Sends packs, then the segment that names them; raises Diverged where that segment is there already."""
         self._refuse_crowd(segment.machine)
         key = _key(segment.machine, before.number + 1)
-        packs = self._send_packs(segment, None if segment.full else base)
+        packs = self._send_packs(segment, base)
         segment = segment._replace(number=before.number + 1, packs=packs)
         data = segment.encode()
         if CREATES not in self.remote.able and self.objects.get(key, LARGEST_SEGMENT * 2) is not None:
@@ -337,21 +278,16 @@ class Bucket:
     def _send_packs(self, segment: Segment, base: bytes | None) -> tuple[PackNote, ...]:
         """Packs what the remote lacks, encrypts and sends it; what an interrupted push sent already is not sent again."""
         self.spool.clear()
-        commits = [bytes.fromhex(told.commit) for told in segment.checkpoints]
-        for commit in commits:
-            self._source.read(commit, COMMIT)
-        wanted = new_objects(self._source, commits, [base] if base is not None else [])
-        names = pack_into(self.spool.objects, self._source, wanted)
+        packed = self.pack_new(segment, base)
         sent, notes = self._records.sent(), []
-        for at, name in enumerate(names):
+        for at, (name, digest, size) in enumerate(packed):
             path = f"{self.spool.path}/objects/pack/{os.fsdecode(name)}.pack"
-            digest, size = self.spool.digest(name)
             if digest not in sent or not self._is_there(*sent[digest]):
                 sent[digest] = [self._send_pack(path, digest), size, int(time.time())]
                 self._records.note_sent(sent)
             notes.append(PackNote(sent[digest][0], digest, size))
             if self._progress is not None:
-                self._progress("sending", at + 1, len(names))
+                self._progress("sending", at + 1, len(packed))
         self.spool.clear()
         return tuple(notes)
 
@@ -406,19 +342,7 @@ class Bucket:
     ) -> tuple[int, int]:
         """Looks for every pack that segments name, and reads a part of them; returns how many of each."""
         there = {row.key.rpartition("/")[2] for row in self.objects.listed("packs/")}
-        named = {
-            pack.name: (each.machine, pack) for each in found for segment in each.segments for pack in segment.packs
-        }
-        bad += [(machine, f"pack {name} is missing") for name, (machine, _) in named.items() if name not in there]
-        chosen = [each for name, each in sorted(named.items()) if name in there]
-        chosen = chosen[: max(1, round(part * len(chosen)))] if part else []
-        for at, (machine, pack) in enumerate(chosen):
-            if why := self.fetch_pack(pack):
-                bad.append((machine, f"pack {pack.name}: {why}"))
-            self.spool.clear()
-            if progress is not None:
-                progress("reading", at + 1, len(chosen))
-        return len(named), len(chosen)
+        return self.read_packs(found, there, part, bad, progress)
 
     def numbers(self, machine: str, after: int = 0) -> list[int]:
         """Returns the numbers of a machine's segments after one."""
@@ -438,39 +362,17 @@ class Bucket:
         self.fetch_packs(self.receive({}, only=machine))
 
     def fetch_packs(self, arrived: list[Arrived]) -> None:
-        """Brings the packs of segments into the spool; one that is missing or wrong is left out, and its objects are missed later."""
+        """Brings the packs of segments into the spool."""
         self.spool.clear()
-        wanted = {pack.name: pack for each in arrived for segment in each.segments for pack in segment.packs}
-        for at, pack in enumerate(wanted.values()):
-            self.fetch_pack(pack)
-            if self._progress is not None:
-                self._progress("receiving", at + 1, len(wanted))
-        self.spool.objects.refresh()
+        self.take_packs(arrived, self._progress)
 
     def fetch_pack(self, pack: PackNote) -> str:
         """Brings one pack into the spool, verified; returns what is wrong with it, empty if nothing is."""
-        out, stem = f"{self.spool.path}/out/{pack.name}", f"pack-{pack.name}"
         with self.spool.writing(pack.name) as write:
             size = self.objects.download(
                 f"packs/{pack.name[:2]}/{pack.name}", write, pack.size + pack.size // 1024 + 65536
             )
-        if size < 0:
-            return "it is missing"
-        target = f"{self.spool.path}/objects/pack/{stem}.pack"
-        try:
-            if self.envelope.identities:
-                self.envelope.open_file(out, target, f"Pack {pack.name}")
-            else:
-                self.spool.move_in(pack.name, f"{stem}.pack")
-        except RemoteDamaged as error:
-            self.spool.drop(f"{stem}.pack")
-            return error.message
-        if self.spool.digest(stem.encode()) != (pack.digest, pack.size) or not rebuild_index(
-            self.spool.directory, stem.encode()
-        ):
-            self.spool.drop(f"{stem}.pack")
-            return "its bytes are not what its segment says"
-        return ""
+        return "it is missing" if size < 0 else self.take_pack(pack)
 
     def settled(self, _marks: dict[str, Mark]) -> None:
         """Drops what was fetched."""

@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from mulligan.errors import GitMissing, RemoteDamaged, RemoteFailed
 from mulligan.model.objects import AUTHOR, BLOB, COMMIT, TREE, parse_tree
@@ -24,6 +25,8 @@ from mulligan.remotes.words import Incomplete, RefBehind, RefDeclined, git_troub
 from mulligan.settings import environment
 
 _SEGMENT = b"segment.json"
+#: The ref beside the chains that only an encrypted timeline has.
+KEYS = "keys"
 _MOST_SEGMENTS = 1_000_000
 _PROGRESS = re.compile(rb"(\d+)% \((\d+)/(\d+)\)")
 
@@ -46,6 +49,8 @@ def choose_timeline(remote: RemoteNote, found: dict[str, list[str]], wanted: str
 
 class GitServer:
     """One git server."""
+
+    _apart: tuple[str, ...] = ()
 
     def __init__(
         self, remote: RemoteNote, spool: Spool, timeline: str, progress: Callable[[str, int, int], None] | None
@@ -105,26 +110,41 @@ class GitServer:
         """Returns every timeline on the server: its machines, and where their chains end."""
         return self._listed()[0]
 
-    def _listed(self) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
+    def _listed(self) -> tuple[dict[str, dict[str, str]], dict[str, str], set[str]]:
+        """Returns the timelines, below which refs each is, and which of them are encrypted."""
         found: dict[str, dict[str, str]] = {}
         places: dict[str, str] = {}
+        sealed = set[str]()
         for line in self.run("ls-remote", "--refs", "--", self.remote.url, f"{HIDDEN}/*", f"{VISIBLE}/*").splitlines():
             tip, _, name = line.decode("utf-8", "replace").partition("\t")
             *above, timeline, machine = name.split("/")
-            if is_id(timeline) and is_id(machine) and re.fullmatch("[0-9a-f]{40}", tip):
-                found.setdefault(timeline, {})[machine] = tip
+            if is_id(timeline) and (is_id(machine) or machine == KEYS) and re.fullmatch("[0-9a-f]{40}", tip):
+                machines = found.setdefault(timeline, {})
                 places[timeline] = "/".join(above)
-        return found, places
+                if machine == KEYS:
+                    sealed.add(timeline)
+                else:
+                    machines[machine] = tip
+        return found, places, sealed
 
     def begin(self) -> RemoteNote:
         """Finds out what the server allows, and returns the remote with that."""
+        found, _, sealed = self._listed()
+        if self.timeline in found and (self.timeline in sealed) is not self.remote.encrypted:
+            how, option = ("encrypted", "--encrypt") if self.timeline in sealed else ("not encrypted", "--plain")
+            raise RemoteFailed(
+                f"This timeline is {how} at {shown(self.remote.url)}. Nothing was changed.",
+                hint=f"mulligan remote add {self.remote.name} URL {option}; or use another repository.",
+            )
         return self.remote._replace(place=self._place())
 
     def join(self, timeline: str) -> tuple[RemoteNote, str]:
         """Returns the remote and the timeline that it holds; raises RemoteFailed where that is none, or one of several."""
-        found, place = self._listed()
+        found, place, sealed = self._listed()
         chosen = choose_timeline(self.remote, {key: list(value) for key, value in found.items()}, timeline)
-        return self.remote._replace(place=place[chosen]), chosen
+        if self.remote.identity and chosen not in sealed:
+            raise RemoteFailed(f"{shown(self.remote.url)} is not encrypted, and you named a key. Nothing was made.")
+        return self.remote._replace(place=place[chosen], encrypted=chosen in sealed), chosen
 
     def _place(self) -> str:
         """Returns below which refs the server takes chains; leaves nothing behind."""
@@ -156,15 +176,19 @@ class GitServer:
         tip = self._commit(
             self.spool.add_tree({_SEGMENT: data}), list(dict.fromkeys(parents)), subject, segment.at // 10**9
         )
-        # By comparing with what the server has: git's own check for a fast-forward reads commits that may be deleted here.
-        lease = f"--force-with-lease={self._ref(segment.machine)}:{before.tip}"
-        words = ["push", "--porcelain", "--no-verify", *(["--progress"] if self._progress else ["--quiet"]), lease]
-        try:
-            self.run(*words, "--", self.remote.url, f"{tip.hex()}:{self._ref(segment.machine)}", label="sending")
-        except RefBehind as error:
-            raise Diverged from error
+        self._swap(self._ref(segment.machine), tip, before.tip)
         self.spool.set_chain(segment.machine, tip)
         return Mark(segment.number, digest_of(data), tip.hex(), segment.name, segment.applied)
+
+    def _swap(self, ref: str, tip: bytes, before: str) -> None:
+        """Sets a ref of the server if it still is what it was before; raises Diverged."""
+        # By comparing with what the server has: git's own check for a fast-forward reads commits that may be deleted here.
+        lease = f"--force-with-lease={ref}:{before}"
+        words = ["push", "--porcelain", "--no-verify", *(["--progress"] if self._progress else ["--quiet"]), lease]
+        try:
+            self.run(*words, "--", self.remote.url, f"{tip.hex()}:{ref}", label="sending")
+        except RefBehind as error:
+            raise Diverged from error
 
     def _commit(self, tree: bytes, parents: list[bytes], subject: str, when: int) -> bytes:
         who = b"%s %d +0000" % (AUTHOR, max(0, when))
@@ -178,7 +202,7 @@ class GitServer:
         """Fetches every chain (or `only` one) and returns the segments after those that are known."""
         place = self.remote.place or HIDDEN
         heads = [f"+{place}/{self.timeline}/{only or '*'}:refs/chains/{only or '*'}"]
-        heads += [f"^{place}/{self.timeline}/{own}"] if own else []
+        heads += [f"^{place}/{self.timeline}/{each}" for each in (own, *self._apart) if each and not only]
         try:
             self._fetch(heads)
         except Incomplete:
@@ -240,9 +264,16 @@ class GitServer:
         except ValueError:
             raise RemoteDamaged(f"Commit {oid.hex()} on {self.remote.name} is malformed. Nothing was taken.") from None
         names = {entry.name: entry.oid for entry in parse_tree(self._read(tree, TREE, 1 << 20))}
-        if _SEGMENT not in names:
-            raise RemoteDamaged(f"Commit {oid.hex()} on {self.remote.name} holds no segment. Nothing was taken.")
-        return parents, self._read(names[_SEGMENT], BLOB, LARGEST_SEGMENT)
+        try:
+            return parents, self._segment_in(names)
+        except KeyError:
+            raise RemoteDamaged(
+                f"Commit {oid.hex()} on {self.remote.name} holds no segment. Nothing was taken."
+            ) from None
+
+    def _segment_in(self, names: dict[bytes, bytes]) -> bytes:
+        """Returns the segment among the files of a chain's commit; raises KeyError."""
+        return self._read(names[_SEGMENT], BLOB, LARGEST_SEGMENT)
 
     def _read(self, oid: bytes, kind: bytes, most: int) -> bytes:
         found = self.spool.loose(oid)
@@ -271,7 +302,7 @@ class GitServer:
         return sorted(self.timelines().get(self.timeline, {}))
 
     def check_packs(
-        self, _found: list[Arrived], _part: float, _bad: list[tuple[str, str]], _progress: object
+        self, _found: list[Arrived], _part: float, _bad: list[tuple[str, str]], _progress: Any
     ) -> tuple[int, int]:
         """Has nothing more to read: git sent every object of every chain, and verified them."""
         return 0, 0

@@ -161,19 +161,25 @@ class Spool:
         with self.directory.child(b"out") as out, self.directory.descend(b"objects/pack") as packs:
             out.rename(name.encode(), pack.encode(), to=packs)
 
-    def drop(self, pack: str) -> None:
-        """Removes a pack that is not what it should be."""
+    def drop(self, stem: str) -> None:
+        """Removes a pack that is not what it should be, or not needed any more."""
         with self.directory.descend(b"objects/pack") as packs:
-            packs.unlink(pack.encode(), missing_ok=True)
+            remove_pack(packs, stem.encode())
 
-    def keep(self, tip: bytes) -> None:
-        """Keeps the end of a chain when everything else goes: its commit, its tree and the files in that."""
+    def drop_out(self, name: str) -> None:
+        """Removes a file on its way out or in."""
+        with self.directory.child(b"out") as out:
+            out.unlink(name.encode(), missing_ok=True)
+
+    def keep(self, tip: bytes, only: bytes | None = None) -> None:
+        """Keeps the end of a chain when everything else goes: its commit, its tree and the files in that, or `only` one."""
         commit = self.objects.read(tip, COMMIT)
         self.add(COMMIT, commit)
         tree = parse_commit(commit).tree
         self.add(TREE, self.objects.read(tree, TREE))
         for entry in self.objects.read_tree(tree):
-            self.add(BLOB, self.objects.read(entry.oid, BLOB))
+            if only in (None, entry.name):
+                self.add(BLOB, self.objects.read(entry.oid, BLOB))
 
     def start_over(self) -> None:
         """Forgets where the chains end, so that everything is fetched again."""

@@ -87,11 +87,6 @@ class Remotes:
                 )
             with store.database.transaction():
                 records.introduce(name=machine)
-        if kind == GIT and encrypt:
-            raise UserError(
-                "Only object stores (s3://…) can be encrypted so far. Nothing was changed.",
-                hint="Without --encrypt, a git server can read what is pushed; sealed secrets stay sealed.",
-            )
         remote = RemoteNote(name, url, kind, encrypted=kind != GIT if encrypt is None else encrypt, identity=identity)
         with self._opened(remote, "remote") as (_, _, storage):
             found: RemoteNote = storage.begin()
@@ -108,6 +103,9 @@ class Remotes:
             Records(store).introduce(name=machine)
         with self._opened(remote, "clone") as (_, _, storage):
             joined: tuple[RemoteNote, str] = storage.join(timeline)
+        if joined[0].encrypted and not joined[0].pins:  # a git server: only now it is known that there is a key
+            with self._opened(joined[0], "clone", joined[1]) as (_, _, storage):
+                joined = storage.join(joined[1])
         with _writing(self._workspace, "clone") as store, store.database.transaction():
             records = Records(store)
             records.introduce(timeline=joined[1])
@@ -263,6 +261,10 @@ class _Sent:
 
 def storage_of(remote: RemoteNote, spool: Spool, timeline: str, workspace: Workspace, store: Store) -> Any:
     """Returns the storage of a remote."""
+    if remote.kind == GIT and remote.encrypted:
+        from mulligan.remotes.sealedgit import SealedGitServer
+
+        return SealedGitServer(remote, spool, timeline, workspace.progress, source=store.objects, keys=store.keys)
     if remote.kind == GIT:
         from mulligan.remotes.gitserver import GitServer
 

@@ -3,8 +3,8 @@ Several machines push, pull, forget, expire and collect at random, and are kille
 
     python tests/proofs/remotes/machines.py [--size N] [--seed N] [--through git|bucket] [--build NAME]
 
-Each history has 2 or 5 machines on one remote (a git daemon, or an object store by moto). About every second push, pull and
-collection is killed before or after a random request. A model knows what each machine saved. At the end all of them push and
+Each history has 2 or 5 machines on one remote (a git daemon, encrypted or not, or an object store by moto). About every second
+push, pull and collection is killed before or after a random request. A model knows what each machine saved. At the end all of them push and
 pull, and a new clone is made. Then: no saved checkpoint is lost or changed, nothing forgotten came back, every store passes our
 check and `git fsck`.
 """
@@ -110,7 +110,9 @@ class History:
         first = self.machines[0]
         first.root.mkdir(parents=True)
         self._save(first)
-        first.open().remotes.add("hub", self.url, machine=first.name)
+        first.open().remotes.add(
+            "hub", self.url, machine=first.name, encrypt=self.is_bucket or self.random.random() < 0.5
+        )
         first.ws.remotes.push("hub")
         for machine in self.machines[1:]:
             make_empty(str(machine.root))

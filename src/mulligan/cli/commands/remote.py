@@ -19,8 +19,8 @@ DESCRIPTION = """\
 Add, list or remove remotes: storage elsewhere that this history is pushed to and pulled from.
 
 URL is anything git takes (https://, ssh://, user@host:path, a directory) or s3://BUCKET/PREFIX (keys and endpoint from the AWS
-variables). Object stores are encrypted unless --plain. `add` tries what the server allows and says what it cannot do. Nothing is
-sent until `mulligan push`. `member` says who can open an encrypted remote: age or ssh public keys.
+variables). Object stores are encrypted unless --plain, git servers only with --encrypt. `add` tries what the server allows and says
+what it cannot do. Nothing is sent until `mulligan push`. `member` says who can open an encrypted remote: age or ssh public keys.
 """
 EXAMPLES = (
     ("mulligan remote add team git@example.org:team/timelines.git", "a git server"),
