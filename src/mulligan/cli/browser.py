@@ -56,6 +56,15 @@ def forget(place: Place) -> None:
         remove_user_file(f"{place.directory}/{place.name}.{ending}")
 
 
+def last_port(place: Place) -> int:
+    """Returns the port of a server that did not get to remove its note, 0 where there is none: its pages ask there."""
+    try:
+        note = json.loads(read_user_file(f"{place.directory}/{place.name}.json", limit=_LARGEST) or b"")
+        return int(str(note["address"]).rpartition(":")[2])
+    except (OSError, ValueError, LookupError, TypeError):
+        return 0
+
+
 def further_link(place: Place) -> str:
     """Returns a new link to the server that runs; raises Busy where it does not answer."""
     from http.client import HTTPConnection, HTTPException

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Literal
 
+    from mulligan.history.news import News, Rows
     from mulligan.model.event import AgentEvent, RecordedEvent
     from mulligan.model.holding import Holding
     from mulligan.model.plan import RestorePlan, RestoreReport
@@ -251,38 +252,39 @@ class WithSessions(Opened):
 
         `bounds` are `since`, `until`, `grep` and `agent`, as `log` takes them.
         """
-        from mulligan.timeline.outside_changes import rewind_of
-        from mulligan.timeline.story import mark_chapters, tell_story
+        from mulligan.history.news import told_by
         from mulligan.timeline.turns import Stack
 
         with self._reading() as store:
             if store is None:
                 return []
             found = store.events.newest(None, store.events.session(session) if session is not None else None)
-
-            def changed(checkpoint: str) -> tuple[str, ...]:
-                entry = store.checkpoints.by_id(checkpoint)
-                # A first checkpoint holds everything, and says nothing of who changed what.
-                return entry.checkpoint.files_changed if entry is not None and entry.checkpoint.parent else ()
-
-            def rewound(checkpoint: str) -> int:
-                entry = store.checkpoints.by_id(checkpoint)
-                return rewind_of(entry.checkpoint) if entry is not None else 0
-
-            names, here = store.events.short_names(), store.checkpoints.current()
-            told = [
-                each._replace(short=names[each.session])
-                for each in tell_story(found, changed, rewound, None if bounds else limit)
-            ]
-            position, landed = (here.id, here.checkpoint.kind == "safety") if here is not None else ("", False)
             stack = Stack(store)
-            told = mark_chapters(told, stack.undone() | stack.reverted(), position, landed=landed)
+            told = told_by(store, found, stack.undone() | stack.reverted(), None if bounds else limit)
         if bounds:
             from mulligan.history.filters import keeps_chapter, parse_filters
 
             filters = parse_filters(**bounds)
             told = [each for each in told if filters is None or keeps_chapter(filters, each)]
         return told[:limit]
+
+    def newest_rows(self) -> tuple[object, ...]:
+        """Returns numbers that differ whenever the timeline changed, at little cost; `news` says what changed."""
+        from mulligan.history.news import newest_rows
+
+        with self._reading() as store:
+            return newest_rows(store) if store is not None else ()
+
+    def news(self, since: Rows | None = None, known: Mapping[str, str | None] | None = None) -> News:
+        """
+        Returns what was added to the timeline after some rows of it; without them, all of it.
+
+        `known` is the parent of each checkpoint that the caller read before: the news say which of them were removed or moved.
+        """
+        from mulligan.history.news import News, Rows, read_news
+
+        with self._reading() as store:
+            return read_news(store, since, known or {}) if store is not None else News(Rows())
 
     def news_for(self, session: str) -> list[RestoreNotice]:
         """Returns what was undone, restored or redone under a session since its last prompt; ask before recording the next."""

@@ -227,6 +227,10 @@ class Checkpoints:
         """Returns how many checkpoints there were that are no more; after the timeline was made anew, fewer than before."""
         return self.ever() - self.count()
 
+    def parents(self) -> dict[str, str | None]:
+        """Returns every checkpoint with its parent, oldest first."""
+        return {row[0]: row[1] for row in self._db.rows("SELECT id, parent FROM checkpoint ORDER BY seq")}
+
     def row_sizes(self) -> dict[str, int]:
         """Returns how many bytes the record of each checkpoint takes in the timeline."""
         lengths = " + ".join(f"length(ifnull({name}, ''))" for name in _COLUMNS)

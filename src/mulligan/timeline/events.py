@@ -33,6 +33,7 @@ from mulligan.timeline.tables import as_column, from_column
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Iterable
 
 MOST = 10_000
 _SESSIONS = 8
@@ -252,6 +253,29 @@ class AgentEvents:
         """Returns events, newest first."""
         where, values = ("WHERE session=? ", [as_column(session)]) if session is not None else ("", [])
         return self._select(f"{where}ORDER BY seq DESC LIMIT ?", *values, -1 if limit is None else limit)
+
+    def since(self, seq: int) -> list[RecordedEvent]:
+        """Returns all events of the prompts that something happened for after a row, and of the prompt before, newest first."""
+        rows = self._db.rows("SELECT session, min(prompt) FROM deed WHERE seq>? GROUP BY session", seq)
+        parts = [self._select("WHERE session=? AND prompt>=?", session, prompt - 1) for session, prompt in rows]
+        return sorted((each for part in parts for each in part), key=lambda each: -each.seq)
+
+    def around(self, checkpoints: Iterable[str]) -> list[RecordedEvent]:
+        """Returns all events of the prompts that some checkpoints were made for, and of each session's last prompt."""
+        found = "SELECT DISTINCT session, prompt FROM deed WHERE checkpoint IN (SELECT value FROM json_each(?))"
+        turns = {(row[0], row[1]) for row in self._db.rows(found, json.dumps(list(checkpoints)))}
+        for session in {session for session, _ in turns}:
+            turns |= {
+                (session, row[0]) for row in self._db.rows("SELECT max(prompt) FROM deed WHERE session=?", session)
+            }
+        return [each for turn in turns for each in self._select("WHERE session=? AND prompt=?", *turn)]
+
+    def turns(self) -> list[Turn]:
+        """Returns the prompts, the one last heard of first."""
+        rows = self._db.rows(
+            "SELECT session, prompt FROM deed WHERE prompt+number>0 GROUP BY 1, 2 ORDER BY max(seq) DESC"
+        )
+        return [Turn(from_column(row[0]), row[1]) for row in rows]
 
     def starts(self) -> set[str]:
         """Returns the checkpoints at which the newest prompts began, of the sessions heard of last: a turn may be long."""

@@ -38,7 +38,14 @@ def export(workspace: Workspace, session: str | None, version: str) -> tuple[byt
     for a, b in _spans(found):
         carried.add(a, b)
     about = {"workspace": os.path.basename(workspace.root), "read_only": True, "version": version}
-    page = {"entries": _redacted(found), "next": None, "total": len(found), "version": "", "position": None}
+    page = {
+        "entries": _redacted(found),
+        "next": None,
+        "total": len(found),
+        "version": "",
+        "position": None,
+        "here": None,
+    }
     answers = {"/api/about": about, "/api/steps?limit=500": page, **carried.answers}
     return _page({"answers": answers, "counts": carried.counts, "pictures": carried.pictures}), len(found)
 

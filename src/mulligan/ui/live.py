@@ -1,8 +1,9 @@
 """
 What is new, sent to every open page as it happens.
 
-One stream of server-sent events per page. An event's id is the version of the timeline; a page that lost its connection names
-the last id it saw and gets what changed since, or `reset` where this process does not know that version.
+One stream of server-sent events per page. An event's id names rows of the timeline. A page that lost its connection names the last
+id it saw and gets what was added since, also from a server that was started again. It gets `reset`, which means "load again", where
+more changed than that and this server did not see it.
 """
 
 from __future__ import annotations

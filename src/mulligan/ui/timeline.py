@@ -1,108 +1,91 @@
 """
 The timeline as the page shows it: what was asked, what was done for it, and the checkpoints beside.
 
-An entry is one prompt with its tool calls, or one checkpoint that belongs to no prompt. Entries come newest first and are read
-again when something happened; each remembers at which version it last changed, so that a page that was away gets what it missed.
+An entry is one prompt with its tool calls, or one checkpoint that belongs to no prompt. Entries come newest first. When something
+happened, only what is new is read and taken over; each entry remembers when it last changed, so that a page that was away gets
+what it missed.
 """
 
 from __future__ import annotations
 
-import secrets
 import time
+from bisect import bisect_left, insort
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import MulliganError
+from mulligan.history.news import parse_rows
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
+    from mulligan.history.news import News, Rows
     from mulligan.model.checkpoint import Checkpoint
+    from mulligan.model.event import Turn
     from mulligan.timeline.story import Chapter
 
 Entry = dict[str, Any]
 PAGE, LARGEST_PAGE = 200, 2000
 #: Checkpoints whose lines one request may ask for, and files above which lines are not counted.
 COUNTED, _LARGE = 40, 500
-#: So many checkpoints and prompts are read when something was added; and seconds after which all are read again.
-RECENT, _RECENT_PROMPTS, _WHOLE_AGAIN = 50, 12, 60.0
+#: Seconds after which everything is read again when something is new: the timeline drops its oldest events by and by.
+_WHOLE_AGAIN = 600.0
+#: States of which this server knows what changed since; a page that saw an older one is answered by rows.
+_REMEMBERED = 1000
 _PATHS = 50
 _TEXT = 4000
 
 
 class Timeline:
-    """The entries of one workspace, cached, with the version at which each last changed."""
+    """The entries of one workspace, cached, with the order in which they changed."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._reading = Reading(workspace)
-        self._epoch = secrets.token_hex(4)
         self._lock = Lock()
         self._seen: object = None
-        self._version = 0
-        self._entries: list[Entry] = []
-        self._changed: dict[str, tuple[Entry, int]] = {}
-        self._removed: dict[str, int] = {}
-        self._place: dict[str, Any] = {"position": None}
+        self._entries = Entries()
+        self._read_at = 0.0
         self._counts: dict[str, dict[str, int] | None] = {}
 
     def refresh(self) -> str:
         """Reads what happened since the last call; returns the id of the newest state."""
         with self._lock:
-            seen = self._look()
+            seen = self._workspace.newest_rows()
             if seen != self._seen:
-                self._take(self._reading.entries(), self._workspace.position())
+                again = time.monotonic() - self._read_at > _WHOLE_AGAIN
+                news = self._workspace.news(None if again else self._entries.rows, self._entries.parents)
+                self._entries.take(news)
                 self._seen = seen
-            return f"{self._epoch}.{self._version}"
-
-    def _look(self) -> object:
-        """Returns what differs whenever anything was added; cheap, for it is asked several times a second."""
-        newest, events = self._workspace.log(limit=1), self._workspace.agent_events(limit=1)
-        return (
-            newest[0].id if newest else None,
-            events[0].seq if events else None,
-            self._workspace.position(),
-        )
-
-    def _take(self, entries: list[Entry], position: str | None) -> None:
-        self._version += 1
-        changed: dict[str, tuple[Entry, int]] = {}
-        for entry in entries:
-            before = self._changed.get(entry["key"])
-            changed[entry["key"]] = before if before and before[0] == entry else (entry, self._version)
-        self._removed |= dict.fromkeys(self._changed.keys() - changed.keys(), self._version)
-        self._entries, self._changed = entries, changed
-        self._place = {"position": position}
+                if news.whole:
+                    self._read_at = time.monotonic()
+            return self._entries.version
 
     def page(self, before: str | None, limit: int) -> dict[str, Any]:
         """Returns entries older than the one with a key, newest first, and the key to go on with."""
         version = self.refresh()
         with self._lock:
-            entries = self._entries
-            start = next((at + 1 for at, each in enumerate(entries) if each["key"] == before), 0) if before else 0
-            part = entries[start : start + limit]
-            more = start + limit < len(entries)
-            return {
-                "entries": part,
-                "next": part[-1]["key"] if more and part else None,
-                "total": len(entries),
-                "version": version,
-                **self._place,
-            }
+            part, more = self._entries.part(before, limit)
+            following = part[-1]["key"] if more and part else None
+            return {"entries": part, "next": following, "version": version, **self._entries.about()}
 
     def since(self, version: str) -> dict[str, Any] | None:
-        """Returns the entries that changed after a version, None where that version is not known any more."""
-        epoch, _, number = version.partition(".")
+        """Returns the entries that changed after a version; None where the page has to load anew."""
         with self._lock:
-            if epoch != self._epoch or not number.isdigit() or int(number) > self._version:
+            found = self._entries.since(version)
+            rows = None if found is not None else parse_rows(version)
+            if rows is not None:
+                found = self._after(rows)
+            if found is None:
                 return None
-            fresh = [each for each in self._entries if self._changed[each["key"]][1] > int(number)]
-            return {
-                "entries": fresh,
-                "removed": [key for key, gone in self._removed.items() if gone > int(number)],
-                "total": len(self._entries),
-                "version": f"{self._epoch}.{self._version}",
-                **self._place,
-            }
+            fresh, removed = found
+            about = self._entries.about()
+            return {"entries": fresh, "removed": removed, "version": self._entries.version, **about}
+
+    def _after(self, rows: Rows) -> tuple[list[Entry], list[str]] | None:
+        """Returns the entries that came after rows that another server named; None where more changed than that."""
+        news = self._workspace.news(rows)
+        if not news.only_adds_to(rows):
+            return None
+        return self._entries.of(news), []
 
     def counts(self, checkpoints: list[str]) -> dict[str, dict[str, int] | None]:
         """Returns the lines that each checkpoint added and removed, None where that is not counted."""
@@ -125,79 +108,168 @@ class Timeline:
         }
 
 
-class Reading:
-    """
-    Reads the entries of a workspace; after the first time, only what was added, so that it costs little in a long history.
+class Entries:
+    """The entries that were read, by time and by when each changed; `take` adds what is new."""
 
-    An undo or a restore changes older entries, and retention removes some: everything is read again then, and
-    once a minute.
-    """
+    def __init__(self) -> None:
+        self.rows: Rows | None = None
+        self.version = ""
+        self._number = 0
+        self._numbers: dict[str, int] = {}
+        self._position: str | None = None
+        self._here: str | None = None
+        self._undone: frozenset[Turn] = frozenset()
+        self._by_key: dict[str, Entry] = {}
+        self._order: list[tuple[str, str]] = []
+        #: The version at which each entry changed or went, the last one last.
+        self._changed: dict[str, int] = {}
+        self._removed: dict[str, int] = {}
+        #: What entries say about checkpoints, and the prompt that each belongs to.
+        self._kept: dict[str, Entry] = {}
+        #: The parent of each checkpoint that was read.
+        self.parents: dict[str, str | None] = {}
+        self._prompt_of: dict[str, str] = {}
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-        self._saved: dict[str, Checkpoint] = {}
-        self._prompts: dict[str, Entry] = {}
-        self._loose: dict[str, Entry] = {}
-        self._whole = 0.0
+    def about(self) -> dict[str, Any]:
+        """Returns what a page says beside its entries."""
+        return {"total": len(self._order), "position": self._position, "here": self._here}
 
-    def entries(self) -> list[Entry]:
-        """Returns all entries, newest first."""
-        saved, told = self._added() or self._all()
-        self._saved |= {each.id: each for each in saved}
-        fresh = [_prompt(each.to_dict(), self._saved) for each in told]
-        self._prompts = {key: {**each, "here": ""} if each["here"] else each for key, each in self._prompts.items()}
-        self._prompts |= {each["key"]: each for each in fresh}
-        in_prompts = {each["checkpoint"] for prompt in self._prompts.values() for each in prompt["happened"]}
-        self._loose |= {each.id: _checkpoint(each) for each in saved if each.id not in self._loose}
-        loose = [each for key, each in self._loose.items() if key not in in_prompts]
-        return sorted([*self._prompts.values(), *loose], key=lambda entry: entry["at"], reverse=True)
+    def part(self, before: str | None, limit: int) -> tuple[list[Entry], bool]:
+        """Returns some entries, newest first, and whether there are older ones."""
+        last = self._by_key.get(before) if before else None
+        end = bisect_left(self._order, (last["at"], last["key"])) if last is not None else len(self._order)
+        start = max(end - limit, 0)
+        return [self._by_key[key] for _, key in reversed(self._order[start:end])], start > 0
 
-    def _added(self) -> tuple[list[Checkpoint], list[Chapter]] | None:
-        """Returns what is new and the newest prompts, None where all has to be read."""
-        if time.monotonic() - self._whole > _WHOLE_AGAIN:
+    def all(self) -> list[Entry]:
+        """Returns every entry, newest first."""
+        return [self._by_key[key] for _, key in reversed(self._order)]
+
+    def since(self, version: str) -> tuple[list[Entry], list[str]] | None:
+        """Returns what changed, newest first, and the keys that went after a version, None for one that is not known."""
+        number = self._numbers.get(version)
+        if number is None:
             return None
-        recent = self._workspace.log(limit=RECENT)
-        if not recent or recent[0].id != self._workspace.position() or recent[-1].id not in self._saved:
-            return None
-        return [each for each in recent if each.id not in self._saved], self._workspace.story(limit=_RECENT_PROMPTS)
+        keys = _newer(self._changed, number)
+        fresh = sorted((self._by_key[key] for key in keys), key=lambda each: (each["at"], each["key"]), reverse=True)
+        return fresh, _newer(self._removed, number)
 
-    def _all(self) -> tuple[list[Checkpoint], list[Chapter]]:
-        self._saved, self._prompts, self._loose = {}, {}, {}
-        self._whole = time.monotonic()
-        return self._workspace.log(), self._workspace.story()
+    def of(self, news: News) -> list[Entry]:
+        """Returns the entries that news are about, as they are now."""
+        keys = [_key(each.session, each.prompt) for each in news.told] + [f"c:{each.id}" for each in news.saved]
+        found = [self._by_key[key] for key in keys if key in self._by_key]
+        return sorted(found, key=lambda each: (each["at"], each["key"]), reverse=True)
+
+    def take(self, news: News) -> None:
+        """Takes over what is new."""
+        self._number += 1
+        before = dict(self._by_key) if news.whole else {}
+        if news.whole:
+            self._kept, self.parents, self._prompt_of, self._undone = {}, {}, {}, news.undone
+        for checkpoint in news.saved:
+            self._kept[checkpoint.id] = _kept(checkpoint)
+            self.parents[checkpoint.id] = checkpoint.parent
+        for removed in news.removed:
+            del self._kept[removed], self.parents[removed]
+            self._prompt_of.pop(removed, None)
+        told = [_prompt(chapter, self._kept) for chapter in news.told]
+        for entry in told:
+            self._prompt_of |= {each["checkpoint"]: entry["key"] for each in entry["happened"] if each["checkpoint"]}
+        loose = [_checkpoint(each) for each in news.saved if each.id not in self._prompt_of]
+        for entry in (*told, *loose):
+            before.pop(entry["key"], None)
+            self._put(entry)
+        # A checkpoint may be read before the event that it was made for.
+        stale = [f"c:{each['checkpoint']}" for entry in told for each in entry["happened"] if each["checkpoint"]]
+        for key in (*before, *stale, *(f"c:{each}" for each in news.removed)):
+            self._drop(key)
+        for turn in news.undone ^ self._undone:
+            self._update(_key(*turn), undone=turn in news.undone)
+        self._undone, self._position = news.undone, news.position
+        self._here = _key(*news.here) if news.here is not None else None
+        self.rows, self.version = news.rows, str(news.rows)
+        self._numbers.pop(self.version, None)
+        self._numbers[self.version] = self._number
+        if len(self._numbers) > _REMEMBERED:
+            del self._numbers[next(iter(self._numbers))]
+
+    def _update(self, key: str, **values: Any) -> None:
+        if key in self._by_key:
+            self._put({**self._by_key[key], **values})
+
+    def _put(self, entry: Entry) -> None:
+        key = entry["key"]
+        before = self._by_key.get(key)
+        if before == entry:
+            return
+        if before is None or before["at"] != entry["at"]:
+            if before is not None:
+                self._unlist(before)
+            insort(self._order, (entry["at"], key))
+        self._by_key[key] = entry
+        self._removed.pop(key, None)
+        self._changed.pop(key, None)
+        self._changed[key] = self._number
+
+    def _drop(self, key: str) -> None:
+        if (entry := self._by_key.pop(key, None)) is not None:
+            self._unlist(entry)
+            del self._changed[key]
+            self._removed[key] = self._number
+
+    def _unlist(self, entry: Entry) -> None:
+        del self._order[bisect_left(self._order, (entry["at"], entry["key"]))]
+
+
+def _newer(numbers: dict[str, int], number: int) -> list[str]:
+    """Returns the keys with a higher number, of a dictionary whose last keys have the highest."""
+    found = []
+    for key in reversed(numbers):
+        if numbers[key] <= number:
+            break
+        found.append(key)
+    return found
+
+
+def _key(session: str, prompt: int) -> str:
+    return f"p:{session}:{prompt}"
 
 
 def entries_of(workspace: Workspace) -> list[Entry]:
     """Returns all entries of a workspace, newest first."""
-    return Reading(workspace).entries()
+    entries = Entries()
+    entries.take(workspace.news())
+    return entries.all()
 
 
-def _prompt(chapter: dict[str, Any], known: dict[str, Checkpoint]) -> Entry:
-    happened = [_happening(each, known) for each in chapter.pop("happened")]
+def _prompt(chapter: Chapter, known: dict[str, Entry]) -> Entry:
+    told = {name: value for name, value in chapter.to_dict().items() if name != "here"}
     return {
-        **chapter,
-        "key": f"p:{chapter['session']}:{chapter['prompt']}",
+        **told,
+        "key": _key(chapter.session, chapter.prompt),
         "type": "prompt",
-        "text": chapter["text"][:_TEXT],
-        "happened": happened,
+        "text": chapter.text[:_TEXT],
+        "happened": [_with_kept(_happening(each), known) for each in told["happened"]],
     }
 
 
-def _happening(each: dict[str, Any], known: dict[str, Checkpoint]) -> Entry:
-    checkpoint = known.get(each["checkpoint"])
+def _happening(each: Entry) -> Entry:
     return {
         **each,
         "text": each["text"][:_TEXT],
         "changed": each["changed"][:_PATHS],
         "files": len(each["changed"]),
-        **_kept(checkpoint, each["checkpoint"]),
     }
 
 
-def _kept(checkpoint: Checkpoint | None, wanted: str) -> Entry:
-    """Returns what a row says about its checkpoint; one that retention removed is `expired`."""
-    if checkpoint is None:
-        return {"parent": None, "complete": True, "missed": 0, "expired": bool(wanted)}
+def _with_kept(each: Entry, known: dict[str, Entry]) -> Entry:
+    """Returns a row of a prompt with what is known of its checkpoint; one that was removed is `expired`."""
+    gone = {"parent": None, "complete": True, "missed": 0, "expired": bool(each["checkpoint"])}
+    return {**each, **known.get(each["checkpoint"], gone)}
+
+
+def _kept(checkpoint: Checkpoint) -> Entry:
+    """Returns what a row says about its checkpoint."""
     return {
         "parent": checkpoint.parent,
         "complete": checkpoint.complete,
@@ -225,5 +297,5 @@ def _checkpoint(checkpoint: Checkpoint) -> Entry:
         "kind": checkpoint.kind,
         "changed": list(first),
         "files": files,
-        **_kept(checkpoint, checkpoint.id),
+        **_kept(checkpoint),
     }

@@ -82,6 +82,8 @@ READING = frozenset(
         "search",
         "report",
         "forks",
+        "newest_rows",
+        "news",
         "changed_paths",
         "log",
         "get",

@@ -213,18 +213,67 @@ def test_undo_and_redo_are_plans_first(story, project):
 
 
 def test_what_is_read_step_by_step_is_what_is_read_at_once(story, project):
-    from mulligan.ui.timeline import Reading, entries_of
+    from mulligan.ui.timeline import Entries, entries_of
 
-    agent, reading = Agent(story, "gemini", "steps"), Reading(story)
-    assert reading.entries() == entries_of(story)
+    agent, reading = Agent(story, "gemini", "steps"), Entries()
+
+    def read():
+        reading.take(story.news(reading.rows, reading.parents))
+        return reading.all()
+
+    assert read() == entries_of(story)
     for number in range(4):
         agent.prompt(f"prompt {number}")
-        assert reading.entries() == entries_of(story)
+        assert read() == entries_of(story)
         agent.tool("Edit", "README.md", lambda number=number: (project / "README.md").write_text(f"{number}\n"))
-        assert reading.entries() == entries_of(story)
+        assert read() == entries_of(story)
         if number % 2:
             agent.stop()
             story.undo()
-            assert reading.entries() == entries_of(story)
+            assert read() == entries_of(story)
         story.save(f"mine {number}")
-        assert reading.entries() == entries_of(story)
+        assert read() == entries_of(story)
+
+
+def test_a_checkpoint_that_is_removed_leaves_every_page(ws, project):
+    from mulligan.ui.timeline import Entries, entries_of
+
+    for number in range(4):
+        (project / "a.txt").write_text(f"{number}\n")
+        ws.save(f"save {number}")
+    agent = Agent(ws, "codex", "removed")
+    agent.prompt("edit")
+    for name in "abc":
+        agent.tool("Edit", f"{name}.txt", lambda name=name: (project / f"{name}.txt").write_text("edited\n"))
+    (project / "a.txt").write_text("between turns\n")
+    agent.prompt("and now?")
+    reading = Entries()
+    reading.take(ws.news())
+    seen, steps = reading.version, [each["checkpoint"] for each in reading.all()[1]["happened"]]
+    between = reading.all()[0]["happened"][0]["checkpoint"]
+    for ref in ("save 1", steps[1], between):
+        ws.delete(ref)
+        reading.take(ws.news(reading.rows, reading.parents))
+        assert reading.all() == entries_of(ws)
+    fresh, removed = reading.since(seen)
+    assert len(removed) == 1 and [each.get("name") or each["text"] for each in fresh] == ["and now?", "edit", "save 2"]
+    assert fresh[0]["happened"] == []
+    rows = fresh[1]["happened"]
+    assert [(each["expired"], each["changed"]) for each in rows] == [
+        (False, ["a.txt"]),
+        (True, []),
+        (False, ["b.txt", "c.txt"]),
+    ]
+    assert rows[2]["parent"] == steps[0]
+
+
+def test_an_undo_says_which_prompt_the_project_is_at(story, project):
+    (project / "mine.txt").write_text("mine\n")
+    story.save("mine")
+    with served(story) as client:
+        assert client.get("/api/steps").json["here"] is None
+        shown = client.post("/api/undo").json["plan"]
+        client.post(f"/api/plans/{shown['digest']}/apply")
+        page = client.get("/api/steps").json
+    entry = next(each for each in page["entries"] if each["key"] == page["here"])
+    assert entry["text"] == "Hash passwords with argon2 instead of md5"

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from http.client import HTTPConnection
 
 import pytest
@@ -67,6 +68,58 @@ def test_one_server_per_project_prints_its_address_and_the_second_finds_it(proje
         rest, trouble = first.communicate(timeout=30)
     assert (first.returncode, rest, trouble) == (0, "", "")
     assert not [name for name in os.listdir(os.path.dirname(notes[0])) if name.endswith(".json")]
+
+
+def missed(url, seen):
+    """Logs in as a page whose server was started again, and returns the first event after the last one that it saw."""
+    host, _, token = url.removeprefix("http://").partition("/#")
+    headers = {"Content-Type": "application/json", "Origin": f"http://{host}"}
+    with closing(HTTPConnection(host, timeout=30)) as link:
+        link.request("POST", "/api/login", json.dumps({"token": token}), headers)
+        answer = link.getresponse()
+        answer.read()
+        cookie = {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
+        if seen is None:
+            link.request("GET", "/api/steps", headers=cookie)
+            return json.loads(link.getresponse().read())["version"]
+        link.request("GET", "/api/events", headers={**cookie, "Last-Event-ID": seen})
+        told = {}
+        with link.getresponse() as stream:
+            while "data" not in told:
+                name, _, value = stream.readline().decode().strip().partition(": ")
+                told[name] = value
+        return told["event"], json.loads(told["data"])
+
+
+def test_a_server_that_was_killed_and_started_again_tells_a_page_what_it_missed(project, store):
+    workspace = shop(project, store)
+    agent = Agent(workspace, "gemini", "restarted")
+    first = start(project, store)
+    url = json.loads(first.stdout.readline())["url"]
+    agent.prompt("seen before")
+    seen = missed(url, None)
+    first.kill()
+    first.communicate(timeout=30)
+    agent.prompt("asked while no server ran")
+    agent.tool("Edit", "README.md", lambda: (project / "README.md").write_text("away\n"))
+    workspace.save("saved while no server ran")
+    second = start(project, store)
+    try:
+        again = json.loads(second.stdout.readline())["url"]
+        assert again.partition("#")[0] == url.partition("#")[0]  # where the open page asks
+        name, news = missed(again, seen)
+        assert name == "steps" and news["removed"] == [] and news["position"] == workspace.position()
+        texts = [each.get("name") or each["text"] for each in news["entries"]]
+        assert texts == [
+            "saved while no server ran",
+            "asked while no server ran",
+            "seen before",
+        ]  # which is interrupted now
+        workspace.undo()
+        assert missed(again, seen)[0] == "reset"  # older entries changed too: the page loads again
+    finally:
+        second.send_signal(signal.SIGTERM)
+        second.communicate(timeout=30)
 
 
 def test_a_port_that_is_taken_is_named(project, store):

@@ -74,7 +74,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
             url = browser.further_link(place)
             _announce(context, url, place, opens=not args.no_open, again=True)
             return Result(url, lambda: {"url": url})
-        with _listening(args.port) as listener:
+        with _listening(args.port, browser.last_port(place)) as listener:
             page, app, url = _built(context, args, listener)
             browser.remember(place, url.partition("/#")[0], page.logins.key)
             _announce(context, url, place, opens=not args.no_open)
@@ -104,15 +104,20 @@ def _export(context: Context, args: argparse.Namespace) -> Result:
     return Result((args.export, entries, len(page)), lambda: {"exported": target, "entries": entries})
 
 
-def _listening(port: int) -> socket.socket:
+def _listening(port: int, last: int) -> socket.socket:
+    """Listens at a port; at any free one for 0, best at the last one, where open pages ask for this server."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", port))
-    except OSError as error:
+        listener.bind(("127.0.0.1", port or last))
+        listener.listen()  # before the address is printed: a browser that asks at once waits, and is not refused
+    except (OSError, OverflowError) as error:
         listener.close()
+        if last and not port:
+            return _listening(0, 0)
         raise UserError(
-            f"Port {port} cannot be used ({error.strerror}). Nothing was started.", hint="mulligan ui --port 0"
+            f"Port {port} cannot be used ({getattr(error, 'strerror', '')}). Nothing was started.",
+            hint="mulligan ui --port 0",
         ) from None
     return listener
 

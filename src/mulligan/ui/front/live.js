@@ -24,20 +24,23 @@ function connect() {
     seen = event.lastEventId;
     merge(JSON.parse(event.data));
   });
-  stream.addEventListener("reset", async () => {
-    seen = await load();
+  stream.addEventListener("reset", () => {
+    stream.close(); // what arrives while the timeline is read would be older than it, or newer: the next stream begins where it ends
+    load().then(listen, () => setTimeout(again, 1000));
   });
   stream.addEventListener("trouble", (event) => (trouble.value = JSON.parse(event.data)));
   stream.onerror = () => {
     online.value = false;
     stream.close();
-    if (!loggedOut.value) setTimeout(again, 1000);
+    setTimeout(again, 1000);
   };
 }
 
 async function again() {
-  // The answer tells a server that is gone from one that was started again and does not know this page.
+  // The answer tells a server that is gone from one that was started again and does not know this browser. Where the new link is
+  // opened in another tab, it does, and this page goes on where it was.
   const answer = await fetch("/api/about").catch(() => null);
-  if (answer?.status === 401) loggedOut.value = true;
+  loggedOut.value = answer?.status === 401;
+  if (loggedOut.value) setTimeout(again, 2000);
   else connect();
 }

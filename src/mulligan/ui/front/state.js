@@ -7,6 +7,7 @@ export const entries = signal([]);
 export const next = signal(null);
 export const total = signal(0);
 export const position = signal(null);
+export const here = signal(null); // the key of the prompt that an undo went back to
 export const loaded = signal(false);
 export const failure = signal(null);
 export const filter = signal({ agent: "", kind: "", path: "" });
@@ -49,14 +50,22 @@ setInterval(() => (now.value = Date.now()), 15000);
 
 // -- the timeline --------------------------------------------------------------------------------
 
+/** Reads the timeline from its newest entry on: a first page, or as many entries as were shown before. */
 export async function load() {
   try {
+    const depth = entries.value.length;
     const page = await get("/api/steps?limit=500");
+    const list = page.entries;
+    let following = page.next;
+    while (following && list.length < depth) {
+      const older = await get(`/api/steps?limit=2000&before=${encodeURIComponent(following)}`);
+      list.push(...older.entries);
+      following = older.next;
+    }
     batch(() => {
-      entries.value = page.entries;
-      next.value = page.next;
-      total.value = page.total;
-      position.value = page.position;
+      entries.value = list;
+      next.value = following;
+      place(page);
       loaded.value = true;
       failure.value = null;
     });
@@ -65,6 +74,12 @@ export async function load() {
     failure.value = error;
     throw error;
   }
+}
+
+function place(answer) {
+  total.value = answer.total;
+  position.value = answer.position;
+  here.value = answer.here ?? null;
 }
 
 let loading = false;
@@ -96,8 +111,7 @@ export function merge(news) {
   const added = news.entries.filter((each) => !known.has(each.key) && (!next.value || each.at >= oldest));
   batch(() => {
     entries.value = [...added, ...kept].sort((a, b) => (a.at < b.at ? 1 : a.at > b.at ? -1 : 0));
-    total.value = news.total;
-    position.value = news.position;
+    place(news);
     now.value = Date.now();
     if (added.length) said.value = added.length === 1 ? `New: ${added[0].text || added[0].name || added[0].type}` : `${added.length} new steps`;
   });

@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { exported, get } from "./api.js";
 import { VirtualList } from "./list.js";
-import { agents, choose, entries, failure, filter, loaded, more, next, now, position, rows, selected, spanOf, total } from "./state.js";
+import { agents, choose, entries, failure, filter, here, loaded, more, next, now, position, rows, selected, spanOf, total } from "./state.js";
 import { agentName, ago, baseName, clock, count, firstLine, lasted, line, moment } from "./text.js";
 
 const SIZES = { session: 34, prompt: 60, step: 32, save: 48 };
@@ -85,7 +85,7 @@ function Prompt({ entry }) {
   const running = !entry.ended && !entry.interrupted;
   const parts = [ago(entry.at, now.value), tools ? count(tools, "tool") : "", files ? count(files, "file") : "no files changed", last ? lasted(entry.at, last.at) : ""];
   return html`<span class="title">${firstLine(entry.text) || html`<em>without a prompt</em>`}</span>
-    <span class="meta">${parts.filter(Boolean).join(" · ")} ${running ? html`<span class="badge busy">running</span>` : null}<${Badges} of=${entry} />${entry.here && !inside.some((each) => each.checkpoint === entry.here) ? html`<${Here} />` : null}</span>`;
+    <span class="meta">${parts.filter(Boolean).join(" · ")} ${running ? html`<span class="badge busy">running</span>` : null}<${Badges} of=${entry} />${here.value === entry.key ? html`<${Here} />` : null}</span>`;
 }
 
 function Step({ each, entry }) {
