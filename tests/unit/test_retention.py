@@ -14,6 +14,7 @@ from mulligan.model.checkpoint import KINDS, LASTING_KINDS
 from mulligan.model.policy import Retention
 from mulligan.settings import KEYS
 from mulligan.timeline.retention import EVICTION_ORDER
+from tools import cli
 from tree import contents, put
 
 
@@ -141,6 +142,32 @@ def test_the_budget_evicts_steps_and_automatic_saves_but_never_manual_ones(proje
     ws.prune()
     assert size(store) < 660 << 10
     assert judge(store, project) == []
+
+
+def test_the_total_budget_of_all_stores_warns_evicts_and_never_takes_what_was_asked_for(tmp_path, private_home):
+    """Another project's store leaves too little: steps go, the user's own checkpoints of both stay, then a save is refused."""
+    rng, projects = random.Random(4), [tmp_path / "one", tmp_path / "two"]
+    for each in projects:
+        put(each, "a", rng.randbytes(50_000))
+    first, asked = mulligan.open(projects[0]).save("other"), mulligan.open(projects[1]).save("asked for")
+    content = (projects[1] / "a").read_bytes()
+    configure(private_home, '[retention]\ntotal_budget = "1100 KiB"\n')
+    ws = mulligan.open(projects[1])
+    for _number in range(20):
+        put(projects[1], "a", rng.randbytes(50_000))
+        assert ws.save(kind="step") is not None
+    assert 0 < len(ws.log(kind="step")) < 20
+    assert any("total_budget" in said for said in ws.status()["warnings"])
+    assert "retention.total_budget" in cli("save", "--kind", "step", cwd=projects[1]).stderr
+    listed = cli("stores", cwd=projects[1])
+    assert "of 1.1 MiB (retention.total_budget)" in listed.stdout and "warning: All stores use" in listed.stderr
+    with pytest.raises(mulligan.MulliganError, match="total_budget"):
+        for number in range(20):
+            put(projects[1], "a", rng.randbytes(50_000))
+            ws.save(f"mine {number}")
+    mine = [cp.name for cp in ws.log(kind="manual")]
+    assert mine[-1] == "asked for" and mine[:-1] == [f"mine {number}" for number in reversed(range(len(mine) - 1))]
+    assert ws.cat(asked, "a") == content and mulligan.open(projects[0]).get(first.id).name == "other"
 
 
 def test_prune_frees_what_delete_let_go(ws, project, store):

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -326,3 +327,67 @@ def test_a_watcher_of_a_program_that_was_replaced_greets_no_client_and_ends(save
         program = package / "mulligan" / "__init__.py"
         program.write_bytes(program.read_bytes())
         assert process.wait(timeout=60) == 0
+
+
+# -- how many there are ---------------------------------------------------------------------------
+
+
+def allow_watchers(private_home: Path, most: int) -> None:
+    config = private_home / "xdg-config" / "mulligan" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f"[watch]\nmost = {most}\n")
+
+
+def saved_projects(folder: Path, *names: str) -> list[Path]:
+    found = [folder / name for name in names]
+    for each in found:
+        each.mkdir()
+        (each / "file").write_text(each.name)
+        with mulligan.open(each) as ws:
+            ws.save("first")
+    return found
+
+
+def lock_of(process: int) -> Path:
+    """The file whose lock says that this process watches."""
+    folder = Path(os.environ["XDG_RUNTIME_DIR"], "mulligan")
+    return next(path for path in folder.glob("*.lock") if path.read_text().startswith(f"{process}\n"))
+
+
+def test_one_watcher_too_many_ends_the_least_recently_used(tmp_path, private_home):
+    allow_watchers(private_home, 2)
+    one, two, three = saved_projects(tmp_path, "one", "two", "three")
+    with watched(one) as first, watched(two) as second:
+        os.utime(lock_of(first.pid), (1, 1))
+        os.utime(lock_of(second.pid), (2, 2))
+        cli_json("log", cwd=one)  # from now on the second is the one that was not used for longest
+        assert lock_of(first.pid).stat().st_mtime > 2
+        with watched(three) as third:
+            assert second.wait(timeout=60) == 0
+            listed = cli_json("watch", "--list", cwd=three)
+            assert {row["process"] for row in listed["watchers"]} == {first.pid, third.pid}
+            assert listed["most"] == 2
+            assert "2 watchers of at most 2" in cli("watch", "--list", cwd=three).stdout
+
+
+def test_a_watcher_with_a_command_in_progress_is_never_ended_for_another(saved, tmp_path, private_home):
+    allow_watchers(private_home, 2)
+    idle, late = saved_projects(tmp_path, "idle", "late")
+    store = Path(cli_json("status", cwd=saved)["store"])
+    with watched(saved) as busy, open(store / "lock", "rb") as held:
+        link, number = connect()
+        with link, watched(idle) as other:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            link.sendall(request(saved, number, "save", "waits"))
+            wait_until(lambda: str(store / "lock") in files_of(busy.pid))
+            busy.send_signal(signal.SIGSTOP)  # so that the command lasts as long as this test wants
+            try:
+                os.utime(lock_of(busy.pid), (1, 1))
+                with watched(late):
+                    assert other.wait(timeout=60) == 0, "the one without a command ended instead"
+                    fcntl.flock(held, fcntl.LOCK_UN)
+                    busy.send_signal(signal.SIGCONT)
+                    assert receive(link)[0] == b"done"
+                    assert busy.poll() is None
+            finally:
+                busy.send_signal(signal.SIGCONT)

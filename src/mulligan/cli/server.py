@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mulligan.cli import client as wire
 from mulligan.cli.arguments import wants
 from mulligan.cli.context import Declined
-from mulligan.cli.watchers import IDLE, Place
+from mulligan.cli.watchers import IDLE, Place, note_use
 from mulligan.errors import MulliganError
 from mulligan.safefs.platform import HERE
 
@@ -292,6 +292,7 @@ class Server:
         try:
             request = parse_request(items)
             self._answers.begin(number)
+            note_use(self._place)
             code, out, err = self._run_command(request, caller)
         except Declined:
             answer = wire.pack(wire.DECLINED)

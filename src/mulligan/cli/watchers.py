@@ -86,6 +86,8 @@ class Running(NamedTuple):
     process: int
     workspace: str
     place: Place
+    #: When its last command began, in seconds since 1970.
+    used: float = 0.0
 
 
 def all_running(environ: dict[str, str]) -> list[Running]:
@@ -115,7 +117,7 @@ def _found(place: Place) -> Running:
     except BlockingIOError:
         process, _, workspace = os.pread(fd, 8192, 0).rstrip(b"\n").partition(b"\n")
         # Nothing is written where it begins at this very moment.
-        return Running(int(process or 0), os.fsdecode(workspace), place)
+        return Running(int(process or 0), os.fsdecode(workspace), place, os.fstat(fd).st_mtime)
     finally:
         os.close(fd)
     return nothing
@@ -129,6 +131,27 @@ def stop(place: Place) -> bool:
     while running(place) and time.monotonic() < deadline:
         time.sleep(0.02)
     return True
+
+
+def note_use(place: Place) -> None:
+    """Notes that a command begins, for `end_oldest` of other watchers."""
+    with suppress(OSError):  # the directory was emptied: this watcher ends soon
+        os.utime(place.lock)
+
+
+def end_oldest(mine: Place, most: int, environ: dict[str, str]) -> list[str]:
+    """
+    Ends the least recently used watchers until there are at most so many, this one included; returns their workspaces.
+
+    A watcher answers between two commands alone, so one with a command in progress does not hear and is passed over.
+    """
+    others = sorted((each for each in all_running(environ) if each.place != mine), key=lambda each: each.used)
+    ended: list[str] = []
+    for each in others:
+        if len(others) - len(ended) < most:
+            break
+        ended += [each.workspace] if ask_to_stop(each.place) else []
+    return ended
 
 
 def keep_warm(settings: Settings, environ: dict[str, str]) -> bool:

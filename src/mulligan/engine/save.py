@@ -257,9 +257,10 @@ class Workbench:
         if budget.has_room(store, need):
             return []
         reused = [scan.cache.root_tree] if scan.cache.root_tree else []
-        gone = budget.make_room(store, need, pinned=pinned() | store.needed(), extra=reused)
+        from mulligan.timeline.pruning import make_room
         from mulligan.timeline.retention import is_fresh_safety
 
+        gone = make_room(store, need, pinned=pinned() | store.needed(), extra=reused)
         self.evicted += [entry for entry in gone if is_fresh_safety(entry, self.now_ns())]
         return gone
 

@@ -89,6 +89,7 @@ class Retention(NamedTuple):
     safety: int = 20
     step_days: int = 30
     budget: int = 2 * GIB
+    total_budget: int = 0  # of all stores together; 0 for none
 
     def limit(self, kind: str) -> int | None:
         """Returns how many of a kind are kept, None for those that only an explicit delete removes."""
@@ -115,9 +116,10 @@ class RootPolicy(NamedTuple):
 
 
 class WatchPolicy(NamedTuple):
-    """What starts a watcher: nothing (`never`), the hooks of agents, or commands too (`always`)."""
+    """What starts a watcher (nothing, `never`; the hooks of agents; commands too, `always`), and how many run at most."""
 
     auto: str = "hooks"
+    most: int = 8
 
     def is_started_by(self, command: str) -> bool:
         """Returns whether a command starts one for those to come."""

@@ -216,6 +216,10 @@ def _size(value: object) -> int:
     return size
 
 
+def _size_or_none(value: object) -> int:
+    return 0 if value in (0, "0") and value is not False else _size(value)
+
+
 def _whole(low: int, high: int) -> Callable[[object], int]:
     def read(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -255,11 +259,13 @@ KEYS: dict[str, Key] = {
     "retention.safety": Key(_whole(1, 100_000), "a whole number from 1 to 100000"),
     "retention.step_days": Key(_whole(1, 36_500), "a whole number of days from 1 to 36500"),
     "retention.budget": Key(_size, _SIZE),
+    "retention.total_budget": Key(_size_or_none, f"0, or {_SIZE}"),
     "checkpoints.enabled": Key(_switch, "true or false", True),
     "checkpoints.every_n_steps": Key(_whole(1, 50), "a whole number from 1 to 50", True),
     "hooks.destructive": Key(_one_of("off", "save", "ask"), '"off", "save" or "ask"'),
     "workspace.root": Key(_one_of("top", "here"), '"top" or "here"'),
     "watch.auto": Key(_one_of("never", "hooks", "always"), '"never", "hooks" or "always"'),
+    "watch.most": Key(_whole(1, 1000), "a whole number from 1 to 1000"),
 }
 SECTIONS = tuple(dict.fromkeys(key.partition(".")[0] for key in KEYS))
 

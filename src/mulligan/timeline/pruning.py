@@ -16,16 +16,20 @@ from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from mulligan.errors import StoreDamaged
+from mulligan.errors import NoRoom, StoreDamaged
 from mulligan.model.objects import COMMIT, parse_commit
+from mulligan.model.sizes import format_size
 from mulligan.safefs.room import on_disk, whole_blocks
 from mulligan.scan import cache
 from mulligan.store.gc import OutdatedPlan, Reclaimer, collect, foretell, merge_small, reach, reachable, reaching
 from mulligan.store.objects import MANY_PACKS
 from mulligan.store.refs import foretell_packing, pack_refs
 from mulligan.store.repository import PERMANENT
-from mulligan.timeline.budget import may_be_wasteful, note_freed, packed_bytes, used_bytes
+from mulligan.timeline.budget import BESIDES_PACKS, limit_of, may_be_wasteful, note_freed, packed_bytes, used_bytes
+from mulligan.timeline.commits import Entry
 from mulligan.timeline.database import NAME, connect_to_read
+from mulligan.timeline.drafts import remove_checkpoint
+from mulligan.timeline.retention import eviction_order
 
 if TYPE_CHECKING:
     from mulligan.scan.scanner import Scanner
@@ -105,6 +109,73 @@ def _freed_by_timeline(store: Store) -> int:
     names = (NAME.encode(), NAME.encode() + b"-wal")
     now = sum(on_disk(store.directory.stat(name)) for name in names if store.directory.exists(name))
     return now - whole_blocks(pages * size, store.directory)
+
+
+def make_room(store: Store, need: int, *, pinned: set[str], extra: Iterable[bytes]) -> list[Entry]:
+    """
+    Brings the store within its budget with `need` bytes to come; returns what was evicted, raises NoRoom if it cannot.
+
+    Steps, automatic, session and old safety checkpoints go, in that order, by the bytes only they hold, and none of them
+    in vain. Manual and feature checkpoints are never deleted for it: the save is refused instead.
+    """
+    budget, need, extra = limit_of(store), need + BESIDES_PACKS, list(extra)
+    if need > budget:
+        raise _refusal(store, need, budget)
+    relied = store.objects.relied_on()
+    prune(store, extra=extra, relied=relied)
+    gone: list[Entry] = []
+    if used_bytes(store) + need > budget and store.database.knows_remotes():
+        from mulligan.remotes.pulled import drop_copies
+
+        if drop_copies(store.database):  # a remote has them: they go before anything of this machine's own
+            prune(store, extra=extra, relied=relied)
+    while (over := used_bytes(store) + need - budget) > 0:
+        may_evict = not store.settings.append_only
+        batch = _next_to_go(store, over, pinned=pinned, held=[*extra, *relied]) if may_evict else []
+        if not batch:
+            raise _refusal(store, need, budget)
+        with store.database.transaction():
+            for entry in batch:
+                remove_checkpoint(store, entry)
+        store.settle_refs()
+        gone += batch
+        prune(store, extra=extra, relied=relied)
+    return gone
+
+
+def _next_to_go(store: Store, over: int, *, pinned: set[str], held: Iterable[bytes]) -> list[Entry]:
+    """Returns the fewest checkpoints, in order, whose going frees enough; none when that of all of them would not."""
+    objects, order = store.objects, eviction_order(store.checkpoints.oldest(), pinned=pinned)
+    going = {entry.id for entry in order}
+    staying = [commit for name, commit in store.checkpoints.roots().items() if name not in going]
+    seen = reachable(objects, [*staying, *held])
+    # From the last to go: what only it and those before it reach is there until it goes.
+    held_by = [reach(objects, entry.commit_id, seen) for entry in reversed(order)]
+    rows = store.checkpoints.row_sizes()
+    freed = [
+        rows[entry.id] + sum(objects.packed_size(oid) for oid in oids if objects.has(oid))
+        for entry, oids in zip(reversed(order), held_by, strict=True)
+    ]
+    if sum(freed) < over:
+        return []
+    batch = []
+    for entry, size in zip(order, reversed(freed), strict=True):
+        if over <= 0:
+            break
+        batch.append(entry)
+        over -= size
+    return batch
+
+
+def _refusal(store: Store, need: int, budget: int) -> NoRoom:
+    shared = budget < store.settings.retention.budget
+    whose = "what other stores leave of retention.total_budget," if shared else "its budget of"
+    return NoRoom(
+        f"The store uses {format_size(used_bytes(store))} of {whose} {format_size(budget)} and this checkpoint needs "
+        f"{format_size(need)}. It was not saved; nothing you asked to keep was deleted.",
+        hint="Delete some (mulligan rm REF; mulligan gc), exclude large files, or raise "
+        f"retention.{'total_budget in your config; see: mulligan stores' if shared else 'budget in your config'}",
+    )
 
 
 # So many trees are read between two moments at which the work can be left off.

@@ -13,6 +13,7 @@ from typing import Any
 
 from mulligan.errors import MulliganError
 from mulligan.model.policy import Settings
+from mulligan.model.sizes import format_size
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import is_removed, remove_whole, sweep_removed
 from mulligan.safefs.lock import exclusive
@@ -42,7 +43,7 @@ def size_warning(files: int) -> str:
 
 def warnings(settings: Settings, *, replaced: bool, gone: bool = False, files: int = 0) -> list[str]:
     """Returns what a person should know about where the store lies and whose history it holds."""
-    found = [said] if (said := size_warning(files)) else []
+    found = [said for said in (size_warning(files), total_warning(settings)) if said]
     kind = _filesystem(settings.store)
     if kind in _VOLATILE:
         found.append(f"The store is on {kind}: {_VOLATILE[kind]}. Name another with --store or MULLIGAN_STORE.")
@@ -81,13 +82,33 @@ def _filesystem(path: str) -> str:
 
 def stores(settings: Settings) -> list[dict[str, Any]]:
     """Returns every store on this machine that lies in the usual place, largest first."""
-    try:
-        with Directory.open(settings.stores) as home:
-            names = sorted(name for name in home.names() if not is_removed(name))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    found = [describe(os.path.join(settings.stores, os.fsdecode(name))) for name in names]
-    return sorted((row for row in found if row), key=lambda row: -row["bytes"])
+    found = [row for path in _paths(settings) if (row := describe(path))]
+    return sorted(found, key=lambda row: -row["bytes"])
+
+
+def _paths(settings: Settings) -> list[str]:
+    with suppress(FileNotFoundError, NotADirectoryError), Directory.open(settings.stores) as home:
+        names = sorted(name for name in home.names() if not is_removed(name))
+        return [os.path.join(settings.stores, os.fsdecode(name)) for name in names]
+    return []
+
+
+def used_by_stores(settings: Settings, *, others: bool = False) -> int:
+    """Returns the bytes of all stores in the usual place, or of all but this workspace's."""
+    return sum(_size(path) for path in _paths(settings) if not (others and path == settings.store))
+
+
+def total_warning(settings: Settings) -> str:
+    """Returns a warning where nine tenths of the total budget are used; empty without one."""
+    total = settings.retention.total_budget
+    if not total or (used := used_by_stores(settings)) * 10 < total * 9:
+        return ""
+    said = (
+        f"All stores use {format_size(used)} of {format_size(total)} (retention.total_budget). Saves then remove this "
+    )
+    return (
+        f"{said}project's oldest automatic checkpoints, never those you made. Free space: mulligan stores, mulligan gc"
+    )
 
 
 def describe(path: str) -> dict[str, Any]:

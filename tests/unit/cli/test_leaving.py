@@ -79,7 +79,9 @@ def test_uninstall_ends_watchers(project):
     with watched(project):
         (running,) = cli_json("watch", "--list", cwd=project)["watchers"]
         assert running["workspace"] == str(project)
-        assert cli_json("uninstall", cwd=project)["watchers"] == [running]
+        assert cli_json("uninstall", cwd=project)["watchers"] == [
+            {"process": running["process"], "workspace": str(project)}
+        ]
         assert cli_json("watch", "--list", cwd=project)["watchers"] == []
 
 

@@ -85,6 +85,11 @@ def render(context: Context, result: Result) -> None:
             context.note(
                 f"{visible(entry.path)} is a git worktree now: it has a history of its own, and is not saved here."
             )
+    if context.settings.retention.total_budget:
+        from mulligan.timeline.stores import total_warning
+
+        if said := total_warning(context.settings):
+            context.note(f"warning: {said}")
     if saved.parent is None:
         from mulligan.present.text import moved_words
         from mulligan.timeline.stores import size_warning

@@ -70,9 +70,10 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         )
         context.confirm(question, yes=args.yes, again="mulligan stores --purge -y")
         purged = stores.purge(context.settings, args.older_than)
-    found = {"stores": stores.stores(context.settings)}
+    found = {"stores": stores.stores(context.settings), "total_budget": context.settings.retention.total_budget}
     document = {**found, "purged": purged} if args.purge else found
-    return Result({**document, "verbose": args.verbose}, lambda: document)
+    said = stores.total_warning(context.settings)
+    return Result({**document, "verbose": args.verbose, "warning": said}, lambda: document)
 
 
 def _remove(context: Context, args: argparse.Namespace) -> Result:
@@ -125,4 +126,8 @@ def render(context: Context, result: Result) -> None:
     where = [visible(store["path"]) for store in stores] if result.value["verbose"] else []
     for at, line in enumerate(columns(rows, right=frozenset({0, 1}))):
         out.lines([line, *(f"    {path}" for path in where[at : at + 1])])
-    out.line(f"{count(len(stores), 'store')}, {format_size(sum(store['bytes'] for store in stores))}")
+    total = result.value.get("total_budget")
+    limit = f" of {format_size(total)} (retention.total_budget)" if total else ""
+    out.line(f"{count(len(stores), 'store')}, {format_size(sum(store['bytes'] for store in stores))}{limit}")
+    if result.value.get("warning"):
+        context.note(f"warning: {result.value['warning']}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 from mulligan.cli import watchers
@@ -12,7 +13,7 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.failure import interrupted_by_signals
 from mulligan.errors import UserError
-from mulligan.present.text import count
+from mulligan.present.text import ago, columns, count
 from mulligan.present.visible import visible
 from mulligan.safefs.platform import HERE
 
@@ -21,7 +22,8 @@ DESCRIPTION = """\
 Run a file watcher so that commands don't rescan the project. Results are the same with and without it.
 
 While idle it joins packs and frees expired data. It ends when it is stopped, after some idle time, or when the project or its
-store is gone. There is one per project, and only you can reach it.
+store is gone. Only you can reach it. There is one per project and at most 8 in all (`watch.most`); one more ends the least
+recently used, never one with a command in progress.
 """
 EXAMPLES = (
     ("mulligan watch --background", "start one and go on"),
@@ -63,8 +65,9 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     """Starts, stops or asks."""
     if args.list:
         found = watchers.all_running(dict(context.environ))
-        document = {"watchers": [{"process": each.process, "workspace": each.workspace} for each in found]}
-        return Result(("list", document["watchers"], ""), lambda: document)
+        most = context.settings.watch.most
+        rows = [{"process": each.process, "workspace": each.workspace, "used_at": _stamp(each.used)} for each in found]
+        return Result(("list", rows, str(most)), lambda: {"watchers": rows, "most": most})
     if (args.stop or args.status) and not os.path.isdir(context.settings.store):
         return _result("none", 0)  # where nothing was saved, none can run
     workspace = context.saved
@@ -89,6 +92,10 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     return _serve(context, args, place)
 
 
+def _stamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
 def _result(what: str, process: int, unnoticed: str = "") -> Result:
     found: dict[str, Any] = {"running": bool(process), "process": process or None}
     if unnoticed:
@@ -110,6 +117,7 @@ def _serve(context: Context, args: argparse.Namespace, place: watchers.Place) ->
                 context.note(f"{watchers.UNNOTICED}{visible(watching.reason)}")
             context.note(f"Watching {visible(context.settings.workspace)}; Ctrl-C ends it.")
             context.err.stream.flush()
+            watchers.end_oldest(place, context.settings.watch.most, dict(context.environ))
 
         # Ctrl-C is the usual end of a watcher in front.
         with suppress(KeyboardInterrupt), interrupted_by_signals():
@@ -121,8 +129,14 @@ def render(context: Context, result: Result) -> None:
     """Prints one line, and why changes are not noticed where that is so."""
     what, number, unnoticed = result.value
     if what == "list":
-        context.out.lines([f"process {each['process']}  {visible(each['workspace'])}" for each in number])
-        context.out.line(count(len(number), "watcher"))
+        rows = [
+            (f"process {row['process']}", ago(datetime.fromisoformat(row["used_at"]), context.now()), row["workspace"])
+            for row in sorted(number, key=lambda row: row["used_at"], reverse=True)
+        ]
+        context.out.lines(columns([(process, used, visible(where)) for process, used, where in rows]))
+        context.out.line(
+            f"{count(len(number), 'watcher')} of at most {unnoticed} (watch.most); the least recently used ends first"
+        )
         return
     lines = {
         "stopped": "The watcher ended.",
