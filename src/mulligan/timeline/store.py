@@ -110,9 +110,7 @@ class Store:
     def checkpoints(self) -> Checkpoints:
         """The timeline's checkpoints."""
         return Checkpoints(
-            self.database,
-            lambda commit: read_state(self.objects, commit),
-            lambda commit: read_list(self.objects, commit),
+            self.database, lambda at: read_state(self.objects, at), lambda at: read_list(self.objects, at)
         )
 
     @property
@@ -170,14 +168,16 @@ class Store:
                 self._directory = open_store(self.path)
             except FileNotFoundError:
                 return False
-        if self._directory.exists(NAME.encode()) and self._directory.stat(NAME.encode()).st_size:
-            return True  # one without a byte is the beginning of a store whose making was cut short
-        if refs.read_refs(self._directory):
-            raise StoreDamaged(
+        if not self._has_timeline() and refs.read_refs(self._directory) and not self._has_timeline():
+            raise StoreDamaged(  # asked again after the refs: another process may have ended its first save in between
                 f"The store {self.path} has checkpoints but no timeline. The checkpoints are untouched.",
                 hint="Rebuild the timeline from the repository: mulligan doctor",
             )
-        return False
+        return self._has_timeline()
+
+    def _has_timeline(self) -> bool:
+        """Returns whether the timeline is there; one without a byte is the start of an interrupted first save."""
+        return bool((here := self._directory) and here.exists(NAME.encode()) and here.stat(NAME.encode()).st_size)
 
     def _let_go_of_replaced(self) -> None:
         """Closes a store that was removed, moved or put in another's place since it was opened."""
