@@ -12,11 +12,24 @@ _ATTRIBUTES = "portable mode: there are no extended attributes"
 _SYNC = "portable mode: files are synced one by one, not by one call for the file system"
 
 _PINS = "portable mode: a pin is the number of a process, which another container cannot see (limits.md)"
+_IN_PROCESS = "portable mode: a pin is the number of a process, and the process that this test calls killed goes on"
+_CLIENTS = "portable mode: no system shows its processes as files, so a killed agent counts as running (limits.md)"
 
 BY_DESIGN = {
     "test_imports.py::test_a_command_that_a_watcher_runs_loads_neither_engine_nor_parser": _WATCHER,
     "test_sharers.py::test_sharers_of_a_store_do_each_other_no_harm[containers]": _PINS,
+    "test_processes.py::test_a_guards_checkpoint_is_safe_from_a_container_that_shares_the_store": _PINS,
+    "test_fork.py::test_a_kill_at_any_call_leaves_a_whole_fork_or_none": _IN_PROCESS,
+    "test_fork.py::test_what_a_user_puts_in_the_place_of_an_interrupted_fork_stays": _IN_PROCESS,
+    "test_turns.py::test_what_changes_after_an_agent_was_killed_is_not_its_work[alone]": _CLIENTS,
+    "test_turns.py::test_what_changes_after_an_agent_was_killed_is_not_its_work[watched]": _WATCHER,
     "tests/watch/": _WATCHER,
+    "test_worktrees.py::test_a_watched_project_leaves_the_worktree_out_too": _WATCHER,
+    "test_leaving.py::test_uninstall_ends_watchers": _WATCHER,
+    "test_leaving.py::test_one_line_says_when_it_was_saved_and_counts_changes_where_a_watcher_knows_them": _WATCHER,
+    "test_watched.py::test_a_command_is_one_turn_and_one_undo_takes_it_back": _WATCHER,
+    "test_gone_or_replaced.py::test_a_copy_with_all_its_attributes_is_the_same_project": _ATTRIBUTES,
+    "test_gone_or_replaced.py::test_a_history_of_an_older_release_gets_its_mark_with_the_next_save": _ATTRIBUTES,
     "test_clock.py::test_the_start_of_the_machine_has_one_name": _CALLS,
     "test_directory.py::test_two_names_are_swapped_in_one_step": _CALLS,
     "test_directory.py::test_other_errors_of_a_rename_are_told": _CALLS,

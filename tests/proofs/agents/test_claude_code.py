@@ -64,7 +64,9 @@ def test_one_undo_after_edits_by_tool_by_bash_by_a_failing_tool_and_by_a_subagen
     ]
     assert {each["session"] for each in causes} == {done["session_id"]}
     assert causes[-1]["subagent"] and not causes[0].get("subagent")
-    assert all(each["transcript"]["at"] > 0 for each in causes)
+    # At the first calls of a session the transcript is missing or empty (seen with 2.1.197).
+    places = [each["transcript"]["at"] for each in causes]
+    assert places == sorted(places) and places[-1] > 0
 
 
 def test_turns_of_a_resumed_and_of_a_forked_session_are_taken_back_one_by_one(wired, claude):
