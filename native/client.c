@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -35,8 +36,7 @@ static const struct { const char *name; int kind; } COMMANDS[] = {
 };
 static int argc, kind, folder = -1, event_taken;
 static char **argv, *directory = ".";
-static struct bytes event;
-static volatile sig_atomic_t interrupted;
+static struct bytes event; static volatile sig_atomic_t interrupted;
 static void interrupt(int number) { interrupted = number; }
 
 /* Writes all of it; returns the error. */

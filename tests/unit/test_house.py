@@ -11,7 +11,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, cached_property
 from importlib import metadata
 from pathlib import Path
 
@@ -77,7 +77,7 @@ ALLOWED = {
     "install": _DISK,
     "forks": _ALL | {"loop"},
     "mcp": _ALL | {"forks"},
-    "ui": _WORDS | {"safefs", "scan", "timeline", "steps", "engine", "present"},
+    "ui": _WORDS | {"safefs", "scan", "timeline", "history", "steps", "engine", "forks", "present"},
     "plugin": {"dialects", "errors"},
     "__init__": _ALL,
     "__main__": {"cli"},
@@ -170,9 +170,11 @@ class Module:
                 yield node, origin
                 yield from ((node, f"{origin}.{alias.name}") for alias in node.names)
 
-    def uses(self) -> Iterator[tuple[ast.AST, str]]:
-        """Yields every dotted name with its import resolved: `from os import replace as r; r(…)` yields `os.replace`."""
+    @cached_property
+    def uses(self) -> list[tuple[ast.AST, str]]:
+        """Every dotted name with its import resolved: `from os import replace as r; r(…)` is here as `os.replace`."""
         known: dict[str, str] = {}
+        found: list[tuple[ast.AST, str]] = []
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
                 known |= {a.asname: a.name for a in node.names if a.asname}
@@ -181,7 +183,8 @@ class Module:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Attribute | ast.Name) and (dotted := _dotted(node)):
                 head, _, rest = dotted.partition(".")
-                yield node, ".".join(filter(None, (known.get(head, head), rest)))
+                found.append((node, ".".join(filter(None, (known.get(head, head), rest)))))
+        return found
 
     def defines(self, name: str) -> bool:
         return any(
@@ -255,7 +258,7 @@ def disk_findings(module: Module) -> Iterator[str]:
     """Yields every place where a module outside safefs opens or changes a file."""
     allowed = HARMLESS_OS | (HOME_AND_ENVIRONMENT if module.layer == "settings" else set())
     allowed |= ENDS_PROCESSES.get(module.layer, set())
-    for node, name in module.uses():
+    for node, name in module.uses:
         first, _, rest = name.partition(".")
         attribute = rest.partition(".")[0]
         if first in {"os", "posix"} and attribute and not attribute.isupper() and attribute not in allowed:
@@ -276,14 +279,14 @@ def process_findings(module: Module) -> Iterator[str]:
         allowed = FENCED_MODULES.get(name.split(".")[0])
         if allowed is not None and module.layer not in allowed:
             yield module.at(node, f"imports {name}")
-    for node, name in module.uses():
+    for node, name in module.uses:
         if name.endswith("ProcessPoolExecutor") or STARTS_A_PROCESS.match(name):
             yield module.at(node, f"{name} starts a process")
 
 
 def environment_findings(module: Module) -> Iterator[str]:
     """Yields every place where a module reads the environment, the arguments or the home directory."""
-    for node, name in module.uses():
+    for node, name in module.uses:
         if name.rpartition(".")[2] in HOME_AND_ENVIRONMENT or name in {"pathlib.Path.home", "sys.argv"}:
             yield module.at(node, name)
 
@@ -292,18 +295,17 @@ def output_findings(module: Module) -> Iterator[str]:
     """Yields every place where a module prints, asks or exits."""
     # `input` is also what subprocess calls the bytes for a program.
     given = {node.arg for node in ast.walk(module.tree) if isinstance(node, ast.arg)} & {"input"}
-    for node, name in module.uses():
+    for node, name in module.uses:
         if name in SPOKEN - given or name.startswith(("sys.stdout.", "sys.stderr.", "sys.stdin.")):
             yield module.at(node, name)
 
 
 def linux_findings(module: Module) -> Iterator[str]:
-    for node, name in module.uses():
+    for node, name in module.uses:
         if LINUX_ONLY.fullmatch(name):
             yield module.at(node, name)
-    texts = (
-        node for node in ast.walk(module.tree) if isinstance(node, ast.Constant) and node not in _docstrings(module)
-    )
+    docstrings = _docstrings(module)
+    texts = (node for node in ast.walk(module.tree) if isinstance(node, ast.Constant) and node not in docstrings)
     for node in texts:
         said = node.value.encode("utf-8", "surrogatepass") if isinstance(node.value, str) else node.value
         if isinstance(said, bytes) and b"/proc" in said and module.name not in READS_PROC:

@@ -27,7 +27,7 @@ SOURCE = PACKAGE / "mulligan"
 #: What is counted: the most today, the target.
 MOST = {
     "lines of Python in the core": (30_750, 21_000),
-    "lines of Python in src": (66_400, 42_000),
+    "lines of Python in src": (67_080, 42_000),
     "our lines loaded by a cold save": (15_300, 8_000),
     "our lines loaded by a cold restore": (20_300, 10_000),
     "our files touched by a watched save": (47, 22),

@@ -38,7 +38,7 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("wall", WALLS)
-def test_whoever_runs_into_a_wall_is_told_and_nothing_is_half_done(wall: str) -> None:
+def test_an_operation_that_meets_a_wall_says_so_and_nothing_is_half_done(wall: str) -> None:
     """One level each for some operations, another choice of them for each wall."""
     names = ["save-first", "save-second", "restore", "restore-git", "undo", "gc", "forget", "doctor-index"]
     at = list(WALLS).index(wall)

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -89,8 +90,7 @@ def test_install_twice_then_uninstall_leaves_nothing(project, agent):
     assert install(project, agent, "--uninstall")["steps"] == []
 
 
-@pytest.mark.parametrize("agent", JSON_AGENTS)
-@pytest.mark.parametrize("indent", [None, 2, 4, "\t"])
+@pytest.mark.parametrize(("agent", "indent"), list(zip(JSON_AGENTS, cycle([None, 2, 4, "\t"]), strict=False)))
 def test_settings_that_are_there_stay_byte_for_byte(project, agent, indent):
     file = project / JSON_AGENTS[agent]
     file.parent.mkdir(parents=True)

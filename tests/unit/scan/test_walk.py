@@ -136,7 +136,7 @@ def test_another_file_system_is_listed_and_left_alone(project):
 def test_a_very_deep_tree_is_captured(project, store):
     """Deeper than Python recurses and than one path can say."""
     here = os.open(project, os.O_RDONLY)
-    for _ in range(1500):
+    for _ in range(1100):
         os.mkdir("deep", dir_fd=here)
         below = os.open("deep", os.O_RDONLY, dir_fd=here)
         os.close(here)
@@ -145,7 +145,7 @@ def test_a_very_deep_tree_is_captured(project, store):
     os.close(here)
     ws = mulligan.open(project, store=store)
     cp = ws.save("deep")
-    assert cp.complete and cp.files_changed == ("deep/" * 1500 + "f",)
+    assert cp.complete and cp.files_changed == ("deep/" * 1100 + "f",)
     assert ws.save(if_changed=True) is None
     assert ws.cat(cp, cp.files_changed[0]) == b""
     subprocess.run(["rm", "-rf", project / "deep"], check=True)
