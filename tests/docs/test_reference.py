@@ -48,6 +48,7 @@ def test_the_defaults_in_the_table_are_the_real_ones(tmp_path):
         "hooks": found.hooks,
         "watch": found.watch,
         "workspace": found.root,
+        "remotes": found.remotes,
     }
     for key, default in re.findall(r"^\| `(\w+\.\w+)` \| `([^`]+)` \|", CONFIGURATION, re.MULTILINE):
         section, name = key.split(".")

@@ -42,12 +42,17 @@ def joined(place: Path, name: str, url: str) -> mulligan.Workspace:
     return ws
 
 
-@contextmanager
-def git_daemon(base: Path) -> Iterator[str]:
-    """A git server on this machine; yields its address."""
+def free_port() -> int:
+    """A port of this machine that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def git_daemon(base: Path, port: int = 0) -> Iterator[str]:
+    """A git server on this machine; yields its address."""
+    port = port or free_port()
     process = subprocess.Popen(
         ["git", "daemon", "--reuseaddr", "--export-all", "--enable=receive-pack", "--listen=127.0.0.1", f"--port={port}", f"--base-path={base}", str(base)],
         stdout=subprocess.DEVNULL,

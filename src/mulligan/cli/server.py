@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mulligan.cli import client as wire
 from mulligan.cli.arguments import wants
 from mulligan.cli.context import Declined
+from mulligan.cli.idle_push import IdlePushes
 from mulligan.cli.watchers import IDLE, Place, note_use
 from mulligan.errors import MulliganError
 from mulligan.safefs.platform import HERE
@@ -149,6 +150,7 @@ class Server:
         self._stopped = False
         self._identities = self._now()
         self._clients: dict[int, Client] = {}
+        self._pushes = IdlePushes()
         self._selector = selectors.DefaultSelector()
 
     def _now(self) -> tuple[tuple[int, int], ...]:
@@ -180,6 +182,7 @@ class Server:
             while not self._stopped and self._as_it_was(mine):
                 self._turn(listener)
         finally:
+            self._pushes.end()
             for client in list(self._clients.values()):
                 self._drop(client)
             listener.close()
@@ -201,6 +204,7 @@ class Server:
 
     def _turn(self, listener: socket.socket) -> None:
         happened = self._wait(_LOOK)
+        self._pushes.turn(self.workspace, time.monotonic() - self._last)
         if not happened and not self._clients:
             self._tidy()
         for key, _ in happened:

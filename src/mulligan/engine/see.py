@@ -82,6 +82,16 @@ def stats(settings: Settings, store: Store | None) -> dict[str, Any]:
     }
 
 
+def remotes(store: Store | None) -> list[dict[str, Any]]:
+    """Returns the remotes with how the last push to each ended; asks no server."""
+    if store is None or not store.database.knows_remotes():
+        return []
+    from mulligan.remotes.records import Records
+
+    records = Records(store)
+    return [{"name": each.name, **records.last_push(each.name).to_dict()} for each in records.remotes()]
+
+
 class Status(NamedTuple):
     """What a scan says of the workspace, and what a save would leave out."""
 
@@ -117,6 +127,7 @@ def status(bench: Workbench, store: Store | None) -> Status:
         "complete": scan.complete,
         "git": look.git.to_dict() if look.git else None,
         "watcher": bench.watcher_state(),
+        "remotes": remotes(store),
         "warnings": [
             *bench.settings.warnings,
             *all_stores.warnings(bench.settings, replaced=replaced, gone=bench.root.is_gone(), files=scan.files),

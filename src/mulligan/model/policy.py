@@ -126,6 +126,12 @@ class WatchPolicy(NamedTuple):
         return self.auto == "always" or (self.auto == "hooks" and command == "hook")
 
 
+class RemotesPolicy(NamedTuple):
+    """After how many seconds without a command a watcher pushes what is new to the remotes; 0 for never."""
+
+    push_when_idle: int = 0
+
+
 class Settings(NamedTuple):
     """Everything that `open` needs to know about the user and the machine."""
 
@@ -141,6 +147,7 @@ class Settings(NamedTuple):
     wait: float = 2.0
     warnings: tuple[str, ...] = ()
     watch: WatchPolicy = WatchPolicy()
+    remotes: RemotesPolicy = RemotesPolicy()
     root: RootPolicy = RootPolicy()
     git_home: str = ""  # the directory of git's configuration, beside the file in the home directory
     keys: str = ""  # the directory of the keys that secrets are sealed with

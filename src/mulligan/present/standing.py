@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from mulligan.model.sizes import format_size
-from mulligan.present.text import Style, bar, count, some
+from mulligan.present.text import Style, ago, bar, count, some
 from mulligan.present.visible import visible
 
 _SHOWN = 0.05  # of the budget: less than one block of the bar
@@ -41,6 +42,16 @@ def watcher_words(state: dict[str, Any] | None) -> str:
     if not state["active"]:
         return f"on, but each command scans all files: {state['reason']}"
     return f"on ({count(state['directories'], 'directory', 'directories')})"
+
+
+def push_words(remote: dict[str, Any], now: datetime) -> str:
+    """Returns when a remote was last pushed to, and what went wrong since."""
+    pushed = ago(datetime.fromisoformat(remote["pushed_at"]), now) if remote["pushed_at"] else ""
+    if not remote["error"]:
+        return f"{remote['name']}: " + (f"pushed {pushed}" if pushed else "nothing was pushed yet")
+    failed = ago(datetime.fromisoformat(remote["failed_at"]), now)
+    said = f"{remote['name']}: the push failed {failed}: {visible(remote['error'])}"
+    return f"{said} (last pushed {pushed})" if pushed else said
 
 
 def change_words(status: dict[str, Any]) -> str:

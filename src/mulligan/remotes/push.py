@@ -16,7 +16,7 @@ from mulligan.errors import RemoteFailed
 from mulligan.model.paths import parse_path
 from mulligan.remotes.chain import Diverged
 from mulligan.remotes.protocol import MOST_CHECKPOINTS, Forgotten, Segment, Told
-from mulligan.remotes.records import Mark, Records
+from mulligan.remotes.records import LastPush, Mark, Records
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.store import Store
 
@@ -206,6 +206,7 @@ class Pusher:
                 records.set_told(self._remote, told)
                 records.set_sent(self._remote, {})
                 records.set_intent(self._remote, [])
+                records.set_last_push(self._remote, LastPush(self._now()))
 
     def _reconcile(self) -> str:
         """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from mulligan.errors import UserError
@@ -21,7 +22,7 @@ from mulligan.timeline.database import Database
 from mulligan.timeline.store import Store
 
 _REMOTE, _CHAIN, _DEED = "remotes:remote:", "remotes:chain:", "remotes:deed:"
-_SENT, _INTENT = "remotes:sent:", "remotes:intent:"
+_SENT, _INTENT, _LAST = "remotes:sent:", "remotes:intent:", "remotes:last:"
 #: Below which refs chains are kept on a git server.
 HIDDEN, VISIBLE = "refs/mulligan", "refs/heads/mulligan"
 
@@ -70,6 +71,26 @@ class Mark(NamedTuple):
     tip: str = ""
     name: str = ""
     applied: tuple[str, ...] = ()
+
+
+class LastPush(NamedTuple):
+    """When a push last ended well, and the error of a later one; times in nanoseconds, 0 where there was none."""
+
+    at: int = 0
+    failed_at: int = 0
+    error: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the JSON form."""
+        return {
+            "pushed_at": _stamp(self.at) if self.at else None,
+            "failed_at": _stamp(self.failed_at) if self.error else None,
+            "error": self.error or None,
+        }
+
+
+def _stamp(ns: int) -> str:
+    return datetime.fromtimestamp(ns / 1e9, UTC).isoformat(timespec="seconds")
 
 
 class ForgottenNote(NamedTuple):
@@ -149,7 +170,7 @@ class Records:
 
     def drop(self, name: str) -> None:
         """Removes a remote and all that is known of it; pulled checkpoints stay."""
-        for key in (_REMOTE + name, _DEED + name, _SENT + name, _INTENT + name):
+        for key in (_REMOTE + name, _DEED + name, _SENT + name, _INTENT + name, _LAST + name):
             self.database.run("DELETE FROM meta WHERE key=?", key)
         self.database.run("DELETE FROM meta WHERE key>=? AND key<?", f"{_CHAIN}{name}:", f"{_CHAIN}{name}:~")
         self.database.run("DELETE FROM pushed WHERE remote=?", name)
@@ -211,6 +232,14 @@ class Records:
     def set_intent(self, remote: str, ids: list[str]) -> None:
         """Notes the checkpoints that are about to be sent."""
         self.database.set_meta(_INTENT + remote, json.dumps(ids))
+
+    def last_push(self, remote: str) -> LastPush:
+        """Returns when a push to a remote last ended well, and the error since."""
+        return LastPush(**read_json(self.database.meta(_LAST + remote, "{}")))
+
+    def set_last_push(self, remote: str, last: LastPush) -> None:
+        """Notes how a push ended."""
+        self.database.set_meta(_LAST + remote, json.dumps(last._asdict(), sort_keys=True))
 
     # -- forgotten paths --------------------------------------------------------------------------
 

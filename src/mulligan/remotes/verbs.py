@@ -9,15 +9,15 @@ from __future__ import annotations
 import builtins
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mulligan.errors import NothingSaved, UserError
+from mulligan.errors import MulliganError, NothingSaved, UserError
 from mulligan.remotes.protocol import is_machine_name
 from mulligan.remotes.pull import PulledReport, Puller
-from mulligan.remotes.push import Pushed, Pusher
-from mulligan.remotes.records import Records, RemoteNote
+from mulligan.remotes.push import Pushed, Pusher, difference
+from mulligan.remotes.records import LastPush, Records, RemoteNote
 from mulligan.remotes.spool import Spool
 from mulligan.remotes.urls import GIT, kind_of, shown
 from mulligan.timeline.store import Store
@@ -129,10 +129,32 @@ class Remotes:
     def push(self, name: str | None = None, *, full: bool = False) -> Pushed:
         """Sends what is new to a remote; costs what is new."""
         remote = self.find(name)
-        with self._opened(remote, "push") as (workspace, store, storage):
-            done = Pusher(store, storage, remote.name, partial(_writing, workspace), time.time_ns).run(full=full)
-            self._keep_if_changed(remote, storage.remote)
-            return done
+        try:
+            with self._opened(remote, "push") as (workspace, store, storage):
+                done = Pusher(store, storage, remote.name, partial(_writing, workspace), time.time_ns).run(full=full)
+                self._keep_if_changed(remote, storage.remote)
+                failed = Records(store).last_push(remote.name).error
+        except UserError as error:
+            with suppress(MulliganError):  # the push itself has an error to report
+                self._note_push(remote.name, error.message)
+            raise
+        if failed and not done.segments:  # a push that sent something has noted it
+            self._note_push(remote.name)
+        return done
+
+    def _note_push(self, name: str, error: str = "") -> None:
+        """Notes how a push ended, for `status`."""
+        now = time.time_ns()
+        with _writing(self._workspace, "push") as store, store.database.transaction():
+            records = Records(store)
+            records.set_last_push(name, LastPush(records.last_push(name).at, now, error) if error else LastPush(now))
+
+    def behind(self) -> builtins.list[str]:
+        """Returns the remotes that lack something of this history; asks no server."""
+        with self._workspace._reading() as store:
+            if store is None or not store.database.knows_remotes():
+                return []
+            return [each.name for each in Records(store).remotes() if not difference(store, each.name).is_nothing]
 
     def pull(self, name: str | None = None) -> PulledReport:
         """Brings other machines' checkpoints here, verified; the workspace is not touched."""

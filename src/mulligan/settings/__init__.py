@@ -15,7 +15,16 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from mulligan.model.policy import CapturePolicy, HookPolicy, LoopPolicy, Retention, RootPolicy, Settings, WatchPolicy
+from mulligan.model.policy import (
+    CapturePolicy,
+    HookPolicy,
+    LoopPolicy,
+    RemotesPolicy,
+    Retention,
+    RootPolicy,
+    Settings,
+    WatchPolicy,
+)
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.userfile import read_user_file
 from mulligan.settings.locations import Environ, Places, repository_top, spot
@@ -148,6 +157,7 @@ def resolve(
         wait=DEFAULT_WAIT if wait is None else wait,
         warnings=tuple(warnings),
         watch=WatchPolicy(**_section(user, "watch")),
+        remotes=RemotesPolicy(**_section(user, "remotes")),
         root=RootPolicy(**_section(user, "workspace")),
         git_home=os.path.join(where.config, "git"),
         keys=where.keys,
@@ -158,7 +168,7 @@ def resolve(
 def values_of(settings: Settings) -> Values:
     """Returns every setting by its key, as it counts for a workspace."""
     parts = {"capture": settings.capture, "retention": settings.retention, "checkpoints": settings.loop}
-    parts |= {"hooks": settings.hooks, "workspace": settings.root, "watch": settings.watch}
+    parts |= {"hooks": settings.hooks, "workspace": settings.root, "watch": settings.watch, "remotes": settings.remotes}
     return {key: getattr(parts[key.partition(".")[0]], key.partition(".")[2]) for key in KEYS}
 
 
@@ -266,6 +276,7 @@ KEYS: dict[str, Key] = {
     "workspace.root": Key(_one_of("top", "here"), '"top" or "here"'),
     "watch.auto": Key(_one_of("never", "hooks", "always"), '"never", "hooks" or "always"'),
     "watch.most": Key(_whole(1, 1000), "a whole number from 1 to 1000"),
+    "remotes.push_when_idle": Key(_whole(0, 86_400), "a whole number of seconds from 0 to 86400"),
 }
 SECTIONS = tuple(dict.fromkeys(key.partition(".")[0] for key in KEYS))
 

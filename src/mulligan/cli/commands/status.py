@@ -11,7 +11,7 @@ from mulligan.cli.context import Context
 from mulligan.errors import MulliganError, UnknownCheckpoint
 from mulligan.model.checkpoint import INCOMPLETE, NotCaptured
 from mulligan.present.outcome import not_captured_lines
-from mulligan.present.standing import change_words, history_words, protected_words, watcher_words
+from mulligan.present.standing import change_words, history_words, protected_words, push_words, watcher_words
 from mulligan.present.text import ago, columns, count, moved_words, shorten
 from mulligan.present.visible import visible
 
@@ -74,6 +74,7 @@ def render(context: Context, result: Result) -> None:
         else []
     )
     rows += [("agent", _agent(each, context)) for each in status["agents"]]
+    rows += [("remote", push_words(each, context.now())) for each in status["remotes"]]
     rows.append(("store", visible(status["store"])))
     out.lines(columns(rows, paint=lambda _row, at, text: style("dim", text) if at == 0 else text))
     _failed(context, status["failures"])
