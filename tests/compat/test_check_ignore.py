@@ -15,7 +15,7 @@ import pytest
 
 from ignore_cases import CLASSES, Case, ask_git, git_version, make_case, make_repository, write_case
 from mulligan.model.paths import ancestors
-from mulligan.scan.ignore import Patterns, Rules
+from mulligan.scan.ignore import IgnoreRules, Patterns
 from tools import sweep
 
 CASES_PER_GIT = 200
@@ -23,7 +23,7 @@ PATHS_PER_CASE = 60
 NEW_GIT = git_version() >= (2, 52)
 
 
-def judge(rules: Rules, case: Case, path: bytes, workspace: bytes = b"") -> bool | None:
+def judge(rules: IgnoreRules, case: Case, path: bytes, workspace: bytes = b"") -> bool | None:
     """Walks from the workspace down to a path as the scanner does: not below an ignored directory."""
     skip = len(workspace) + 1 if workspace else 0
     for directory in (directory for directory in ancestors(path) if len(directory) > len(workspace)):
@@ -34,7 +34,7 @@ def judge(rules: Rules, case: Case, path: bytes, workspace: bytes = b"") -> bool
 
 
 def from_top(case: Case, path: bytes) -> bool | None:
-    return judge(Rules.base().enter(b"", case.ignores.get(b"", b"")), case, path)
+    return judge(IgnoreRules.base().enter(b"", case.ignores.get(b"", b"")), case, path)
 
 
 def from_below(case: Case, path: bytes) -> bool | None:
@@ -42,7 +42,7 @@ def from_below(case: Case, path: bytes) -> bool | None:
     workspace = path.rpartition(b"/")[0]
     if any(from_top(case, directory) for directory in ancestors(path)):
         return True
-    rules = Rules.base()
+    rules = IgnoreRules.base()
     for directory in [b"", *ancestors(path)]:
         prefix = workspace[len(directory) + 1 if directory else 0 :]
         rules = rules.above(prefix, case.ignores.get(directory, b""))
@@ -118,7 +118,7 @@ def test_character_classes_hold_the_bytes_git_puts_there(kind: bytes, tmp_path: 
     names = [bytes((byte, 0x78)) for byte in range(1, 256) if byte != 0x2F]
     content = b"[[:" + kind + b":]]x\n"
     (tmp_path / ".gitignore").write_bytes(content)
-    rules = Rules.base(content)
+    rules = IgnoreRules.base(content)
     assert ask_git(tmp_path, names) == [rules.verdict(name, is_dir=False) for name in names]
 
 
@@ -135,13 +135,13 @@ def test_global_excludes_give_way_to_the_repository_and_both_to_ignore_files(tmp
         (tmp_path / "global").write_bytes(weak)
         said = ask_git(root, list(case.paths), "-c", f"core.excludesFile={tmp_path / 'global'}")
         judged = Case({}, case.directories, ())
-        rules = Rules.base(weak, middle).enter(b"", strong)
+        rules = IgnoreRules.base(weak, middle).enter(b"", strong)
         assert said == [judge(rules, judged, path) for path in case.paths], (weak, middle, strong)
 
 
 def test_stars_glued_to_a_name_are_plain_stars(tmp_path: Path) -> None:
     """`foo**/bar` is not `foo` and any depth: `foobar` is no match, whatever git before 2.52 said."""
-    rules = Rules.base(b"foo**/bar\n")
+    rules = IgnoreRules.base(b"foo**/bar\n")
     assert rules.verdict(b"foobar", is_dir=False) is None
     assert rules.verdict(b"foo/bar", is_dir=False) is True
     make_repository(tmp_path)
@@ -176,5 +176,5 @@ def test_odd_line_ends_are_read_as_git_reads_them(tmp_path: Path) -> None:
         root = tmp_path / str(number)
         make_repository(root)
         (root / ".gitignore").write_bytes(content)
-        rules = Rules.base(content)
+        rules = IgnoreRules.base(content)
         assert ask_git(root, names) == [rules.verdict(name, is_dir=False) for name in names], content

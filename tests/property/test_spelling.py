@@ -13,7 +13,7 @@ from mulligan.model.objects import MODE_DIR, MODE_FILE
 from mulligan.model.paths import ancestors, parent_of
 from mulligan.model.plan import Action, Node
 from mulligan.model.spelling import fold
-from mulligan.restore.plan import Drawn
+from mulligan.restore.plan import DrawnPlan
 from mulligan.restore.spelling import settle_spelling
 from mulligan.restore.stage import Layout
 
@@ -41,7 +41,7 @@ def _state(files: dict[bytes, int], *, folded: bool) -> State:
     return state
 
 
-def _drawn(now: State, then: State, stays: set[bytes]) -> Drawn:
+def _drawn(now: State, then: State, stays: set[bytes]) -> DrawnPlan:
     """The plan from one to the other, as `draw` makes it; what `stays` is not deleted, nor the directories above it."""
     staying = stays | {above for path in stays for above in ancestors(path)}
     actions = []
@@ -58,7 +58,7 @@ def _drawn(now: State, then: State, stays: set[bytes]) -> Drawn:
     blocked = {path for path in staying if path in now and not now[path].is_dir}
     blocked |= {path for path in staying if path in then and not then[path].is_dir and now[path].is_dir}
     kept = [a for a in actions if not any(above in blocked for above in ancestors(a.path)) or a.after is None]
-    return Drawn(tuple(kept), ())
+    return DrawnPlan(tuple(kept), ())
 
 
 class Folding:
@@ -88,7 +88,7 @@ class Folding:
                 self.entries[fold(action.path)] = (action.path, action.after)  # type: ignore[assignment]
 
 
-def _settled(now: State, drawn: Drawn) -> Drawn:
+def _settled(now: State, drawn: DrawnPlan) -> DrawnPlan:
     def names_in(directory: bytes) -> dict[bytes, bool]:
         return {path.rpartition(b"/")[2]: node.is_dir for path, node in now.items() if parent_of(path) == directory}
 

@@ -408,6 +408,22 @@ def test_modules_are_named_after_their_subject() -> None:
     expect_none([m.name for m in modules() if m.path.stem.strip("_") in VAGUE], "Name the subject.")
 
 
+#: Layers whose names other systems chose; `aio` repeats ours. Two more are exported by a dialect under their own names.
+NAMED_BY_OTHERS = {"dialects", "adapters", "aio"}
+EXPORTED = {"Checkpoint", "GitState", "LoopConfig"}
+
+
+def test_a_class_name_exists_once() -> None:
+    """A reader who searches for a class finds one."""
+    places: dict[str, list[str]] = {}
+    for module in modules():
+        for node in ast.walk(module.tree) if module.layer not in NAMED_BY_OTHERS else ():
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(module.at(node, node.name))
+    twice = [", ".join(found) for name, found in places.items() if len(found) > 1 and name not in EXPORTED]
+    expect_none(twice, "Give each class a name of its own.")
+
+
 def test_modules_with_code_postpone_annotations() -> None:
     """Annotations cost nothing at import, so types are imported plainly."""
     findings = [

@@ -30,20 +30,20 @@ class UsageError(UserError):
     exit_code = 2
 
 
-class Request(NamedTuple):
+class CommandWords(NamedTuple):
     """The command's name (None if there is none) and all other words in order."""
 
     command: str | None
     words: list[str]
 
 
-def split_command(argv: Sequence[str]) -> Request:
+def split_command(argv: Sequence[str]) -> CommandWords:
     """Returns the first word that is neither a global option nor the value of one, and the rest."""
     at = 0
     while at < len(argv):
         word = argv[at]
         if not word.startswith("-") or word == "-":
-            return _within(Request(word, [*argv[:at], *argv[at + 1 :]]), at)
+            return _within(CommandWords(word, [*argv[:at], *argv[at + 1 :]]), at)
         if word in WITH_VALUE:
             at += 2
         elif word in FLAGS or word.startswith(("-C", "--store=", "--wait=", "--color=")):
@@ -52,16 +52,16 @@ def split_command(argv: Sequence[str]) -> Request:
             raise UsageError(
                 f"{word} is not an option of mulligan itself.", hint="Options of a command follow its name: mulligan -h"
             )
-    return Request(None, list(argv))
+    return CommandWords(None, list(argv))
 
 
-def _within(request: Request, at: int) -> Request:
+def _within(request: CommandWords, at: int) -> CommandWords:
     """Returns the command of another system that follows its name, as in `architect history`."""
     inner = WITHIN.get(request.command or "", {})
     following = request.words[at] if at < len(request.words) else ""
     if following not in inner:
         return request
-    return Request(inner[following], [*request.words[:at], *request.words[at + 1 :]])
+    return CommandWords(inner[following], [*request.words[:at], *request.words[at + 1 :]])
 
 
 def wants(words: Sequence[str], *flags: str) -> bool:

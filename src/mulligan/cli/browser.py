@@ -22,7 +22,7 @@ from mulligan.safefs.userfile import read_user_file, remove_user_file, write_pri
 if TYPE_CHECKING:
     from mulligan.model.policy import Settings
 
-Place = watchers.Place
+Place = watchers.WatcherPlace
 _LARGEST = 4096
 _PATIENCE = 3.0
 

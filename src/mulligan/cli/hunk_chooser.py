@@ -49,7 +49,7 @@ def choose_hunks(context: Context, plan: RestorePlan, verb: str) -> list[str]:
     return taken
 
 
-class _Place(NamedTuple):
+class _HunkPlace(NamedTuple):
     """A hunk among all of them."""
 
     hunk: Hunk
@@ -65,14 +65,14 @@ def _taken(context: Context, files: Sequence[FileHunks], verb: str) -> Iterator[
         for hunk in each.hunks:
             number += 1
             if answer not in {"a", "d"}:
-                answer = _ask(context, _Place(hunk, number, total), verb)
+                answer = _ask(context, _HunkPlace(hunk, number, total), verb)
             if answer == "q":
                 return
             if answer in {"y", "a"}:
                 yield hunk
 
 
-def _ask(context: Context, place: _Place, verb: str) -> str:
+def _ask(context: Context, place: _HunkPlace, verb: str) -> str:
     """Shows a hunk and returns the answer: one letter."""
     _show(context, place.hunk, get_terminal_size().lines - _MARGIN)
     while True:

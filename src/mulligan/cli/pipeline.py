@@ -59,7 +59,9 @@ def pairs(words: list[str], example: str) -> dict[str, str]:
     return {name.strip(): value for name, _, value in (word.partition("=") for word in words)}
 
 
-def choose_agents(context: Context, args: argparse.Namespace, config: PipelineConfig, watcher: Watcher) -> Agents:
+def choose_agents(
+    context: Context, args: argparse.Namespace, config: PipelineConfig, watcher: PipelineOutput
+) -> Agents:
     """Returns the provider of the agents; raises UserError where there is none."""
     from mulligan.loop.agents import Agents
     from mulligan.loop.pipeline import missing_agents
@@ -119,7 +121,7 @@ _LINE = 4096
 _COLOURS = {"success": "green", "skipped": "dim", "dry_run": "dim", "failed": "red", "interrupted": "red"}
 
 
-class Watcher:
+class PipelineOutput:
     """Tells a person how far the pipeline is."""
 
     def __init__(self, context: Context, *, quiet: bool) -> None:

@@ -25,7 +25,7 @@ from mulligan.cli import client as wire
 from mulligan.cli.arguments import wants
 from mulligan.cli.context import Declined
 from mulligan.cli.idle_push import IdlePushes
-from mulligan.cli.watchers import IDLE, Place, note_use
+from mulligan.cli.watchers import IDLE, WatcherPlace, note_use
 from mulligan.errors import MulliganError
 from mulligan.safefs.platform import HERE
 
@@ -40,7 +40,7 @@ _ANSWERS = 64
 _LARGEST_ANSWER = 1 << 20
 
 
-class Request(NamedTuple):
+class ClientRequest(NamedTuple):
     """A client's command and its directory."""
 
     words: list[str]
@@ -52,7 +52,7 @@ class Request(NamedTuple):
     event: bytes
 
 
-def parse_request(items: list[bytes]) -> Request:
+def parse_request(items: list[bytes]) -> ClientRequest:
     """Returns a request; Declined when the client has to run it, ValueError or LookupError when it makes no sense."""
     directory, identity, screens, event, *texts = items
     terminals, columns, count = screens.decode().split()
@@ -67,7 +67,7 @@ def parse_request(items: list[bytes]) -> Request:
         or wants(words, "-h", "--help", "--wait")
     ):
         raise Declined
-    return Request(
+    return ClientRequest(
         words,
         os.fsdecode(directory),
         identity.decode(),
@@ -85,7 +85,7 @@ def _is_utf8(environ: dict[str, str]) -> bool:
     return plain and not environ.get("PYTHONIOENCODING")
 
 
-class Client:
+class Connection:
     """One connection: the id of its request, bytes so far, and until when they must be whole."""
 
     def __init__(self, link: socket.socket, number: bytes) -> None:
@@ -140,7 +140,7 @@ class Answers:
 class Server:
     """Serves one workspace until a stop request or a signal."""
 
-    def __init__(self, workspace: Workspace, place: Place, *, idle: float = IDLE) -> None:
+    def __init__(self, workspace: Workspace, place: WatcherPlace, *, idle: float = IDLE) -> None:
         self.workspace = workspace
         self.served = 0
         self._place, self._idle = place, idle
@@ -149,7 +149,7 @@ class Server:
         self._answers = Answers()
         self._stopped = False
         self._identities = self._now()
-        self._clients: dict[int, Client] = {}
+        self._clients: dict[int, Connection] = {}
         self._pushes = IdlePushes()
         self._selector = selectors.DefaultSelector()
 
@@ -246,14 +246,14 @@ class Server:
             link.close()
             return
         link.setblocking(False)
-        client = self._clients[link.fileno()] = Client(link, self._answers.next_number())
+        client = self._clients[link.fileno()] = Connection(link, self._answers.next_number())
         self._selector.register(link, selectors.EVENT_READ, client)
         try:
             link.sendall(wire.pack(wire.PROTOCOL, wire.VERSION, client.number))
         except OSError:
             self._drop(client)  # gone again
 
-    def _drop(self, client: Client) -> None:
+    def _drop(self, client: Connection) -> None:
         fd = client.link.fileno()
         if fd >= 0:
             self._clients.pop(fd, None)
@@ -261,7 +261,7 @@ class Server:
                 self._selector.unregister(client.link)
             client.link.close()
 
-    def _hear(self, client: Client) -> None:
+    def _hear(self, client: Connection) -> None:
         try:
             part = client.link.recv(1 << 20)
             client.data += part
@@ -277,7 +277,7 @@ class Server:
 
     # -- one command ----------------------------------------------------------------------------
 
-    def _answer(self, client: Client, frame: bytes) -> None:
+    def _answer(self, client: Connection, frame: bytes) -> None:
         (kind, number, *items), link = wire.unpack(frame), client.link
         if kind == wire.ASK:
             answer = self._answers.find(number)
@@ -306,7 +306,7 @@ class Server:
         self.served += 1
         return answer
 
-    def _run_command(self, request: Request, caller: int) -> tuple[int, bytes, bytes]:
+    def _run_command(self, request: ClientRequest, caller: int) -> tuple[int, bytes, bytes]:
         from mulligan.cli.dispatch import run
         from mulligan.cli.failure import INTERRUPTED
 
@@ -359,7 +359,7 @@ def _is_gone(link: socket.socket) -> bool:
         return False
 
 
-class Screen(io.TextIOWrapper):
+class ClientScreen(io.TextIOWrapper):
     """Collects the output for a client's screen, and says whether that screen is a terminal."""
 
     def __init__(self, *, terminal: bool, columns: int) -> None:
@@ -387,9 +387,9 @@ def _own_signals() -> Iterator[None]:
 
 
 @contextmanager
-def _screens(request: Request) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
+def _screens(request: ClientRequest) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
     before = sys.stdin, sys.stdout, sys.stderr
-    screens = [Screen(terminal=terminal, columns=request.columns) for terminal in request.terminals]
+    screens = [ClientScreen(terminal=terminal, columns=request.columns) for terminal in request.terminals]
     sys.stdin = io.TextIOWrapper(io.BytesIO(request.event), encoding="utf-8")
     sys.stdout, sys.stderr = screens
     try:

@@ -28,7 +28,7 @@ IDLE = 30 * 60.0
 _PATIENCE, _END = 3.0, 30.0
 
 
-class Place(NamedTuple):
+class WatcherPlace(NamedTuple):
     """The paths of the watcher of one workspace and store."""
 
     directory: str
@@ -45,13 +45,15 @@ class Place(NamedTuple):
         return f"{self.directory}/{self.name}.sock"
 
 
-def place_of(settings: Settings, environ: dict[str, str]) -> Place:
+def place_of(settings: Settings, environ: dict[str, str]) -> WatcherPlace:
     """Returns where the watcher of a workspace is found, whether there is one or not."""
     found = os.stat(settings.store)
-    return Place(wire.run_directory(environ), f"{wire.name_of(settings.workspace)}{found.st_dev:x}-{found.st_ino:x}")
+    return WatcherPlace(
+        wire.run_directory(environ), f"{wire.name_of(settings.workspace)}{found.st_dev:x}-{found.st_ino:x}"
+    )
 
 
-def prepare(place: Place) -> None:
+def prepare(place: WatcherPlace) -> None:
     """Makes the directory of sockets; UserError where it is not private."""
     with suppress(FileExistsError):
         os.makedirs(os.path.dirname(place.directory), exist_ok=True)
@@ -64,7 +66,7 @@ def prepare(place: Place) -> None:
 
 
 @contextmanager
-def alone(place: Place, workspace: str = "") -> Iterator[bool]:
+def alone(place: WatcherPlace, workspace: str = "") -> Iterator[bool]:
     """Holds the place of a process, a watcher of a workspace if one is named; yields whether it could be had."""
     fd = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -85,7 +87,7 @@ class Running(NamedTuple):
 
     process: int
     workspace: str
-    place: Place
+    place: WatcherPlace
     #: When its last command began, in seconds since 1970.
     used: float = 0.0
 
@@ -96,17 +98,19 @@ def all_running(environ: dict[str, str]) -> list[Running]:
     if not directory or not wire.is_private(directory):
         return []
     places = [
-        Place(directory, name.removesuffix(".lock")) for name in sorted(os.listdir(directory)) if name.endswith(".lock")
+        WatcherPlace(directory, name.removesuffix(".lock"))
+        for name in sorted(os.listdir(directory))
+        if name.endswith(".lock")
     ]
     return [found for place in places if (found := _found(place)).process and found.workspace]
 
 
-def running(place: Place) -> int:
+def running(place: WatcherPlace) -> int:
     """Returns the process that watches there, 0 when there is none."""
     return _found(place).process
 
 
-def _found(place: Place) -> Running:
+def _found(place: WatcherPlace) -> Running:
     nothing = Running(0, "", place)
     try:
         fd = os.open(place.lock, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -123,7 +127,7 @@ def _found(place: Place) -> Running:
     return nothing
 
 
-def stop(place: Place) -> bool:
+def stop(place: WatcherPlace) -> bool:
     """Ends a watcher after what is under way, and waits for that; returns whether there was one that heard."""
     if not running(place) or not ask_to_stop(place):
         return False
@@ -133,13 +137,13 @@ def stop(place: Place) -> bool:
     return True
 
 
-def note_use(place: Place) -> None:
+def note_use(place: WatcherPlace) -> None:
     """Notes that a command begins, for `end_oldest` of other watchers."""
     with suppress(OSError):  # the directory was emptied: this watcher ends soon
         os.utime(place.lock)
 
 
-def end_oldest(mine: Place, most: int, environ: dict[str, str]) -> list[str]:
+def end_oldest(mine: WatcherPlace, most: int, environ: dict[str, str]) -> list[str]:
     """
     Ends the least recently used watchers until there are at most so many, this one included; returns their workspaces.
 
@@ -165,7 +169,7 @@ def keep_warm(settings: Settings, environ: dict[str, str]) -> bool:
     return True
 
 
-def ask_to_stop(place: Place) -> bool:
+def ask_to_stop(place: WatcherPlace) -> bool:
     """Tells a watcher to end after what is under way; returns whether it heard."""
     try:
         link, (_, number) = wire.greet(place.socket)
@@ -192,7 +196,7 @@ def start(context: Context, *, idle: float, told: int = subprocess.DEVNULL) -> s
     )
 
 
-def begin(context: Context, idle: float, place: Place) -> tuple[int, str]:
+def begin(context: Context, idle: float, place: WatcherPlace) -> tuple[int, str]:
     """Starts a watcher and waits until it is ready; returns its process and why it cannot watch."""
     context.close()
     child = start(context, idle=idle, told=subprocess.PIPE)

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import GitFailed, GitMissing, MulliganError, StoreError, UnknownCheckpoint
-from mulligan.loop.commits import CommitCheckpoints, Listed
+from mulligan.loop.commits import CommitCheckpoints, ListedCommit
 from mulligan.usergit.labels import PREFIX, of_step
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def agent_loop(workspace_root: str, config: CheckpointsConfig | str | os.PathLik
     return saves.loop
 
 
-def _shown(each: Listed) -> Checkpoint:
+def _shown(each: ListedCommit) -> Checkpoint:
     return Checkpoint(each.label.step or 0, each.commit, each.label.message, each.when, list(each.files))
 
 

@@ -31,7 +31,7 @@ from mulligan.environments.local import (
     LocalEnvironment,
 )
 from mulligan.loop.agent import AgentLoop, LoopRules
-from mulligan.loop.risk import Verdict, judge
+from mulligan.loop.risk import RiskVerdict, judge
 
 if TYPE_CHECKING:
     from mulligan.environments.docker import DockerEnvironment
@@ -317,9 +317,9 @@ class ToolExecutor:
         """Does what belongs after a tool call."""
         self.loop.after_tool(tool, arguments, ok=ok)
 
-    def _judge(self, tool: str, arguments: object) -> Verdict:
+    def _judge(self, tool: str, arguments: object) -> RiskVerdict:
         if tool in self.config.risky_tools:
-            return Verdict("listed as risky", changes=True)
+            return RiskVerdict("listed as risky", changes=True)
         return judge(tool, arguments)
 
     @staticmethod

@@ -28,7 +28,7 @@ def version_chains(read_tree: ReadTree, trees: Sequence[bytes], *, limit: int = 
     it, and once. A path that was away for a while and came back goes on with its chain.
     """
     chains = _Chains(limit)
-    reader = _Reader(read_tree)
+    reader = _VersionReader(read_tree)
     for old, new in pairwise(trees):
         if old == new:
             continue
@@ -77,7 +77,7 @@ def _version(path: bytes, entry: TreeEntry | None) -> tuple[_Key, bytes] | None:
     return ((path, entry.mode == MODE_DIR), entry.oid) if entry is not None else None
 
 
-class _Reader:
+class _VersionReader:
     """Holds the trees of the last comparison: the new side of one is the old side of the next."""
 
     def __init__(self, read_tree: ReadTree) -> None:

@@ -70,7 +70,7 @@ class TooLarge(Exception):
     """Raised by a reader that knows a file to be over `MAX_FILE`, so that it is never read."""
 
 
-class Side(NamedTuple):
+class FileSide(NamedTuple):
     """One side of one file; without an entry, the file is not there."""
 
     path: bytes
@@ -93,8 +93,8 @@ class Side(NamedTuple):
 class _Pair(NamedTuple):
     """Both sides of one file, and what is known of them."""
 
-    old: Side
-    new: Side
+    old: FileSide
+    new: FileSide
 
     @property
     def is_rename(self) -> bool:
@@ -114,7 +114,7 @@ class _Pair(NamedTuple):
         return old is not None and new is not None and (old.mode == MODE_LINK) != (new.mode == MODE_LINK)
 
 
-class _Section(NamedTuple):
+class _PatchSection(NamedTuple):
     """The text of one file in the patch, and its counts."""
 
     text: bytes
@@ -188,10 +188,10 @@ def _pairs(
         if (before is None and after is None) or (change.path in sources and moved is None):
             continue
         old_path = moved.path if moved else change.path
-        yield _Pair(Side(old_path, before, read_old), Side(change.path, after, read_new))
+        yield _Pair(FileSide(old_path, before, read_old), FileSide(change.path, after, read_new))
 
 
-def _stat(pair: _Pair, section: _Section) -> FileStat:
+def _stat(pair: _Pair, section: _PatchSection) -> FileStat:
     old_path = to_text(pair.old.path) if pair.is_rename else None
     before, after = pair.old.entry, pair.new.entry
     differ = before is not None and after is not None and before.mode != after.mode
@@ -200,17 +200,17 @@ def _stat(pair: _Pair, section: _Section) -> FileStat:
     return FileStat(to_text(pair.new.path), pair.status, *counts, old_path, mode)
 
 
-def _section(pair: _Pair) -> _Section:
+def _section(pair: _Pair) -> _PatchSection:
     if any(side.entry is not None and side.entry.mode == MODE_SEALED for side in pair):
         return _uncompared(pair, b"are secrets, and are only known to")
     if pair.changes_type:
         # Git's form for a file that became a link: one leaves, the other comes.
         gone = _section(_Pair(pair.old, pair.new._replace(entry=None)))
         made = _section(_Pair(pair.old._replace(entry=None), pair.new))
-        return _Section(gone.text + made.text, made.additions, gone.deletions, gone.binary or made.binary)
+        return _PatchSection(gone.text + made.text, made.additions, gone.deletions, gone.binary or made.binary)
     old, new = pair.old.entry, pair.new.entry
     if old is not None and new is not None and old.oid and old.oid == new.oid:
-        return _Section(_header(pair, 100))
+        return _PatchSection(_header(pair, 100))
     try:
         before, after = _contents(pair.old), _contents(pair.new)
     except TooLarge:
@@ -220,7 +220,7 @@ def _section(pair: _Pair) -> _Section:
     return _compared(pair, before, after)
 
 
-def _contents(side: Side) -> bytes:
+def _contents(side: FileSide) -> bytes:
     if side.entry is None:
         return b""
     data = side.read(side.path, side.entry)
@@ -229,28 +229,28 @@ def _contents(side: Side) -> bytes:
     return data
 
 
-def _compared(pair: _Pair, before: bytes, after: bytes) -> _Section:
+def _compared(pair: _Pair, before: bytes, after: bytes) -> _PatchSection:
     pair = _Pair(_with_id(pair.old, before), _with_id(pair.new, after))
     if is_binary(before) or is_binary(after):
         return _uncompared(pair, b"", binary=True)
     if before == after:
         # The file was put back while we looked: an index line without hunks would be garbage to git.
-        return _Section(_header(pair, 100, index=pair.status in (ADDED, DELETED)))
+        return _PatchSection(_header(pair, 100, index=pair.status in (ADDED, DELETED)))
     percent = min(99, score(fingerprint(before), fingerprint(after))) if pair.is_rename else 0
     hunks, additions, deletions = _hunks(_lines(before), _lines(after))
-    return _Section(_header(pair, percent) + _file_lines(pair) + hunks, additions, deletions)
+    return _PatchSection(_header(pair, percent) + _file_lines(pair) + hunks, additions, deletions)
 
 
-def _with_id(side: Side, data: bytes) -> Side:
+def _with_id(side: FileSide, data: bytes) -> FileSide:
     if side.entry is None or side.entry.oid:
         return side
     return side._replace(entry=side.entry._replace(oid=object_id(BLOB, data)))
 
 
-def _uncompared(pair: _Pair, why: bytes, *, binary: bool = False) -> _Section:
+def _uncompared(pair: _Pair, why: bytes, *, binary: bool = False) -> _PatchSection:
     sides = b" and ".join((_old_name(pair), _new_name(pair)))
     note = b"Binary files %s differ\n" % sides if binary else b"Files %s %s differ\n" % (sides, why)
-    return _Section(_header(pair, 0) + note, binary=binary)
+    return _PatchSection(_header(pair, 0) + note, binary=binary)
 
 
 def _old_name(pair: _Pair) -> bytes:

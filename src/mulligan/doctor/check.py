@@ -122,7 +122,7 @@ def look(store: Store, progress: Progress | None = None) -> CheckReport:
     return CheckReport(tuple(found), sum(pack.index.count for pack in store.objects.packs()))
 
 
-def _refs(store: Store, said: Comparison) -> list[Finding]:
+def _refs(store: Store, said: CrossCheck) -> list[Finding]:
     want = said.rows
     # What the timeline owes may have gone, or come back, with the power: the next writing command sees to it. Asked before the
     # refs are read, since what is owed no longer is there by then.
@@ -160,7 +160,7 @@ class Breach(NamedTuple):
     checkpoints: tuple[str, ...] = ()
 
 
-class Comparison(NamedTuple):
+class CrossCheck(NamedTuple):
     """What timeline and repository say: the commit of each row, every checkpoint that can be read, and what is wrong."""
 
     rows: dict[str, bytes]
@@ -168,7 +168,7 @@ class Comparison(NamedTuple):
     breaches: list[Breach]
 
 
-def compare_timeline(store: Store) -> Comparison:
+def compare_timeline(store: Store) -> CrossCheck:
     """Reads the whole timeline and compares it with the commits."""
     database, breaches, rows = store.database, list[Breach](), list[Entry]()
     try:
@@ -196,7 +196,7 @@ def compare_timeline(store: Store) -> Comparison:
                 rest.append(read_commit(store.objects, commit))
             except MulliganError:
                 continue  # the refs without a row are named on their own
-    return Comparison({entry.id: entry.commit_id for entry in rows}, rows + rest, breaches)
+    return CrossCheck({entry.id: entry.commit_id for entry in rows}, rows + rest, breaches)
 
 
 def _is_found(store: Store, entry: Entry) -> bool:

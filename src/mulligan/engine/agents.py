@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Literal
 
-    from mulligan.history.news import News, Rows
+    from mulligan.history.news import News, TimelineRows
     from mulligan.model.event import AgentEvent, RecordedEvent
     from mulligan.model.holding import Holding
     from mulligan.model.plan import RestorePlan, RestoreReport
@@ -275,16 +275,16 @@ class WithSessions(Opened):
         with self._reading() as store:
             return newest_rows(store) if store is not None else ()
 
-    def news(self, since: Rows | None = None, known: Mapping[str, str | None] | None = None) -> News:
+    def news(self, since: TimelineRows | None = None, known: Mapping[str, str | None] | None = None) -> News:
         """
         Returns what was added to the timeline after some rows of it; without them, all of it.
 
         `known` is the parent of each checkpoint that the caller read before: the news say which of them were removed or moved.
         """
-        from mulligan.history.news import News, Rows, read_news
+        from mulligan.history.news import News, TimelineRows, read_news
 
         with self._reading() as store:
-            return read_news(store, since, known or {}) if store is not None else News(Rows())
+            return read_news(store, since, known or {}) if store is not None else News(TimelineRows())
 
     def news_for(self, session: str) -> list[RestoreNotice]:
         """Returns what was undone, restored or redone under a session since its last prompt; ask before recording the next."""

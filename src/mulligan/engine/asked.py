@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.errors import PlanStale, UserError
 from mulligan.model.paths import to_text
-from mulligan.model.plan import Request
+from mulligan.model.plan import PlanRequest
 
 if TYPE_CHECKING:
     from mulligan.model.plan import RestorePlan
@@ -58,7 +58,7 @@ class Asked(NamedTuple):
     def planned(self, plan: RestorePlan, verb: str, ref: str = "", session: str | None = None) -> RestorePlan:
         """Returns a plan that says what it was made for."""
         paths = tuple(map(to_text, self.paths)) if self.paths is not None else None
-        asked = Request(verb, ref, session, paths, plan.what, self.git, self.hunks, self.conflicts)
+        asked = PlanRequest(verb, ref, session, paths, plan.what, self.git, self.hunks, self.conflicts)
         return replace(plan, request=asked)
 
     def agreed(self, plan: RestorePlan) -> RestorePlan:

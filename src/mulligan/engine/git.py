@@ -20,7 +20,7 @@ from mulligan.timeline.trees import Permissions, Trees
 
 if TYPE_CHECKING:
     from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
-    from mulligan.usergit.moving import Planned
+    from mulligan.usergit.moving import PlannedMove
 
 
 class GitSide:
@@ -55,19 +55,19 @@ class GitSide:
         record = read_record(self._store.objects, entry.commit_id)
         return record is not None and record.position == git.position
 
-    def plan(self, entry: Entry) -> Planned | None:
+    def plan(self, entry: Entry) -> PlannedMove | None:
         """Returns how git would move to where it stood at a checkpoint, None when it need not; raises GitNotMoved."""
         from mulligan.restore.git import plan_git
 
         return plan_git(self._store, entry)
 
-    def plan_staging(self, commit: str) -> Planned | None:
+    def plan_staging(self, commit: str) -> PlannedMove | None:
         """Returns how what is staged would become what a commit holds, None when it is; raises GitNotMoved."""
         from mulligan.restore.git import plan_staging_of
 
         return plan_staging_of(self._store, commit)
 
-    def plan_back(self, entry: Entry) -> Planned | None:
+    def plan_back(self, entry: Entry) -> PlannedMove | None:
         """As `plan`, for an undo or a redo: who cannot have it with git can have the files."""
         try:
             return self.plan(entry)
@@ -75,7 +75,7 @@ class GitSide:
             short = entry.checkpoint.short_id
             raise GitNotMoved(error.message, hint=f"{error.hint}; the files alone: mulligan restore {short}") from None
 
-    def journalled(self, git: Planned, about: str, safety: str, when: int) -> GitMove:
+    def journalled(self, git: PlannedMove, about: str, safety: str, when: int) -> GitMove:
         """Keeps the index to be in the store until the restore is done, and returns the move as it is journalled."""
         index = ""
         if git.index_data is not None:

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from mulligan.model.plan import Node, RestorePlan, RestoreReport
     from mulligan.model.sealed import Sealed
     from mulligan.restore.left_alone import Attempts
-    from mulligan.restore.permissions import Reach
-    from mulligan.restore.plan import Drawn
+    from mulligan.restore.permissions import WritablePart
+    from mulligan.restore.plan import DrawnPlan
     from mulligan.restore.spelling import NamesHere
     from mulligan.steps.choose import Contents
-    from mulligan.usergit.moving import Planned
+    from mulligan.usergit.moving import PlannedMove
 
     Done = TypeVar("Done")
 
@@ -60,17 +60,17 @@ def make_plan(
     paths: tuple[bytes, ...] | None,
     what: str,
     *,
-    git: Planned | None = None,
+    git: PlannedMove | None = None,
 ) -> RestorePlan:
     """Returns what would bring the workspace to a checkpoint; without a look at it, nothing (state only)."""
     from mulligan.model.plan import RestorePlan
-    from mulligan.restore.plan import Target, draw, spare_settings
+    from mulligan.restore.plan import RestoreTarget, draw, spare_settings
 
     shown = tuple(to_text(path) for path in paths) if paths is not None else None
     if look is None:
         return RestorePlan(entry.id, what, shown)
     since = partial(bench.store.checkpoints.hidden_after, entry)
-    target = Target(*entry.trees[:3], entry.checkpoint.not_captured, since, *_secrets_of(bench, entry))
+    target = RestoreTarget(*entry.trees[:3], entry.checkpoint.not_captured, since, *_secrets_of(bench, entry))
     certain = (*bench.settings.capture.certain, *entry.by_name, *entry.absent)
     rules = bench.settings.capture._replace(certain=certain) if certain else bench.settings.capture
     here = names_here(bench, look)
@@ -95,7 +95,7 @@ def _secrets_of(bench: Workbench, entry: Entry) -> tuple[Sealed, bool, dict[byte
     return secrets_of(bench.store, entry)
 
 
-def settled(bench: Workbench, drawn: Drawn, look: WorkspaceView, here: NamesHere) -> Drawn:
+def settled(bench: Workbench, drawn: DrawnPlan, look: WorkspaceView, here: NamesHere) -> DrawnPlan:
     """Returns a plan for the names of this file system, without files that only git's list of tracked files changed."""
     from mulligan.model.plan import crosses_over
     from mulligan.restore.spelling import settle_spelling
@@ -111,10 +111,10 @@ def settled(bench: Workbench, drawn: Drawn, look: WorkspaceView, here: NamesHere
 def within_reach(bench: Workbench, plan: RestorePlan, look: WorkspaceView) -> RestorePlan:
     """Returns a plan without what cannot be written, which it lists; raises UserError where nothing else is left."""
     from mulligan.restore.left_alone import Attempts
-    from mulligan.restore.permissions import Reach
+    from mulligan.restore.permissions import WritablePart
 
     with Directory.open(bench.settings.workspace) as root:
-        reach = Reach(bench.store, root, random_name(6), plan, "undo", Attempts(0), look.scan.sealed)
+        reach = WritablePart(bench.store, root, random_name(6), plan, "undo", Attempts(0), look.scan.sealed)
         reach.close()
     return reach.plan
 
@@ -157,7 +157,13 @@ def restore(bench: Workbench, entry: Entry, asked: Asked, *, what: str = "files"
 
 
 def plan_asked(
-    bench: Workbench, entry: Entry, look: WorkspaceView | None, asked: Asked, what: str, *, git: Planned | None = None
+    bench: Workbench,
+    entry: Entry,
+    look: WorkspaceView | None,
+    asked: Asked,
+    what: str,
+    *,
+    git: PlannedMove | None = None,
 ) -> RestorePlan:
     """Returns the plan of a restore, with the hunks that were chosen and what it was asked for."""
     plan = make_plan(bench, entry, look, asked.paths, what, git=git)
@@ -192,7 +198,7 @@ def go(
     *,
     verb: str,
     depth: int = 0,
-    git: Planned | None = None,
+    git: PlannedMove | None = None,
     attempts: Attempts | None = None,
     mark: str = "",
     since: tuple[Entry, tuple[bytes, ...] | None] | None = None,
@@ -205,13 +211,13 @@ def go(
     Without any, raises PlanStale with nothing changed. `since` is the checkpoint before what is undone, if it is another
     than the one to go to, and the paths that were asked for.
     """
-    from mulligan.restore.permissions import Reach
+    from mulligan.restore.permissions import WritablePart
 
     bench.root.refuse_elsewhere(entry)
     _keep_contents(bench, plan)
     token = random_name(6)
     with Directory.open(bench.settings.workspace) as root:
-        reach = Reach(bench.store, root, token, plan, verb, attempts, look.scan.sealed)
+        reach = WritablePart(bench.store, root, token, plan, verb, attempts, look.scan.sealed)
         try:
             report = _go(bench, entry, reach.plan, look, writer, reach, verb=verb, depth=depth, git=git, mark=mark)
         finally:
@@ -262,11 +268,11 @@ def _go(
     plan: RestorePlan,
     look: WorkspaceView,
     writer: Any,
-    reach: Reach,
+    reach: WritablePart,
     *,
     verb: str,
     depth: int,
-    git: Planned | None,
+    git: PlannedMove | None,
     mark: str,
 ) -> RestoreReport:
     from mulligan.model.plan import RestoreReport

@@ -35,9 +35,9 @@ from mulligan.timeline.undo import Move, UndoMark
 if TYPE_CHECKING:
     from mulligan.model.event import RecordedEvent
     from mulligan.restore.left_alone import Attempts
-    from mulligan.steps.three_way import Step
+    from mulligan.steps.three_way import RevertedStep
     from mulligan.timeline.trees import State, WorkspaceView
-    from mulligan.usergit.moving import Planned
+    from mulligan.usergit.moving import PlannedMove
 
 
 # As much of a prompt is quoted in a description.
@@ -54,7 +54,7 @@ class TakeBack(NamedTuple):
     `verb` and `ref` are for the plan: what is asked for, by its full name.
     """
 
-    steps: Callable[[State], Sequence[Step]]
+    steps: Callable[[State], Sequence[RevertedStep]]
     undone: Undone
     mark: UndoMark = UndoMark()
     target: Entry | None = None
@@ -110,11 +110,11 @@ def of_turn(bench: Workbench, turns: TurnSteps, turn: Turn) -> TakeBack:
     unsaved = turns.unsaved(turn, bench.now_ns())
     top = bench.store.checkpoints.current()
 
-    def steps(now: State) -> list[Step]:
-        from mulligan.steps.three_way import Step
+    def steps(now: State) -> list[RevertedStep]:
+        from mulligan.steps.three_way import RevertedStep
 
         found = [step_of(part) for part in parts]
-        return [Step(top.trees, now, unsaved), *found] if unsaved is not None and top is not None else found
+        return [RevertedStep(top.trees, now, unsaved), *found] if unsaved is not None and top is not None else found
 
     return _of_parts(parts, about_turn(bench, turns, turn))._replace(
         steps=steps, mark=UndoMark(turn), newest=turns.newest_of(turn)
@@ -178,7 +178,7 @@ def _of_session(bench: Workbench, session: str) -> TakeBack:
         agent=last.event.agent if last is not None else "", running=found[0].undone.running,
     )  # fmt: skip
 
-    def steps(now: State) -> list[Step]:
+    def steps(now: State) -> list[RevertedStep]:
         return [step for what in found for step in what.steps(now)]
 
     since, target = min(what.since for what in found), found[-1].target
@@ -214,16 +214,16 @@ def _part(bench: Workbench, entry: Entry) -> TurnStep | None:
     return TurnStep(before, entry.trees, lambda _: True, entry, start) if before is not None else None
 
 
-def step_of(part: TurnStep) -> Step:
+def step_of(part: TurnStep) -> RevertedStep:
     """Returns a part of the timeline as a step to take back."""
     from mulligan.scan.trees import cover_of
-    from mulligan.steps.three_way import Step
+    from mulligan.steps.three_way import RevertedStep
 
     unseen = list(part.entry.unseen_before) if part.entry is not None else []
     if part.start is not None and (part.entry is None or part.entry.before is None):
         unseen += part.start.checkpoint.not_captured
     hidden = part.entry.checkpoint.not_captured if part.entry is not None else ()
-    return Step(part.before, part.after, part.mine, cover_of(unseen), cover_of(hidden))
+    return RevertedStep(part.before, part.after, part.mine, cover_of(unseen), cover_of(hidden))
 
 
 def words(undone: Undone) -> str:
@@ -302,20 +302,20 @@ def _taken_back(bench: Workbench, what: TakeBack, asked: Asked, attempts: Attemp
         )  # fmt: skip
 
 
-def _git_of(bench: Workbench, what: TakeBack, asked: Asked) -> Planned | None:
+def _git_of(bench: Workbench, what: TakeBack, asked: Asked) -> PlannedMove | None:
     return bench.git.plan(what.target) if asked.git and what.target is not None else None
 
 
 def plan_without(bench: Workbench, what: TakeBack, asked: Asked, look: WorkspaceView) -> RestorePlan | None:
     """Returns the plan to take back some steps; None when nothing would change and nothing is listed."""
-    from mulligan.steps.three_way import Rules, draw_wanted, without
+    from mulligan.steps.three_way import StepRules, draw_wanted, without
     from mulligan.timeline.secrets import closed_secrets
     from mulligan.timeline.trees import state_of
 
     store = bench.store
     now = state_of(look.scan)
     steps = what.steps(now)
-    rules = Rules(_chosen(asked.paths), asked.conflicts, f"before {words(what.undone)}")
+    rules = StepRules(_chosen(asked.paths), asked.conflicts, f"before {words(what.undone)}")
     wanted = without(look.source, now, steps, contents_of(bench).now, rules)
     git = _git_of(bench, what, asked)
     if not wanted.nodes and git is None and (what.skips or not wanted.kept):

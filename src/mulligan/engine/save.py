@@ -208,12 +208,12 @@ class Workbench:
     def keep_copy(self, draft: CheckpointDraft, directory: str) -> tuple[Entry, list[Entry]]:
         """Writes a checkpoint of what another directory holds, by the same rules; nothing is remembered of that directory."""
         from mulligan.scan.cache import Cache
-        from mulligan.scan.ignore import Rules
+        from mulligan.scan.ignore import IgnoreRules
         from mulligan.scan.scope import Scope, nothing_tracked
         from mulligan.scan.walk import Options, walk
 
         policy = self.settings.capture
-        scope = Scope(policy, Rules.base(policy.global_excludes), nothing_tracked())
+        scope = Scope(policy, IgnoreRules.base(policy.global_excludes), nothing_tracked())
         with self.store.objects.writer() as writer, Directory.open(directory) as root:
             scan = walk(root, Cache(), Options(scope, writer, self.now_ns))
             scan = self._with_secrets(scan, writer, directory)

@@ -86,9 +86,9 @@ def remotes(store: Store | None) -> list[dict[str, Any]]:
     """Returns the remotes with how the last push to each ended; asks no server."""
     if store is None or not store.database.knows_remotes():
         return []
-    from mulligan.remotes.records import Records
+    from mulligan.remotes.records import RemoteRecords
 
-    records = Records(store)
+    records = RemoteRecords(store)
     return [{"name": each.name, **records.last_push(each.name).to_dict()} for each in records.remotes()]
 
 

@@ -30,7 +30,7 @@ from mulligan.errors import NothingToRedo, NothingToUndo, PlanStale, UnknownPath
 from mulligan.model.checkpoint import MOVING
 from mulligan.model.event import Turn
 from mulligan.model.paths import parse_path, to_text
-from mulligan.model.plan import Request, RestorePlan, RestoreReport, Undone
+from mulligan.model.plan import PlanRequest, RestorePlan, RestoreReport, Undone
 from mulligan.steps.choose import choose
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.turns import Stack, TurnSteps
@@ -39,7 +39,7 @@ from mulligan.timeline.undo import Move, UndoMark
 if TYPE_CHECKING:
     from mulligan.restore.left_alone import Attempts
     from mulligan.timeline.trees import WorkspaceView
-    from mulligan.usergit.moving import Planned
+    from mulligan.usergit.moving import PlannedMove
 
 # As many paths are named in a sentence.
 _NAMED = 3
@@ -72,9 +72,9 @@ def _way_back(bench: Workbench, redone: Undone | None) -> str:
     return f"undo --session {bench.store.events.short_names().get(redone.session, redone.session)}"
 
 
-def request_of(plan: RestorePlan) -> Request:
+def request_of(plan: RestorePlan) -> PlanRequest:
     """Returns what a plan was asked for; a plan that does not say so is of a restore."""
-    return plan.request or Request("restore", plan.target, None, plan.paths, plan.what, plan.git is not None)
+    return plan.request or PlanRequest("restore", plan.target, None, plan.paths, plan.what, plan.git is not None)
 
 
 def apply_plan(bench: Workbench, plan: RestorePlan, *, strict: bool) -> RestoreReport:
@@ -208,9 +208,9 @@ class Undoing:
 
     def _walk(self, stack: Stack, states: list[Move], asked: Asked) -> RestorePlan | RestoreReport | None:
         """Goes to the newest of some states that differs."""
-        return self._go_to_state(_Way("undo", states, stack.mixed(), stack.about), asked)
+        return self._go_to_state(_UndoWay("undo", states, stack.mixed(), stack.about), asked)
 
-    def _go_to_state(self, way: _Way, asked: Asked) -> RestorePlan | RestoreReport | None:
+    def _go_to_state(self, way: _UndoWay, asked: Asked) -> RestorePlan | RestoreReport | None:
         """Goes to the first state on a way that differs from the workspace; None when none does."""
         if asked.dry_run:
             found = self._towards(way, asked, None, None)
@@ -230,7 +230,7 @@ class Undoing:
 
         return patiently(attempt, asked.promise)
 
-    def _towards(self, way: _Way, asked: Asked, writer: Any, attempts: Attempts | None) -> _Found | None:
+    def _towards(self, way: _UndoWay, asked: Asked, writer: Any, attempts: Attempts | None) -> _Found | None:
         """Returns the first state on a way that differs from the workspace, with the plan to go there."""
         look: WorkspaceView | None = None
         passed: tuple[bytes, ...] = ()
@@ -266,7 +266,7 @@ class Undoing:
             raise unknown
         return None
 
-    def _git_towards(self, way: _Way, depth: int, entry: Entry, asked: Asked) -> Planned | None:
+    def _git_towards(self, way: _UndoWay, depth: int, entry: Entry, asked: Asked) -> PlannedMove | None:
         """Returns how git moves on a way to a state: as asked for, or back over a step that moved it."""
         if asked.git:
             return self._bench.git.plan(entry)
@@ -301,7 +301,7 @@ class Undoing:
     def _redo_plain(
         self, moves: list[Move], stack: Stack, asked: Asked, passed: int
     ) -> RestorePlan | RestoreReport | None:
-        way = _Way("redo", moves, frozenset(), lambda depth: self._about_redo(moves[depth], stack), passed)
+        way = _UndoWay("redo", moves, frozenset(), lambda depth: self._about_redo(moves[depth], stack), passed)
         return self._go_to_state(way, asked)
 
     def _can_merge(self, move: Move, stack: Stack) -> bool:
@@ -319,7 +319,7 @@ class Undoing:
     def _bring_forward(self, move: Move, stack: Stack, asked: Asked, passed: int) -> RestorePlan | RestoreReport | None:
         """Takes back what an undo did, three-way; None when the workspace has it already."""
         from mulligan.scan.trees import cover_of
-        from mulligan.steps.three_way import Step, all_of_it
+        from mulligan.steps.three_way import RevertedStep, all_of_it
 
         left, base = self._store.checkpoints.by_id(move.id), self._store.checkpoints.by_id(move.base)
         if left is None or base is None:
@@ -327,7 +327,7 @@ class Undoing:
         undone = self._about_redo(move, stack)
         # What a rule hid before the undo is there since longer ago than the undo that made it visible.
         covers = cover_of(left.checkpoint.not_captured), cover_of(base.checkpoint.not_captured)
-        step = Step(left.trees, base.trees, all_of_it, *covers)
+        step = RevertedStep(left.trees, base.trees, all_of_it, *covers)
         what = TakeBack(lambda _: [step], undone, UndoMark(), None, left.seq - 1, verb="redo")
         if asked.dry_run:
             planned = self._planned_forward(what, move, left, asked, self._bench.look())
@@ -346,7 +346,7 @@ class Undoing:
 
     def _planned_forward(
         self, what: TakeBack, move: Move, left: Entry, asked: Asked, look: WorkspaceView
-    ) -> tuple[RestorePlan, Planned | None] | None:
+    ) -> tuple[RestorePlan, PlannedMove | None] | None:
         plan = plan_without(self._bench, what, asked, look)
         git = self._bench.git.plan_back(left) if move.git else None
         if plan is None:
@@ -372,7 +372,7 @@ class Undoing:
             )  # fmt: skip
 
 
-class _Way(NamedTuple):
+class _UndoWay(NamedTuple):
     """Some states to go to, in order: those to skip, what to call each, and how many were passed before them."""
 
     verb: str
@@ -388,5 +388,5 @@ class _Found(NamedTuple):
     entry: Entry
     plan: RestorePlan
     look: WorkspaceView
-    git: Planned | None
+    git: PlannedMove | None
     depth: int

@@ -32,7 +32,7 @@ from mulligan.environments.container.checkpoints import MANUAL, REQUEST, SAFETY,
 from mulligan.environments.container.engine import Engine, connect, engine_of
 from mulligan.environments.container.execute import run_command
 from mulligan.environments.container.history import ContainerHistory
-from mulligan.environments.container.record import Record, valid_name
+from mulligan.environments.container.record import EnvironmentRecord, valid_name
 from mulligan.environments.container.request import make_request, refuse_other_request, writable
 from mulligan.environments.container.trouble import EngineRefused, EngineUnreachable, Missing, NotRunning, load_docker
 from mulligan.errors import NothingToRedo, NothingToUndo
@@ -147,7 +147,9 @@ class DockerEnvironment(Environment):
 
     def _open(self) -> ContainerHistory:
         engine = engine_of(self._client) if self._client is not None else connect(self._urls())
-        history = ContainerHistory(engine, self.name, Record(places().environments, self.name), retain=self.retain)
+        history = ContainerHistory(
+            engine, self.name, EnvironmentRecord(places().environments, self.name), retain=self.retain
+        )
         if not engine.is_local and self._request["mounts"]:
             raise EngineRefused(
                 f"The engine at {engine.url} runs elsewhere: it would mount its own directories, not yours. Nothing was changed.",

@@ -29,7 +29,7 @@ from mulligan.environments.base import (
     real_path_below,
     unknown_checkpoint,
 )
-from mulligan.environments.shell import Session, run_once
+from mulligan.environments.shell import ShellSession, run_once
 from mulligan.errors import Unprotectable, UserError
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.sizes import format_size
@@ -103,7 +103,7 @@ class LocalEnvironment(Environment):
         self.last_report: RestoreReport | None = None
         self._store = store
         self._workspace = workspace
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, ShellSession] = {}
         self._label: tuple[str, str, str] = ("", "", "manual")
         self._trimming = False
 
@@ -182,7 +182,7 @@ class LocalEnvironment(Environment):
         if not self.session:
             return run_once(cmd, cwd=self._root(), timeout=timeout)
         if shell_name not in self._sessions:
-            self._sessions[shell_name] = Session(self._root())
+            self._sessions[shell_name] = ShellSession(self._root())
         return self._sessions[shell_name].run(cmd, timeout=timeout)
 
     # -- checkpoints ----------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def run_once(cmd: str, *, cwd: str, timeout: float | None) -> CommandResult:
         return CommandResult(out.text(), err.text(), _exit_code(process))
 
 
-class Session:
+class ShellSession:
     """One shell that stays."""
 
     def __init__(self, cwd: str) -> None:

@@ -16,7 +16,7 @@ from mulligan.errors import UnknownCheckpoint, UserError
 from mulligan.forks.search import BAD, GOOD, galloping, narrowed, next_state, verdict_of
 from mulligan.forks.verbs import scratch
 from mulligan.history.origins import Origin, Origins
-from mulligan.loop.commands import Ran, run, run_shell
+from mulligan.loop.commands import CommandRun, run, run_shell
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
@@ -31,7 +31,7 @@ _NOTE = "bisect"
 _LAST_LINES = 5
 
 
-class Attempt(NamedTuple):
+class Trial(NamedTuple):
     """One run of the test: the state, the verdict, how long it took, and the end of its output."""
 
     checkpoint: Checkpoint
@@ -64,7 +64,7 @@ class Bisection(NamedTuple):
     origin: Origin
     diff: Diff
     states: int
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[Trial, ...]
     skipped: tuple[Checkpoint, ...] = ()
 
     @property
@@ -91,7 +91,7 @@ class Progress(NamedTuple):
     checkpoint: Checkpoint
     number: int
     left: int
-    attempt: Attempt | None = None
+    attempt: Trial | None = None
 
 
 class Bisecting:
@@ -109,7 +109,7 @@ class Bisecting:
         self._test = test
         self._with_ignored = with_ignored
         self._tell = tell or (lambda _: None)
-        self._attempts: list[Attempt] = []
+        self._attempts: list[Trial] = []
         self._entries: list[Entry] = []
         self._states: list[str] = []
         self._command = test if isinstance(test, str) else " ".join(test) if not callable(test) else ""
@@ -209,7 +209,7 @@ class Bisecting:
         except UnknownCheckpoint:
             code, tail, seconds = 125, "The checkpoint is no longer kept.", 0.0
         verdict = verdict_of(code)
-        attempt = Attempt(checkpoint, verdict or "stop", code, seconds, tail)
+        attempt = Trial(checkpoint, verdict or "stop", code, seconds, tail)
         self._attempts.append(attempt)
         self._tell(heard._replace(attempt=attempt))
         if verdict is None:
@@ -259,7 +259,7 @@ def bisect(workspace: Workspace, test: Test, *, good: Ref | None = None, bad: Re
     return Bisecting(workspace, test).run(good, bad)
 
 
-def last_lines(ran: Ran, most: int = _LAST_LINES) -> str:
+def last_lines(ran: CommandRun, most: int = _LAST_LINES) -> str:
     """Returns the last lines that a command printed, of both outputs."""
     text = (ran.out + (b"\n" if ran.out and not ran.out.endswith(b"\n") else b"") + ran.err).decode("utf-8", "replace")
     return "\n".join(text.splitlines()[-most:])

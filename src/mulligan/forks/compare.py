@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mulligan.model.diff import Diff
 
 
-class Outcome(NamedTuple):
+class CommandOutcome(NamedTuple):
     """What a command left in one of the two: its exit code, how long it took, and its last lines."""
 
     code: int
@@ -37,14 +37,14 @@ class Outcome(NamedTuple):
         return {"exit_code": self.code, "seconds": round(self.seconds, 3), "tail": self.tail}
 
 
-class Side(NamedTuple):
+class ComparedSide(NamedTuple):
     """One of the two: what was named, the checkpoint that holds it, and what it changed since it was forked."""
 
     name: str
     checkpoint: Checkpoint
     fork: Fork | None = None
     since: Diff | None = None
-    outcome: Outcome | None = None
+    outcome: CommandOutcome | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -60,8 +60,8 @@ class Side(NamedTuple):
 class Comparison(NamedTuple):
     """Two sides and what differs from the first to the second."""
 
-    a: Side
-    b: Side
+    a: ComparedSide
+    b: ComparedSide
     diff: Diff
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def compare(
     base: str = "",
     command: str = "",
     with_ignored: bool = False,
-    tell: Callable[[Side], None] | None = None,
+    tell: Callable[[ComparedSide], None] | None = None,
 ) -> Comparison:
     """Compares two forks or checkpoints; `base` is the directory that names of forks are relative to."""
     found = [_side(workspace, name, base or workspace.root) for name in (a, b)]
@@ -105,27 +105,27 @@ def compare(
     return Comparison(found[0], found[1], diff)
 
 
-def _side(workspace: Workspace, name: str, base: str) -> Side:
+def _side(workspace: Workspace, name: str, base: str) -> ComparedSide:
     place = os.path.realpath(os.path.join(base, name))
     fork = next((each for each in forks(workspace) if each.directory == place), None)
     if fork is None:
-        return Side(name, workspace.get(name))
+        return ComparedSide(name, workspace.get(name))
     saved = save_fork(workspace, fork, "before mulligan compare")
     with open_fork(workspace, fork) as opened:
         since = opened.diff(opened.log()[-1], saved)
         since.stat  # noqa: B018 - read while the fork is open
-    return Side(name, saved, fork, since)
+    return ComparedSide(name, saved, fork, since)
 
 
-def _outcome(workspace: Workspace, side: Side, command: str, *, with_ignored: bool) -> Outcome:
+def _outcome(workspace: Workspace, side: ComparedSide, command: str, *, with_ignored: bool) -> CommandOutcome:
     with _place(workspace, side, with_ignored=with_ignored) as directory:
         begun = time.monotonic()
         ran = run_shell(command, cwd=directory)
-        return Outcome(ran.code, time.monotonic() - begun, last_lines(ran))
+        return CommandOutcome(ran.code, time.monotonic() - begun, last_lines(ran))
 
 
 @contextmanager
-def _place(workspace: Workspace, side: Side, *, with_ignored: bool) -> Iterator[str]:
+def _place(workspace: Workspace, side: ComparedSide, *, with_ignored: bool) -> Iterator[str]:
     if side.fork is not None:
         yield side.fork.directory
         return

@@ -20,7 +20,7 @@ from mulligan.model.objects import MODE_DIR, MODE_LINK, TreeEntry
 from mulligan.model.paths import is_dot_git, join, parent_of, to_text
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, write_all
-from mulligan.scan.record import Record, Stat, git_mode
+from mulligan.scan.record import DirectoryRecord, Stat, git_mode
 from mulligan.scan.trees import Defaults, Scan
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.secrets import open_sealed
@@ -32,7 +32,7 @@ _PRIVATE, _PRIVATE_DIRECTORY, _USUAL = 0o600, 0o700, 0o755
 _COPIED = frozenset({IGNORED, EXCLUDED, NEWLY_IGNORED, TOO_LARGE, SECRET})
 
 
-class Live(NamedTuple):
+class ForkSource(NamedTuple):
     """The workspace that a fork is made from, as a scan saw it."""
 
     root: Directory
@@ -42,7 +42,7 @@ class Live(NamedTuple):
 class Filling:
     """Fills one directory with one state, read from a store that holds it."""
 
-    def __init__(self, store: Store, entry: Entry, root: Directory, copier: Copier, live: Live | None) -> None:
+    def __init__(self, store: Store, entry: Entry, root: Directory, copier: Copier, live: ForkSource | None) -> None:
         self._store = store
         self._entry = entry
         self._root = root
@@ -138,9 +138,9 @@ class Filling:
 class _LiveDirectory:
     """One directory of the live workspace: which files are what the scan saw."""
 
-    def __init__(self, live: Live | None, path: bytes) -> None:
+    def __init__(self, live: ForkSource | None, path: bytes) -> None:
         self._live, self._path = live, path
-        self._record: Record | None = live.scan.record(path) if live is not None else None
+        self._record: DirectoryRecord | None = live.scan.record(path) if live is not None else None
         self._opened: Directory | None = None
 
     def find(self, entry: TreeEntry) -> Stat | None:
@@ -188,7 +188,7 @@ def _is_as(fd: int, expected: Stat) -> bool:
     return expected == Stat(found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def copy_unsaved(live: Live, root: Directory, copier: Copier) -> None:
+def copy_unsaved(live: ForkSource, root: Directory, copier: Copier) -> None:
     """Copies what no checkpoint holds (ignored, excluded, too large) from the live workspace; what is there stays."""
     for path, missed in sorted(live.scan.missed.items()):
         if missed.reason not in _COPIED or is_dot_git(os.path.basename(path)) or _is_ours(missed.detail):

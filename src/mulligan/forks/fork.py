@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import MulliganError, UserError
 from mulligan.forks.copying import Copier, remove_all
-from mulligan.forks.filling import Filling, Live, copy_unsaved
+from mulligan.forks.filling import Filling, ForkSource, copy_unsaved
 from mulligan.forks.record import MADE, MAKING, PLACING, REMOVING, SCRATCH, Fork, read_forks
 from mulligan.model.bounded import read_json
 from mulligan.model.cause import CAUSE
@@ -121,7 +121,7 @@ class Forking:
         self._with_ignored = with_ignored
         self._scratch = scratch
         self._pin: Pin | None = None
-        self._live: Live | None = None
+        self._live: ForkSource | None = None
         self._entry: Entry | None = None
         self.fork = Fork(settings.workspace, settings.store, "", bench.now_ns(), MAKING, token=random_name(6))
         told = bench.counted("forking")
@@ -158,7 +158,7 @@ class Forking:
             self._entry = self._first(entry)
         if not self._bench.root.is_gone():
             look = self._bench.look(with_git=False)
-            self._live = Live(Directory.open(self._bench.settings.workspace), look.scan)
+            self._live = ForkSource(Directory.open(self._bench.settings.workspace), look.scan)
             self._total = look.scan.files
 
     def _take_objects(self, entry: Entry) -> None:

@@ -17,25 +17,25 @@ K = TypeVar("K")
 _WINDOW, _SURE, _STEP = 128, 16, 256
 
 
-class Place(NamedTuple, Generic[K]):
+class LinePlace(NamedTuple, Generic[K]):
     """A line of a version: the key of the version, and the number of the line there, from 0."""
 
     key: K
     line: int
 
 
-def attribute(newest: tuple[K, bytes], older: Iterable[tuple[K, bytes]]) -> list[Place[K]]:
+def attribute(newest: tuple[K, bytes], older: Iterable[tuple[K, bytes]]) -> list[LinePlace[K]]:
     """Returns, for each line of the newest version, the line of the version that wrote it."""
     key, lines = newest[0], split_lines(newest[1])
     # For each line of the version at hand, which line of the newest it still is.
     now: list[int | None] = list(range(len(lines)))
-    owners, left = [Place(key, 0)] * len(lines), len(lines)
+    owners, left = [LinePlace(key, 0)] * len(lines), len(lines)
     for before, text in older:
         earlier = split_lines(text)
         for block in reversed(changed_lines(earlier, lines)):  # from the end, so that numbers before it stay true
             for at in range(block.new_start, block.new_end):
                 if (line := now[at]) is not None:
-                    owners[line] = Place(key, at)
+                    owners[line] = LinePlace(key, at)
                     left -= 1
             now[block.new_start : block.new_end] = [None] * (block.old_end - block.old_start)
         key, lines = before, earlier
@@ -43,7 +43,7 @@ def attribute(newest: tuple[K, bytes], older: Iterable[tuple[K, bytes]]) -> list
             break
     for at, line in enumerate(now):
         if line is not None:
-            owners[line] = Place(key, at)
+            owners[line] = LinePlace(key, at)
     return owners
 
 

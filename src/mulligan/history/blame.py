@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mulligan.diff.renames import find_renames
 from mulligan.diff.similarity import is_binary
 from mulligan.errors import FileSealed, UnknownPath, UserError
-from mulligan.history.attribution import Place, attribute, common_lines, split_lines
+from mulligan.history.attribution import LinePlace, attribute, common_lines, split_lines
 from mulligan.history.origins import RESTORE, UNKNOWN, UNSAVED, Origin, Origins
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_LINK, TreeEntry
 from mulligan.model.paths import parent_of, to_text
@@ -167,8 +167,8 @@ class _FileHistory:
         return [place.key for place in places]
 
     def _brought_back(
-        self, places: list[Place[_Version]], returned: _Version, older: list[_Version], versions: list[_Version]
-    ) -> list[Place[_Version]]:
+        self, places: list[LinePlace[_Version]], returned: _Version, older: list[_Version], versions: list[_Version]
+    ) -> list[LinePlace[_Version]]:
         """Gives the lines of a restore to the versions that it took them from."""
         text = self.read(returned)
         for candidate in older:

@@ -70,14 +70,14 @@ def _moment(given: When, name: str, *, end: bool) -> int:
     return span.end if end else span.start
 
 
-class Context(NamedTuple):
+class FilterContext(NamedTuple):
     """What checkpoints do not carry themselves: the text of each prompt, and the agent of each session."""
 
     prompts: dict[Turn, str]
     agents: dict[str, str]
 
 
-def context_of(events: Iterable[RecordedEvent]) -> Context:
+def context_of(events: Iterable[RecordedEvent]) -> FilterContext:
     """Returns the prompts and agents that some events tell of."""
     prompts: dict[Turn, str] = {}
     agents: dict[str, str] = {}
@@ -85,10 +85,10 @@ def context_of(events: Iterable[RecordedEvent]) -> Context:
         agents[each.event.session] = each.event.agent
         if each.event.kind == PROMPT and each.event.person:
             prompts[Turn(each.event.session, each.prompt)] = each.event.text
-    return Context(prompts, agents)
+    return FilterContext(prompts, agents)
 
 
-def keeps_entry(filters: Filters, entry: Entry, known: Context) -> bool:
+def keeps_entry(filters: Filters, entry: Entry, known: FilterContext) -> bool:
     """Whether a checkpoint is within the bounds: by its time, by what it says, by the agents whose work it holds."""
     if not filters.covers(entry.created_ns):
         return False

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mulligan.timeline.story import Chapter
 
 
-class Rows(NamedTuple):
+class TimelineRows(NamedTuple):
     """
     How far a timeline was read: the rows of its newest checkpoint and event.
 
@@ -42,13 +42,13 @@ class Rows(NamedTuple):
         return ".".join(map(str, self))
 
 
-def parse_rows(text: str) -> Rows | None:
+def parse_rows(text: str) -> TimelineRows | None:
     """Returns the rows that a text means, None for any other text."""
     *numbers, undone = text.split(".")
     if len(numbers) != 3 or not all(each.isascii() and each.isdigit() and len(each) < 19 for each in numbers):
         return None
     checkpoint, event, gone = map(int, numbers)
-    return Rows(checkpoint, event, gone, undone)
+    return TimelineRows(checkpoint, event, gone, undone)
 
 
 class News(NamedTuple):
@@ -60,7 +60,7 @@ class News(NamedTuple):
     that an undo went back to.
     """
 
-    rows: Rows
+    rows: TimelineRows
     position: str | None = None
     whole: bool = True
     saved: tuple[Checkpoint, ...] = ()
@@ -69,7 +69,7 @@ class News(NamedTuple):
     removed: frozenset[str] = frozenset()
     here: Turn | None = None
 
-    def only_adds_to(self, rows: Rows) -> bool:
+    def only_adds_to(self, rows: TimelineRows) -> bool:
         """Returns whether what was there at some rows is as it was."""
         return not self.whole and (rows.gone, rows.undone) == (self.rows.gone, self.rows.undone)
 
@@ -81,15 +81,15 @@ def newest_rows(store: Store) -> tuple[int, int, int, str, int]:
     return (checkpoints.ever(), row[0] or 0, checkpoints.gone(), checkpoints.position(), row[1] or 0)
 
 
-def read_news(store: Store, before: Rows | None, known: Mapping[str, str | None]) -> News:
+def read_news(store: Store, before: TimelineRows | None, known: Mapping[str, str | None]) -> News:
     """Returns what came after some rows; everything, for rows that are none of this timeline. `known` is as in `Workspace.news`."""
     checkpoint, event, gone, *_ = newest_rows(store)
     stack, here = Stack(store), store.checkpoints.current()
     undone = stack.undone() | stack.reverted()
     marks = blake2b(repr(sorted(undone)).encode(errors="surrogatepass"), digest_size=4).hexdigest() if undone else ""
-    rows = Rows(checkpoint, event, gone, marks)
+    rows = TimelineRows(checkpoint, event, gone, marks)
     whole = before is None or before.checkpoint > checkpoint or before.event > event or before.gone > gone
-    seen = before if before is not None and not whole else Rows()
+    seen = before if before is not None and not whole else TimelineRows()
     saved = store.checkpoints.newest(limit=None if whole else checkpoint - seen.checkpoint)
     events = store.events.newest(None) if whole else store.events.since(seen.event)
     removed: frozenset[str] = frozenset()

@@ -98,7 +98,7 @@ _NOT_A_PERSON = ("<task-notification>", "<local-command", "<system-reminder>")
 CLAUDE, GEMINI, CURSOR, CLINE, PLAIN = "claude", "gemini", "cursor", "cline", "plain"
 
 
-class Client(NamedTuple):
+class AgentClient(NamedTuple):
     """
     A client: its words for events, its reading tools, and how it is answered.
 
@@ -118,34 +118,34 @@ class Client(NamedTuple):
     wordless: bool = False
 
 
-CLIENTS: dict[str, Client] = {
+CLIENTS: dict[str, AgentClient] = {
     client.name: client
     for client in (
-        Client("claude-code", project="CLAUDE_PROJECT_DIR", asks=True, hears=True, wordless=True),
-        Client("codex", reads=_CODEX_READS, hears=True, wordless=True),
-        Client("gemini", _GEMINI, _GEMINI_READS, "GEMINI_PROJECT_DIR", GEMINI, True, True, wordless=True),
-        Client("cursor", _CURSOR, _CURSOR_READS, "CURSOR_PROJECT_DIR", CURSOR, True, wordless=True),
-        Client("opencode", _OURS, _OPENCODE_READS, asks=True, event_key="event", wordless=True),
-        Client("kilo", _OURS, _OPENCODE_READS, asks=True, event_key="event", wordless=True),
-        Client("pi", _OURS, _PI_READS, event_key="event", wordless=True),
-        Client("cline", _CLINE, _CLINE_READS, answer=CLINE, hears=True, event_key="hookName", wordless=True),
-        Client("copilot", project="COPILOT_PROJECT_DIR"),
-        Client("qwen", reads=_GEMINI_READS, project="QWEN_PROJECT_DIR", hears=True),
-        Client("droid", project="FACTORY_PROJECT_DIR"),
-        Client("openhands", reads=_words("finish think task_tracker"), project="OPENHANDS_PROJECT_DIR"),
-        Client("vibe", _VIBE, _words("read_file grep list_dir todo")),
-        Client("aider", _OURS, frozenset(), answer=PLAIN, event_key="event"),
-        Client("git", _OURS, frozenset(), answer=PLAIN, event_key="event"),
+        AgentClient("claude-code", project="CLAUDE_PROJECT_DIR", asks=True, hears=True, wordless=True),
+        AgentClient("codex", reads=_CODEX_READS, hears=True, wordless=True),
+        AgentClient("gemini", _GEMINI, _GEMINI_READS, "GEMINI_PROJECT_DIR", GEMINI, True, True, wordless=True),
+        AgentClient("cursor", _CURSOR, _CURSOR_READS, "CURSOR_PROJECT_DIR", CURSOR, True, wordless=True),
+        AgentClient("opencode", _OURS, _OPENCODE_READS, asks=True, event_key="event", wordless=True),
+        AgentClient("kilo", _OURS, _OPENCODE_READS, asks=True, event_key="event", wordless=True),
+        AgentClient("pi", _OURS, _PI_READS, event_key="event", wordless=True),
+        AgentClient("cline", _CLINE, _CLINE_READS, answer=CLINE, hears=True, event_key="hookName", wordless=True),
+        AgentClient("copilot", project="COPILOT_PROJECT_DIR"),
+        AgentClient("qwen", reads=_GEMINI_READS, project="QWEN_PROJECT_DIR", hears=True),
+        AgentClient("droid", project="FACTORY_PROJECT_DIR"),
+        AgentClient("openhands", reads=_words("finish think task_tracker"), project="OPENHANDS_PROJECT_DIR"),
+        AgentClient("vibe", _VIBE, _words("read_file grep list_dir todo")),
+        AgentClient("aider", _OURS, frozenset(), answer=PLAIN, event_key="event"),
+        AgentClient("git", _OURS, frozenset(), answer=PLAIN, event_key="event"),
     )
 }
 
 
-def client_named(name: str) -> Client:
+def client_named(name: str) -> AgentClient:
     """Returns the row of a client; one that sends events in the form of Claude Code for a name without a row."""
-    return CLIENTS.get(name) or Client(name)
+    return CLIENTS.get(name) or AgentClient(name)
 
 
-def understand(client: Client, payload: Payload, *, directory: str) -> HookCall:
+def understand(client: AgentClient, payload: Payload, *, directory: str) -> HookCall:
     """Returns what a payload says, in our words; nothing at all for an event that does not concern files."""
     name = _text(payload, client.event_key, "event_type")
     kind = client.events.get(name)
@@ -190,7 +190,7 @@ def _call(kind: str, payload: Payload) -> str:
     return _text(payload, "prompt_id", "turn_id", "generation_id", "timestamp", "messageID") if kind == PROMPT else ""
 
 
-def _tool(client: Client, name: str, payload: Payload) -> tuple[str, Any]:
+def _tool(client: AgentClient, name: str, payload: Payload) -> tuple[str, Any]:
     """Returns the name of the tool and what it was given."""
     tool, given = _text(payload, "tool_name", "tool"), payload.get("tool_input", payload.get("args"))
     if client.name == "cursor" and not tool:

@@ -54,7 +54,7 @@ _RECORDS = frozenset({"branch", "tag", "reflog", "gc", "prune", "update-ref"})
 _GIT_VALUE = frozenset({"-c", "--git-dir", "--work-tree", "--namespace"})
 
 
-class Reach(NamedTuple):
+class CommandReach(NamedTuple):
     """
     What one command destroys, and why it counts as destructive.
 
@@ -70,7 +70,7 @@ class Reach(NamedTuple):
     only: str = ""
 
 
-def reached(arguments: Any, cwd: str, home: str = "") -> list[Reach]:
+def reached(arguments: Any, cwd: str, home: str = "") -> list[CommandReach]:
     """Returns what a tool's input destroys; nothing where it is not destructive."""
     if not isinstance(arguments, Mapping):
         return []
@@ -120,18 +120,18 @@ class _Shell:
                 word = re.sub(rf"\${name}\b", lambda _: value, word)  # noqa: B023 - used before the next round
         return "" if re.search(r"[$`]", word) or word.startswith("~") else word
 
-    def reach(self, why: str, words: list[str], **more: Any) -> Reach:
+    def reach(self, why: str, words: list[str], **more: Any) -> CommandReach:
         """Returns the reach of a command over the paths that it names, or over anything where one of them is not known."""
         known = [self.plain(word) for word in words]
         unknown = not known or not all(known) or (not self.cwd and not all(map(os.path.isabs, known)))
         if unknown:
-            return Reach(why, tuple(filter(os.path.isabs, known)), self.cwd, widely=True, **more)
-        return Reach(why, tuple(known), self.cwd, **more)
+            return CommandReach(why, tuple(filter(os.path.isabs, known)), self.cwd, widely=True, **more)
+        return CommandReach(why, tuple(known), self.cwd, **more)
 
 
-def _of_text(command: str, shell: _Shell, depth: int) -> Iterator[Reach]:
+def _of_text(command: str, shell: _Shell, depth: int) -> Iterator[CommandReach]:
     if len(command) > LONGEST or depth > DEEPEST:
-        yield Reach("the command is too long to be understood", widely=True)
+        yield CommandReach("the command is too long to be understood", widely=True)
         return
     simple = list(_simple(command, shell))
     yield from _of_patterns(command, shell, [words for words, _, _ in simple])
@@ -141,7 +141,7 @@ def _of_text(command: str, shell: _Shell, depth: int) -> Iterator[Reach]:
         yield from _of_words(words, _Shell(cwd, shell.home), depth)
 
 
-def _of_patterns(command: str, shell: _Shell, simple: list[list[str]]) -> Iterator[Reach]:
+def _of_patterns(command: str, shell: _Shell, simple: list[list[str]]) -> Iterator[CommandReach]:
     """Yields what queries and one-line programs in a command destroy."""
     found = dict.fromkeys(reason for pattern, reason in IN_TEXT if pattern.search(command))
     for reason in found:
@@ -153,7 +153,7 @@ def _of_patterns(command: str, shell: _Shell, simple: list[list[str]]) -> Iterat
         if files and files[0]:
             yield shell.reach(reason, files[0])
         else:
-            yield Reach(reason, beyond=_DATABASE)
+            yield CommandReach(reason, beyond=_DATABASE)
 
 
 def _simple(command: str, shell: _Shell) -> Iterator[tuple[list[str], str, str]]:
@@ -182,7 +182,7 @@ def _simple(command: str, shell: _Shell) -> Iterator[tuple[list[str], str, str]]
             words.append(token)
 
 
-def _of_words(words: list[str], shell: _Shell, depth: int, *, wrapped: bool = False) -> list[Reach]:
+def _of_words(words: list[str], shell: _Shell, depth: int, *, wrapped: bool = False) -> list[CommandReach]:
     while words and ASSIGNMENT.match(words[0]):
         words = words[1:]
     if not words:
@@ -190,7 +190,7 @@ def _of_words(words: list[str], shell: _Shell, depth: int, *, wrapped: bool = Fa
     program, arguments = words[0].rpartition("/")[2], words[1:]
     if program == "ssh":
         return (
-            [Reach(why, beyond=_ELSEWHERE["ssh"])]
+            [CommandReach(why, beyond=_ELSEWHERE["ssh"])]
             if (why := risk_of_command(" ".join(["command", *arguments])))
             else []
         )
@@ -202,7 +202,7 @@ def _of_words(words: list[str], shell: _Shell, depth: int, *, wrapped: bool = Fa
     if program in _ELSEWHERE and (
         own := _ENGINES & set(arguments) if program != "kubectl" else {"delete"} & set(arguments)
     ):
-        return [Reach(f"{program} {min(own)} {_ENDING[program]}", beyond=_ELSEWHERE[program])]
+        return [CommandReach(f"{program} {min(own)} {_ENDING[program]}", beyond=_ELSEWHERE[program])]
     if not wrapped and program in WRAPPERS:
         return _of_wrapped(program, words, shell, depth)
     if program == "git":
@@ -220,7 +220,7 @@ def _scripts(arguments: list[str]) -> list[str]:
     return []
 
 
-def _of_wrapped(program: str, words: list[str], shell: _Shell, depth: int) -> list[Reach]:
+def _of_wrapped(program: str, words: list[str], shell: _Shell, depth: int) -> list[CommandReach]:
     """Returns what the command behind `sudo`, `env`, `xargs` and the like destroys: it may begin at any word."""
     if program in _BY_INPUT:
         words = [*words, "$"]  # the names come from a pipe
@@ -229,12 +229,12 @@ def _of_wrapped(program: str, words: list[str], shell: _Shell, depth: int) -> li
         if not found:
             continue
         if program in _ELSEWHERE:
-            return [Reach(each.why, beyond=_ELSEWHERE[program]) for each in found]
+            return [CommandReach(each.why, beyond=_ELSEWHERE[program]) for each in found]
         return found
     return []
 
 
-def _of_find(words: list[str], shell: _Shell, depth: int) -> list[Reach]:
+def _of_find(words: list[str], shell: _Shell, depth: int) -> list[CommandReach]:
     start = next((at for at, word in enumerate(words[1:], 1) if word.startswith(("-", "!", "\\"))), len(words))
     places = words[1:start] or ["."]
     if "-delete" in words:
@@ -245,7 +245,7 @@ def _of_find(words: list[str], shell: _Shell, depth: int) -> list[Reach]:
     return []
 
 
-def _of_program(program: str, arguments: list[str], shell: _Shell) -> list[Reach]:
+def _of_program(program: str, arguments: list[str], shell: _Shell) -> list[CommandReach]:
     if program in _DELETING:
         why = f"{program} {ANY_USE.get(program, 'deletes directories')}"
         return [shell.reach(why, named)] if (named := _operands(arguments)) else []
@@ -255,9 +255,9 @@ def _of_program(program: str, arguments: list[str], shell: _Shell) -> list[Reach
         written = [word.removeprefix("of=") for word in arguments if word.startswith("of=")]
         return [shell.reach(f"dd {ANY_USE[program]}", written)] if written else []
     if program.startswith("mkfs") or program == "wipefs":
-        return [Reach(f"{program} erases a disk", beyond="a disk")]
+        return [CommandReach(f"{program} erases a disk", beyond="a disk")]
     if program in {"terraform", "tofu"} and "destroy" in arguments:
-        return [Reach(f"{program} destroy removes infrastructure", beyond="infrastructure")]
+        return [CommandReach(f"{program} destroy removes infrastructure", beyond="infrastructure")]
     return []
 
 
@@ -276,7 +276,7 @@ def _operands(arguments: list[str], valued: frozenset[str] = frozenset()) -> lis
     return found
 
 
-def _of_git(arguments: list[str], shell: _Shell) -> list[Reach]:
+def _of_git(arguments: list[str], shell: _Shell) -> list[CommandReach]:
     while arguments and arguments[0].startswith("-"):
         if arguments[0] == "-C" and len(arguments) > 1:
             shell.go(arguments[1:2])
@@ -286,22 +286,22 @@ def _of_git(arguments: list[str], shell: _Shell) -> list[Reach]:
         return []
     verb, rest = arguments[0], arguments[1:]
     if verb == "push":
-        return [Reach(why, beyond=_REMOTE)]
+        return [CommandReach(why, beyond=_REMOTE)]
     if verb == "stash" and {"drop", "clear"} & set(rest):
-        return [Reach("git stash deletes stashes", beyond=_STASHES)]
+        return [CommandReach("git stash deletes stashes", beyond=_STASHES)]
     if verb in _RECORDS:
-        return [Reach(why, beyond=GIT_RECORDS)]
+        return [CommandReach(why, beyond=GIT_RECORDS)]
     if verb == "worktree":
         return [shell.reach(why, _operands(rest)[1:])] if "remove" in rest else []
     if verb == "clean":
         return [shell.reach(why, _operands(rest) or ["."], only=UNTRACKED if not _has_letter(rest, "xX") else IGNORED)]
     if verb in _BOTH or (verb == "switch" and {"-C", "--force-create"} & set(rest)):
-        return [Reach(why, widely=True, beyond=GIT_RECORDS, only=TRACKED)]
+        return [CommandReach(why, widely=True, beyond=GIT_RECORDS, only=TRACKED)]
     if verb in {"checkout", "restore"} and "--" in rest:
         return [shell.reach(why, rest[rest.index("--") + 1 :], only=TRACKED)]
     if verb in _TRACKED:
         whole = verb == "stash" and bool({"-a", "--all"} & set(rest))
-        return [Reach(why, widely=True, only=IGNORED if whole else TRACKED)]
+        return [CommandReach(why, widely=True, only=IGNORED if whole else TRACKED)]
     return []
 
 
@@ -309,7 +309,7 @@ def _has_letter(words: list[str], letters: str) -> bool:
     return any(re.fullmatch(rf"-\w*[{letters}]\w*", word) for word in words)
 
 
-def _of_own(arguments: list[str]) -> list[Reach]:
+def _of_own(arguments: list[str]) -> list[CommandReach]:
     """Returns what a command of ours deletes from history."""
     while arguments and arguments[0].startswith("-"):
         arguments = arguments[2 if arguments[0] in {"-C", "--store", "--wait"} else 1 :]
@@ -320,4 +320,4 @@ def _of_own(arguments: list[str]) -> list[Reach]:
         "stores": "mulligan stores deletes histories" if {"--purge", "rm"} & rest else "",
         "uninstall": "mulligan uninstall deletes histories" if "--stores" in rest else "",
     }
-    return [Reach(words[verb], beyond=OWN_HISTORY)] if words.get(verb) else []
+    return [CommandReach(words[verb], beyond=OWN_HISTORY)] if words.get(verb) else []

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from mulligan.hooks.events import HookCall
-from mulligan.hooks.reach import OWN_HISTORY, TRACKED, UNTRACKED, Reach, reached
+from mulligan.hooks.reach import OWN_HISTORY, TRACKED, UNTRACKED, CommandReach, reached
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, SPECIAL, NotCaptured
 from mulligan.model.holding import Holding
 from mulligan.present.text import count, some
@@ -67,7 +67,7 @@ def _counted(path: str, files: int | None) -> str:
     return f"{visible(path)} ({count(files, 'file')})" if files is not None else visible(path)
 
 
-def _ask(told: _Told, reach: Reach, workspace: Workspace) -> None:
+def _ask(told: _Told, reach: CommandReach, workspace: Workspace) -> None:
     """Asks the engine about the paths of one command."""
     root, inside = workspace.root, dict[str, None]()
     for path in islice(_standing(reach), _MOST):
@@ -88,7 +88,7 @@ def _ask(told: _Told, reach: Reach, workspace: Workspace) -> None:
         told.beyond[reach.beyond] = None
 
 
-def _note(told: _Told, reach: Reach, holding: Holding) -> None:
+def _note(told: _Told, reach: CommandReach, holding: Holding) -> None:
     if holding.files:
         name = "this project" if holding.path in {"", "."} else holding.path + "/" * holding.is_directory
         told.saved[name] = holding.files if holding.is_directory else None
@@ -106,7 +106,7 @@ def _is_spared(row: NotCaptured, only: str) -> bool:
     return only == UNTRACKED and row.reason == IGNORED
 
 
-def _standing(reach: Reach) -> Iterator[str]:
+def _standing(reach: CommandReach) -> Iterator[str]:
     """Yields the paths that a command names and that are there, patterns of the shell filled in, links above them followed."""
     for typed in reach.paths:
         full = os.path.join(reach.cwd, typed)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from mulligan.errors import UserError
 from mulligan.install.agents import Agent, Edit, Here
-from mulligan.install.folder import CREATE, REMOVE, UNCHANGED, UPDATE, Step
+from mulligan.install.folder import CREATE, REMOVE, UNCHANGED, UPDATE, InstallStep
 from mulligan.install.targets import PROJECT, Destination, Home, place_for
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.errors import typed
@@ -23,11 +23,11 @@ from mulligan.safefs.userfile import read_work_file, write_work_file
 _LARGEST = 4 << 20
 
 
-class Planned(NamedTuple):
+class PlannedFile(NamedTuple):
     """One file: where it is, what happens to it, and the text that it will have (None: it goes)."""
 
     to: Destination
-    step: Step
+    step: InstallStep
     text: str | None
     executable: bool = False
 
@@ -47,11 +47,11 @@ class Wiring:
                 hint="Hooks go into a plain repository; in a worktree, install them in the main one.",
             )
 
-    def plan(self, program: tuple[str, ...]) -> list[Planned]:
+    def plan(self, program: tuple[str, ...]) -> list[PlannedFile]:
         """Returns what installing would do. Changes nothing."""
         return [self._put(to, edit, program) for to, edit in self._where]
 
-    def plan_removal(self) -> list[Planned]:
+    def plan_removal(self) -> list[PlannedFile]:
         """Returns what uninstalling would do. Changes nothing."""
         return [each for to, edit in self._where for each in self._taken(to, edit)]
 
@@ -59,7 +59,7 @@ class Wiring:
         """Returns the files that hold our part now."""
         return [to.directory for to, edit in self._where if edit.holds(_quietly(to))]
 
-    def _put(self, to: Destination, edit: Edit, program: tuple[str, ...]) -> Planned:
+    def _put(self, to: Destination, edit: Edit, program: tuple[str, ...]) -> PlannedFile:
         with _told(to):
             text = _read(to)
             wanted = edit.put(text, Here(program, os.path.dirname(to.directory), project=self._in_project))
@@ -71,18 +71,18 @@ class Wiring:
                     hint=f"If it shall run again: chmod +x {to.directory}; if not, move it away",
                 )
         action = CREATE if text is None else UNCHANGED if text == wanted and not idle else UPDATE
-        return Planned(to, Step(to.directory, action), wanted, edit.executable and (text is None or idle))
+        return PlannedFile(to, InstallStep(to.directory, action), wanted, edit.executable and (text is None or idle))
 
-    def _taken(self, to: Destination, edit: Edit) -> Iterator[Planned]:
+    def _taken(self, to: Destination, edit: Edit) -> Iterator[PlannedFile]:
         with _told(to):
             text = _read(to)
             if text is not None:
                 rest = edit.take(text)
                 if rest != text:
-                    yield Planned(to, Step(to.directory, REMOVE if rest is None else UPDATE), rest)
+                    yield PlannedFile(to, InstallStep(to.directory, REMOVE if rest is None else UPDATE), rest)
 
 
-def carry_out(planned: list[Planned]) -> None:
+def carry_out(planned: list[PlannedFile]) -> None:
     """Writes what was planned."""
     for each in planned:
         with _told(each.to):

@@ -26,7 +26,7 @@ NOTE = ".mulligan-install.json"
 CREATE, UPDATE, UNCHANGED, REPLACE, REMOVE, KEEP = "create", "update", "unchanged", "replace", "remove", "keep"
 
 
-class Step(NamedTuple):
+class InstallStep(NamedTuple):
     """The action for one file; `replace` and `keep` are about files that were changed after install."""
 
     path: str
@@ -40,11 +40,11 @@ class Step(NamedTuple):
 class Installed(NamedTuple):
     """The result of an installation: the steps, and the copies of replaced files."""
 
-    steps: list[Step]
+    steps: list[InstallStep]
     copies: list[str]
 
 
-class Folder:
+class InstalledFolder:
     """The folder of a target at its destination."""
 
     def __init__(self, to: Destination) -> None:
@@ -52,15 +52,15 @@ class Folder:
 
     # -- planning ---------------------------------------------------------------------------------
 
-    def plan(self, files: Mapping[str, bytes]) -> list[Step]:
+    def plan(self, files: Mapping[str, bytes]) -> list[InstallStep]:
         """Returns what installing would do. Changes nothing."""
         with self._told():
             known = self._known()
-            steps = [Step(path, self._about(path, data, known)) for path, data in sorted(files.items())]
+            steps = [InstallStep(path, self._about(path, data, known)) for path, data in sorted(files.items())]
             obsolete = sorted(path for path in known if path not in files)
             return steps + [step for path in obsolete for step in self._removal(path, known)]
 
-    def plan_removal(self) -> list[Step]:
+    def plan_removal(self) -> list[InstallStep]:
         """Returns what uninstalling would do. Changes nothing."""
         with self._told():
             known = self._known()
@@ -74,10 +74,10 @@ class Folder:
             return UNCHANGED
         return UPDATE if _digest(present) in known.get(path, ()) else REPLACE
 
-    def _removal(self, path: str, known: Mapping[str, list[str]]) -> Iterator[Step]:
+    def _removal(self, path: str, known: Mapping[str, list[str]]) -> Iterator[InstallStep]:
         present = self._read(path)
         if present is not None:
-            yield Step(path, REMOVE if _digest(present) in known[path] else KEEP)
+            yield InstallStep(path, REMOVE if _digest(present) in known[path] else KEEP)
 
     # -- acting -----------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ SCOPES = (PROJECT, USER)
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-class Target(NamedTuple):
+class InstallTarget(NamedTuple):
     """A folder that ships with the package: where it is, what it is for, and where it goes below a project or a home."""
 
     name: str
@@ -62,10 +62,10 @@ class Destination(NamedTuple):
         return os.path.join(self.root, self.path)
 
 
-TARGETS: dict[str, Target] = {
+TARGETS: dict[str, InstallTarget] = {
     target.name: target
     for target in (
-        Target(
+        InstallTarget(
             "claude-skill",
             "the checkpoint-manager skill, for agents that read .claude/skills",
             "plugin/skills/checkpoint-manager",
@@ -75,7 +75,7 @@ TARGETS: dict[str, Target] = {
 }
 
 
-def destination(target: Target, scope: str, *, project: str, home: Home) -> Destination:
+def destination(target: InstallTarget, scope: str, *, project: str, home: Home) -> Destination:
     """Returns where a target goes."""
     return place_for(target.place, scope, project=project, home=home)
 

@@ -21,12 +21,12 @@ from typing import Any, NamedTuple, Protocol
 
 from mulligan.engine.workspace import Workspace
 from mulligan.errors import UserError
-from mulligan.loop.risk import Verdict, judge
+from mulligan.loop.risk import RiskVerdict, judge
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.policy import LoopPolicy
 
 BEFORE = ("risky", "changes", "never")
-Judge = Callable[[str, object], Verdict]
+Judge = Callable[[str, object], RiskVerdict]
 Trouble = Callable[[Exception], object]
 
 
@@ -87,7 +87,7 @@ class Wish(NamedTuple):
     kind: str
 
 
-class Outcome(NamedTuple):
+class SaveOutcome(NamedTuple):
     """The result of a request: the checkpoint or None, the reason, and the error if there was one."""
 
     checkpoint: Any = None
@@ -187,22 +187,22 @@ class _Loop:
     def auto_checkpoint(self, value: bool) -> None:
         self._auto = value
 
-    def _decide(self, ask: Callable[[], Wish | None]) -> tuple[Wish | None, Outcome]:
+    def _decide(self, ask: Callable[[], Wish | None]) -> tuple[Wish | None, SaveOutcome]:
         """Asks the policy, even when switched off, because it counts; an exception in it is handled."""
         try:
             wish = ask()
-            return (wish if self.auto_checkpoint else None), Outcome()
+            return (wish if self.auto_checkpoint else None), SaveOutcome()
         except Exception as error:  # noqa: BLE001 - nothing of ours may stop the agent
             return None, self._troubled(error, "")
 
-    def _troubled(self, error: Exception, reason: str) -> Outcome:
+    def _troubled(self, error: Exception, reason: str) -> SaveOutcome:
         logging.getLogger("mulligan.loop").warning("no checkpoint could be made: %s", error)
         if self._on_trouble is not None:
             try:
                 self._on_trouble(error)
             except Exception:
                 logging.getLogger("mulligan.loop").debug("a handler of trouble failed", exc_info=True)
-        return Outcome(None, reason, error)
+        return SaveOutcome(None, reason, error)
 
 
 class AgentLoop(_Loop):
@@ -223,24 +223,24 @@ class AgentLoop(_Loop):
         rules = options.pop("rules", None) or LoopRules.of(workspace.settings.loop)
         return cls(WorkspaceCheckpoints(workspace, metadata), rules, **options)
 
-    def before_tool(self, tool: str, arguments: object = None) -> Outcome:
+    def before_tool(self, tool: str, arguments: object = None) -> SaveOutcome:
         """Saves before a tool call that calls for it."""
         return self._carry_out(lambda: self.policy.before_tool(tool, arguments))
 
-    def after_tool(self, tool: str, arguments: object = None, *, ok: bool = True) -> Outcome:  # noqa: ARG002 - a callback's shape
+    def after_tool(self, tool: str, arguments: object = None, *, ok: bool = True) -> SaveOutcome:  # noqa: ARG002 - a callback's shape
         """Counts a tool call and saves if a checkpoint is due; after a failed one nothing is saved."""
         return self._carry_out(lambda: self.policy.after_tool(tool, ok=ok))
 
-    def after_step(self, name: str = "", *, ok: bool = True) -> Outcome:
+    def after_step(self, name: str = "", *, ok: bool = True) -> SaveOutcome:
         """Counts a step and saves if a checkpoint is due; for loops that do not use `step()`."""
         return self._carry_out(lambda: self.policy.after_step(name, ok=ok))
 
-    def save(self, description: str, kind: str = "step") -> Outcome:
+    def save(self, description: str, kind: str = "step") -> SaveOutcome:
         """Saves on demand (a session begins, a feature passes), if automatic checkpoints are on."""
         return self._carry_out(lambda: Wish(description, kind))
 
     @contextmanager
-    def tool(self, tool: str, arguments: object = None) -> Iterator[Outcome]:
+    def tool(self, tool: str, arguments: object = None) -> Iterator[SaveOutcome]:
         """Surrounds one tool call; an exception of the call counts as failure and goes on its way."""
         outcome = self.before_tool(tool, arguments)
         try:
@@ -261,12 +261,12 @@ class AgentLoop(_Loop):
             raise
         self._carry_out(lambda: self.policy.end_step(name))
 
-    def _carry_out(self, ask: Callable[[], Wish | None]) -> Outcome:
+    def _carry_out(self, ask: Callable[[], Wish | None]) -> SaveOutcome:
         wish, outcome = self._decide(ask)
         if wish is None:
             return outcome
         try:
-            return Outcome(self.checkpointer.save(wish.description, wish.kind), wish.description)
+            return SaveOutcome(self.checkpointer.save(wish.description, wish.kind), wish.description)
         except Exception as error:  # noqa: BLE001 - nothing of ours may stop the agent
             return self._troubled(error, wish.description)
 
@@ -278,24 +278,24 @@ class AsyncAgentLoop(_Loop):
         super().__init__(rules, **options)
         self.checkpointer = checkpointer
 
-    async def before_tool(self, tool: str, arguments: object = None) -> Outcome:
+    async def before_tool(self, tool: str, arguments: object = None) -> SaveOutcome:
         """Saves before a tool call that calls for it."""
         return await self._carry_out(lambda: self.policy.before_tool(tool, arguments))
 
-    async def after_tool(self, tool: str, arguments: object = None, *, ok: bool = True) -> Outcome:  # noqa: ARG002 - a callback's shape
+    async def after_tool(self, tool: str, arguments: object = None, *, ok: bool = True) -> SaveOutcome:  # noqa: ARG002 - a callback's shape
         """Counts a tool call and saves if a checkpoint is due; after a failed one nothing is saved."""
         return await self._carry_out(lambda: self.policy.after_tool(tool, ok=ok))
 
-    async def after_step(self, name: str = "", *, ok: bool = True) -> Outcome:
+    async def after_step(self, name: str = "", *, ok: bool = True) -> SaveOutcome:
         """Counts a step and saves if a checkpoint is due; for loops that do not use `step()`."""
         return await self._carry_out(lambda: self.policy.after_step(name, ok=ok))
 
-    async def save(self, description: str, kind: str = "step") -> Outcome:
+    async def save(self, description: str, kind: str = "step") -> SaveOutcome:
         """Saves on demand (a session begins, a feature passes), if automatic checkpoints are on."""
         return await self._carry_out(lambda: Wish(description, kind))
 
     @asynccontextmanager
-    async def tool(self, tool: str, arguments: object = None) -> AsyncIterator[Outcome]:
+    async def tool(self, tool: str, arguments: object = None) -> AsyncIterator[SaveOutcome]:
         """Surrounds one tool call; an exception of the call counts as failure and goes on its way."""
         outcome = await self.before_tool(tool, arguments)
         try:
@@ -317,11 +317,11 @@ class AsyncAgentLoop(_Loop):
             raise
         await self._carry_out(lambda: self.policy.end_step(name))
 
-    async def _carry_out(self, ask: Callable[[], Wish | None]) -> Outcome:
+    async def _carry_out(self, ask: Callable[[], Wish | None]) -> SaveOutcome:
         wish, outcome = self._decide(ask)
         if wish is None:
             return outcome
         try:
-            return Outcome(await self.checkpointer.save(wish.description, wish.kind), wish.description)
+            return SaveOutcome(await self.checkpointer.save(wish.description, wish.kind), wish.description)
         except Exception as error:  # noqa: BLE001 - nothing of ours may stop the agent
             return self._troubled(error, wish.description)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mulligan.errors import UserError
-from mulligan.loop.commands import CommandError, Ran, run
+from mulligan.loop.commands import CommandError, CommandRun, run
 
 PYTHON = "python:"
 _PLACEHOLDER = re.compile(r"\{(prompt|model)\}")
@@ -83,7 +83,7 @@ class CommandAgent:
         return [_PLACEHOLDER.sub(lambda found: values[found[1]] or "", word) for word in self.words]
 
 
-def _failure(done: Ran) -> str:
+def _failure(done: CommandRun) -> str:
     how = f"exit code {done.code}" if done.code > 0 else f"ended by signal {-done.code}"
     said = done.err.decode("utf-8", "replace").strip()[-_ERROR_TEXT:]
     return f"{how}: {said}" if said else how

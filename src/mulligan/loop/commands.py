@@ -37,7 +37,7 @@ class CommandError(UserError):
     """A command could not be started."""
 
 
-class Ran(NamedTuple):
+class CommandRun(NamedTuple):
     """A command's result: exit code (negative for a signal), the end of its output, and a timeout."""
 
     code: int
@@ -76,7 +76,7 @@ def run(
     timeout: float | None = None,
     limit: int = KEPT,
     on_output: Callable[[bytes], object] | None = None,
-) -> Ran:
+) -> CommandRun:
     """Runs a program with these arguments; raises CommandError where it cannot be started."""
     tails = (Tail(limit), Tail(limit))
     process: subprocess.Popen[bytes] | None = None
@@ -95,10 +95,10 @@ def run(
                     stream.close()
             if guard is not None:
                 _dismiss(guard)
-    return Ran(process.returncode, tails[0].bytes(), tails[1].bytes(), timed_out)
+    return CommandRun(process.returncode, tails[0].bytes(), tails[1].bytes(), timed_out)
 
 
-def run_shell(text: str, values: Sequence[str] = (), **options: Any) -> Ran:
+def run_shell(text: str, values: Sequence[str] = (), **options: Any) -> CommandRun:
     """Runs shell text; `values` are passed as the variables `mulligan_1`, `mulligan_2`, …."""
     names = " ".join(f"mulligan_{number}=${{{number}}}" for number in range(1, len(values) + 1))
     head = f"{names}\nshift {len(values)}\n" if values else ""

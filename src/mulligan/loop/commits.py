@@ -23,7 +23,7 @@ from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.plan import RestoreReport
 from mulligan.scan.trees import commit_scope
 from mulligan.usergit.commands import Git
-from mulligan.usergit.commits import InScope, Made, commit
+from mulligan.usergit.commits import InScope, MadeCommit, commit
 from mulligan.usergit.labels import Label, changed_since, checkpoint_commits, files_of, resolve, write_message
 
 DIALECT = {"dialect": "architect"}
@@ -41,7 +41,7 @@ class Created(NamedTuple):
     trouble: MulliganError | None = None
 
 
-class Listed(NamedTuple):
+class ListedCommit(NamedTuple):
     """A checkpoint that can be gone back to."""
 
     commit: str
@@ -80,7 +80,7 @@ class CommitCheckpoints:
             return None
         return self._after_commit(label, made, left_out)
 
-    def _after_commit(self, label: Label, made: Made, left_out: tuple[str, ...]) -> Created:
+    def _after_commit(self, label: Label, made: MadeCommit, left_out: tuple[str, ...]) -> Created:
         trouble: MulliganError | None = None
         try:
             self._save(label, made.commit)
@@ -111,12 +111,12 @@ class CommitCheckpoints:
 
     # -- seeing ---------------------------------------------------------------------------------
 
-    def listed(self, *, with_files: bool = False) -> list[Listed]:
+    def listed(self, *, with_files: bool = False) -> list[ListedCommit]:
         """Returns every checkpoint that can be gone back to, newest first; a rollback hides none."""
         git = Git(self.workspace.root)
         records = self._records()
         alone = [
-            Listed(r.commit, _label(r), r.created_at.timestamp(), r.files_changed)
+            ListedCommit(r.commit, _label(r), r.created_at.timestamp(), r.files_changed)
             for r in records
             if not r.metadata["commit"]
         ]
@@ -125,7 +125,7 @@ class CommitCheckpoints:
         exact = {r.metadata["commit"]: r.created_at.timestamp() for r in records if r.metadata["commit"]}
         here = os.fsdecode(git.prefix or b"")
         found = [
-            Listed(each.commit, each.label, each.when)
+            ListedCommit(each.commit, each.label, each.when)
             for each in checkpoint_commits(git, exact)
             if each.label.path == here
         ]
@@ -143,7 +143,7 @@ class CommitCheckpoints:
     def _records(self) -> list[Checkpoint]:
         return [r for r in self.workspace.log(match=DIALECT) if r.metadata.get("listed") and "commit" in r.metadata]
 
-    def find(self, *, step: int | None = None, name: str | None = None) -> Listed | None:
+    def find(self, *, step: int | None = None, name: str | None = None) -> ListedCommit | None:
         """Returns the newest checkpoint of a step's number (0: those with a name), or of a pipeline step's name."""
         for each in self.listed():
             numbered = step is not None and (each.label.step or 0) == step

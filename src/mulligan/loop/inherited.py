@@ -12,7 +12,7 @@ from collections.abc import Collection
 from mulligan.engine.workspace import Workspace
 from mulligan.errors import UserError
 from mulligan.loop.project_values import Checkpoint
-from mulligan.loop.records import COPIES, Records
+from mulligan.loop.records import COPIES, ProjectRecords
 from mulligan.model.checkpoint import Checkpoint as Saved
 from mulligan.safefs.userfile import write_work_file
 
@@ -20,7 +20,7 @@ from mulligan.safefs.userfile import write_work_file
 class InheritedRecords:
     """The records of a project that mulligan did not write."""
 
-    def __init__(self, records: Records, workspace: Workspace) -> None:
+    def __init__(self, records: ProjectRecords, workspace: Workspace) -> None:
         self._records = records
         self._workspace = workspace
 

@@ -26,7 +26,7 @@ from mulligan.loop.commits import CommitCheckpoints
 from mulligan.loop.pipeline_file import PipelineValidationError, read_pipeline
 from mulligan.loop.resuming import PipelineProgress
 from mulligan.loop.steps import PipelineConfig, PipelineStep, PipelineStepResult
-from mulligan.loop.worker import Worker
+from mulligan.loop.worker import AgentCall
 from mulligan.settings import resolve
 from mulligan.usergit.commands import Git
 from mulligan.usergit.labels import of_name
@@ -212,7 +212,7 @@ class PipelineRunner:
         prompt = self._resolve_vars(step.prompt)
         if isinstance(agent, CommandAgent):
             return agent.run(prompt, step.timeout)
-        worker = Worker(agent, prompt)
+        worker = AgentCall(agent, prompt)
         if step.timeout is None:
             return worker.run()
         try:

@@ -24,7 +24,7 @@ from mulligan.engine.workspace import Workspace
 from mulligan.errors import MulliganError, NothingSaved, StoreError, UnknownCheckpoint, UnknownPath, UserError
 from mulligan.loop.inherited import InheritedRecords
 from mulligan.loop.project_values import Checkpoint, CheckpointType, FeatureState, GitState, RollbackResult
-from mulligan.loop.records import COPIES, METADATA, PLACE, Records, next_id
+from mulligan.loop.records import COPIES, METADATA, PLACE, ProjectRecords, next_id
 from mulligan.model.checkpoint import Checkpoint as Saved
 from mulligan.model.checkpoint import GitState as Seen
 from mulligan.model.paths import to_text
@@ -59,7 +59,7 @@ class ProjectCheckpoints:
         settings = resolve(project_dir, wait=_WAIT)
         # The state files are the point of a rollback: an ignore rule does not keep them out.
         named = settings.capture.naming(COPIES)
-        self.records = Records(settings.workspace, place)
+        self.records = ProjectRecords(settings.workspace, place)
         # Everybody leaves out the usual place; another one has to be said.
         unusual = () if self.records.place == PLACE else (f"{as_pattern(self.records.place)}/",)
         capture = named._replace(exclude=(*named.exclude, *unusual))

@@ -37,7 +37,7 @@ _ID = re.compile(r"(checkpoint-\d{8}-\d{6})(?:-(\d+))?")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 
 
-class Records:
+class ProjectRecords:
     """The records of one project."""
 
     def __init__(self, root: str, place: str = PLACE) -> None:

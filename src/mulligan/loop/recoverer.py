@@ -55,7 +55,7 @@ class AsyncAttempt:
         return await asyncio.shield(asyncio.to_thread(self._attempt.__exit__, kind, error, trace))
 
 
-class Attempts:
+class RecoveryAttempts:
     """Tries, one after the other until one succeeds: for `for … with`, or for `async for … async with`."""
 
     def __init__(self, recovery: Recovery) -> None:
@@ -151,9 +151,9 @@ class ErrorRecoverer:
 
     def attempts(
         self, name: str = "", *, retries: int | None = None, on: Exceptions | None = None, wait: float = 0.0
-    ) -> Attempts:
+    ) -> RecoveryAttempts:
         """Returns tries for `async for attempt in …: async with attempt:` (or both without async)."""
-        return Attempts(self._recovery(name, retries=retries, on=on, wait=wait))
+        return RecoveryAttempts(self._recovery(name, retries=retries, on=on, wait=wait))
 
     def _recovery(
         self, name: str, *, retries: int | None = None, on: Exceptions | None = None, wait: float = 0.0

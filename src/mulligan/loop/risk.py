@@ -40,7 +40,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _NOT_A_FILE = re.compile(r"/dev/(null|tty|std(out|err)|fd/\d+)|\d+|-")
 
 
-class Verdict(NamedTuple):
+class RiskVerdict(NamedTuple):
     """The verdict on a tool call: why it is risky (empty if not), and whether it may change files."""
 
     reason: str
@@ -52,19 +52,19 @@ class Verdict(NamedTuple):
         return bool(self.reason)
 
 
-def judge(tool: str, arguments: object = None) -> Verdict:
+def judge(tool: str, arguments: object = None) -> RiskVerdict:
     """Returns the verdict on one call of an agent's tool; `arguments` is a mapping, a command line or a list of words."""
     words = {word.lower() for word in _WORD.findall(tool)}
     texts = list(_texts(arguments))
     if words & SHELL_WORDS:
         reasons = [reason for text in texts if (reason := risk_of_command(text))]
         if reasons:
-            return Verdict(reasons[0], True)
+            return RiskVerdict(reasons[0], True)
     if dangerous := words & DANGEROUS_WORDS:
-        return Verdict(f"{tool} may {min(dangerous)} something", True)
+        return RiskVerdict(f"{tool} may {min(dangerous)} something", True)
     if words & SHELL_WORDS:
-        return Verdict("", not (texts and all(_only_reads(text) for text in texts)))
-    return Verdict("", bool(words & CHANGING_WORDS) or not words & READING_WORDS)
+        return RiskVerdict("", not (texts and all(_only_reads(text) for text in texts)))
+    return RiskVerdict("", bool(words & CHANGING_WORDS) or not words & READING_WORDS)
 
 
 def risk_of_command(command: str, *, depth: int = 0) -> str:

@@ -23,7 +23,7 @@ class AgentTimeout(Exception):
     """An agent did not answer in time."""
 
 
-class Worker:
+class AgentCall:
     """One call of `agent.run(prompt)`; an awaitable answer is awaited."""
 
     def __init__(self, agent: Any, prompt: str) -> None:

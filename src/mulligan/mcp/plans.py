@@ -16,7 +16,7 @@ from mulligan.model.plan import RestorePlan
 _MOST = 8
 
 
-class Plans:
+class ServerPlans:
     """The plans of one server, newest last."""
 
     def __init__(self, secret: bytes | None = None) -> None:

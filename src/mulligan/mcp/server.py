@@ -19,9 +19,9 @@ from mcp.shared.exceptions import MCPError
 from mulligan.errors import MulliganError, NothingToRedo, NothingToUndo, PlanStale, UnknownCheckpoint
 from mulligan.mcp import bounds, prompts, resources
 from mulligan.mcp.arguments import checked
-from mulligan.mcp.plans import Plans
+from mulligan.mcp.plans import ServerPlans
 from mulligan.mcp.tools import TOOLS, Desk, Tool
-from mulligan.mcp.worker import Tell, Worker
+from mulligan.mcp.worker import Tell, WorkspaceQueue
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
@@ -54,8 +54,8 @@ class Door:
     def __init__(
         self, workspace: Workspace, *, unforeseen: Unforeseen = lambda _: None, reopen: Reopen | None = None
     ) -> None:
-        self.worker = Worker(workspace)
-        self._desk = Desk(workspace, Plans())
+        self.worker = WorkspaceQueue(workspace)
+        self._desk = Desk(workspace, ServerPlans())
         self._unforeseen = unforeseen
         self._reopen = reopen
 
@@ -74,8 +74,8 @@ class Door:
             for root in found.roots:
                 if (workspace := reopen(str(root.uri))) is not None:
                     self.worker.close()
-                    self.worker = Worker(workspace)
-                    self._desk = Desk(workspace, Plans())
+                    self.worker = WorkspaceQueue(workspace)
+                    self._desk = Desk(workspace, ServerPlans())
                     return
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ async def serve(server: Server[Any], source: BinaryIO, sink: BinaryIO) -> None:
     write_stream, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     waiting = _Waiting(WAITING)
     refusals = write_stream.clone()
-    reader = _Reader(source, incoming, refusals, waiting)
+    reader = _LineReader(source, incoming, refusals, waiting)
     reader.start()
     writing = asyncio.create_task(_write(sink, outgoing, waiting))
     serving = asyncio.create_task(server.run(read_stream, write_stream, server.create_initialization_options()))
@@ -75,7 +75,7 @@ class _Waiting:
             self._free.acquire()
 
 
-class _Reader(threading.Thread):
+class _LineReader(threading.Thread):
     """Turns lines into messages. A thread, since reading blocks; a daemon, since it cannot be woken."""
 
     def __init__(self, source: BinaryIO, incoming: _Incoming, outgoing: _Outgoing, waiting: _Waiting) -> None:

@@ -17,7 +17,7 @@ from mulligan.model.diff import Diff
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
-    from mulligan.mcp.plans import Plans
+    from mulligan.mcp.plans import ServerPlans
 
 REF = "Which checkpoint: its id or the first characters of it, its name, `@` (the one last saved or restored to), `latest`, `latest~2` (two before the newest), a moment of an agent (`@prompt-2`: before its second prompt was carried out, `@tool-17`: before that tool call, both as `story` numbers them), or a time: `20 minutes ago`, `@14:05`, `2026-11-18T14:05` (the newest checkpoint at or before it)."
 _PATHS = "Limit to these paths, relative to the workspace, with `/`. A directory means everything below it."
@@ -30,7 +30,7 @@ class Desk(NamedTuple):
     """The objects that every tool works with."""
 
     workspace: Workspace
-    plans: Plans
+    plans: ServerPlans
 
 
 class Tool(NamedTuple):

@@ -32,7 +32,7 @@ class Stopped(BaseException):
     """A job was cancelled while it was reading; like KeyboardInterrupt, it must not be swallowed."""
 
 
-class Worker:
+class WorkspaceQueue:
     """The line in front of one workspace."""
 
     def __init__(self, workspace: Workspace) -> None:

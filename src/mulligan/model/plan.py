@@ -129,7 +129,7 @@ class Conflict:
         return {**vars(self), "clashes": clashes, "ours": self.ours, "theirs": self.theirs}
 
 
-class Request(NamedTuple):
+class PlanRequest(NamedTuple):
     """
     What a plan was asked for, so that applying it does the same: the verb, and its arguments.
 
@@ -198,7 +198,7 @@ class RestorePlan:
     undone: Undone | None = None
     branch: str = ""
     conflicts: tuple[Conflict, ...] = ()
-    request: Request | None = None
+    request: PlanRequest | None = None
     contents: Mapping[bytes, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     @property

@@ -42,16 +42,16 @@ def render(diff: Diff, *, colour: bool, width: int, terminal: bool | None = None
     return text if colour else _PAINT.sub("", text)
 
 
-class _Section(NamedTuple):
+class _DiffSection(NamedTuple):
     """One file of a patch: the lines before its hunks, and its hunks."""
 
     head: list[str]
     body: list[str]
 
 
-def _sections(patch: str) -> Iterator[_Section]:
+def _sections(patch: str) -> Iterator[_DiffSection]:
     """Yields the files of a patch; hunk counts, not looks, tell contents from headers."""
-    section = _Section([], [])
+    section = _DiffSection([], [])
     left = [0, 0]
     for line in patch.split("\n")[:-1]:
         hunk = _HUNK.match(line) if left == [0, 0] else None
@@ -65,7 +65,7 @@ def _sections(patch: str) -> Iterator[_Section]:
         else:
             if line.startswith("diff --git ") and section.head:
                 yield section
-                section = _Section([], [])
+                section = _DiffSection([], [])
             section.head.append(line)
     if section.head:
         yield section

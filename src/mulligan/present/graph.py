@@ -8,14 +8,14 @@ from typing import NamedTuple
 from mulligan.model.checkpoint import Checkpoint
 
 
-class Drawn(NamedTuple):
+class GraphRow(NamedTuple):
     """The prefix of a row, and the lines above it where branches join."""
 
     joins: list[str]
     prefix: str
 
 
-def draw(checkpoints: Sequence[Checkpoint], position: str | None) -> Iterator[Drawn]:
+def draw(checkpoints: Sequence[Checkpoint], position: str | None) -> Iterator[GraphRow]:
     """Yields the lanes of each checkpoint, newest first; the position is `@`."""
     lanes: list[str] = []
     for checkpoint in checkpoints:
@@ -29,7 +29,7 @@ def draw(checkpoints: Sequence[Checkpoint], position: str | None) -> Iterator[Dr
             del lanes[extra]
         mark = "@" if checkpoint.id == position else "*"
         prefix = " ".join(mark if at == mine[0] else "|" for at in range(len(lanes)))
-        yield Drawn(joins, prefix)
+        yield GraphRow(joins, prefix)
         if checkpoint.parent is None:
             del lanes[mine[0]]
         else:

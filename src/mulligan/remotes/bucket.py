@@ -19,7 +19,7 @@ from mulligan.errors import RemoteDamaged, RemoteFailed
 from mulligan.model.bounded import read_json
 from mulligan.remotes.chain import Arrived, Diverged, walk_chain
 from mulligan.remotes.protocol import FORMAT, LARGEST_SEGMENT, PackNote, Segment, digest_of, is_id
-from mulligan.remotes.records import Mark, RemoteNote
+from mulligan.remotes.records import ChainMark, RemoteNote
 from mulligan.remotes.sealed import Sealed
 from mulligan.remotes.spool import Spool
 from mulligan.remotes.urls import bucket_and_prefix, shown
@@ -38,7 +38,7 @@ _YOUNG = 6 * 3600
 _MOST_KEYS = 10_000_000
 
 
-class Found(NamedTuple):
+class FoundObject(NamedTuple):
     """One object of the store: its key below the prefix, its size and the server's time."""
 
     key: str
@@ -46,7 +46,7 @@ class Found(NamedTuple):
     at: float
 
 
-class Objects:
+class BucketObjects:
     """The objects below one prefix, with errors in plain words."""
 
     def __init__(self, remote: RemoteNote) -> None:
@@ -123,13 +123,15 @@ class Objects:
         except (self._api.exceptions.BaseError, OSError, ValueError) as error:
             raise bucket_trouble(self.remote, error) from None
 
-    def listed(self, prefix: str, after: str = "") -> list[Found]:
+    def listed(self, prefix: str, after: str = "") -> list[FoundObject]:
         """Returns the objects below a prefix, sorted by key."""
         self.requests += 1
-        found: list[Found] = []
+        found: list[FoundObject] = []
         try:
             for page in self._api.list(self._store, prefix, offset=after or None):
-                found += [Found(str(row["path"]), int(row["size"]), row["last_modified"].timestamp()) for row in page]
+                found += [
+                    FoundObject(str(row["path"]), int(row["size"]), row["last_modified"].timestamp()) for row in page
+                ]
                 if len(found) > _MOST_KEYS:
                     raise RemoteDamaged(f"There are too many objects below {prefix} at {shown(self.remote.url)}.")
         except (self._api.exceptions.BaseError, OSError, ValueError) as error:
@@ -155,7 +157,7 @@ class Bucket(Sealed):
         *, source: ObjectStore, keys: Keyring, records: Any,
     ) -> None:  # fmt: skip
         self.remote, self.spool, self.timeline = remote, spool, timeline
-        self.objects = Objects(remote)
+        self.objects = BucketObjects(remote)
         self._progress, self._source, self._keys, self._records = progress, source, keys, records
         self.sent_bytes = 0
 
@@ -252,7 +254,7 @@ class Bucket(Sealed):
 
     # -- pushing --------------------------------------------------------------------------------
 
-    def send(self, segment: Segment, base: bytes | None, before: Mark) -> Mark:
+    def send(self, segment: Segment, base: bytes | None, before: ChainMark) -> ChainMark:
         """Sends packs, then the segment that names them; raises Diverged where that segment is there already."""
         self._refuse_crowd(segment.machine)
         key = _key(segment.machine, before.number + 1)
@@ -263,7 +265,7 @@ class Bucket(Sealed):
             raise Diverged
         if not self.objects.create(key, self.envelope.seal(data)):
             raise Diverged
-        return Mark(segment.number, digest_of(data), "", segment.name, segment.applied)
+        return ChainMark(segment.number, digest_of(data), "", segment.name, segment.applied)
 
     def _refuse_crowd(self, machine: str) -> None:
         if CREATES in self.remote.able:
@@ -315,12 +317,12 @@ class Bucket(Sealed):
 
     # -- pulling --------------------------------------------------------------------------------
 
-    def receive(self, marks: dict[str, Mark], *, own: str = "", only: str = "") -> list[Arrived]:
+    def receive(self, marks: dict[str, ChainMark], *, own: str = "", only: str = "") -> list[Arrived]:
         """Returns the segments after those that are known, of every machine or `only` one."""
         machines = [only] if only else [each for each in self.machines() if each != own]
         found = []
         for machine in sorted(machines):
-            mark = marks.get(machine, Mark())
+            mark = marks.get(machine, ChainMark())
             numbers = self.numbers(machine, mark.number)
             if numbers:
                 found.append(walk_chain(self.remote.name, self.timeline, machine, mark, numbers, self._segment))
@@ -374,7 +376,7 @@ class Bucket(Sealed):
             )
         return "it is missing" if size < 0 else self.take_pack(pack)
 
-    def settled(self, _marks: dict[str, Mark]) -> None:
+    def settled(self, _marks: dict[str, ChainMark]) -> None:
         """Drops what was fetched."""
         self.spool.clear()
 

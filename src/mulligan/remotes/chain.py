@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mulligan.errors import RemoteDamaged
 from mulligan.remotes.protocol import Segment, decode, digest_of
-from mulligan.remotes.records import Mark
+from mulligan.remotes.records import ChainMark
 
 
 class Arrived(NamedTuple):
@@ -15,7 +15,7 @@ class Arrived(NamedTuple):
 
     machine: str
     segments: list[Segment]
-    mark: Mark
+    mark: ChainMark
 
 
 class Diverged(Exception):
@@ -23,7 +23,7 @@ class Diverged(Exception):
 
 
 def walk_chain(
-    remote: str, timeline: str, machine: str, mark: Mark, numbers: Sequence[int], read: Callable[[str, int], bytes]
+    remote: str, timeline: str, machine: str, mark: ChainMark, numbers: Sequence[int], read: Callable[[str, int], bytes]
 ) -> Arrived:
     """Reads a chain of numbered segments back from its end to what is known, or to a full segment; raises RemoteDamaged."""
     segments: list[Segment] = []
@@ -43,7 +43,7 @@ def walk_chain(
         raise torn(remote, machine)
     segments.reverse()
     newest = segments[-1]
-    return Arrived(machine, segments, Mark(newest.number, digest, "", newest.name, newest.applied))
+    return Arrived(machine, segments, ChainMark(newest.number, digest, "", newest.name, newest.applied))
 
 
 def torn(remote: str, machine: str) -> RemoteDamaged:

@@ -18,7 +18,7 @@ from mulligan.errors import GitMissing, RemoteDamaged, RemoteFailed
 from mulligan.model.objects import AUTHOR, BLOB, COMMIT, TREE, parse_tree
 from mulligan.remotes.chain import Arrived, Diverged, torn
 from mulligan.remotes.protocol import LARGEST_SEGMENT, Segment, decode, digest_of, is_id
-from mulligan.remotes.records import HIDDEN, VISIBLE, Mark, RemoteNote
+from mulligan.remotes.records import HIDDEN, VISIBLE, ChainMark, RemoteNote
 from mulligan.remotes.spool import Spool
 from mulligan.remotes.urls import shown
 from mulligan.remotes.words import Incomplete, RefBehind, RefDeclined, git_trouble
@@ -166,7 +166,7 @@ class GitServer:
 
     # -- pushing --------------------------------------------------------------------------------
 
-    def send(self, segment: Segment, base: bytes | None, before: Mark) -> Mark:
+    def send(self, segment: Segment, base: bytes | None, before: ChainMark) -> ChainMark:
         """Adds a segment and its checkpoints to this machine's chain; raises Diverged where the chain is another."""
         data = segment.encode()
         parents = [bytes.fromhex(before.tip)] if before.tip and not segment.full else []
@@ -178,7 +178,7 @@ class GitServer:
         )
         self._swap(self._ref(segment.machine), tip, before.tip)
         self.spool.set_chain(segment.machine, tip)
-        return Mark(segment.number, digest_of(data), tip.hex(), segment.name, segment.applied)
+        return ChainMark(segment.number, digest_of(data), tip.hex(), segment.name, segment.applied)
 
     def _swap(self, ref: str, tip: bytes, before: str) -> None:
         """Sets a ref of the server if it still is what it was before; raises Diverged."""
@@ -198,7 +198,7 @@ class GitServer:
 
     # -- pulling --------------------------------------------------------------------------------
 
-    def receive(self, marks: dict[str, Mark], *, own: str = "", only: str = "") -> list[Arrived]:
+    def receive(self, marks: dict[str, ChainMark], *, own: str = "", only: str = "") -> list[Arrived]:
         """Fetches every chain (or `only` one) and returns the segments after those that are known."""
         place = self.remote.place or HIDDEN
         heads = [f"+{place}/{self.timeline}/{only or '*'}:refs/chains/{only or '*'}"]
@@ -214,7 +214,7 @@ class GitServer:
         for machine, tip in sorted(self._chains().items()):
             if machine == own or (only and machine != only):
                 continue
-            mark = marks.get(machine, Mark())
+            mark = marks.get(machine, ChainMark())
             if mark.tip != tip:
                 found.append(self._walk(machine, tip, mark))
         return found
@@ -234,7 +234,7 @@ class GitServer:
                 found[machine] = tip
         return found
 
-    def _walk(self, machine: str, tip: str, mark: Mark) -> Arrived:
+    def _walk(self, machine: str, tip: str, mark: ChainMark) -> Arrived:
         """Reads a chain back from its end to what is known, or to a full segment."""
         segments: list[Segment] = []
         at, digest, first = tip, "", True
@@ -252,7 +252,7 @@ class GitServer:
             awaited, at = segment.previous, parents[0].hex() if parents else ""
         segments.reverse()
         newest = segments[-1]
-        return Arrived(machine, segments, Mark(newest.number, digest, tip, newest.name, newest.applied))
+        return Arrived(machine, segments, ChainMark(newest.number, digest, tip, newest.name, newest.applied))
 
     def _read_link(self, oid: bytes) -> tuple[list[bytes], bytes]:
         """Returns the parents of a chain's commit, and its segment."""
@@ -310,7 +310,7 @@ class GitServer:
     def fetch_packs(self, _arrived: list[Arrived]) -> None:
         """Has nothing to fetch: git sent the objects with the chains."""
 
-    def settled(self, marks: dict[str, Mark]) -> None:
+    def settled(self, marks: dict[str, ChainMark]) -> None:
         """Keeps the ends of the chains, so that git can say what is here, and drops everything else that was fetched."""
         for mark in marks.values():
             if mark.tip and self.spool.objects.has(tip := bytes.fromhex(mark.tip)):

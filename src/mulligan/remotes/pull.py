@@ -18,7 +18,7 @@ from mulligan.remotes.objects import MemoryObjects, Together, copy, new_objects
 from mulligan.remotes.protocol import Forgotten, Segment, Told
 from mulligan.remotes.pulled import Pulled, add_moments
 from mulligan.remotes.push import Storage, Writing
-from mulligan.remotes.records import ForgottenNote, Records
+from mulligan.remotes.records import ForgottenNote, RemoteRecords
 from mulligan.store.objects import ObjectStore
 from mulligan.timeline.commits import Entry, read_commit
 from mulligan.timeline.store import Store
@@ -58,7 +58,7 @@ class Puller:
     def run(self, progress: Callable[[str, int, int], None] | None = None) -> PulledReport:
         """Reads every chain from where it is known on."""
         self._progress = progress
-        records = Records(self._store)
+        records = RemoteRecords(self._store)
         marks = records.marks(self._remote)
         arrived = self._storage.receive(marks, own=records.machine())
         self._storage.fetch_packs(arrived)
@@ -74,8 +74,8 @@ class Puller:
                 machines=(*report.machines, each.mark.name),
             )
         with self._writing("pull") as store:
-            pending = tuple(note.what.path for note in Records(store).forgotten() if not note.applied)
-            marks = Records(store).marks(self._remote)
+            pending = tuple(note.what.path for note in RemoteRecords(store).forgotten() if not note.applied)
+            marks = RemoteRecords(store).marks(self._remote)
         self._storage.settled(marks)
         return report._replace(forgotten=tuple(dict.fromkeys(pending)))
 
@@ -87,7 +87,7 @@ class Puller:
         if not told:
             return
         with self._writing("pull") as store:
-            records = Records(store)
+            records = RemoteRecords(store)
             known = records.forgotten()
             fresh = [ForgottenNote(what, machine, applied=False) for machine, what in told]
             fresh = [note for note in fresh if note.what.id not in {row.what.id for row in known}]
@@ -96,7 +96,7 @@ class Puller:
             with store.database.transaction():
                 records.set_forgotten([*known, *fresh])
 
-    def _cut_copies(self, store: Store, records: Records, paths: Iterable[Forgotten]) -> None:
+    def _cut_copies(self, store: Store, records: RemoteRecords, paths: Iterable[Forgotten]) -> None:
         from mulligan.doctor.forget import holds, without
 
         for what in paths:
@@ -123,7 +123,7 @@ class Puller:
             more, refused = self._take_all(each.machine, [row for row in told.values() if row.id in names], applied)
             came += more
         with self._writing("pull") as store, store.database.transaction():
-            records = Records(store)
+            records = RemoteRecords(store)
             copies = records.pulled(each.machine)
             going = [name for name in copies.held(each.machine) if name not in told] if full else gone
             went = self._go(copies, each.machine, going)
@@ -155,7 +155,7 @@ class Puller:
         """Verifies and copies some checkpoints, then lists them, in one step."""
         from mulligan.doctor.rebuild import link
 
-        records = Records(store)
+        records = RemoteRecords(store)
         copies = records.pulled(machine)
         held = copies.held(machine)
         rows = [row for row in rows if held.get(row.id) != row.commit]
@@ -186,7 +186,9 @@ class Puller:
                 copies.put(machine, entry)
         return len(linked), refused
 
-    def _cut(self, records: Records, entry: Entry, applied: set[str], source: Together, made: MemoryObjects) -> Entry:
+    def _cut(
+        self, records: RemoteRecords, entry: Entry, applied: set[str], source: Together, made: MemoryObjects
+    ) -> Entry:
         """Returns a checkpoint without the paths that were forgotten and that its machine had not removed yet."""
         from mulligan.doctor.forget import holds, without
 

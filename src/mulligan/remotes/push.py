@@ -16,7 +16,7 @@ from mulligan.errors import RemoteFailed
 from mulligan.model.paths import parse_path
 from mulligan.remotes.chain import Diverged
 from mulligan.remotes.protocol import MOST_CHECKPOINTS, Forgotten, Segment, Told
-from mulligan.remotes.records import LastPush, Mark, Records
+from mulligan.remotes.records import ChainMark, LastPush, RemoteRecords
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.store import Store
 
@@ -66,8 +66,8 @@ class Difference(NamedTuple):
 
 def difference(store: Store, remote: str, *, full: bool = False) -> Difference:
     """Compares the timeline with what a remote holds."""
-    records = Records(store)
-    held, mark = records.pushed(remote), records.marks(remote).get(records.machine(), Mark())
+    records = RemoteRecords(store)
+    held, mark = records.pushed(remote), records.marks(remote).get(records.machine(), ChainMark())
     mine = store.checkpoints.oldest()
     pending = [note for note in records.forgotten() if not note.applied]
     held_back = [(entry.id, path) for entry in mine if (path := _holds_one(store, entry, pending))]
@@ -104,7 +104,9 @@ def _moments(store: Store, since: int) -> tuple[int, list[tuple[str, str, str]]]
     return max((int(row["seq"]) for row in rows), default=since), found
 
 
-def segments_of(records: Records, lack: Difference, mark: Mark, now_ns: int, *, full: bool) -> Iterator[Segment]:
+def segments_of(
+    records: RemoteRecords, lack: Difference, mark: ChainMark, now_ns: int, *, full: bool
+) -> Iterator[Segment]:
     """Yields the segments that a push sends, each with its numbers but for the hash of the one before."""
     fresh, number = iter(lack.fresh), mark.number
     applied = tuple(note.what.id for note in records.forgotten() if note.applied)
@@ -165,17 +167,19 @@ class Pusher:
         )
 
     def _send(self, *, full: bool) -> Pushed:
-        records = Records(self._store)
+        records = RemoteRecords(self._store)
         lack = difference(self._store, self._remote, full=full)
         if lack.is_nothing and not full:
             return Pushed(self._remote, held_back=tuple(lack.held_back))
-        mark, count = records.marks(self._remote).get(records.machine(), Mark()), 0
+        mark, count = records.marks(self._remote).get(records.machine(), ChainMark()), 0
         held = {} if full else records.pushed(self._remote)
         for plan in segments_of(records, lack, mark, self._now(), full=full):
             segment = plan._replace(previous=mark.digest)
             with self._writing("push") as store, store.database.transaction():
-                unsure = Records(store).intent(self._remote)
-                Records(store).set_intent(self._remote, sorted(unsure.union(told.id for told in segment.checkpoints)))
+                unsure = RemoteRecords(store).intent(self._remote)
+                RemoteRecords(store).set_intent(
+                    self._remote, sorted(unsure.union(told.id for told in segment.checkpoints))
+                )
             mark = self._storage.send(segment, self._base(held), mark)
             held = {name: commit for name, commit in held.items() if name not in segment.gone}
             held |= {told.id: told.commit for told in segment.checkpoints}
@@ -197,9 +201,9 @@ class Pusher:
                 return entry.commit_id
         return None
 
-    def _note(self, mark: Mark, held: dict[str, str], told: int) -> None:
+    def _note(self, mark: ChainMark, held: dict[str, str], told: int) -> None:
         with self._writing("push") as store:
-            records = Records(store)
+            records = RemoteRecords(store)
             with store.database.transaction():
                 records.set_mark(self._remote, records.machine(), mark)
                 records.set_pushed(self._remote, held)
@@ -214,13 +218,13 @@ class Pusher:
 
         Where another store wrote it (a copy of this one), this store gets a new id, which is returned.
         """
-        records = Records(self._store)
+        records = RemoteRecords(self._store)
         own, marks = records.machine(), records.marks(self._remote)
         arrived = self._storage.receive({own: marks[own]} if own in marks else {}, only=own)
         held = records.pushed(self._remote)
         mine = {entry.id for entry in self._store.checkpoints.oldest()} | held.keys() | records.intent(self._remote)
         with self._writing("push") as store, store.database.transaction():
-            records = Records(store)
+            records = RemoteRecords(store)
             for each in arrived:
                 if any(told.id not in mine for segment in each.segments for told in segment.checkpoints):
                     records.be_another()
@@ -230,7 +234,7 @@ class Pusher:
                     held |= {told.id: told.commit for told in segment.checkpoints}
                 records.set_mark(self._remote, own, each.mark)
             if not arrived:  # the chain is gone there, or was taken back: everything is sent anew
-                records.set_mark(self._remote, own, Mark())
+                records.set_mark(self._remote, own, ChainMark())
                 held = {}
             records.set_pushed(self._remote, held)
         return ""

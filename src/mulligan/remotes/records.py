@@ -63,7 +63,7 @@ class RemoteNote(NamedTuple):
         return {"name": self.name, "url": self.url, "kind": self.kind, "encrypted": self.encrypted}
 
 
-class Mark(NamedTuple):
+class ChainMark(NamedTuple):
     """How far a chain is known: its last segment, that segment's hash, and on a git server its commit."""
 
     number: int = 0
@@ -101,7 +101,7 @@ class ForgottenNote(NamedTuple):
     applied: bool
 
 
-class Records:
+class RemoteRecords:
     """The remotes of one store."""
 
     def __init__(self, store: Store) -> None:
@@ -177,17 +177,17 @@ class Records:
 
     # -- chains ---------------------------------------------------------------------------------
 
-    def marks(self, remote: str) -> dict[str, Mark]:
+    def marks(self, remote: str) -> dict[str, ChainMark]:
         """Returns how far each machine's chain on a remote is known."""
         prefix = f"{_CHAIN}{remote}:"
         rows = self.database.select("meta", "WHERE key>=? AND key<?", prefix, prefix + "~")
         found = {}
         for row in rows:
             said = read_json(row["value"])
-            found[row["key"].removeprefix(prefix)] = Mark(**{**said, "applied": tuple(said["applied"])})
+            found[row["key"].removeprefix(prefix)] = ChainMark(**{**said, "applied": tuple(said["applied"])})
         return found
 
-    def set_mark(self, remote: str, machine: str, mark: Mark) -> None:
+    def set_mark(self, remote: str, machine: str, mark: ChainMark) -> None:
         """Notes how far a chain is known."""
         self.database.set_meta(f"{_CHAIN}{remote}:{machine}", json.dumps(mark._asdict(), sort_keys=True))
         if machine != self.machine() and mark.name:

@@ -16,7 +16,7 @@ from mulligan.model.objects import BLOB, COMMIT, MODE_FILE, TREE, TreeEntry, enc
 from mulligan.remotes.chain import Arrived, Diverged
 from mulligan.remotes.gitserver import KEYS, GitServer
 from mulligan.remotes.protocol import LARGEST_SEGMENT, PackNote, Segment, digest_of
-from mulligan.remotes.records import HIDDEN, Mark, RemoteNote
+from mulligan.remotes.records import HIDDEN, ChainMark, RemoteNote
 from mulligan.remotes.sealed import MEMBERS, Sealed
 from mulligan.remotes.spool import Spool
 from mulligan.remotes.words import Incomplete
@@ -111,7 +111,7 @@ class SealedGitServer(Sealed, GitServer):
 
     # -- pushing --------------------------------------------------------------------------------
 
-    def send(self, segment: Segment, base: bytes | None, before: Mark) -> Mark:
+    def send(self, segment: Segment, base: bytes | None, before: ChainMark) -> ChainMark:
         """Adds a segment and its packs, encrypted, to this machine's chain; raises Diverged where the chain is another."""
         notes, entries = [], []
         envelope = self.envelope  # first, because fetching the key may empty the spool
@@ -136,11 +136,11 @@ class SealedGitServer(Sealed, GitServer):
         self._swap(self._ref(segment.machine), tip, before.tip)
         self.spool.set_chain(segment.machine, tip)
         self.spool.clear()
-        return Mark(segment.number, digest_of(data), tip.hex(), segment.name, segment.applied)
+        return ChainMark(segment.number, digest_of(data), tip.hex(), segment.name, segment.applied)
 
     # -- pulling --------------------------------------------------------------------------------
 
-    def receive(self, marks: dict[str, Mark], *, own: str = "", only: str = "") -> list[Arrived]:
+    def receive(self, marks: dict[str, ChainMark], *, own: str = "", only: str = "") -> list[Arrived]:
         """Fetches every chain (or `only` one), after the key, because fetching that may empty the spool."""
         _ = self.envelope
         return super().receive(marks, own=own, only=only)
@@ -186,7 +186,7 @@ class SealedGitServer(Sealed, GitServer):
         """Looks for every pack that segments name, and opens a part of them; returns how many of each."""
         return self.read_packs(found, set(self._parts), part, bad, progress)
 
-    def settled(self, marks: dict[str, Mark]) -> None:
+    def settled(self, marks: dict[str, ChainMark]) -> None:
         """Keeps the ends of the chains without their packs, and drops everything else that was fetched."""
         for mark in marks.values():
             if mark.tip and self.spool.objects.has(tip := bytes.fromhex(mark.tip)):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from mulligan.errors import RemoteDamaged, RemoteFailed
 from mulligan.remotes.chain import Arrived
 from mulligan.remotes.protocol import Told
-from mulligan.remotes.records import Records
+from mulligan.remotes.records import RemoteRecords
 
 
 class RemoteCheck(NamedTuple):
@@ -45,7 +45,7 @@ def chains(storage: Any, machines: list[str] | None = None) -> tuple[list[Arrive
     return found, bad
 
 
-def fleet(storage: Any, records: Records) -> list[dict[str, Any]]:
+def fleet(storage: Any, records: RemoteRecords) -> list[dict[str, Any]]:
     """Returns one row for each machine of a remote: its name, when it was last seen, its last checkpoint, sizes."""
     found, bad = chains(storage)
     own = records.machine()
@@ -92,7 +92,11 @@ def listed(found: list[Arrived]) -> list[dict[str, Any]]:
 
 
 def check(
-    storage: Any, records: Records, *, read_part: float = 0.0, progress: Callable[[str, int, int], None] | None = None
+    storage: Any,
+    records: RemoteRecords,
+    *,
+    read_part: float = 0.0,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> RemoteCheck:
     """Reads every chain and looks for every pack; downloads a part of the packs and verifies them."""
     found, bad = chains(storage)

@@ -17,7 +17,7 @@ from mulligan.errors import MulliganError, NothingSaved, UserError
 from mulligan.remotes.protocol import is_machine_name
 from mulligan.remotes.pull import PulledReport, Puller
 from mulligan.remotes.push import Pushed, Pusher, difference
-from mulligan.remotes.records import LastPush, Records, RemoteNote
+from mulligan.remotes.records import LastPush, RemoteNote, RemoteRecords
 from mulligan.remotes.spool import Spool
 from mulligan.remotes.urls import GIT, kind_of, shown
 from mulligan.timeline.store import Store
@@ -55,14 +55,14 @@ class Remotes:
     def list(self) -> list[RemoteNote]:
         """Returns the remotes, by name."""
         with self._workspace._reading() as store:
-            return Records(store).remotes() if store is not None and store.database.knows_remotes() else []
+            return RemoteRecords(store).remotes() if store is not None and store.database.knows_remotes() else []
 
     def overview(self) -> builtins.list[dict[str, Any]]:
         """Returns the remotes with the machines whose chains were read there."""
         with self._workspace._reading() as store:
             if store is None or not store.database.knows_remotes():
                 return []
-            records = Records(store)
+            records = RemoteRecords(store)
             own = records.machine()
             return [
                 {**each.to_dict(), "url": shown(each.url), "this": records.machine_name(),
@@ -80,7 +80,7 @@ class Remotes:
             )
         kind = kind_of(url)
         with _writing(self._workspace, "remote", create=True) as store:
-            records = Records(store)
+            records = RemoteRecords(store)
             if store.database.knows_remotes() and any(each.name == name for each in records.remotes()):
                 raise UserError(
                     f"There is a remote {name!r} already. Nothing was changed.", hint=f"mulligan remote rm {name}"
@@ -91,7 +91,7 @@ class Remotes:
         with self._opened(remote, "remote") as (_, _, storage):
             found: RemoteNote = storage.begin()
         with _writing(self._workspace, "remote") as store, store.database.transaction():
-            Records(store).keep(found)
+            RemoteRecords(store).keep(found)
         return found
 
     def begin_clone(
@@ -100,14 +100,14 @@ class Remotes:
         """Makes a store that continues the timeline of a remote; raises RemoteFailed where there is none, or several."""
         remote = RemoteNote(name, url, kind_of(url), identity=identity)
         with _writing(self._workspace, "clone", create=True) as store, store.database.transaction():
-            Records(store).introduce(name=machine)
+            RemoteRecords(store).introduce(name=machine)
         with self._opened(remote, "clone") as (_, _, storage):
             joined: tuple[RemoteNote, str] = storage.join(timeline)
         if joined[0].encrypted and not joined[0].pins:  # a git server: only now it is known that there is a key
             with self._opened(joined[0], "clone", joined[1]) as (_, _, storage):
                 joined = storage.join(joined[1])
         with _writing(self._workspace, "clone") as store, store.database.transaction():
-            records = Records(store)
+            records = RemoteRecords(store)
             records.introduce(timeline=joined[1])
             records.keep(joined[0])
         return joined[0]
@@ -115,7 +115,7 @@ class Remotes:
     def remove(self, name: str) -> RemoteNote:
         """Removes a remote; the storage and the pulled checkpoints stay as they are."""
         with _writing(self._workspace, "remote") as store:
-            records = Records(store)
+            records = RemoteRecords(store)
             remote = records.remote(name)
             with store.database.transaction():
                 records.drop(name)
@@ -133,7 +133,7 @@ class Remotes:
             with self._opened(remote, "push") as (workspace, store, storage):
                 done = Pusher(store, storage, remote.name, partial(_writing, workspace), time.time_ns).run(full=full)
                 self._keep_if_changed(remote, storage.remote)
-                failed = Records(store).last_push(remote.name).error
+                failed = RemoteRecords(store).last_push(remote.name).error
         except UserError as error:
             with suppress(MulliganError):  # the push itself has an error to report
                 self._note_push(remote.name, error.message)
@@ -146,7 +146,7 @@ class Remotes:
         """Notes how a push ended, for `status`."""
         now = time.time_ns()
         with _writing(self._workspace, "push") as store, store.database.transaction():
-            records = Records(store)
+            records = RemoteRecords(store)
             records.set_last_push(name, LastPush(records.last_push(name).at, now, error) if error else LastPush(now))
 
     def behind(self) -> builtins.list[str]:
@@ -154,7 +154,7 @@ class Remotes:
         with self._workspace._reading() as store:
             if store is None or not store.database.knows_remotes():
                 return []
-            return [each.name for each in Records(store).remotes() if not difference(store, each.name).is_nothing]
+            return [each.name for each in RemoteRecords(store).remotes() if not difference(store, each.name).is_nothing]
 
     def pull(self, name: str | None = None) -> PulledReport:
         """Brings other machines' checkpoints here, verified; the workspace is not touched."""
@@ -172,7 +172,7 @@ class Remotes:
         from mulligan.remotes.survey import fleet
 
         with self._opened(self.find(name), "fleet") as (_, store, storage):
-            return fleet(storage, Records(store))
+            return fleet(storage, RemoteRecords(store))
 
     def log(self, name: str | None = None) -> builtins.list[dict[str, Any]]:
         """Returns the checkpoints that a remote holds, newest first, without taking anything in."""
@@ -187,7 +187,7 @@ class Remotes:
 
         part = part_of(read_data)
         with self._opened(self.find(name), "check") as (workspace, store, storage):
-            return check(storage, Records(store), read_part=part, progress=workspace.progress)
+            return check(storage, RemoteRecords(store), read_part=part, progress=workspace.progress)
 
     def collect(self, name: str | None = None, *, grace_hours: float = 24.0, dry_run: bool = False) -> Swept:
         """Frees what no segment of an object store names any more; marks first, deletes a day later."""
@@ -231,7 +231,7 @@ class Remotes:
     def _keep_if_changed(self, before: RemoteNote, now: RemoteNote) -> None:
         if now != before:
             with _writing(self._workspace, "remote") as store, store.database.transaction():
-                Records(store).keep(now)
+                RemoteRecords(store).keep(now)
 
     def find(self, name: str | None) -> RemoteNote:
         """Returns a remote by its name, or the only one; raises UserError."""
@@ -240,7 +240,7 @@ class Remotes:
                 raise NothingSaved(f"Nothing was saved in {self._workspace.root} yet.", hint="mulligan save")
             if not store.database.knows_remotes():
                 raise UserError("There is no remote yet. Nothing was sent.", hint="mulligan remote add NAME URL")
-            return Records(store).remote(name)
+            return RemoteRecords(store).remote(name)
 
     def _twin(self) -> Workspace:
         """Returns the same workspace, opened once more: long work there keeps no other thread waiting here."""
@@ -259,7 +259,7 @@ class Remotes:
             spool = Spool(store.path, remote.name)
             try:
                 with spool.alone(_WAIT, purpose):
-                    whose = timeline or Records(store).timeline()
+                    whose = timeline or RemoteRecords(store).timeline()
                     yield workspace, store, storage_of(remote, spool, whose, workspace, store)
             finally:
                 spool.close()
@@ -273,12 +273,12 @@ class _Sent:
 
     def sent(self) -> dict[str, Any]:
         """Returns them, by their hash."""
-        return Records(self._store).sent(self._remote)
+        return RemoteRecords(self._store).sent(self._remote)
 
     def note_sent(self, sent: dict[str, Any]) -> None:
         """Notes one more."""
         with _writing(self._workspace, "push") as store, store.database.transaction():
-            Records(store).set_sent(self._remote, sent)
+            RemoteRecords(store).set_sent(self._remote, sent)
 
 
 def storage_of(remote: RemoteNote, spool: Spool, timeline: str, workspace: Workspace, store: Store) -> Any:

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from mulligan.model.paths import join, parent_of, to_text
 from mulligan.model.plan import Action, Keep
-from mulligan.restore.left_alone import BUSY, Outcome, reason_of
+from mulligan.restore.left_alone import BUSY, RestoreOutcome, reason_of
 from mulligan.restore.permissions import Locked, lock_again
 from mulligan.restore.place import Handles, is_absence, is_shared, reads_back, stands, sync_names
 from mulligan.restore.stage import Layout, Stage, aside_name, temporary_name
@@ -69,7 +69,7 @@ class Executor:
         self._locked = locked
         self._discard = discard
         self._stage = Stage({}, {}, {})
-        self._outcome = Outcome()
+        self._outcome = RestoreOutcome()
         self._touched: set[bytes] = set()
         self._left: set[int] = set()
         self._memories: dict[bytes, tuple[Stat | None, Stat | None]] = {}
@@ -132,7 +132,7 @@ class Executor:
 
     # -- acting ---------------------------------------------------------------------------------
 
-    def run(self, stage: Stage) -> Outcome:
+    def run(self, stage: Stage) -> RestoreOutcome:
         """Applies everything, syncs once, and returns what happened."""
         layout, outcome, self._stage = self._layout, self._outcome, stage
         if self._left:

@@ -23,7 +23,7 @@ from mulligan.timeline.commits import Entry, read_record
 from mulligan.timeline.journal import Journal
 from mulligan.timeline.store import Store
 from mulligan.usergit.files import notice, noticing
-from mulligan.usergit.moving import NEW, Mover, Planned, Target, plan_move, plan_staging
+from mulligan.usergit.moving import NEW, GitTarget, Mover, PlannedMove, plan_move, plan_staging
 from mulligan.usergit.next_index import ALONE
 from mulligan.usergit.position import obstacle, points_back, read_position
 from mulligan.usergit.repository import Repository
@@ -77,7 +77,7 @@ def staged_record(settings: Settings) -> GitRecord | None:
     return None if record.position.problem or len(record.index_data) > _LARGEST_INDEX else record
 
 
-def plan_git(store: Store, entry: Entry) -> Planned | None:
+def plan_git(store: Store, entry: Entry) -> PlannedMove | None:
     """Returns how git would move to where it stood at a checkpoint, None when it need not; raises GitNotMoved."""
     target = _target(store, entry)
     with users_repository(store.settings) as repo:
@@ -95,7 +95,7 @@ def plan_git(store: Store, entry: Entry) -> Planned | None:
     return None if planned.move.is_noop else planned
 
 
-def plan_staging_of(store: Store, commit: str) -> Planned | None:
+def plan_staging_of(store: Store, commit: str) -> PlannedMove | None:
     """Returns how what is staged would become what a commit holds, None when it is; raises GitNotMoved."""
     with users_repository(store.settings) as repo:
         if repo is None:
@@ -104,10 +104,10 @@ def plan_staging_of(store: Store, commit: str) -> Planned | None:
     return None if planned.move.is_noop else planned
 
 
-def _target(store: Store, entry: Entry) -> Target | None:
+def _target(store: Store, entry: Entry) -> GitTarget | None:
     record = read_record(store.objects, entry.commit_id)
     if record is not None:
-        return Target(record.position, record.index_data, record.index_mtime_ns)
+        return GitTarget(record.position, record.index_data, record.index_mtime_ns)
     state = entry.checkpoint.git
     if state is None:
         return None
@@ -117,9 +117,9 @@ def _target(store: Store, entry: Entry) -> Target | None:
                 f"Where git stood at checkpoint {entry.checkpoint.short_id} could not be read then. Nothing was changed.",
                 hint=ALONE,
             )
-        return Target(GitPosition(state.commit_hash, "HEAD", None), None)
+        return GitTarget(GitPosition(state.commit_hash, "HEAD", None), None)
     ref = f"refs/heads/{state.branch}"
-    return Target(GitPosition(state.commit_hash, state.branch, ref, refs=((ref, state.commit_hash),)), None)
+    return GitTarget(GitPosition(state.commit_hash, state.branch, ref, refs=((ref, state.commit_hash),)), None)
 
 
 def _own_repository(settings: Settings) -> Repository | None:

@@ -101,7 +101,7 @@ class Attempts:
         return tuple(sorted(paths)) if paths and paths <= self._restless else ()
 
 
-class Outcome:
+class RestoreOutcome:
     """What became of a plan."""
 
     def __init__(self, kept: Sequence[Keep] = ()) -> None:

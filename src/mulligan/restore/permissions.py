@@ -74,7 +74,7 @@ def lock_again(handles: Handles, locked: Locked) -> list[bytes]:
 NOT_WRITABLE = "not writable"
 
 
-class Reach:
+class WritablePart:
     """The part of a plan that can be carried out, with its directories open; `locked` are those to be opened for it."""
 
     def __init__(

@@ -61,7 +61,7 @@ def nothing_hidden() -> Unsaved:
 Hidden = Callable[[], "Unsaved"]
 
 
-class Target(NamedTuple):
+class RestoreTarget(NamedTuple):
     """The state to go to; `since` is asked only where something would be deleted."""
 
     files_tree: bytes
@@ -81,7 +81,7 @@ def allowed_bits(wanted: Node, now: Node | None) -> int:
     return wanted.perm & ~_SET_ID | extra
 
 
-class Drawn(NamedTuple):
+class DrawnPlan(NamedTuple):
     """What the planner decided."""
 
     actions: tuple[Action, ...]
@@ -92,7 +92,7 @@ class Drawn(NamedTuple):
 class _Draft:
     """A plan being made."""
 
-    def __init__(self, source: Trees, scan: Scan, target: Target, stands: Stands, rules: CapturePolicy) -> None:
+    def __init__(self, source: Trees, scan: Scan, target: RestoreTarget, stands: Stands, rules: CapturePolicy) -> None:
         self._spared = {os.fsencode(name) for name in rules.keep_new_in}
         self._certain = Cover(os.fsencode(path) for path in rules.certain)
         self.source = source
@@ -304,12 +304,12 @@ class _Draft:
 def draw(
     source: Trees,
     scan: Scan,
-    target: Target,
+    target: RestoreTarget,
     paths: tuple[bytes, ...] | None = None,
     *,
     already: Stands = _unknown,
     rules: CapturePolicy = _NO_RULES,
-) -> Drawn:
+) -> DrawnPlan:
     """
     Returns the actions that turn the scanned workspace into the target, and what is kept.
 
@@ -323,12 +323,14 @@ def draw(
     draft.unseen(wanted)
     draft.settle_directories()
     draft.actions.sort(key=lambda action: (action.path, action.after is not None))
-    return Drawn(
+    return DrawnPlan(
         tuple(draft.actions), tuple(draft.keeps[path] for path in sorted(draft.keeps)), tuple(sorted(draft.absent))
     )
 
 
-def _selection(source: Trees, scan: Scan, target: Target, paths: tuple[bytes, ...] | None) -> Callable[[bytes], bool]:
+def _selection(
+    source: Trees, scan: Scan, target: RestoreTarget, paths: tuple[bytes, ...] | None
+) -> Callable[[bytes], bool]:
     if paths is None:
         return lambda _: True
     chosen: set[bytes] = set()
@@ -368,7 +370,7 @@ REASON = "agent settings"
 _DETAIL = "no agent's tool call changed it"
 
 
-def spare_settings(drawn: Drawn, look: WorkspaceView, target: Entry, store: Store) -> Drawn:
+def spare_settings(drawn: DrawnPlan, look: WorkspaceView, target: Entry, store: Store) -> DrawnPlan:
     """Returns a plan to go to a target that leaves alone the settings files that people or clients changed since."""
     settings = [action for action in drawn.actions if action.before is not None and is_agent_settings(action.path)]
     if not settings:

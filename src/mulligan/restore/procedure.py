@@ -18,8 +18,8 @@ from mulligan.errors import DurabilityLost, NoRoom, PlanStale
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Keep, is_sealed
 from mulligan.restore.apply import Executor, Seen
-from mulligan.restore.left_alone import BUSY, Attempts, Outcome, busy, left_out
-from mulligan.restore.permissions import Reach, lock_again, unlock
+from mulligan.restore.left_alone import BUSY, Attempts, RestoreOutcome, busy, left_out
+from mulligan.restore.permissions import WritablePart, lock_again, unlock
 from mulligan.restore.place import Handles
 from mulligan.restore.recover import FINISHED, TAKEN_BACK, Recovered, recover
 from mulligan.restore.secrets import unsealed
@@ -56,7 +56,9 @@ _FEW, _PLENTY = 16, 1 << 30
 LANDING = "landing"
 
 
-def carry_out(store: Store, reach: Reach, journal: Journal, *, seen: Seen, progress: Progress | None = None) -> Outcome:
+def carry_out(
+    store: Store, reach: WritablePart, journal: Journal, *, seen: Seen, progress: Progress | None = None
+) -> RestoreOutcome:
     """Applies the journal's actions; raises with nothing changed, and the safety checkpoint removed."""
     root, layout = reach.root, reach.layout
     # Two sets of open directories: the last look before acting goes by name again, and notices one that was moved away.
@@ -113,7 +115,7 @@ def _open(store: Store, journal: Journal) -> None:
         raise
 
 
-def _changed_nothing(outcome: Outcome, layout: Layout, journal: Journal) -> bool:
+def _changed_nothing(outcome: RestoreOutcome, layout: Layout, journal: Journal) -> bool:
     """Returns whether every path of a restore moved in the very moment, so that the workspace is as it was."""
     if outcome.created or outcome.modified or outcome.deleted or not outcome.kept:
         return False
@@ -121,7 +123,7 @@ def _changed_nothing(outcome: Outcome, layout: Layout, journal: Journal) -> bool
     return alone and all(keep.reason == BUSY and not keep.detail for keep in outcome.kept)
 
 
-def _end_whole(store: Store, root: Directory, *held: _Room | Handles) -> Outcome | None:
+def _end_whole(store: Store, root: Directory, *held: _Room | Handles) -> RestoreOutcome | None:
     """Ends a restore that something came between; returns what became of it if it was finished."""
     # Half a restore is worse than a second's wait; and what was missing may be there once this lets go of its own.
     for each in held:
@@ -303,7 +305,9 @@ def end_interrupted(store: Store, root: Directory) -> tuple[Journal, Recovered] 
         return None
     if store.is_replaced():
         # Another directory stands here now, perhaps another project: it was never part of that restore.
-        recovered = Recovered(TAKEN_BACK, Outcome(kept=[Keep(".", "another directory stands here", failed=True)]))
+        recovered = Recovered(
+            TAKEN_BACK, RestoreOutcome(kept=[Keep(".", "another directory stands here", failed=True)])
+        )
     else:
         recovered = _recover(store, root, journal)
     with store.database.transaction():

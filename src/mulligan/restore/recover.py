@@ -18,7 +18,7 @@ from mulligan.errors import DurabilityLost, MulliganError
 from mulligan.model.paths import parent_of, to_text
 from mulligan.model.plan import Action, Keep
 from mulligan.restore.apply import Executor
-from mulligan.restore.left_alone import Outcome
+from mulligan.restore.left_alone import RestoreOutcome
 from mulligan.restore.permissions import is_writable, lock_again, unlock
 from mulligan.restore.place import Handles, find_shared, is_absence, stands
 from mulligan.restore.stage import BlobSource, Layout, Stager
@@ -32,7 +32,7 @@ class Recovered(NamedTuple):
     """How an interrupted restore ended."""
 
     how: str
-    outcome: Outcome
+    outcome: RestoreOutcome
 
 
 def recover(
@@ -56,7 +56,7 @@ def recover(
         with suppress(OSError):  # one that is gone or refuses shows when its paths are changed
             unlock(handles, journal.locked)
         handles.spell(Layout(journal.actions).respelled)
-        forward, backward = (_Way(root, handles, store, journal, forward=forward) for forward in (True, False))
+        forward, backward = (_RecoveryWay(root, handles, store, journal, forward=forward) for forward in (True, False))
         stuck = forward.tidy(first) | backward.tidy(first)
         if not stuck:
             enter(RESUMING)
@@ -73,8 +73,10 @@ def recover(
         handles.close()
 
 
-def _unstage(root: Directory, handles: Handles, store: BlobSource, journal: Journal, first: Collection[int]) -> Outcome:
-    outcome = Outcome()
+def _unstage(
+    root: Directory, handles: Handles, store: BlobSource, journal: Journal, first: Collection[int]
+) -> RestoreOutcome:
+    outcome = RestoreOutcome()
     stager = Stager(root, handles, store, journal.token, Layout(journal.actions))
     if not stager.clear(first=first):
         outcome.kept.append(
@@ -86,7 +88,7 @@ def _unstage(root: Directory, handles: Handles, store: BlobSource, journal: Jour
     return outcome
 
 
-class _Way:
+class _RecoveryWay:
     """One of the two ways out: on to the new state, or back to the old one, from wherever things stand."""
 
     def __init__(
@@ -113,7 +115,7 @@ class _Way:
         """Removes what was staged, and nothing that an earlier attempt left."""
         self._stager.clear(sparing=self._stuck)
 
-    def go(self, enter: Callable[[str], None]) -> Outcome:
+    def go(self, enter: Callable[[str], None]) -> RestoreOutcome:
         """Stages what is still to be put in place, and applies."""
         self._layout.shared = find_shared(self._handles, self._layout.chmods)
         pending = [

@@ -16,7 +16,7 @@ from mulligan.model.objects import EMPTY_TREE, MODE_DIR, TreeEntry
 from mulligan.model.paths import join, parent_of, to_text
 from mulligan.model.plan import Action, Keep
 from mulligan.model.spelling import fold
-from mulligan.restore.plan import Drawn
+from mulligan.restore.plan import DrawnPlan
 from mulligan.safefs.directory import Directory
 from mulligan.timeline.trees import WorkspaceView
 
@@ -89,7 +89,7 @@ NamesIn = Callable[[bytes], Mapping[bytes, bool]]
 Folds = Callable[[bytes], bool]
 
 
-def settle_spelling(drawn: Drawn, names_in: NamesIn, folds: Folds) -> Drawn:
+def settle_spelling(drawn: DrawnPlan, names_in: NamesIn, folds: Folds) -> DrawnPlan:
     """Returns a plan that makes no two entries which are one name on this file system."""
     if all(action.before is not None for action in drawn.actions):
         return drawn
@@ -99,7 +99,7 @@ def settle_spelling(drawn: Drawn, names_in: NamesIn, folds: Folds) -> Drawn:
 class _Spelling:
     """One plan; its new entries are looked at in their order, a directory before what is in it."""
 
-    def __init__(self, drawn: Drawn, names_in: NamesIn, folds: Folds) -> None:
+    def __init__(self, drawn: DrawnPlan, names_in: NamesIn, folds: Folds) -> None:
         self._drawn = drawn
         self._names_in = names_in
         self._folds = folds
@@ -109,7 +109,7 @@ class _Spelling:
         self._places: dict[bytes, bytes] = {}  # for a new directory, the one that stands there
         self._kept: dict[bytes, Keep] = {}
 
-    def run(self) -> Drawn:
+    def run(self) -> DrawnPlan:
         drawn, made = self._drawn, list[Action]()
         for action in drawn.actions:
             if action.before is None and action.after is not None and not self._is_left(action.path):
@@ -120,7 +120,7 @@ class _Spelling:
         actions = sorted(_joined(there, made), key=lambda each: (each.path, each.after is not None))
         kept = {keep.path: keep for keep in (*drawn.keeps, *self._kept.values())}
         absent = tuple(path for path in drawn.absent if path not in kept)
-        return Drawn(tuple(actions), tuple(kept[path] for path in sorted(kept)), absent)
+        return DrawnPlan(tuple(actions), tuple(kept[path] for path in sorted(kept)), absent)
 
     def _is_left(self, path: bytes) -> bool:
         """Whether a directory that holds a path is left alone; one line stands for all that is in it."""

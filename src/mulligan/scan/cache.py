@@ -18,7 +18,7 @@ from itertools import islice
 from mulligan.model.paths import join
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, append_at, read_all, write_all
-from mulligan.scan.record import STAT, Missed, Record, RecordHead, decode, head_in, lists_in, without_proof
+from mulligan.scan.record import STAT, DirectoryRecord, Missed, RecordHead, decode, head_in, lists_in, without_proof
 
 NAME = b"cache"
 _TEMPORARY = b"cache"  # in tmp/, where the next writing command sweeps what a dead process left
@@ -75,14 +75,14 @@ class Cache:
         self._live = 0  # the bytes of all of them
         self._doubted: set[bytes] = set()
         self._doubted_since = 0
-        self._last: tuple[bytes, Record] | None = None  # the last one that was decoded
+        self._last: tuple[bytes, DirectoryRecord] | None = None  # the last one that was decoded
         self._log_bytes = 0
         self._log_inode = -1
 
     def __len__(self) -> int:
         return len(self._packed)
 
-    def get(self, path: bytes) -> Record | None:
+    def get(self, path: bytes) -> DirectoryRecord | None:
         """Returns the record of a directory, not to be changed; None if it was never seen."""
         if self._last is not None and self._last[0] == path:
             return self._last[1]  # decoding a directory of 100,000 names for each of them would take hours

@@ -17,13 +17,13 @@ from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, MODE_LINK, TreeEnt
 from mulligan.model.paths import check_name, join, to_text
 from mulligan.model.policy import CapturePolicy
 from mulligan.scan.cache import Cache
-from mulligan.scan.ignore import Rules
-from mulligan.scan.record import Missed, Record, too_large
+from mulligan.scan.ignore import IgnoreRules
+from mulligan.scan.record import DirectoryRecord, Missed, too_large
 from mulligan.scan.scope import CAPTURE, TRACKED, Scope, Tracked
 from mulligan.scan.trees import Defaults, Scan, seal
 from mulligan.scan.trees import Objects as MadeObjects
 from mulligan.usergit.index_format import GITLINK
-from mulligan.usergit.objects import Objects
+from mulligan.usergit.objects import UserObjects
 from mulligan.usergit.repository import Repository
 
 _WORK = 1 << 36
@@ -73,7 +73,7 @@ def scan_commit(repo: Repository, commit: str, rules: ImportRules, keeper: Keepe
         return _Reading(objects, rules, keeper).run(tree)
 
 
-def _workspace_tree(repo: Repository, objects: Objects, commit: str) -> bytes:
+def _workspace_tree(repo: Repository, objects: UserObjects, commit: str) -> bytes:
     tree = objects.read_commit_tree(bytes.fromhex(commit))
     for name in repo.prefix.split(b"/") if repo.prefix and tree is not None else ():
         entries = objects.read_tree(tree) if tree is not None else None
@@ -89,7 +89,7 @@ def _workspace_tree(repo: Repository, objects: Objects, commit: str) -> bytes:
 class _Reading:
     """One walk over a commit's trees."""
 
-    def __init__(self, objects: Objects, rules: ImportRules, keeper: Keeper) -> None:
+    def __init__(self, objects: UserObjects, rules: ImportRules, keeper: Keeper) -> None:
         self._objects, self._rules, self._keeper = objects, rules, keeper
         self._missed: dict[bytes, Missed] = {}
         self._objects_made: MadeObjects = {}
@@ -100,9 +100,9 @@ class _Reading:
         """Returns the scan."""
         self._read_trees(tree)
         files = {join(path, e.name) for path, entries in self._trees.items() for e in entries if e.mode != MODE_DIR}
-        scope = Scope(self._rules.policy, Rules.base(), Tracked(lambda: files, b""))
+        scope = Scope(self._rules.policy, IgnoreRules.base(), Tracked(lambda: files, b""))
         captured = self._directories_in_scope(scope)
-        sealed: dict[bytes, Record] = {}
+        sealed: dict[bytes, DirectoryRecord] = {}
         for path in reversed(captured):  # from below upwards: every directory after those in it
             self._seal(path, scope, sealed)
         root = sealed[b""]
@@ -151,8 +151,8 @@ class _Reading:
     def _miss(self, path: bytes, reason: str, detail: str) -> None:
         self._missed[path] = Missed(path.rpartition(b"/")[2], reason, detail)
 
-    def _seal(self, path: bytes, scope: Scope, sealed: dict[bytes, Record]) -> None:
-        record, modes, children = Record(), [], []
+    def _seal(self, path: bytes, scope: Scope, sealed: dict[bytes, DirectoryRecord]) -> None:
+        record, modes, children = DirectoryRecord(), [], []
         for entry in sorted(self._trees[path], key=lambda entry: entry.name):
             below = join(path, entry.name)
             if entry.mode == MODE_DIR:

@@ -35,9 +35,9 @@ from mulligan.model.paths import join, parent_of
 from mulligan.safefs.clock import booted_at
 from mulligan.safefs.directory import Directory, depth_first, descending
 from mulligan.scan.cache import Cache
-from mulligan.scan.ignore import Rules
-from mulligan.scan.read import Unreadable, capture, fields, ignores_in
-from mulligan.scan.record import STAT, Record, can_be_remembered, modes_in, unproven, without_proof
+from mulligan.scan.ignore import IgnoreRules
+from mulligan.scan.read import UnreadableFile, capture, fields, ignores_in
+from mulligan.scan.record import STAT, DirectoryRecord, can_be_remembered, modes_in, unproven, without_proof
 from mulligan.scan.scope import CAPTURE, IGNORE_FILE, RECORDS, TRACKED, Scope
 from mulligan.scan.secrets import is_plain_name, is_plain_place, secret_content, secret_name
 from mulligan.scan.trees import Defaults, HashOnly, Objects, Sink, seal
@@ -56,7 +56,7 @@ _LONGEST_TRIED = 1 << 20
 _IGNORES, _ATTRIBUTES = os.fsdecode(IGNORE_FILE), os.fsdecode(ATTRIBUTES)
 _JOURNALS = (b"-wal", b"-shm", b"-journal")
 # Rules, and what decisions by them depend on.
-Ruled = tuple[Rules, bytes]
+Ruled = tuple[IgnoreRules, bytes]
 _ENTRY = struct.Struct(">10I20sH")
 _SECOND = 1_000_000_000
 # An entry that changed so shortly before the index was written may have changed again in the same tick of the clock.
@@ -105,7 +105,7 @@ def adopt(ground: Ground, sink: Sink) -> Adopted | None:
         making.run()
         changed = making.doubt(take(ground.root, ground.repo, ground.scope, sink, expected))
         making.try_some(changed)
-    except Declined:
+    except NotAdopted:
         return None
     cache = Cache()
     cache.suppose((path, record.encode()) for path, record in (making.records | changed).items())
@@ -119,7 +119,7 @@ class _Making:
         self._root, self._scope, self._started = ground.root, ground.scope, ground.started
         self._defaults, self._expected = ground.defaults, expected
         self._device = os.fstat(ground.root.fd).st_dev
-        self.records: dict[bytes, Record] = {}
+        self.records: dict[bytes, DirectoryRecord] = {}
         self._rules: dict[bytes, Ruled] = {}
         self._of_tracked = ground.scope.of_tracked()
         self.objects: Objects = {}
@@ -134,7 +134,7 @@ class _Making:
             children = [(name, self.records[join(path, name)]) for name in record.dirs]
             seal(record, modes_in(record.stats), children, self._defaults, self.objects)
 
-    def doubt(self, doubts: Doubts) -> dict[bytes, Record]:
+    def doubt(self, doubts: Doubts) -> dict[bytes, DirectoryRecord]:
         """Returns the records in which something proves nothing after all, as they are then."""
         places: dict[bytes, set[int]] = {}
         folders, refused = self._expected.folders, doubts.oids | self._expected.torn
@@ -145,16 +145,16 @@ class _Making:
                 places.setdefault(path, set()).update(at for at, oid in enumerate(folder.oids) if oid in refused)
         return {path: without_proof(self.records[path], found) for path, found in places.items()}
 
-    def try_some(self, changed: dict[bytes, Record]) -> None:
+    def try_some(self, changed: dict[bytes, DirectoryRecord]) -> None:
         """Reads a few files after all: where git is wrong about one of them, it is believed in nothing."""
         records = [(path, changed.get(path, record)) for path, record in self.records.items() if record.names]
         count = sum(len(record.names) for _, record in records)
         for _ in range(min(_TRIED_MOST, max(_TRIED_LEAST, count // _TRIED_OF))):
             path, record = records[_any_of(len(records))]
             if self._is_wrong(path, record, _any_of(len(record.names))):
-                raise Declined
+                raise NotAdopted
 
-    def _is_wrong(self, path: bytes, record: Record, at: int) -> bool:
+    def _is_wrong(self, path: bytes, record: DirectoryRecord, at: int) -> bool:
         """Reads a file, and returns whether it is not what git says although its stat fields are."""
         try:
             with self._root.descend(path) as directory:
@@ -163,11 +163,11 @@ class _Making:
                     return False
                 found, seen = capture(directory, record.names[at], st, HashOnly(), check_secrets=False)
                 return seen == fields(st) and found != record.oid_at(at)
-        except (OSError, Unreadable):
+        except (OSError, UnreadableFile):
             return False  # it came or went: the walk will see
 
-    def _record(self, path: bytes, fd: int, folder: Folder) -> Record:
-        record = Record()
+    def _record(self, path: bytes, fd: int, folder: IndexFolder) -> DirectoryRecord:
+        record = DirectoryRecord()
         record.names, record.dirs, record.oids = folder.names, sorted(folder.dirs), b"".join(folder.oids)
         record.trusted = False
         rules = self._rules.get(parent_of(path)) if path else self._ruled(self._scope.rules)
@@ -197,19 +197,19 @@ class _Making:
         except OSError:
             return set()  # the walk says why
 
-    def _ruled(self, rules: Rules) -> Ruled:
+    def _ruled(self, rules: IgnoreRules) -> Ruled:
         return rules, self._scope.key(rules, only_tracked=False)
 
-    def _look_for_attributes(self, fd: int, names: set[str], record: Record) -> None:
+    def _look_for_attributes(self, fd: int, names: set[str], record: DirectoryRecord) -> None:
         """Raises Declined where attributes in a directory may turn bytes into others; gone from the disk, they are in force all the same."""
         at = record.find(ATTRIBUTES)
         tracked = record.oid_at(at) if at >= 0 else b""
         if may_rewrite(attributes_in(Directory(fd)), tracked) if _ATTRIBUTES in names else tracked:
-            raise Declined
+            raise NotAdopted
 
 
 def decided(
-    scope: Scope, path: bytes, rules: Rules, names: Iterable[bytes], dirs: Iterable[bytes]
+    scope: Scope, path: bytes, rules: IgnoreRules, names: Iterable[bytes], dirs: Iterable[bytes]
 ) -> tuple[bool, bool]:
     """Decides over names in a directory; returns whether all are in scope, and whether some only because git tracks them."""
     is_clear, leans, decide, above = True, False, scope.decide, path + b"/" if path else b""
@@ -233,11 +233,11 @@ def _any_of(count: int) -> int:
 # -- what the index says ---------------------------------------------------------------------------------
 
 
-class Declined(Exception):
+class NotAdopted(Exception):
     """Git is not to be believed here, or it is not worth it."""
 
 
-class Folder:
+class IndexFolder:
     """What the index says of a directory: names with the stat fields to be expected and ids, and which of them are to be looked at."""
 
     __slots__ = ("dirs", "is_plain", "names", "oids", "stats", "unclear")
@@ -262,13 +262,13 @@ class Expected:
     """The index by directories, and the objects, with their sizes, of files that are captured and no secrets by any rule."""
 
     def __init__(self, root: Directory, prefix: bytes, scope: Scope, index: Index, written: int, boot: int = 0) -> None:
-        self.folders, self._letters = {b"": Folder()}, 0
+        self.folders, self._letters = {b"": IndexFolder()}, 0
         self.wanted: dict[bytes, int] = {}
         above = prefix + b"/" if prefix else b""
         paths = index.below(above) if prefix else list(index.heads)
         joined = b"".join([index.heads[path] for path in paths] if prefix else index.heads.values())
         if len(joined) != _ENTRY.size * len(paths) or not paths or _are_odd(paths):
-            raise Declined
+            raise NotAdopted
         size = _ENTRY.size
         self._modes, self._upper = guess(
             root, len(paths), lambda at: (paths[at][len(above) :], joined[at * size : at * size + size])
@@ -276,7 +276,7 @@ class Expected:
         self._unsure = (boot - UNWRITTEN, boot)
         self._sort(paths, joined, len(above), scope, written - MARGIN)
         if any(above + path in index.heads for path in self.folders if path):
-            raise Declined  # a file and a directory of one name
+            raise NotAdopted  # a file and a directory of one name
         self._want_trees(index.cache_tree, above)
 
     def _sort(self, paths: list[bytes], joined: bytes, skip: int, scope: Scope, latest: int) -> None:
@@ -310,7 +310,7 @@ class Expected:
             del wanted[oid]  # two sizes for one object: one of them is a lie
         self.torn = torn
 
-    def _folder(self, path: bytes) -> Folder:
+    def _folder(self, path: bytes) -> IndexFolder:
         """Returns a directory that is new, with those above it that are; raises Declined where there are too many."""
         found = self._new(path)
         while path:
@@ -321,11 +321,11 @@ class Expected:
                 break
         return found
 
-    def _new(self, path: bytes) -> Folder:
+    def _new(self, path: bytes) -> IndexFolder:
         self._letters += len(path) + 1
         if self._letters > _PATHS_LIMIT or len(self.folders) > ENTRIES_LIMIT:
-            raise Declined
-        found = self.folders[path] = Folder(path)
+            raise NotAdopted
+        found = self.folders[path] = IndexFolder(path)
         return found
 
     def _want_trees(self, tree: CacheTree | None, prefix: bytes) -> None:
@@ -360,7 +360,7 @@ def guess(root: Directory, count: int, entry: Callable[[int], tuple[bytes, bytes
             upper[st.st_ino & ~_LOW] += 1
             same += (st.st_ino & _LOW, st.st_ctime_ns) == (row[5], row[0] * _SECOND + row[1])
     if same * 2 < seen or not same:
-        raise Declined  # an index of other files: nothing would be proven
+        raise NotAdopted  # an index of other files: nothing would be proven
     usual = {mode: next(iter(count.most_common(1)), (mode, 0))[0] for mode, count in modes.items()}
     return usual, upper.most_common(1)[0][0]
 
@@ -387,7 +387,7 @@ def take(root: Directory, repo: Repository, scope: Scope, sink: Sink, expected: 
     try:
         directory = repo.common.descend(b"objects/pack")
     except OSError:
-        raise Declined from None
+        raise NotAdopted from None
     with directory:
         taken = take_records(directory, wanted, sink)
     return Doubts(frozenset(wanted.keys() - taken), files)

@@ -248,7 +248,7 @@ class _Layer:
         return self._compiled
 
 
-class Rules:
+class IgnoreRules:
     """The ignore rules of one directory; immutable, shares those of the directories above."""
 
     __slots__ = ("_layers", "key")
@@ -258,14 +258,14 @@ class Rules:
         self.key = key
 
     @classmethod
-    def base(cls, *layers: bytes) -> Rules:
+    def base(cls, *layers: bytes) -> IgnoreRules:
         """Returns rules for the workspace root from file contents, the weakest first: global excludes, `info/exclude`."""
         rules = cls(key=_digest(_EDITION))
         for content in layers:
             rules = rules.enter(b"", content)
         return rules
 
-    def above(self, prefix: bytes, gitignore: bytes) -> Rules:
+    def above(self, prefix: bytes, gitignore: bytes) -> IgnoreRules:
         """
         Returns these rules with those of a directory above the workspace as the strongest.
 
@@ -275,14 +275,14 @@ class Rules:
         if not prefix or not gitignore:
             return self.enter(b"", gitignore)
         layer = _Layer(b"", gitignore, prefix=prefix + b"/")
-        return Rules((layer, *self._layers), _digest(self.key, b"above", prefix, gitignore))
+        return IgnoreRules((layer, *self._layers), _digest(self.key, b"above", prefix, gitignore))
 
-    def enter(self, directory: bytes, gitignore: bytes) -> Rules:
+    def enter(self, directory: bytes, gitignore: bytes) -> IgnoreRules:
         """Returns the rules for a workspace directory (`b""` the root) and all below, its `.gitignore` the strongest."""
         if not gitignore:
             return self
         layer = _Layer(directory, gitignore, drop=len(directory) + 1 if directory else 0)
-        return Rules((layer, *self._layers), _digest(self.key, b"enter", directory, gitignore))
+        return IgnoreRules((layer, *self._layers), _digest(self.key, b"enter", directory, gitignore))
 
     def verdict(self, path: bytes, is_dir: bool) -> bool | None:  # noqa: FBT001 - asked for every entry of a scan
         """

@@ -27,8 +27,8 @@ from mulligan.model.paths import join
 from mulligan.safefs import syscalls
 from mulligan.safefs.clock import SECOND, let_writes_end, pass_coarse_tick, pass_time, stamping_clock, tick_began
 from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, read_all
-from mulligan.scan.ignore import Rules
-from mulligan.scan.record import NO_DIRECTORY, STAT, Missed, Record, Stat, can_be_remembered, unproven
+from mulligan.scan.ignore import IgnoreRules
+from mulligan.scan.record import NO_DIRECTORY, STAT, DirectoryRecord, Missed, Stat, can_be_remembered, unproven
 from mulligan.scan.scope import IGNORE_FILE, Listing, Scope, database_groups
 from mulligan.scan.secrets import secret_content
 from mulligan.scan.trees import Sink
@@ -49,7 +49,7 @@ IGNORES_LIMIT = 4 << 20
 Progress = Callable[[int], None]
 
 
-class Unreadable(Exception):
+class UnreadableFile(Exception):
     """A file that should be captured and cannot be: reason and detail."""
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -58,11 +58,11 @@ class Unreadable(Exception):
         self.detail = detail
 
 
-def _refused(error: OSError) -> Unreadable:
+def _refused(error: OSError) -> UnreadableFile:
     """Returns the finding for what the system refuses to read; raises an error of this process."""
     if error.errno in FATAL:
         raise error
-    return Unreadable(UNREADABLE, os.strerror(error.errno or 0))
+    return UnreadableFile(UNREADABLE, os.strerror(error.errno or 0))
 
 
 def fields(st: os.stat_result) -> Stat:
@@ -111,7 +111,7 @@ def capture(
         if found is not None:
             return found, fields(st)
         st = directory.stat(name)
-    raise Unreadable(MOVING, "it changed each time it was read")
+    raise UnreadableFile(MOVING, "it changed each time it was read")
 
 
 def _past_its_tick(directory: Directory, name: bytes, since: int) -> os.stat_result:
@@ -130,7 +130,7 @@ def _past_its_tick(directory: Directory, name: bytes, since: int) -> os.stat_res
             pass_coarse_tick(directory.fd)
         else:
             break
-    raise Unreadable(MOVING, "it changed in every tick of the system's clock")
+    raise UnreadableFile(MOVING, "it changed in every tick of the system's clock")
 
 
 def _open(directory: Directory, name: bytes) -> int | None:
@@ -163,7 +163,7 @@ def _regular(
     if len(data) != st.st_size or not _same(st, after):
         return None
     if check_secrets and (secret := secret_content(data[:_HEAD])):
-        raise Unreadable(SECRET, secret)
+        raise UnreadableFile(SECRET, secret)
     oid = object_id(BLOB, data)
     sink.add_hashed(oid, BLOB, data)
     return oid
@@ -185,7 +185,7 @@ def _streamed(fd: int, st: os.stat_result, sink: Sink, *, check_secrets: bool) -
     except OSError as error:
         raise _refused(error) from None
     if secret := secret_content(head):
-        raise Unreadable(SECRET, secret)
+        raise UnreadableFile(SECRET, secret)
     try:
         oid = sink.add_stream(st.st_size, _chunks(fd, st.st_size))
     except ValueError:
@@ -238,7 +238,7 @@ _STATIC = frozenset({IGNORED, EXCLUDED, SPECIAL, WORKTREE})
 Found = dict[bytes, tuple[bytes, Stat]]  # by name: object id and stat fields
 
 
-class Place(NamedTuple):
+class DirectoryToRead(NamedTuple):
     """
     A directory to look at: the rules above it, what is remembered of it, and the names that may have changed, None for all.
 
@@ -248,8 +248,8 @@ class Place(NamedTuple):
 
     path: bytes
     directory: Directory
-    rules: Rules
-    old: Record | None
+    rules: IgnoreRules
+    old: DirectoryRecord | None
     only: bool
     names: Collection[bytes] | None
     written: Collection[bytes]
@@ -269,7 +269,7 @@ class Reader:
         """Begins: nothing was looked at when the clocks stood there, the system's and that of stamps."""
         self._started, self._clock = started, clock
 
-    def look(self, place: Place, st: os.stat_result) -> tuple[Record, Rules]:
+    def look(self, place: DirectoryToRead, st: os.stat_result) -> tuple[DirectoryRecord, IgnoreRules]:
         """Returns what is in a directory, the remembered record itself where nothing is new, and the rules in it."""
         old, own = place.old, (st.st_ino, st.st_mtime_ns, st.st_ctime_ns)
         nothing_happened = place.names is not None and not place.names
@@ -293,7 +293,7 @@ class Reader:
             record.stat = own if can_be_remembered(own[1], own[2], self._started) else NO_DIRECTORY
         return record, rules
 
-    def _still_out(self, place: Place, old: Record) -> bool:
+    def _still_out(self, place: DirectoryToRead, old: DirectoryRecord) -> bool:
         """Whether what is in and what is out still is, now that the git index changed."""
         if not self._index_changed:
             return True
@@ -305,7 +305,7 @@ class Reader:
 
     # -- names and rules are as they were ---------------------------------------------------------------
 
-    def _refreshed(self, place: Place, old: Record) -> Record | None:
+    def _refreshed(self, place: DirectoryToRead, old: DirectoryRecord) -> DirectoryRecord | None:
         """Returns the record with what changed read; None where more than contents and bits of files changed."""
         try:
             changed = _changed(place, old)
@@ -324,7 +324,7 @@ class Reader:
         for at, name, st in changed:
             try:
                 oid, seen, leans = self._capture(place, name, st)
-            except (Unreadable, FileNotFoundError):
+            except (UnreadableFile, FileNotFoundError):
                 return None
             stats[at * STAT.size : (at + 1) * STAT.size] = self._remembered(place.path, name, seen)
             oids[at * 20 : at * 20 + 20] = oid
@@ -334,7 +334,7 @@ class Reader:
 
     # -- every name decided anew ------------------------------------------------------------------------
 
-    def _decided(self, place: Place, rules: Rules, names: list[bytes], unruly: str) -> Record:
+    def _decided(self, place: DirectoryToRead, rules: IgnoreRules, names: list[bytes], unruly: str) -> DirectoryRecord:
         listing = Listing(place.path, self._scope, rules, only=place.only)
         look, fd, add = os.stat, place.directory.fd, listing.add
         for name in names:
@@ -353,7 +353,7 @@ class Reader:
                 continue
             add(name, st)
         listing.group_databases()
-        record = Record(has_ignores=IGNORE_FILE in names)
+        record = DirectoryRecord(has_ignores=IGNORE_FILE in names)
         record.grouped, record.leans = listing.grouped, listing.leans
         record.dirs, record.missed = sorted(listing.dirs), sorted(listing.missed)
         self._read_files(place, record, listing.files)
@@ -362,7 +362,7 @@ class Reader:
         )
         return record
 
-    def _read_files(self, place: Place, record: Record, files: dict[bytes, os.stat_result]) -> None:
+    def _read_files(self, place: DirectoryToRead, record: DirectoryRecord, files: dict[bytes, os.stat_result]) -> None:
         groups = database_groups(files) if record.grouped else {}
         found = self._known(place, files)
         record.leans |= (
@@ -383,7 +383,7 @@ class Reader:
         record.stats = b"".join([self._remembered(place.path, name, found[name][1]) for name in record.names])
         record.oids = b"".join([found[name][0] for name in record.names])
 
-    def _known(self, place: Place, files: dict[bytes, os.stat_result]) -> Found:
+    def _known(self, place: DirectoryToRead, files: dict[bytes, os.stat_result]) -> Found:
         """Returns the files whose stat fields are those that are remembered."""
         old, found = place.old, Found()
         if old is None:
@@ -398,18 +398,20 @@ class Reader:
                 found[name] = (old.oid_at(at), Stat(*want))
         return found
 
-    def _try(self, place: Place, record: Record, name: bytes, st: os.stat_result, found: Found) -> None:
+    def _try(
+        self, place: DirectoryToRead, record: DirectoryRecord, name: bytes, st: os.stat_result, found: Found
+    ) -> None:
         try:
             oid, seen, leans = self._capture(place, name, st)
         except FileNotFoundError:
             return
-        except Unreadable as finding:
+        except UnreadableFile as finding:
             record.missed.append(Missed(name, finding.reason, finding.detail))
             return
         found[name] = (oid, seen)
         record.leans |= leans
 
-    def _read_group(self, place: Place, record: Record, names: list[bytes], found: Found) -> None:
+    def _read_group(self, place: DirectoryToRead, record: DirectoryRecord, names: list[bytes], found: Found) -> None:
         """Reads a database and its journals until all of them held still together."""
         directory = place.directory
         for _ in range(_DATABASE_ROUNDS):
@@ -424,14 +426,14 @@ class Reader:
                     return
             except FileNotFoundError:
                 names = [name for name in names if directory.exists(name)]
-            except Unreadable as finding:
+            except UnreadableFile as finding:
                 record.missed += [Missed(name, finding.reason, finding.detail) for name in names]
                 return
         record.missed += [Missed(name, MOVING, "the database was written to each time it was read") for name in names]
 
     # -- one file ---------------------------------------------------------------------------------------
 
-    def _capture(self, place: Place, name: bytes, st: os.stat_result) -> tuple[bytes, Stat, bool]:
+    def _capture(self, place: DirectoryToRead, name: bytes, st: os.stat_result) -> tuple[bytes, Stat, bool]:
         """Reads a file or link; returns its object, its stat fields, and whether it is captured only because git tracks it."""
         self.read += 1
         if self._progress is not None and not self.read & 0xFF:
@@ -439,7 +441,7 @@ class Reader:
         directory, sink, clock = place.directory, self._sink, self._clock
         try:
             return *capture(directory, name, st, sink, check_secrets=self._scope.checks_secrets, since=clock), False
-        except Unreadable as finding:
+        except UnreadableFile as finding:
             # The index is read only for a file that begins like a secret: few do.
             if finding.reason != SECRET or join(place.path, name) not in self._scope.tracked:
                 raise
@@ -452,7 +454,7 @@ class Reader:
         return STAT.pack(*seen)
 
 
-def _changed(place: Place, old: Record) -> list[tuple[int, bytes, os.stat_result]]:
+def _changed(place: DirectoryToRead, old: DirectoryRecord) -> list[tuple[int, bytes, os.stat_result]]:
     """Returns the captured names that are not as remembered, with their places in the record; OSError where one is gone, or one came."""
     look, fd, changed, written = os.stat, place.directory.fd, list[tuple[int, bytes, os.stat_result]](), place.written
     if place.names is None:
@@ -469,7 +471,7 @@ def _changed(place: Place, old: Record) -> list[tuple[int, bytes, os.stat_result
     return changed
 
 
-def _position(place: Place, old: Record, name: bytes) -> int:
+def _position(place: DirectoryToRead, old: DirectoryRecord, name: bytes) -> int:
     """Returns the place of a name in a record, -1 for one that is left out or not there; OSError for one that came."""
     at = old.find(name)
     if at < 0 and not any(row.name == name for row in old.missed) and place.directory.exists(name):
@@ -477,7 +479,7 @@ def _position(place: Place, old: Record, name: bytes) -> int:
     return at
 
 
-def _holds_same_names(directory: Directory, old: Record, names: list[bytes]) -> bool:
+def _holds_same_names(directory: Directory, old: DirectoryRecord, names: list[bytes]) -> bool:
     """
     Returns whether a directory that changed holds the same names as before, so that what was decided of each still stands.
 

@@ -134,7 +134,7 @@ def too_large(size: int, limit: int) -> str:
     return f"{format_size(size)}; limit {format_size(limit)}"
 
 
-class Record:
+class DirectoryRecord:
     """
     One directory as a checkpoint saw it; `names`, `stats` and `oids` run in parallel, sorted by name.
 
@@ -164,9 +164,9 @@ class Record:
         self.dirs: list[bytes] = []
         self.missed: list[Missed] = []
 
-    def copy(self) -> Record:
+    def copy(self) -> DirectoryRecord:
         """Returns a record that can be changed without changing this one."""
-        other = Record(has_ignores=self.has_ignores)
+        other = DirectoryRecord(has_ignores=self.has_ignores)
         other.stat, other.key, other.tree, other.modes = self.stat, self.key, self.tree, self.modes
         other.perm, other.only = self.perm, self.only
         other.trusted, other.grouped, other.leans = self.trusted, self.grouped, self.leans
@@ -207,7 +207,7 @@ class Record:
         return b"".join((head, names, dirs, missed, self.stats, self.oids))
 
 
-def without_proof(record: Record, places: Iterable[int]) -> Record:
+def without_proof(record: DirectoryRecord, places: Iterable[int]) -> DirectoryRecord:
     """Returns a record in which none of these entries is proven by its stat fields."""
     other, stats = record.copy(), bytearray(record.stats)
     for at in places:
@@ -216,9 +216,9 @@ def without_proof(record: Record, places: Iterable[int]) -> Record:
     return other
 
 
-def decode(data: bytes) -> Record:
+def decode(data: bytes) -> DirectoryRecord:
     """Returns the record that `encode` wrote; raises ValueError or struct.error on anything else."""
-    head, record = head_in(data), Record()
+    head, record = head_in(data), DirectoryRecord()
     record.names, record.dirs, record.missed = lists_in(data, head)
     at = HEAD_SIZE + head.names_size + head.dirs_size + head.missed_size
     record.stats, record.oids = data[at : at + head.files * STAT.size], data[at + head.files * STAT.size :]

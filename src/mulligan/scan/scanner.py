@@ -21,8 +21,8 @@ from mulligan.model.policy import CapturePolicy, Settings
 from mulligan.safefs.clock import boot_id
 from mulligan.safefs.directory import Directory, empty_directory
 from mulligan.scan.cache import Cache
-from mulligan.scan.ignore import Rules
-from mulligan.scan.read import IGNORES_LIMIT, Progress, Unreadable
+from mulligan.scan.ignore import IgnoreRules
+from mulligan.scan.read import IGNORES_LIMIT, Progress, UnreadableFile
 from mulligan.scan.scope import IGNORE_FILE, Scope, Tracked, nothing_tracked
 from mulligan.scan.trees import Defaults, HashOnly, Scan, Sink
 from mulligan.scan.walk import Options, walk
@@ -197,7 +197,7 @@ class Scanner:
         watched = self._watched if self._watched is not None and self._watched.watcher.usable and not guests else None
         try:
             return walk(root, cache, options, watched)
-        except Unreadable as finding:  # of all its directories, the one that has none above to list it
+        except UnreadableFile as finding:  # of all its directories, the one that has none above to list it
             raise UserError(
                 f"The workspace {self._settings.workspace} cannot be read ({finding.detail}). Nothing was changed.",
                 hint="mulligan -C DIR …",
@@ -224,7 +224,11 @@ class Scanner:
         with _open_root(self._settings.workspace) as root:
             repo = self._repository()
             try:
-                scope, seen, inside = self._scope(repo, self._settings.capture), dict[bytes, Rules](), set[bytes]()
+                scope, seen, inside = (
+                    self._scope(repo, self._settings.capture),
+                    dict[bytes, IgnoreRules](),
+                    set[bytes](),
+                )
                 return [
                     path
                     for path, is_dir in paths
@@ -251,10 +255,10 @@ class Scanner:
         store = os.path.relpath(self._settings.store, self._settings.workspace)
         own = None if store.startswith("..") else os.fsencode(store)
         if repo is None:
-            scope = Scope(policy, Rules.base(policy.global_excludes), nothing_tracked(), own, self.forks)
+            scope = Scope(policy, IgnoreRules.base(policy.global_excludes), nothing_tracked(), own, self.forks)
             self._plain = (policy, scope) if not self.forks else None
             return scope
-        rules = Rules.base()
+        rules = IgnoreRules.base()
         for content in (policy.global_excludes, repo.info_exclude()):
             rules = rules.above(repo.prefix, content) if repo.prefix else rules.enter(b"", content)
         for prefix, content in repo.outer_ignores():
@@ -323,7 +327,7 @@ def _repositories(workspace: str) -> list[str]:
 
 def _hidden_from_git(root: Directory, scope: Scope) -> Callable[[bytes], bool]:
     """Returns who tells whether git ignores a path that is captured all the same, because it was asked for."""
-    seen: dict[bytes, Rules] = {}
+    seen: dict[bytes, IgnoreRules] = {}
 
     def is_ignored(path: bytes) -> bool:
         if not scope.included(path):
@@ -334,8 +338,8 @@ def _hidden_from_git(root: Directory, scope: Scope) -> Callable[[bytes], bool]:
 
 
 def _levels(
-    root: Directory, scope: Scope, path: bytes, seen: dict[bytes, Rules], coming: Mapping[bytes, bytes] = _NONE
-) -> Iterator[tuple[bytes, Rules]]:
+    root: Directory, scope: Scope, path: bytes, seen: dict[bytes, IgnoreRules], coming: Mapping[bytes, bytes] = _NONE
+) -> Iterator[tuple[bytes, IgnoreRules]]:
     """Yields each directory above a path, and the path, with the rules that decide over it; `seen` remembers them."""
     rules, levels = scope.rules, [*ancestors(path), path]
     for directory, below in zip((b"", *levels), levels, strict=False):
@@ -354,7 +358,7 @@ def _levels(
 
 
 def _is_out(
-    levels: Iterable[tuple[bytes, Rules]], scope: Scope, path: bytes, inside: set[bytes], *, is_dir: bool
+    levels: Iterable[tuple[bytes, IgnoreRules]], scope: Scope, path: bytes, inside: set[bytes], *, is_dir: bool
 ) -> bool:
     """Returns whether a path is not captured; `inside` remembers the directories that are."""
     for below, rules in levels:

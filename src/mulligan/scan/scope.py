@@ -23,7 +23,7 @@ from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, SPECIAL, TOO_LA
 from mulligan.model.paths import ancestors, is_dot_git, join
 from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES, CapturePolicy
 from mulligan.safefs.platform import HERE
-from mulligan.scan.ignore import Patterns, Rules
+from mulligan.scan.ignore import IgnoreRules, Patterns
 from mulligan.scan.record import Missed, too_large
 from mulligan.scan.secrets import secret_name
 
@@ -88,7 +88,7 @@ class Scope:
     def __init__(
         self,
         policy: CapturePolicy,
-        rules: Rules,
+        rules: IgnoreRules,
         tracked: Tracked,
         own: bytes | None = None,
         worktrees: frozenset[bytes] = frozenset(),
@@ -111,7 +111,7 @@ class Scope:
         )
         self._policy_key = blake2b(policy_key, digest_size=16).digest()
 
-    def key(self, rules: Rules, *, only_tracked: bool) -> bytes:
+    def key(self, rules: IgnoreRules, *, only_tracked: bool) -> bytes:
         """Returns what a directory's decisions depend on, so that they can be remembered."""
         # The number grows when the built-in rules change, so that decisions of an older release do not stand.
         parts = b"3" + self._policy_key + rules.key + (b"tracked" + self.tracked.key if only_tracked else b"")
@@ -125,7 +125,7 @@ class Scope:
         found.tracked = AllTracked(self.tracked.key)
         return found
 
-    def decide(self, path: bytes, name: bytes, rules: Rules, *, is_dir: bool) -> Decision:
+    def decide(self, path: bytes, name: bytes, rules: IgnoreRules, *, is_dir: bool) -> Decision:
         """Returns CAPTURE, or TRACKED, or the reason and detail why a path is out of scope."""
         if is_dot_git(name):
             return EXCLUDED, "git's own files are never saved or touched"
@@ -199,7 +199,7 @@ class Scope:
 class Listing:
     """What a directory holds; `only` where nothing is wanted but what is tracked or asked for by name."""
 
-    def __init__(self, path: bytes, scope: Scope, rules: Rules, *, only: bool) -> None:
+    def __init__(self, path: bytes, scope: Scope, rules: IgnoreRules, *, only: bool) -> None:
         self._path = path
         self._scope = scope
         self._rules = rules

@@ -23,7 +23,7 @@ from mulligan.model.checkpoint import EXCLUDED, IGNORED, INCOMPLETE, MOVING, Not
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_FILE, MODE_TEXT, TREE, TreeEntry, encode_tree, object_id
 from mulligan.model.paths import ancestors, join, parent_of, to_text
 from mulligan.scan.cache import Cache
-from mulligan.scan.record import Missed, Record, RecordHead, Stat, git_mode, head_in, lists_in, modes_in
+from mulligan.scan.record import DirectoryRecord, Missed, RecordHead, Stat, git_mode, head_in, lists_in, modes_in
 from mulligan.scan.secrets import is_sample, secret_name
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ class Defaults(NamedTuple):
 
 
 def seal(
-    record: Record,
+    record: DirectoryRecord,
     modes: list[int],
-    children: Sequence[tuple[bytes, Record | RecordHead]],
+    children: Sequence[tuple[bytes, DirectoryRecord | RecordHead]],
     defaults: Defaults,
     objects: Objects,
 ) -> None:
@@ -79,9 +79,9 @@ def tree_of(names: list[bytes], modes: list[int], oids: bytes, children: Sequenc
 
 
 def _modes_tree(
-    record: Record,
+    record: DirectoryRecord,
     modes: list[int],
-    children: Sequence[tuple[bytes, Record | RecordHead]],
+    children: Sequence[tuple[bytes, DirectoryRecord | RecordHead]],
     defaults: Defaults,
     objects: Objects,
 ) -> bytes:
@@ -222,13 +222,15 @@ def commit_scope(rows: Sequence[NotCaptured]) -> Callable[[bytes, bool], bool]:
     return in_scope
 
 
-def entries(record: Record) -> Iterator[tuple[bytes, int, bytes]]:
+def entries(record: DirectoryRecord) -> Iterator[tuple[bytes, int, bytes]]:
     """Yields name, git mode and object id of what is captured in one directory."""
     for name, mode, (oid,) in zip(record.names, modes_in(record.stats), _OID.iter_unpack(record.oids), strict=True):
         yield name, git_mode(mode), oid
 
 
-def _changes(directory: bytes, old: Record, new: Record) -> Iterator[tuple[bytes, Entry | None, Entry | None]]:
+def _changes(
+    directory: bytes, old: DirectoryRecord, new: DirectoryRecord
+) -> Iterator[tuple[bytes, Entry | None, Entry | None]]:
     before, after = set(entries(old)), set(entries(new))
     then = {name: (mode, oid) for name, mode, oid in before - after}
     now = {name: (mode, oid) for name, mode, oid in after - before}
@@ -250,7 +252,7 @@ class Scan:
     tree: bytes
     modes: bytes
     objects: Objects
-    records: Mapping[bytes, Record]
+    records: Mapping[bytes, DirectoryRecord]
     gone: frozenset[bytes] = frozenset()
     missed: dict[bytes, Missed]
     files: int
@@ -266,7 +268,7 @@ class Scan:
 
     # -- the records ------------------------------------------------------------------------------------
 
-    def record(self, directory: bytes) -> Record | None:
+    def record(self, directory: bytes) -> DirectoryRecord | None:
         """Returns what was seen of a directory."""
         found = self.records.get(directory)
         return found if found is not None or directory in self.gone else self.cache.get(directory)
@@ -319,9 +321,9 @@ class Scan:
     def changes(self) -> Iterator[tuple[bytes, Entry | None, Entry | None]]:
         """Yields path, before and after of every file and link that is not what the cache remembers, in no promised order."""
         for directory, record in self.records.items():
-            yield from _changes(directory, self.cache.get(directory) or Record(), record)
+            yield from _changes(directory, self.cache.get(directory) or DirectoryRecord(), record)
         for directory in self.gone:
-            yield from _changes(directory, self.cache.get(directory) or Record(), Record())
+            yield from _changes(directory, self.cache.get(directory) or DirectoryRecord(), DirectoryRecord())
 
     # -- what is not captured ---------------------------------------------------------------------------
 

@@ -23,9 +23,9 @@ from mulligan.model.paths import ancestors, join, parent_of
 from mulligan.safefs.clock import Seen, moved_since, stamping_clock
 from mulligan.safefs.directory import Descent, Directory, depth_first, descending
 from mulligan.scan.cache import Cache
-from mulligan.scan.ignore import Rules
-from mulligan.scan.read import FATAL, GONE, Place, Progress, Reader, Unreadable, ignores_in
-from mulligan.scan.record import HEAD_SIZE, STAT, Missed, Record, RecordHead, Stat, head_in, lists_in, modes_in
+from mulligan.scan.ignore import IgnoreRules
+from mulligan.scan.read import FATAL, GONE, DirectoryToRead, Progress, Reader, UnreadableFile, ignores_in
+from mulligan.scan.record import HEAD_SIZE, STAT, DirectoryRecord, Missed, RecordHead, Stat, head_in, lists_in, modes_in
 from mulligan.scan.scope import Scope
 from mulligan.scan.trees import Defaults, Objects, Scan, Sink, seal
 from mulligan.watch.dirty import EVERYTHING, Dirty
@@ -125,18 +125,18 @@ class Draft:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self.records: dict[bytes, Record] = {}  # those that are not the cache's
+        self.records: dict[bytes, DirectoryRecord] = {}  # those that are not the cache's
         self.gone: set[bytes] = set()  # directories that the cache knows, and that are not there any more
 
     def __contains__(self, path: bytes) -> bool:
         return path in self.records or (path in self._cache and path not in self.gone)
 
-    def get(self, path: bytes) -> Record | None:
+    def get(self, path: bytes) -> DirectoryRecord | None:
         """Returns the record of a directory, not to be changed; None if there is none."""
         found = self.records.get(path)
         return found if found is not None or path in self.gone else self._cache.get(path)
 
-    def put(self, path: bytes, record: Record) -> None:
+    def put(self, path: bytes, record: DirectoryRecord) -> None:
         """Takes what a directory was found to be."""
         self.records[path] = record
         self.gone.discard(path)
@@ -146,16 +146,16 @@ class Draft:
         found = self.records.get(path)
         return found.only if found is not None else head_in(self._cache.packed(path)).only
 
-    def changing(self, path: bytes) -> Record:
+    def changing(self, path: bytes) -> DirectoryRecord:
         """Returns the record of a directory, to be changed."""
         found = self.records.get(path)
         if found is None:
             found = self.records[path] = self._copy(path)
         return found
 
-    def _copy(self, path: bytes) -> Record:
+    def _copy(self, path: bytes) -> DirectoryRecord:
         known = self._cache.get(path)
-        return known.copy() if known is not None else Record()
+        return known.copy() if known is not None else DirectoryRecord()
 
     def miss(self, path: bytes, reason: str, detail: str) -> None:
         """Notes in the directory above that a directory could not be captured, and why."""
@@ -190,7 +190,7 @@ class Draft:
         objects: Objects = {}
         changed = {b"", *self.records, *(parent_of(path) for path in self.gone)}
         changed.update([above for path in [*changed] for above in ancestors(path)])
-        sealed: dict[bytes, Record] = {}
+        sealed: dict[bytes, DirectoryRecord] = {}
         for path in sorted(changed, key=depth_first, reverse=True):
             if path not in self:
                 continue
@@ -207,7 +207,7 @@ class Draft:
                 self.records[path] = record
         return objects
 
-    def _pass_over(self, path: bytes, record: Record) -> None:
+    def _pass_over(self, path: bytes, record: DirectoryRecord) -> None:
         """Leaves out a directory that holds nothing of what is wanted in it today."""
         name, above = path.rpartition(b"/")[2], self.changing(parent_of(path))
         above.missed += [row._replace(name=join(name, row.name)) for row in record.missed]
@@ -248,7 +248,7 @@ class Draft:
         yield from self.gone
 
 
-def _holds_nothing(record: Record) -> bool:
+def _holds_nothing(record: DirectoryRecord) -> bool:
     wanted = record.names or record.dirs or any(row.reason == SECRET for row in record.missed)
     return record.only and not wanted
 
@@ -299,7 +299,7 @@ class _Walk:
         self._root, self._cache, self._options, self._where = root, cache, options, where
         self._device = os.fstat(root.fd).st_dev
         self._reader = Reader(options.scope, options.sink, options.progress, index_changed=options.index_changed)
-        self._rules: dict[bytes, Rules] = {}
+        self._rules: dict[bytes, IgnoreRules] = {}
         self.draft = Draft(cache)
         self.seen: dict[bytes, tuple[int, int, int]] = {}
         self.since = 0
@@ -344,13 +344,13 @@ class _Walk:
         old = draft.get(path)
         whole = visit.deep or (visit.listed and bool(path))
         names = None if whole else dirty.places.get(path, frozenset())
-        place = Place(
+        place = DirectoryToRead(
             path, directory, rules, old, visit.only, names, dirty.written.get(path, frozenset()), self._where.links
         )
         self.seen[path] = (st.st_ino, st.st_mtime_ns, st.st_ctime_ns)
         try:
             record, self._rules[path] = self._reader.look(place, st)
-        except Unreadable as finding:
+        except UnreadableFile as finding:
             if not path:
                 raise
             self.seen.pop(path)
@@ -367,14 +367,16 @@ class _Walk:
         if error.errno in FATAL:
             raise error
         if not path:
-            raise Unreadable(UNREADABLE, os.strerror(error.errno or 0)) from error
+            raise UnreadableFile(UNREADABLE, os.strerror(error.errno or 0)) from error
         # Gone or swapped since it was listed: the second look at the directory above notices. There, and not to be read: a finding.
         if error.errno in GONE:
             self.draft.leave_out(path)
         else:
             self.draft.miss(path, UNREADABLE, os.strerror(error.errno or 0))
 
-    def _below(self, visit: _Visit, record: Record, old: Record | None, *, whole: bool) -> list[_Visit]:
+    def _below(
+        self, visit: _Visit, record: DirectoryRecord, old: DirectoryRecord | None, *, whole: bool
+    ) -> list[_Visit]:
         """Returns the directories in one that may not stay as they are remembered."""
         deep, draft = visit.deep or old is None or record.key != old.key, self.draft
         # Where only files may have changed, their records are not asked: 0.3 ms of a save below 700 directories.
@@ -387,7 +389,7 @@ class _Walk:
                 found.append(_Visit(path, only, deep=deep, listed=True))
         return found
 
-    def _rules_above(self, path: bytes, descent: Descent) -> Rules:
+    def _rules_above(self, path: bytes, descent: Descent) -> IgnoreRules:
         """Returns the ignore rules that hold where a directory stands, without its own."""
         if not path:
             return self._options.scope.rules
@@ -411,7 +413,7 @@ class _Walk:
         missed = draft.missed()
         for path in moving:
             missed[path] = Missed(path, MOVING, "files came and went while it was read")
-        root = draft.records.get(b"") or self._cache.head_of(b"") or Record()
+        root = draft.records.get(b"") or self._cache.head_of(b"") or DirectoryRecord()
         scope = options.scope
         return Scan(
             defaults=options.defaults, cache=self._cache,

@@ -29,7 +29,7 @@ from mulligan.model.objects import (
 from mulligan.model.paths import ancestors, join, parent_of, to_text
 from mulligan.model.plan import Action, Clash, Conflict, Keep, Node
 from mulligan.model.sealed import SealedFile
-from mulligan.restore.plan import Drawn, Hidden, Target, allowed_bits, draw, nothing_hidden
+from mulligan.restore.plan import DrawnPlan, Hidden, RestoreTarget, allowed_bits, draw, nothing_hidden
 from mulligan.scan.trees import Cover, Scan
 from mulligan.steps.moved import Read, renamed_by, renamed_since
 from mulligan.timeline.changes import with_secrets
@@ -54,7 +54,7 @@ _NONE_CLOSED: Mapping[bytes, str] = MappingProxyType({})
 _WHOLE = {MODE_DIR, MODE_LINK, MODE_SEALED}
 
 
-class Step(NamedTuple):
+class RevertedStep(NamedTuple):
     """
     A step to take back: the states around it, and which of its paths are meant.
 
@@ -69,7 +69,7 @@ class Step(NamedTuple):
     hidden: Cover | None = None
 
 
-class Wanted(NamedTuple):
+class WantedState(NamedTuple):
     """What shall stand at each path that changes, the contents that are new, the paths that stay, and the conflicts."""
 
     nodes: dict[bytes, Node | None]
@@ -78,7 +78,7 @@ class Wanted(NamedTuple):
     conflicts: dict[bytes, Conflict]
 
 
-class Rules(NamedTuple):
+class StepRules(NamedTuple):
     """Which paths of the steps are meant, what becomes of conflicts, and what their markers call the state before the steps."""
 
     chosen: Callable[[bytes], bool] = lambda _: True
@@ -86,8 +86,11 @@ class Rules(NamedTuple):
     label: str = "before"
 
 
-def without(source: Trees, now: State, steps: Sequence[Step], read: Read, rules: Rules = Rules()) -> Wanted:  # noqa: B008 - frozen
+def without(
+    source: Trees, now: State, steps: Sequence[RevertedStep], read: Read, rules: StepRules | None = None
+) -> WantedState:
     """Returns what the workspace would be without some steps, newest first."""
+    rules = rules or StepRules()
     merging = _Merging(source, now, read, rules)
     found = _by_path(source, steps, rules)
     merging.undo_renames(found)
@@ -108,7 +111,7 @@ class _Change(NamedTuple):
     mine: bool | None
 
 
-def _by_path(source: Trees, steps: Sequence[Step], rules: Rules) -> dict[bytes, list[_Change]]:
+def _by_path(source: Trees, steps: Sequence[RevertedStep], rules: StepRules) -> dict[bytes, list[_Change]]:
     """Returns what is to be undone at each path, newest first; changes that follow on each other are one."""
     found: dict[bytes, list[_Change]] = {}
     for step in steps:
@@ -127,7 +130,7 @@ def _by_path(source: Trees, steps: Sequence[Step], rules: Rules) -> dict[bytes, 
 class _Merging:
     """The workspace as it shall be, path by path, while steps are taken back one after the other."""
 
-    def __init__(self, source: Trees, now: State, read: Read, rules: Rules) -> None:
+    def __init__(self, source: Trees, now: State, read: Read, rules: StepRules) -> None:
         self._source = source
         self._read = read
         self._rules = rules
@@ -284,10 +287,10 @@ class _Merging:
         """Whether anything stays in a directory."""
         return any(self._at(join(directory, name)) is not None for name in self._now.names(directory))
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> WantedState:
         """Returns what differs from now."""
         changed = {path: node for path, node in self._nodes.items() if node != self._now.at(path)}
-        return Wanted(changed, self._contents, self._kept, self._conflicts)
+        return WantedState(changed, self._contents, self._kept, self._conflicts)
 
 
 class _Clean(NamedTuple):
@@ -323,11 +326,11 @@ def _merged_bits(here: Node, old: Node, new: Node) -> Node | None:
 def draw_wanted(
     source: Trees,
     scan: Scan,
-    wanted: Wanted,
+    wanted: WantedState,
     since: Hidden = nothing_hidden,
     already: Callable[[bytes, Node], bool] | None = None,
     closed: Mapping[bytes, str] = _NONE_CLOSED,
-) -> Drawn:
+) -> DrawnPlan:
     """
     Returns the plan that makes the workspace what is wanted; what `since` covers is not deleted.
 
@@ -336,7 +339,7 @@ def draw_wanted(
     plain = {p: None if n is not None and n.mode == MODE_SEALED else n for p, n in wanted.nodes.items()}
     tree = _edited(source, scan.tree, plain)
     locked = {path: closed[node.oid] for path, node in wanted.nodes.items() if node is not None and node.oid in closed}
-    target = Target(tree, scan.modes, scan.defaults, since=since, sealed=_secrets(scan, wanted), locked=locked)
+    target = RestoreTarget(tree, scan.modes, scan.defaults, since=since, sealed=_secrets(scan, wanted), locked=locked)
     drawn = draw(source, scan, target, None) if already is None else draw(source, scan, target, None, already=already)
     done = {action.path for action in drawn.actions}
     actions = [_with_bits(action, wanted.nodes) for action in drawn.actions]
@@ -349,10 +352,10 @@ def draw_wanted(
             actions += [action] if action.before != action.after else []
     ordered = sorted(actions, key=lambda action: (action.path, action.after is not None))
     kept = {keep.path: keep for keep in (*drawn.keeps, *wanted.kept.values())}
-    return Drawn(tuple(ordered), tuple(kept[path] for path in sorted(kept)), drawn.absent)
+    return DrawnPlan(tuple(ordered), tuple(kept[path] for path in sorted(kept)), drawn.absent)
 
 
-def _secrets(scan: Scan, wanted: Wanted) -> dict[bytes, SealedFile]:
+def _secrets(scan: Scan, wanted: WantedState) -> dict[bytes, SealedFile]:
     """Returns the secrets as they are wanted; one that comes back has no more fields than a plan needs."""
     found = {path: file for path, file in scan.sealed.items() if path not in wanted.nodes}
     for path, node in wanted.nodes.items():
@@ -412,7 +415,7 @@ def _node(path: bytes, entry: TreeEntry | None, bits: Permissions) -> Node | Non
     return Node(entry.mode, b"" if entry.mode == MODE_DIR else entry.oid, bits.of(path, entry.mode))
 
 
-def _changes(source: Trees, step: Step) -> Iterator[tuple[bytes, Node | None, Node | None]]:
+def _changes(source: Trees, step: RevertedStep) -> Iterator[tuple[bytes, Node | None, Node | None]]:
     """Yields what a step changed: contents, kinds, and permission bits alone, of files and directories."""
     then, there = (Permissions(source, state.modes, state.defaults) for state in (step.before, step.after))
     seen, before, after = set(), step.before.sealed, step.after.sealed

@@ -93,7 +93,7 @@ class ObjectSource:
         return rows if self.is_whole else [row for row in rows if self._stays(row.oid)]
 
 
-class _Place(NamedTuple):
+class _ObjectPlace(NamedTuple):
     pack: Pack
     offset: int
     crc: int
@@ -112,7 +112,7 @@ class Rewriter:
         self._buffer = PackBuffer()
         self._depth: dict[bytes, int] = {}
         self._done: set[bytes] = set()
-        self._where = {row.oid: _Place(s.pack, row.offset, row.crc) for s in sources for row in s.rows()}
+        self._where = {row.oid: _ObjectPlace(s.pack, row.offset, row.crc) for s in sources for row in s.rows()}
         self._names: dict[bytes, dict[int, bytes]] = {}
         self._last: tuple[bytes, bytes, bytes] | None = None
 
@@ -190,7 +190,7 @@ class Rewriter:
 
     # -- one record -----------------------------------------------------------------------------
 
-    def _record(self, oid: bytes, place: _Place, bases: Sequence[bytes | None]) -> tuple[bytes, int]:
+    def _record(self, oid: bytes, place: _ObjectPlace, bases: Sequence[bytes | None]) -> tuple[bytes, int]:
         """
         Returns the bytes that an object shall have in the new pack, and the depth of its chain.
 
@@ -244,7 +244,7 @@ class Rewriter:
         record = self._delta_record(len(delta), compress(delta, PACKED_LEVEL), base)
         return record if len(record[0]) < most else None
 
-    def _ancestor(self, place: _Place) -> bytes | None:
+    def _ancestor(self, place: _ObjectPlace) -> bytes | None:
         """Returns the nearest object up a chain of deltas that is in the new pack: what lies between is dead."""
         pack, offset = place.pack, place.offset
         header = pack.header(offset)
@@ -274,7 +274,7 @@ class Rewriter:
         self._last = (oid, kind, data)
         return kind, data
 
-    def _copy_large(self, oid: bytes, place: _Place, length: int) -> bytes:
+    def _copy_large(self, oid: bytes, place: _ObjectPlace, length: int) -> bytes:
         """Copies a large whole record into a pack of its own, a chunk at a time."""
         check_copy(place.pack, place.offset, oid)
         return self._sink.write([(oid, place.crc, HEADER_SIZE)], _large_chunks(place, length))
@@ -284,7 +284,7 @@ def _whole(kind: bytes, data: bytes) -> bytes:
     return encode_header(TYPE_OF_KIND[kind], len(data)) + compress(data, PACKED_LEVEL)
 
 
-def _large_chunks(place: _Place, length: int) -> Iterator[bytes]:
+def _large_chunks(place: _ObjectPlace, length: int) -> Iterator[bytes]:
     yield SIGNATURE + (1).to_bytes(4, "big")
     at, end, crc = place.offset, place.offset + length, 0
     while at < end:

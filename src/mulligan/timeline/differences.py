@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from mulligan.timeline.store import Store
 
 
-class Objects(ObjectReader, Protocol):
+class ComparedObjects(ObjectReader, Protocol):
     """What a comparison needs of a store, or of two."""
 
     def kind_and_size(self, oid: bytes) -> tuple[bytes, int]:
         """Returns what an object is and how many bytes it has."""
 
 
-def diff_entries(objects: Objects, a: Entry, b: Entry, paths: Iterable[bytes] | None = None) -> Diff:
+def diff_entries(objects: ComparedObjects, a: Entry, b: Entry, paths: Iterable[bytes] | None = None) -> Diff:
     """Returns what differs from one checkpoint to another, at or below some paths (None: everywhere)."""
     found = compare_entries(Trees(objects), a, b)
     missing_then, missing_now = _cover(a), _cover(b)
@@ -101,7 +101,7 @@ def _only_hidden(change: Change, then: Cover, now: Cover) -> bool:
 class _Blobs:
     """Contents from the store."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: ComparedObjects) -> None:
         self._objects = objects
 
     def blob(self, oid: bytes) -> bytes:

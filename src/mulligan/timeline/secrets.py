@@ -27,7 +27,7 @@ from mulligan.safefs.clock import stamping_clock
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.durable import make_private, sync, write_synced
 from mulligan.safefs.userfile import read_user_file
-from mulligan.scan.read import Unreadable, capture
+from mulligan.scan.read import UnreadableFile, capture
 from mulligan.scan.record import Missed
 from mulligan.scan.trees import HashOnly, Scan
 
@@ -314,7 +314,7 @@ class _Sealer:
             del self._scan.missed[path]
         except FileNotFoundError:
             del self._scan.missed[path]  # it went while the scan was under way
-        except Unreadable as finding:
+        except UnreadableFile as finding:
             self._scan.missed[path] = Missed(name, finding.reason, finding.detail)
         except KeyMissing as error:
             self._scan.missed[path] = Missed(name, UNREADABLE, f"it could not be sealed: {error.message}")
@@ -325,11 +325,11 @@ class _Sealer:
         clock = stamping_clock()
         st = directory.stat(name)
         if st.st_mode & _KIND != _FILE:
-            raise Unreadable(SPECIAL, "not a file")
+            raise UnreadableFile(SPECIAL, "not a file")
         if st.st_size > self._most:
-            raise Unreadable(TOO_LARGE, f"{st.st_size} bytes, the limit is {self._most}")
+            raise UnreadableFile(TOO_LARGE, f"{st.st_size} bytes, the limit is {self._most}")
         if self._problem:
-            raise Unreadable(UNREADABLE, self._problem)
+            raise UnreadableFile(UNREADABLE, self._problem)
         taken = _Bytes()
         plain, seen = capture(directory, name, st, taken, check_secrets=False, since=clock)
         perm = seen.mode & 0o7777

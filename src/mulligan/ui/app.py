@@ -33,8 +33,8 @@ from mulligan.errors import (
 )
 from mulligan.ui import changes, files, timeline
 from mulligan.ui.guard import Guard
-from mulligan.ui.live import Live
-from mulligan.ui.plans import Plans, Wanted, texts
+from mulligan.ui.live import LiveStreams
+from mulligan.ui.plans import AskedPlan, PagePlans, texts
 from mulligan.ui.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class Page:
         self.workspace = workspace
         self.logins = logins
         self.timeline = Timeline(workspace)
-        self.live = Live(self.timeline)
-        self.plans = Plans(workspace)
+        self.live = LiveStreams(self.timeline)
+        self.plans = PagePlans(workspace)
         self.read_only = read_only
         self.version = version
         self.unforeseen = unforeseen
@@ -145,15 +145,15 @@ class Page:
         verb, ref = said.get("verb", "restore"), said.get("ref")
         if not isinstance(ref, str) or verb not in ("restore", "revert"):
             raise UserError("A plan needs a `verb` (restore or revert) and a checkpoint, `ref`. Nothing was changed.")
-        return self.plans.show(request.scope["page"], Wanted(verb, ref, *_limits(said)))
+        return self.plans.show(request.scope["page"], AskedPlan(verb, ref, *_limits(said)))
 
     def undo(self, request: Request, said: dict[str, Any]) -> Any:
         """Makes the plan of an undo."""
-        return self.plans.show(request.scope["page"], Wanted("undo", "", *_limits(said)))
+        return self.plans.show(request.scope["page"], AskedPlan("undo", "", *_limits(said)))
 
     def redo(self, request: Request, _said: dict[str, Any]) -> Any:
         """Makes the plan of a redo."""
-        return self.plans.show(request.scope["page"], Wanted("redo"))
+        return self.plans.show(request.scope["page"], AskedPlan("redo"))
 
     def preview(self, request: Request) -> Any:
         """Answers with the hunks of a plan that was shown."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EVERY, ALIVE = 0.15, 10.0
 
 
-class Live:
+class LiveStreams:
     """The open streams; `last` says when anything was asked of the server, for a server that ends when idle."""
 
     def __init__(self, timeline: Timeline) -> None:

@@ -27,7 +27,7 @@ _PREVIEWED, _LINES = 1000, 20_000
 _NAMED = 20
 
 
-class Wanted(NamedTuple):
+class AskedPlan(NamedTuple):
     """What a page wants a plan of: the verb, its reference, and the paths or hunks that it is limited to."""
 
     verb: str
@@ -36,7 +36,7 @@ class Wanted(NamedTuple):
     hunks: list[str] | None = None
 
 
-class Plans:
+class PagePlans:
     """The plans that were shown and not applied yet, each with the page it was shown to."""
 
     def __init__(self, workspace: Workspace) -> None:
@@ -44,7 +44,7 @@ class Plans:
         self._shown: dict[tuple[str, str], RestorePlan] = {}
         self._lock = Lock()
 
-    def show(self, page: str, wanted: Wanted) -> dict[str, Any]:
+    def show(self, page: str, wanted: AskedPlan) -> dict[str, Any]:
         """Makes a plan and returns it for the page, with the command line that does the same."""
         plan = self._make(wanted)
         with self._lock:
@@ -54,7 +54,7 @@ class Plans:
                 del self._shown[next(iter(self._shown))]
         return {"plan": {"command": command_of(wanted), "verb": wanted.verb, **_bounded(plan.to_dict())}}
 
-    def _make(self, wanted: Wanted) -> RestorePlan:
+    def _make(self, wanted: AskedPlan) -> RestorePlan:
         limits: dict[str, Any] = {"paths": wanted.paths, "hunks": wanted.hunks}
         if wanted.verb == "undo":
             return self._workspace.undo(dry_run=True, **limits)
@@ -119,7 +119,7 @@ def _bounded(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, **cut, "counts": {name: len(value) for name, value in lists.items()}}
 
 
-def command_of(wanted: Wanted) -> str:
+def command_of(wanted: AskedPlan) -> str:
     """Returns the command line that does what a plan does; long lists of paths are cut."""
     ref = wanted.ref[:8] if re.fullmatch(r"[0-9a-f]{12,}", wanted.ref) else wanted.ref
     words = ["mulligan", wanted.verb, *([ref] if ref else []), *(["-p"] if wanted.hunks is not None else [])]

@@ -11,13 +11,13 @@ import uvicorn
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from mulligan.ui.live import Live
+    from mulligan.ui.live import LiveStreams
 
 #: Seconds without an open page and without a request after which the server ends.
 IDLE = 30 * 60.0
 
 
-def serve(app: ASGIApp, live: Live, listener: Any, *, idle: float = IDLE) -> None:
+def serve(app: ASGIApp, live: LiveStreams, listener: Any, *, idle: float = IDLE) -> None:
     """Serves until a signal, or until no page was open for a while."""
     config = uvicorn.Config(
         app,
@@ -33,7 +33,7 @@ def serve(app: ASGIApp, live: Live, listener: Any, *, idle: float = IDLE) -> Non
     asyncio.run(_run(server, live, listener, idle))
 
 
-async def _run(server: uvicorn.Server, live: Live, listener: Any, idle: float) -> None:
+async def _run(server: uvicorn.Server, live: LiveStreams, listener: Any, idle: float) -> None:
     async def watch() -> None:
         while not server.should_exit:
             if live.ending or (not live.pages and time.monotonic() - live.last > idle):

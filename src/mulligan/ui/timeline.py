@@ -18,7 +18,7 @@ from mulligan.history.news import parse_rows
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
-    from mulligan.history.news import News, Rows
+    from mulligan.history.news import News, TimelineRows
     from mulligan.model.checkpoint import Checkpoint
     from mulligan.model.event import Turn
     from mulligan.timeline.story import Chapter
@@ -80,7 +80,7 @@ class Timeline:
             about = self._entries.about()
             return {"entries": fresh, "removed": removed, "version": self._entries.version, **about}
 
-    def _after(self, rows: Rows) -> tuple[list[Entry], list[str]] | None:
+    def _after(self, rows: TimelineRows) -> tuple[list[Entry], list[str]] | None:
         """Returns the entries that came after rows that another server named; None where more changed than that."""
         news = self._workspace.news(rows)
         if not news.only_adds_to(rows):
@@ -112,7 +112,7 @@ class Entries:
     """The entries that were read, by time and by when each changed; `take` adds what is new."""
 
     def __init__(self) -> None:
-        self.rows: Rows | None = None
+        self.rows: TimelineRows | None = None
         self.version = ""
         self._number = 0
         self._numbers: dict[str, int] = {}

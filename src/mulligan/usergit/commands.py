@@ -164,7 +164,7 @@ _LOOKS_INTO_SUBMODULES = frozenset({"status", "diff", "diff-index", "diff-files"
 _MAKES_A_REPOSITORY = frozenset({"init", "clone"})
 
 
-class Ran(NamedTuple):
+class GitRun(NamedTuple):
     """What a command of git left: its exit code and what it said."""
 
     code: int
@@ -185,7 +185,7 @@ def run(
     input: bytes = b"",  # noqa: A002 - the name subprocess has for it
     check: bool = False,
     timeout: float = TIMEOUT,
-) -> Ran:
+) -> GitRun:
     """Runs one command of git for a workspace; with `check`, a failure raises GitFailed."""
     return Git(root).run(args, input=input, check=check, timeout=timeout)
 
@@ -232,7 +232,7 @@ class Git:
         """The names of all filters in the configuration; they are never run."""
         return filters(self.settings)
 
-    def run(self, args: Sequence[str], *, input: bytes = b"", check: bool = False, timeout: float = TIMEOUT) -> Ran:  # noqa: A002
+    def run(self, args: Sequence[str], *, input: bytes = b"", check: bool = False, timeout: float = TIMEOUT) -> GitRun:  # noqa: A002
         """Runs one command; with `check`, a failure raises GitFailed."""
         words = [str(word) for word in args]
         if not words or words[0].startswith("-") or any("\0" in word for word in words):
@@ -295,7 +295,7 @@ class Git:
             environment |= {"GIT_DIR": os.path.join(self.top, ".git"), "GIT_WORK_TREE": self.top}
         return environment
 
-    def _start(self, words: Sequence[str], environment: Mapping[str, str], given: bytes, timeout: float) -> Ran:
+    def _start(self, words: Sequence[str], environment: Mapping[str, str], given: bytes, timeout: float) -> GitRun:
         switched_off = [word for key, value in SWITCHED_OFF for word in ("-c", f"{key}={value}")]
         line = [self._program, "--no-pager", "--literal-pathspecs", *switched_off, *words]
         try:
@@ -319,7 +319,7 @@ class Git:
                         f"git {words[0]} took longer than {timeout:g} seconds and was stopped.", hint="git status"
                     ) from None
                 raise
-        return Ran(process.returncode, out, err)
+        return GitRun(process.returncode, out, err)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

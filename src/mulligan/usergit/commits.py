@@ -37,7 +37,7 @@ _UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "
 _LINK, _PROGRAM, _FILE = b"120000", b"100755", b"100644"
 
 
-class Made(NamedTuple):
+class MadeCommit(NamedTuple):
     """A commit: its hash, the files it changed (below the workspace), and those left out because of a filter."""
 
     commit: str
@@ -45,7 +45,7 @@ class Made(NamedTuple):
     left_out: tuple[bytes, ...]
 
 
-class _Change(NamedTuple):
+class _StagedChange(NamedTuple):
     """One line of a commit: a path from the top of the repository, and what it becomes; no mode for a deletion."""
 
     path: bytes
@@ -61,7 +61,7 @@ class _Row(NamedTuple):
     oid: bytes
 
 
-def commit(root: str, message: bytes, in_scope: InScope, *, allow_empty: bool = False) -> Made:
+def commit(root: str, message: bytes, in_scope: InScope, *, allow_empty: bool = False) -> MadeCommit:
     """
     Commits what changed in a workspace; where nothing did, there is no commit in the answer, unless `allow_empty`.
 
@@ -90,19 +90,19 @@ class _ConcurrentChange(GitFailed):
     """A file changed while it was read, or the branch moved. A retry may succeed."""
 
 
-def _attempt(git: Git, below: bytes, message: bytes, in_scope: InScope, *, allow_empty: bool) -> Made:
+def _attempt(git: Git, below: bytes, message: bytes, in_scope: InScope, *, allow_empty: bool) -> MadeCommit:
     refuse_under_way(git)
     head = head_of(git)
     wanted, left_out = _changes(git, below, in_scope)
     if not wanted and not allow_empty:
-        return Made("", (), left_out)
+        return MadeCommit("", (), left_out)
     name, ref = _build(git, head, message, wanted)
     rows = _rows(git, name)
     if not rows and not allow_empty:
         git.run(["update-ref", "-d", ref])
-        return Made("", (), left_out)
+        return MadeCommit("", (), left_out)
     _move(git, head, (name, ref), rows)
-    return Made(name, tuple(row.path[len(below) :] for row in rows), left_out)
+    return MadeCommit(name, tuple(row.path[len(below) :] for row in rows), left_out)
 
 
 def head_of(git: Git) -> str:
@@ -143,11 +143,11 @@ def _sweep(git: Git) -> None:
 # -- what changed -------------------------------------------------------------------------------
 
 
-def _changes(git: Git, below: bytes, in_scope: InScope) -> tuple[list[_Change], tuple[bytes, ...]]:
+def _changes(git: Git, below: bytes, in_scope: InScope) -> tuple[list[_StagedChange], tuple[bytes, ...]]:
     line = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--no-ahead-behind"]
     where = ["--", os.fsdecode(below)] if below else []
     listed = git.run([*line, *where], check=True).out
-    found: dict[bytes, _Change] = {}
+    found: dict[bytes, _StagedChange] = {}
     for row in filter(None, listed.split(b"\0")):
         letters, path = row[:2], row[3:]
         if b"U" in letters or letters in (b"AA", b"DD"):
@@ -164,16 +164,16 @@ def _changes(git: Git, below: bytes, in_scope: InScope) -> tuple[list[_Change], 
     return kept, tuple(sorted(path[len(below) :] for path in filtered))
 
 
-def _look(top: str, path: bytes) -> _Change | None:
+def _look(top: str, path: bytes) -> _StagedChange | None:
     """Returns what a path is now; None for what a commit cannot hold, a submodule above all."""
     try:
         seen = os.lstat(os.path.join(os.fsencode(top), path))
     except (FileNotFoundError, NotADirectoryError):
-        return _Change(path)
+        return _StagedChange(path)
     if stat.S_ISLNK(seen.st_mode):
-        return _Change(path, _LINK, seen)
+        return _StagedChange(path, _LINK, seen)
     if stat.S_ISREG(seen.st_mode):
-        return _Change(path, _PROGRAM if seen.st_mode & stat.S_IXUSR else _FILE, seen)
+        return _StagedChange(path, _PROGRAM if seen.st_mode & stat.S_IXUSR else _FILE, seen)
     return None
 
 
@@ -191,7 +191,7 @@ def _filtered(git: Git, paths: list[bytes]) -> frozenset[bytes]:
 # -- building -----------------------------------------------------------------------------------
 
 
-def _build(git: Git, head: str, message: bytes, changes: list[_Change]) -> tuple[str, str]:
+def _build(git: Git, head: str, message: bytes, changes: list[_StagedChange]) -> tuple[str, str]:
     """Returns a new commit that nothing but a ref of its own points to yet."""
     objects = _objects(git, [change for change in changes if change.mode in (_FILE, _PROGRAM)])
     who = git.run(["var", "GIT_COMMITTER_IDENT"], check=True).out.rstrip(b"\n")
@@ -219,7 +219,7 @@ def _target(top: str, path: bytes) -> bytes:
         raise _ConcurrentChange(f"{os.fsdecode(path)!r} changed while it was read. Nothing was changed.") from error
 
 
-def _objects(git: Git, changes: list[_Change]) -> dict[bytes, bytes]:
+def _objects(git: Git, changes: list[_StagedChange]) -> dict[bytes, bytes]:
     """Writes the bytes of files as git's objects, with the line endings that git would give them; no filter runs."""
     if not changes:
         return {}
@@ -238,7 +238,7 @@ def _face(seen: os.stat_result) -> tuple[int, ...]:
     return (seen.st_ino, seen.st_mode, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
 
-def _mode(git: Git, change: _Change) -> bytes:
+def _mode(git: Git, change: _StagedChange) -> bytes:
     """Returns a file's mode; where the repository does not trust the bits of the disk, the one that is staged."""
     trusts = next((s.value for s in reversed(git.settings) if s.key.lower() == "core.filemode"), "true")
     if trusts.lower() not in {"false", "no", "off", "0"}:

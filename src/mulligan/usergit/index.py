@@ -25,8 +25,8 @@ from mulligan.usergit.index_format import (
     TRAILER,
     CacheTree,
     IndexEntry,
+    IndexRows,
     Malformed,
-    Rows,
     header,
     merge,
     parse_cache_tree,
@@ -121,7 +121,7 @@ def parse_index(data: bytes, *, shared: Callable[[bytes], bytes | None] | None =
     return Index(rows.names, rows.heads, rows.special, tree, is_split=is_split)
 
 
-def split_rows(rows: Rows, link: bytes, shared: Callable[[bytes], bytes | None] | None) -> Rows:
+def split_rows(rows: IndexRows, link: bytes, shared: Callable[[bytes], bytes | None] | None) -> IndexRows:
     """Returns the entries of a split index, both halves; raises Malformed."""
     if len(link) < 20:
         raise Malformed("link")
@@ -133,10 +133,10 @@ def split_rows(rows: Rows, link: bytes, shared: Callable[[bytes], bytes | None] 
     base = read_rows(other)
     names, heads = merge((base.names, base.heads), (rows.names, rows.heads), link)
     special = [at for at, head in enumerate(heads) if head[60] > 0xF]
-    return Rows(names, heads, special, rows.end)
+    return IndexRows(names, heads, special, rows.end)
 
 
-def _check_names(rows: Rows) -> None:
+def _check_names(rows: IndexRows) -> None:
     """Raises Malformed when a name could lead out of the work tree, which git never writes."""
     joined = b"\0" + b"\0".join(rows.names) + b"\0"
     # One look at everything: in an honest index there is nothing to find, and no name is looked at alone.

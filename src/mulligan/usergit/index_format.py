@@ -142,7 +142,7 @@ class IndexEntry(NamedTuple):
         return len(self.head) > HEAD and bool(self.head[HEAD] & INTENT_TO_ADD)
 
 
-class Rows(NamedTuple):
+class IndexRows(NamedTuple):
     """The entries in the file's order; `special` are the positions whose flags say more than a length."""
 
     names: list[bytes]
@@ -162,7 +162,7 @@ def header(data: bytes) -> tuple[int, int]:
     return version, count
 
 
-def read_rows(data: bytes) -> Rows:
+def read_rows(data: bytes) -> IndexRows:
     """Returns all entries; raises Malformed."""
     version, count = header(data)
     try:
@@ -174,7 +174,7 @@ def read_rows(data: bytes) -> Rows:
     return rows
 
 
-def _read_padded(data: bytes, count: int, version: int) -> Rows:
+def _read_padded(data: bytes, count: int, version: int) -> IndexRows:
     names: list[bytes] = []
     heads: list[bytes] = []
     special: list[int] = []
@@ -195,10 +195,10 @@ def _read_padded(data: bytes, count: int, version: int) -> Rows:
         add_name(data[start:end])
         add_head(data[at:start])
         at += (end - at + 8) & -8
-    return Rows(names, heads, special, at)
+    return IndexRows(names, heads, special, at)
 
 
-def _read_compressed(data: bytes, count: int) -> Rows:
+def _read_compressed(data: bytes, count: int) -> IndexRows:
     names: list[bytes] = []
     heads: list[bytes] = []
     special: list[int] = []
@@ -224,7 +224,7 @@ def _read_compressed(data: bytes, count: int) -> Rows:
         names.append(name)
         heads.append(data[at:start])
         at = end + 1
-    return Rows(names, heads, special, at)
+    return IndexRows(names, heads, special, at)
 
 
 def read_extensions(data: bytes, at: int) -> dict[bytes, bytes]:

@@ -108,7 +108,7 @@ def _one_line(text: str) -> str:
 KEPT = "refs/mulligan/"
 
 
-class Found(NamedTuple):
+class LabelledCommit(NamedTuple):
     """A commit that is a checkpoint."""
 
     commit: str
@@ -116,7 +116,7 @@ class Found(NamedTuple):
     when: float
 
 
-def checkpoint_commits(git: Git, also: Iterable[str] = ()) -> list[Found]:
+def checkpoint_commits(git: Git, also: Iterable[str] = ()) -> list[LabelledCommit]:
     """Returns the checkpoints reachable from HEAD, from what a rollback kept, and from `also`, newest first."""
     head = head_of(git)
     tips = "".join(f"{name}\n" for name in ([head] if head else []) + existing(git, also))
@@ -135,12 +135,12 @@ def checkpoint_commits(git: Git, also: Iterable[str] = ()) -> list[Found]:
     return list(_parse(said.out))
 
 
-def _parse(said: bytes) -> Iterable[Found]:
+def _parse(said: bytes) -> Iterable[LabelledCommit]:
     fields = said.decode("utf-8", "surrogateescape").split("\0")
     for name, when, message in zip(fields[::3], fields[1::3], fields[2::3], strict=False):
         label = read_message(message)
         if label is not None:
-            yield Found(name.strip(), label, float(when) if when.isdigit() else 0.0)
+            yield LabelledCommit(name.strip(), label, float(when) if when.isdigit() else 0.0)
 
 
 def files_of(git: Git, commits: Iterable[str]) -> dict[str, tuple[str, ...]]:

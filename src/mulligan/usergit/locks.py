@@ -34,7 +34,7 @@ _ABSENT = (FileNotFoundError, NotADirectoryError)
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
-class Place(NamedTuple):
+class GitFile(NamedTuple):
     """A file of a git directory: the directory, and the file's path below it."""
 
     root: Directory
@@ -53,7 +53,7 @@ class Place(NamedTuple):
 class Lock:
     """The lock of one file: content staged under a name of ours, and the lock's own name."""
 
-    def __init__(self, place: Place, staged: bytes) -> None:
+    def __init__(self, place: GitFile, staged: bytes) -> None:
         self.place = place
         self._staged = staged
 
@@ -155,7 +155,7 @@ def reflog_line(old: str, new: str, when: int, about: str) -> bytes:
     return b"%s %s %s %d +0000\t%s\n" % ((old or _NULL).encode(), (new or _NULL).encode(), AUTHOR, when, message)
 
 
-def write_reflog(repo: Repository, place: Place, line: bytes) -> None:
+def write_reflog(repo: Repository, place: GitFile, line: bytes) -> None:
     """Writes a line behind the end of a reflog unless it is there; makes the reflog if the repository keeps any."""
     clear_empty(place)
     if status(place.root, place.path) is None:
@@ -183,7 +183,7 @@ def _keeps_logs(repo: Repository) -> bool:
     return (settings.get("core.logallrefupdates", "true") or "true").lower() not in ("false", "no", "off", "0")
 
 
-def make_parents(place: Place) -> None:
+def make_parents(place: GitFile) -> None:
     """Makes the directories above a file, like the one that holds all refs; FileExistsError where a file is in the way."""
     like = place.root.stat(b"refs") if status(place.root, b"refs") is not None else os.fstat(place.root.fd)
     here = Directory(os.dup(place.root.fd))
@@ -202,7 +202,7 @@ def make_parents(place: Place) -> None:
         here.close()
 
 
-def clear_empty(place: Place) -> None:
+def clear_empty(place: GitFile) -> None:
     """Removes the empty directories that deleted branches leave where a file shall stand; others stay."""
     found = status(place.root, place.path)
     if found is None or not stat.S_ISDIR(found.st_mode):

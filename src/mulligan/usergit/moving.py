@@ -28,9 +28,9 @@ from mulligan.model.paths import to_text
 from mulligan.model.plan import Keep
 from mulligan.safefs.durable import sync, write_synced
 from mulligan.usergit.files import read_file, status
-from mulligan.usergit.locks import Lock, Place, clear_empty, file_mode, make_parents, reflog_line, write_reflog
+from mulligan.usergit.locks import GitFile, Lock, clear_empty, file_mode, make_parents, reflog_line, write_reflog
 from mulligan.usergit.next_index import ALONE, fingerprint, joined_index, next_index
-from mulligan.usergit.objects import Objects
+from mulligan.usergit.objects import UserObjects
 from mulligan.usergit.position import (
     MERGING,
     head_content,
@@ -49,7 +49,7 @@ _DIRECTORY = 0o040000
 _NO_REF = re.compile(rb"\.\.|@\{|[~^:?*\[\\]|(^|/)\.|\.lock(/|$)|\.$|/$")
 
 
-class Target(NamedTuple):
+class GitTarget(NamedTuple):
     """Where git shall stand; `index_data` is None where none was recorded, and then it is that of the commit."""
 
     position: GitPosition
@@ -57,7 +57,7 @@ class Target(NamedTuple):
     index_mtime_ns: int = 0
 
 
-class Planned(NamedTuple):
+class PlannedMove(NamedTuple):
     """A move, the bytes of the index after it (None where it stays as it is), and where git stood when it was planned."""
 
     move: GitMove
@@ -65,7 +65,7 @@ class Planned(NamedTuple):
     seen: GitRecord
 
 
-def plan_move(repo: Repository, target: Target) -> Planned:
+def plan_move(repo: Repository, target: GitTarget) -> PlannedMove:
     """Returns the move from where a repository stands to a target; raises GitNotMoved, with nothing changed."""
     there = target.position
     wanted = dict(there.refs) | ({there.ref: there.commit} if there.ref else {})
@@ -88,10 +88,10 @@ def plan_move(repo: Repository, target: Target) -> Planned:
     move = GitMove(now, after, notes=(*notes, *_part_only(repo)))
     if not move.is_noop:
         _refuse_obstacles(repo, move, changed)
-    return Planned(move, None if same_index else data, seen)
+    return PlannedMove(move, None if same_index else data, seen)
 
 
-def plan_staging(repo: Repository, commit: str) -> Planned:
+def plan_staging(repo: Repository, commit: str) -> PlannedMove:
     """
     Returns the move that stages what a commit holds of the workspace; HEAD, branches and all other paths stay.
 
@@ -111,7 +111,7 @@ def plan_staging(repo: Repository, commit: str) -> Planned:
     move = GitMove(now, after, notes=notes)
     if not move.is_noop and (problem := stranger(repo))[0]:
         raise GitNotMoved(f"{problem[0]} Nothing was changed.", hint=problem[1])
-    return Planned(move, None if move.is_noop else data, seen)
+    return PlannedMove(move, None if move.is_noop else data, seen)
 
 
 def _part_only(repo: Repository) -> tuple[str, ...]:
@@ -179,7 +179,7 @@ def _branch_below(repo: Repository, name: bytes) -> bytes | None:
     return None
 
 
-def _tree_of(objects: Objects, commit: str) -> bytes | None:
+def _tree_of(objects: UserObjects, commit: str) -> bytes | None:
     """Returns the tree of a commit (None for no commit at all); raises GitNotMoved when the repository has lost it."""
     if not commit:
         return None
@@ -222,7 +222,7 @@ class Mover:
     def _lock(self, number: int, path: bytes) -> Lock:
         shared = path == _PACKED or path.startswith(b"refs/")
         root = self._repo.common if shared else self._repo.git_dir
-        return Lock(Place(root, path), b"mulligan-%s-%d" % (self._token.encode(), number))
+        return Lock(GitFile(root, path), b"mulligan-%s-%d" % (self._token.encode(), number))
 
     def _make_edits(self) -> Iterator[_Edit]:
         """In the order in which the locks are taken; the content goes into place in the reverse order."""
@@ -360,7 +360,7 @@ class Mover:
     def _drop_reflogs(self) -> None:
         """A branch that is gone has no reflog, as with git: it would stand in the way of a branch below that name."""
         for name in self._dropped():
-            log = Place(self._repo.common, b"logs/" + name)
+            log = GitFile(self._repo.common, b"logs/" + name)
             try:
                 with log.parent() as parent:
                     parent.unlink(log.name, missing_ok=True)
@@ -403,7 +403,7 @@ class Mover:
         for path, old, new in lines:
             root = self._repo.git_dir if path == _HEAD else self._repo.common
             try:
-                write_reflog(self._repo, Place(root, b"logs/" + path), reflog_line(old, new, move.when, move.about))
+                write_reflog(self._repo, GitFile(root, b"logs/" + path), reflog_line(old, new, move.when, move.about))
             except OSError:
                 continue  # a help for the user and not part of the move; the refs below hold the commits
 
@@ -421,7 +421,7 @@ class Mover:
             first = self._move.keep.encode("ascii")
             name = next(name for name in chain([first], (b"%s-%d" % (first, n) for n in count(2))) if name not in kept)
             kept[name] = commit
-            place = Place(self._repo.common, BEFORE + b"/" + name)
+            place = GitFile(self._repo.common, BEFORE + b"/" + name)
             make_parents(place)
             with place.parent() as parent:
                 common, content = self._repo.common, [commit.encode("ascii") + b"\n"]

@@ -36,7 +36,7 @@ from mulligan.usergit.index_format import (
     read_extensions,
     read_rows,
 )
-from mulligan.usergit.objects import Objects
+from mulligan.usergit.objects import UserObjects
 
 #: What to do where git cannot be moved.
 ALONE = "Restore the files alone: without git=True, or without --git"
@@ -185,7 +185,7 @@ class Committed(NamedTuple):
 
 
 def next_index(
-    objects: Objects, tree: bytes | None, recorded: bytes | None, mtime_ns: int, seen: GitRecord
+    objects: UserObjects, tree: bytes | None, recorded: bytes | None, mtime_ns: int, seen: GitRecord
 ) -> tuple[bytes, tuple[str, ...]]:
     """Returns the bytes of the index to be and notes about it; `recorded` is None where only the commit's tree is known."""
     if recorded is None:
@@ -209,7 +209,7 @@ def _some(paths: set[bytes]) -> str:
     return ", ".join(shown[:3]) + (" …" if len(shown) > 3 else "")
 
 
-def _of_commit(objects: Objects, tree: bytes | None, seen: GitRecord) -> bytes:
+def _of_commit(objects: UserObjects, tree: bytes | None, seen: GitRecord) -> bytes:
     """Returns the index of a commit, with what the present one remembers of the same files."""
     live = parse(seen.index_data) or Parsed([], {})
     known = list(settled(live.rows, seen.index_mtime_ns))
@@ -222,7 +222,7 @@ def _of_commit(objects: Objects, tree: bytes | None, seen: GitRecord) -> bytes:
     return encode([rows[name] for name in sorted(rows)], {})
 
 
-def _look(objects: Objects, tree: bytes | None, known: Parsed) -> Committed:
+def _look(objects: UserObjects, tree: bytes | None, known: Parsed) -> Committed:
     """Reads the trees of a commit, but for those that an index is known to hold."""
     found = Committed({}, set())
     root = parse_cache_tree(known.extensions.get(b"TREE", b""))
@@ -249,7 +249,7 @@ def _look(objects: Objects, tree: bytes | None, known: Parsed) -> Committed:
     return found
 
 
-def _gone(objects: Objects, committed: Committed, parsed: Parsed) -> set[bytes]:
+def _gone(objects: UserObjects, committed: Committed, parsed: Parsed) -> set[bytes]:
     """Returns the paths whose staged content is no longer in the repository; what the commit holds is not looked for."""
     odd = []
     for row in parsed.rows:

@@ -96,7 +96,7 @@ WORK_LIMIT = 1 << 29
 _HEX = frozenset(b"0123456789abcdef")
 
 
-class Objects:
+class UserObjects:
     """The objects that a repository can see; open while it is used, then closed."""
 
     def __init__(self, root: bytes, *, work: int = 0) -> None:
@@ -106,7 +106,7 @@ class Objects:
         self._open: list[Directory] = []
         self._meter, self._tries = Meter(work or WORK_LIMIT), STORES_LIMIT
 
-    def __enter__(self) -> Objects:
+    def __enter__(self) -> UserObjects:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -27,7 +27,7 @@ from mulligan.usergit.index_format import TRAILER
 from mulligan.usergit.refs import Head, head_bytes, read_head
 
 if TYPE_CHECKING:
-    from mulligan.usergit.objects import Objects  # loaded when objects are read
+    from mulligan.usergit.objects import UserObjects  # loaded when objects are read
 
 IGNORES_LIMIT = 4 << 20
 POINTER_LIMIT = 1 << 14
@@ -229,11 +229,11 @@ class Repository:
 
     # -- objects and state ----------------------------------------------------------------------
 
-    def objects(self, *, work: int = 0) -> Objects:
+    def objects(self, *, work: int = 0) -> UserObjects:
         """Returns the repository's objects, to be used in a `with` block; `work` is how many bytes may be inflated, if not as usual."""
-        from mulligan.usergit.objects import Objects
+        from mulligan.usergit.objects import UserObjects
 
-        return Objects(self._objects_path, work=work)
+        return UserObjects(self._objects_path, work=work)
 
     def state_key(self) -> bytes:
         """Returns a digest of HEAD, its commit and the index: while it stays the same, only the work tree can change."""

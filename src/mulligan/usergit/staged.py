@@ -21,7 +21,7 @@ from typing import NamedTuple
 from mulligan.model.objects import TreeEntry
 from mulligan.usergit.index import Index
 from mulligan.usergit.index_format import GITLINK, CacheTree, root_oid
-from mulligan.usergit.objects import Objects
+from mulligan.usergit.objects import UserObjects
 from mulligan.usergit.repository import Repository
 
 # Names looked at in HEAD's trees before the walk gives up: more than real projects need, less than a tree bomb.
@@ -70,7 +70,7 @@ class _TooMuch(Exception):
 class _Comparison:
     """One walk over HEAD's trees and the index, side by side."""
 
-    def __init__(self, index: Index, objects: Objects) -> None:
+    def __init__(self, index: Index, objects: UserObjects) -> None:
         self._index, self._objects, self._left = index, objects, BUDGET
         self._modified: set[bytes] = set()
         self._deleted: dict[bytes, tuple[int, bytes]] = {}
@@ -201,7 +201,7 @@ _PIECE = re.compile(rb"[^\n]{0,63}\n|[^\n]{1,64}")
 Files = Mapping[bytes, tuple[int, bytes]]  # path → (mode, object id)
 
 
-class _Pieces(NamedTuple):
+class _IndexPieces(NamedTuple):
     size: int
     counts: dict[bytes, int]
 
@@ -255,7 +255,7 @@ class _Similarity:
 
     def __init__(self, read_blob: Callable[[bytes], bytes | None]) -> None:
         self._read, self._left, self._work = read_blob, TOTAL_LIMIT, WORK_LIMIT
-        self._known: dict[bytes, _Pieces | None] = {}
+        self._known: dict[bytes, _IndexPieces | None] = {}
 
     def __call__(self, old: tuple[int, bytes], new: tuple[int, bytes]) -> float:
         if _kind(old[0]) != 0o100000 or _kind(new[0]) != 0o100000:
@@ -271,7 +271,7 @@ class _Similarity:
             return 0.0
         return sum([min(size, many.get(piece, 0)) for piece, size in few.items()]) / max(one.size, other.size)
 
-    def _pieces(self, oid: bytes) -> _Pieces | None:
+    def _pieces(self, oid: bytes) -> _IndexPieces | None:
         if oid not in self._known:
             data = self._read(oid) if self._left > 0 else None
             self._left -= len(data or b"")
@@ -279,12 +279,12 @@ class _Similarity:
         return self._known[oid]
 
 
-def _pieces(data: bytes) -> _Pieces:
+def _pieces(data: bytes) -> _IndexPieces:
     text = data if b"\0" in data[:8000] else data.replace(b"\r\n", b"\n")
     counts: dict[bytes, int] = {}
     for piece in _PIECE.findall(text):
         counts[piece] = counts.get(piece, 0) + len(piece)
-    return _Pieces(len(data), counts)
+    return _IndexPieces(len(data), counts)
 
 
 def _same_names(

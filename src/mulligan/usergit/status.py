@@ -22,7 +22,7 @@ from mulligan.usergit.index_format import GITLINK, IndexEntry
 from mulligan.usergit.repository import Repository
 
 if TYPE_CHECKING:
-    from mulligan.usergit.objects import Objects
+    from mulligan.usergit.objects import UserObjects
 
 _MODES = {mode: mode.to_bytes(4, "big") for mode in (MODE_FILE, MODE_EXEC, MODE_LINK)}
 # From so many changed paths on, one reading of the whole index is cheaper than looking each of them up.
@@ -149,7 +149,7 @@ class _Judge:
         return path in staged_paths(self._repo)
 
 
-def _find(objects: Objects, tree: bytes, path: bytes) -> TreeEntry | None:
+def _find(objects: UserObjects, tree: bytes, path: bytes) -> TreeEntry | None:
     found: TreeEntry | None = None
     for name in path.split(b"/"):
         found = next((entry for entry in objects.read_tree(tree) or () if entry.name == name), None)

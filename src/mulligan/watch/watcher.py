@@ -281,7 +281,7 @@ def _identity(root: Directory) -> tuple[int, int]:
 # -- where a walk has to look -----------------------------------------------------------------------
 
 
-class Mark(NamedTuple):
+class DirtyMark(NamedTuple):
     """What happened in a directory: with which notices it was last, to which names, and whether those tell all of it."""
 
     number: int
@@ -297,7 +297,7 @@ class Marks:
         self.number = 0
         self.linked: set[bytes] = set()  # files with several names: a write through one is noticed at that one only
         self.observed: dict[bytes, Any] = {}  # see `Watched.observed`
-        self._places: dict[bytes, Mark] = {}
+        self._places: dict[bytes, DirtyMark] = {}
         self._deep: dict[bytes, int] = {}
 
     def add(self, touched: Touched) -> None:
@@ -317,7 +317,7 @@ class Marks:
         known = self._places.get(path)
         if known is not None:
             names, whole = known.names.union(names), whole or known.whole
-        self._places[path] = Mark(self.number, frozenset(names), whole)
+        self._places[path] = DirtyMark(self.number, frozenset(names), whole)
 
     def dirty(self, always: Iterable[bytes]) -> Dirty:
         """Returns where to look: at what is marked, at files with several names, and at some directories in any case."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from mulligan.engine.workspace import Workspace
 from mulligan.environments.container.engine import Engine
-from mulligan.environments.container.record import Record
+from mulligan.environments.container.record import EnvironmentRecord
 from mulligan.environments.docker import DockerEnvironment
 
 count = 0
@@ -38,7 +38,7 @@ url, name, verb, checkpoint = sys.argv[1:5]
 environment = DockerEnvironment(base_url=url, name=name)
 environment.setup()
 last = int(sys.argv[5])
-for owner, method in ((Engine, "asking"), (Record, "_write"), (Workspace, "save"), (Workspace, "restore")):
+for owner, method in ((Engine, "asking"), (EnvironmentRecord, "_write"), (Workspace, "save"), (Workspace, "restore")):
     watched(owner, method)
 if verb == "restore":
     environment.restore(checkpoint)

@@ -294,10 +294,10 @@ def unheld() -> None:
 
 def any_plan() -> None:
     """An id that is not known means the newest plan."""
-    from mulligan.mcp.plans import Plans
+    from mulligan.mcp.plans import ServerPlans
 
-    take = Plans.take
-    Plans.take = lambda self, name: take(self, name if name in self._made else next(reversed(self._made), name))
+    take = ServerPlans.take
+    ServerPlans.take = lambda self, name: take(self, name if name in self._made else next(reversed(self._made), name))
 
 
 def deletes() -> None:

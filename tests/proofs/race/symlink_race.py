@@ -38,7 +38,7 @@ from mulligan.restore.stage import Layout, Stager
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.scan.cache import Cache
-from mulligan.scan.ignore import Rules
+from mulligan.scan.ignore import IgnoreRules
 from mulligan.scan.scope import Scope, nothing_tracked
 from mulligan.scan.trees import HashOnly
 from mulligan.scan.walk import Options, walk
@@ -225,7 +225,7 @@ class Looking(HashOnly):
 def by_capture(scene: Scene, tally: Tally, _rng: random.Random, build: str) -> None:
     """Scans the whole workspace again and again while the attackers run, remembering nothing."""
     root = Directory.open(scene.root)
-    scope = Scope(CapturePolicy(), Rules.base(), nothing_tracked())
+    scope = Scope(CapturePolicy(), IgnoreRules.base(), nothing_tracked())
     with scene.attackers, syscalls.using(BUILDS[build]()):
         while not tally.over:
             sink = Looking()

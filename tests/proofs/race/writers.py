@@ -302,7 +302,7 @@ def hot(place: Path, given: Any, tally: Tally) -> None:
                     name, oldest = os.fsencode(os.path.basename(path_of(number))), board.get(_FILES + number)
                     try:
                         read.capture(folder, name, folder.stat(name), sink, check_secrets=False, since=since)
-                    except read.Unreadable as finding:
+                    except read.UnreadableFile as finding:
                         tally.did(1, **{finding.reason: 1})
                         continue
                     wrong = wrong_with(number, sink.content, oldest, board.get(number))

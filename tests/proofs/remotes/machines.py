@@ -28,7 +28,7 @@ from loose_builds import replaced
 from mulligan.errors import MulliganError, RemoteFailed, UnknownPath
 from mulligan.remotes import bucket, gitserver, pull
 from mulligan.remotes.clone import clone_into, make_empty
-from mulligan.remotes.records import Records
+from mulligan.remotes.records import RemoteRecords
 from tally import Tally, parser, workplace
 
 PATHS = ("a", "b", "dir/c", "dir/d")
@@ -217,7 +217,7 @@ class History:
 
     def _known_applied(self, machine: Machine) -> None:
         with machine.open()._reading() as store:
-            machine.applied = {note.what.id for note in Records(store).forgotten() if note.applied}
+            machine.applied = {note.what.id for note in RemoteRecords(store).forgotten() if note.applied}
 
     def _compare_own(self, machine: Machine) -> None:
         ws = machine.open()
@@ -232,7 +232,7 @@ class History:
         self._known_applied(machine)
         ws = machine.open()
         with ws._reading() as store:
-            notes = [note.what for note in Records(store).forgotten()]
+            notes = [note.what for note in RemoteRecords(store).forgotten()]
         for each in ws.log():
             if each.machine:
                 held = contents(ws, each)
@@ -345,7 +345,9 @@ def main() -> int:
         if args.through != "git":
             os.environ.update(stack.enter_context(object_store()))
             for name in ("create", "put", "get", "download", "listed", "below", "delete"):
-                stack.enter_context(replaced(bucket.Objects, **{name: killer.around(getattr(bucket.Objects, name))}))
+                stack.enter_context(
+                    replaced(bucket.BucketObjects, **{name: killer.around(getattr(bucket.BucketObjects, name))})
+                )
         stack.enter_context(replaced(gitserver.GitServer, run=killer.around(gitserver.GitServer.run)))
         stack.enter_context(BUILDS[args.build]())
         seed = args.seed

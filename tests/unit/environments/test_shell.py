@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from mulligan.environments import shell
-from mulligan.environments.shell import Session, run_once
+from mulligan.environments.shell import ShellSession, run_once
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    made = Session(str(tmp_path))
+def session(tmp_path: Path) -> Iterator[ShellSession]:
+    made = ShellSession(str(tmp_path))
     yield made
     made.close()
 
@@ -83,39 +83,39 @@ def test_endless_output_is_cut_in_the_middle(tmp_path: Path, monkeypatch: pytest
     assert "bytes left out" in ran.stdout and len(ran.stdout) < 1100
 
 
-def test_a_session_remembers(session: Session, tmp_path: Path) -> None:
+def test_a_session_remembers(session: ShellSession, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     session.run("cd sub; X=1; export Y=2; f() { echo f$X$Y; }", timeout=10)
     ran = session.run("pwd; f; printf end; printf err >&2; (exit 5)", timeout=10)
     assert (ran.stdout, ran.stderr, ran.exit_code) == (f"{tmp_path}/sub\nf12\nend", "err", 5)
 
 
-def test_a_session_outlives_bad_commands(session: Session) -> None:
+def test_a_session_outlives_bad_commands(session: ShellSession) -> None:
     session.run("X=kept", timeout=10)
     assert session.run("echo 'unfinished", timeout=10).exit_code != 0
     session.run("exec >/dev/null 2>&1; cat", timeout=10)
     assert session.run("echo $X", timeout=10).stdout == "kept\n"
 
 
-def test_a_session_that_exits_starts_afresh(session: Session, tmp_path: Path) -> None:
+def test_a_session_that_exits_starts_afresh(session: ShellSession, tmp_path: Path) -> None:
     session.run("cd /; X=1", timeout=10)
     assert session.run("echo bye; exit 7", timeout=10).exit_code == 7
     assert session.run("pwd; echo [$X]", timeout=10).stdout == f"{tmp_path}\n[]\n"
 
 
-def test_a_session_out_of_time_is_ended_and_starts_afresh(session: Session, tmp_path: Path) -> None:
+def test_a_session_out_of_time_is_ended_and_starts_afresh(session: ShellSession, tmp_path: Path) -> None:
     ran = session.run("echo $$ > pid; sleep 60", timeout=0.5)
     assert ran.exit_code == 124 and "starts a new one" in ran.stderr
     assert ends(int((tmp_path / "pid").read_text()))
     assert session.run("echo again", timeout=10).stdout == "again\n"
 
 
-def test_output_that_looks_like_the_mark_of_another_command_is_output(session: Session) -> None:
+def test_output_that_looks_like_the_mark_of_another_command_is_output(session: ShellSession) -> None:
     ran = session.run("echo mulligan-000000000000000000000000 0", timeout=10)
     assert ran.stdout == "mulligan-000000000000000000000000 0\n"
 
 
-def test_endless_output_of_a_session_still_ends(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_output_of_a_session_still_ends(session: ShellSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shell, "OUTPUT_LIMIT", 1000)
     monkeypatch.setattr(shell, "_HALF", 500)
     ran = session.run("yes | head -c 300000; echo last", timeout=20)
@@ -123,7 +123,7 @@ def test_endless_output_of_a_session_still_ends(session: Session, monkeypatch: p
 
 
 def test_closing_twice_is_harmless(tmp_path: Path) -> None:
-    session = Session(str(tmp_path))
+    session = ShellSession(str(tmp_path))
     session.run("sleep 60 & echo $! > pid", timeout=10)
     session.close()
     session.close()

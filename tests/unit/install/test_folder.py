@@ -10,8 +10,8 @@ import pytest
 
 from faults import Killed, KilledAt
 from mulligan.errors import MulliganError, UserError
-from mulligan.install.folder import NOTE, Folder
-from mulligan.install.targets import TARGETS, Destination, Home, Target, destination
+from mulligan.install.folder import NOTE, InstalledFolder
+from mulligan.install.targets import TARGETS, Destination, Home, InstallTarget, destination
 from mulligan.safefs import syscalls
 
 OLD = {"A.md": b"old", "scripts/run.py": b"print(1)\n", "gone.md": b"gone"}
@@ -20,7 +20,7 @@ NEW = {"A.md": b"new", "scripts/run.py": b"print(1)\n", "fresh/B.md": b"fresh"}
 
 @pytest.fixture
 def folder(project):
-    return Folder(Destination(str(project), ".claude/skills/x"))
+    return InstalledFolder(Destination(str(project), ".claude/skills/x"))
 
 
 def found(project):
@@ -102,7 +102,7 @@ def test_a_run_that_is_cut_short_anywhere_is_finished_by_repeating_it(project):
         number += 1
         root = project / str(number)
         root.mkdir()
-        folder = Folder(Destination(str(root), ".claude/skills/x"))
+        folder = InstalledFolder(Destination(str(root), ".claude/skills/x"))
         folder.install(OLD)
         try:
             with syscalls.using(KilledAt(number)):
@@ -157,14 +157,14 @@ def test_below_a_home_a_link_is_followed(tmp_path):
     home.mkdir()
     dotfiles.mkdir()
     (home / ".claude").symlink_to(dotfiles)
-    target = Target("x", "", "", ".claude/skills/x")
+    target = InstallTarget("x", "", "", ".claude/skills/x")
     to = destination(target, "user", project="/nowhere", home=Home(str(home)))
     assert to.directory == str(dotfiles / "skills" / "x")
-    Folder(to).install(NEW)
+    InstalledFolder(to).install(NEW)
     assert (dotfiles / "skills" / "x" / "A.md").read_bytes() == b"new"
     again = destination(target, "user", project="/nowhere", home=Home(str(home)))
     assert again.directory == to.directory
-    assert set(actions(Folder(again).plan(NEW)).values()) == {"unchanged"}
+    assert set(actions(InstalledFolder(again).plan(NEW)).values()) == {"unchanged"}
 
 
 def test_every_target_ships_with_the_package():

@@ -10,7 +10,7 @@ import pytest
 
 from faults import FailsAt, Killed, KilledAt
 from mulligan.errors import MulliganError, UnsafePath, UserError
-from mulligan.loop.records import Records, next_id
+from mulligan.loop.records import ProjectRecords, next_id
 from mulligan.safefs import syscalls
 
 NOON = datetime(2025, 1, 15, 12, 0, 0)
@@ -30,7 +30,7 @@ def free(_: str) -> bool:
 
 @pytest.fixture
 def records(project):
-    return Records(str(project))
+    return ProjectRecords(str(project))
 
 
 def names(project):
@@ -102,7 +102,7 @@ def test_whatever_happens_a_record_is_whole_or_not_there(project, lie):
     for number in range(1, 200):
         root = project / str(number)
         root.mkdir()
-        records = Records(str(root))
+        records = ProjectRecords(str(root))
         made = records.claim(ids())
         try:
             with syscalls.using(lie(number)):
@@ -184,7 +184,7 @@ def test_something_else_in_the_place_of_the_directory(records, project, tmp_path
 @pytest.mark.parametrize("place", ["../outside", "/etc", ".git/checkpoints"])
 def test_a_place_outside_is_refused(project, place):
     with pytest.raises(UnsafePath):
-        Records(str(project), place if place != "/etc" else "x/../../etc")
+        ProjectRecords(str(project), place if place != "/etc" else "x/../../etc")
 
 
 def test_records_are_as_open_as_their_project(records, project):

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from mulligan.loop import worker as worker_module
-from mulligan.loop.worker import AgentTimeout, Worker
+from mulligan.loop.worker import AgentCall, AgentTimeout
 
 HERE: contextvars.ContextVar[str] = contextvars.ContextVar("HERE", default="nowhere")
 
@@ -20,22 +20,22 @@ class Agent:
 
 def test_an_answer_here_and_in_a_thread():
     agent = Agent(lambda prompt: (prompt, threading.current_thread() is threading.main_thread()))
-    assert Worker(agent, "p").run() == ("p", True)
-    assert Worker(agent, "p").run_within(60) == ("p", False)
+    assert AgentCall(agent, "p").run() == ("p", True)
+    assert AgentCall(agent, "p").run_within(60) == ("p", False)
 
 
 def test_a_coroutine_is_awaited():
     async def work(prompt: str) -> str:
         return prompt + "!"
 
-    assert Worker(Agent(work), "p").run() == "p!"
-    assert Worker(Agent(work), "p").run_within(60) == "p!"
+    assert AgentCall(Agent(work), "p").run() == "p!"
+    assert AgentCall(Agent(work), "p").run_within(60) == "p!"
 
 
 def test_the_context_of_the_caller_reaches_the_thread():
     token = HERE.set("here")
     try:
-        assert Worker(Agent(lambda _: HERE.get()), "p").run_within(60) == "here"
+        assert AgentCall(Agent(lambda _: HERE.get()), "p").run_within(60) == "here"
     finally:
         HERE.reset(token)
 
@@ -48,7 +48,7 @@ def test_an_exception_comes_out_as_it_is(thrown):
         raise error
 
     with pytest.raises(thrown) as caught:
-        Worker(Agent(work), "p").run_within(60)
+        AgentCall(Agent(work), "p").run_within(60)
     assert caught.value is error
 
 
@@ -61,7 +61,7 @@ def test_an_agent_beyond_its_time_is_asked_to_stop(monkeypatch, how):
         agent.cancel = lambda: 1 / 0
     elif how != "no way":
         setattr(agent, how, release.set)
-    worker = Worker(agent, "p")
+    worker = AgentCall(agent, "p")
     try:
         with pytest.raises(AgentTimeout, match=r"within 0\.05 s") as caught:
             worker.run_within(0.05)

@@ -12,7 +12,7 @@ import pytest
 import mulligan
 from fleet import bare_repository, check_store, git_daemon, joined, machine
 from mulligan.errors import RemoteFailed, UnknownCheckpoint, UserError
-from mulligan.remotes.records import Mark, Records
+from mulligan.remotes.records import ChainMark, RemoteRecords
 from mulligan.safefs.directory import Directory
 from mulligan.timeline.database import Database
 from tools import cli, cli_json
@@ -111,11 +111,11 @@ def test_a_push_that_was_killed_after_the_server_had_it_is_not_sent_twice(laptop
     laptop.push()
     tip = subprocess.run(["git", "-C", url, "rev-parse", refs(url)[0]], capture_output=True, check=True).stdout
     with laptop._writing("test"), laptop._bench.store.database.transaction():
-        records = Records(laptop._bench.store)
+        records = RemoteRecords(laptop._bench.store)
         held = records.pushed("team")
         held.pop(laptop.get("second").id)
         records.set_pushed("team", held)
-        records.set_mark("team", records.machine(), Mark())
+        records.set_mark("team", records.machine(), ChainMark())
     assert laptop.push().segments == 0
     assert subprocess.run(["git", "-C", url, "rev-parse", refs(url)[0]], capture_output=True, check=True).stdout == tip
 

@@ -26,7 +26,7 @@ from mulligan.model.objects import (
 )
 from mulligan.remotes.gitserver import GitServer
 from mulligan.remotes.protocol import Forgotten, PackNote, Segment, Told, decode
-from mulligan.remotes.records import Mark, RemoteNote
+from mulligan.remotes.records import ChainMark, RemoteNote
 from mulligan.remotes.spool import Spool
 
 TIMELINE, MACHINE = "ab" * 16, "cd" * 8
@@ -99,7 +99,7 @@ class Evil:
 
     def push(self, *told: Told) -> None:
         segment = Segment(self.timeline, MACHINE, "evil", 1, "", 1, checkpoints=told)
-        self.server.send(segment, None, Mark())
+        self.server.send(segment, None, ChainMark())
 
 
 @pytest.fixture

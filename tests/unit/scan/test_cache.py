@@ -12,7 +12,7 @@ from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.scan import cache as caching
 from mulligan.scan.cache import Cache, discard, root_tree_of
-from mulligan.scan.record import Record
+from mulligan.scan.record import DirectoryRecord
 from mulligan.scan.scanner import Scanner
 from scans import later, settings_for
 
@@ -26,14 +26,14 @@ def place(tmp_path):
         yield directory
 
 
-def record(name: bytes) -> Record:
-    made = Record()
+def record(name: bytes) -> DirectoryRecord:
+    made = DirectoryRecord()
     made.dirs = [name]
     return made
 
 
 def save(
-    cache: Cache, place: Directory, records: dict[bytes, Record], tree: bytes, gone: tuple[bytes, ...] = ()
+    cache: Cache, place: Directory, records: dict[bytes, DirectoryRecord], tree: bytes, gone: tuple[bytes, ...] = ()
 ) -> None:
     cache.save(place, cache.update([(path, record.encode()) for path, record in records.items()], gone, tree, b"{}"))
 
@@ -140,7 +140,7 @@ def test_the_log_of_another_process_is_not_appended_to(place):
 
 def test_the_log_does_not_grow_without_bound(place, tmp_path):
     cache = Cache()
-    big = Record()
+    big = DirectoryRecord()
     big.dirs = [b"x" * 200] * 500
     for _ in range(30):
         save(cache, place, {b"": big}, ONE)

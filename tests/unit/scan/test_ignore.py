@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mulligan.scan.ignore import MAX_FILE, MAX_LINE, MAX_TRIED, Patterns, Rules
+from mulligan.scan.ignore import MAX_FILE, MAX_LINE, MAX_TRIED, IgnoreRules, Patterns
 
 
 def says(content: bytes, path: bytes) -> bool | None:
     """The verdict of one root ignore file; a path ending in a slash is a directory."""
-    return Rules.base(content).verdict(path.rstrip(b"/"), path.endswith(b"/"))
+    return IgnoreRules.base(content).verdict(path.rstrip(b"/"), path.endswith(b"/"))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_repeated_line_counts_where_it_stands_last() -> None:
 
 def test_a_deeper_file_is_stronger_and_relative_to_its_directory() -> None:
     """Rules of a directory come before those above it and are anchored there."""
-    root = Rules.base(b"*.log\n").enter(b"", b"/build\n*.tmp\n")
+    root = IgnoreRules.base(b"*.log\n").enter(b"", b"/build\n*.tmp\n")
     inner = root.enter(b"src/app", b"!*.log\n/build\nx/y\n")
     assert root.verdict(b"src/app/a.log", False) is True
     assert inner.verdict(b"src/app/a.log", False) is False
@@ -95,7 +95,7 @@ def test_a_deeper_file_is_stronger_and_relative_to_its_directory() -> None:
 
 def test_layers_of_the_base_are_given_weakest_first() -> None:
     """`info/exclude` takes back what the global excludes hide, and ignore files both."""
-    rules = Rules.base(b"a\nb\n", b"!a\nc\n")
+    rules = IgnoreRules.base(b"a\nb\n", b"!a\nc\n")
     assert [rules.verdict(name, False) for name in (b"a", b"b", b"c")] == [False, True, True]
     assert rules.enter(b"", b"a\n!b\n").verdict(b"a", False) is True
     assert rules.enter(b"", b"a\n!b\n").verdict(b"b", False) is False
@@ -103,26 +103,28 @@ def test_layers_of_the_base_are_given_weakest_first() -> None:
 
 def test_rules_above_the_workspace_see_the_whole_path() -> None:
     """A file two levels up anchors there; one level up there; names count wherever they are written."""
-    rules = Rules.base().above(b"packages/web", b"/packages/web/dist\n/dist2\n*.log\n").above(b"web", b"web/*.tmp\n")
+    rules = (
+        IgnoreRules.base().above(b"packages/web", b"/packages/web/dist\n/dist2\n*.log\n").above(b"web", b"web/*.tmp\n")
+    )
     assert rules.verdict(b"dist", True) is True
     assert rules.verdict(b"dist2", True) is None
     assert rules.verdict(b"a/b.log", False) is True
     assert rules.verdict(b"x.tmp", False) is True
     assert rules.verdict(b"a/x.tmp", False) is None
     assert rules.enter(b"", b"!dist\n").verdict(b"dist", True) is False
-    assert Rules.base().above(b"", b"/a\n").verdict(b"a", False) is True
+    assert IgnoreRules.base().above(b"", b"/a\n").verdict(b"a", False) is True
 
 
 def test_keys_name_the_context() -> None:
     """Equal chains have equal keys; another content, place, order or kind of layer has another."""
-    base = Rules.base(b"a", b"b")
-    assert base.key == Rules.base(b"a", b"b").key
+    base = IgnoreRules.base(b"a", b"b")
+    assert base.key == IgnoreRules.base(b"a", b"b").key
     assert base.enter(b"d", b"") is base
     assert base.above(b"d", b"") is base
     others = [
-        Rules.base(),
-        Rules.base(b"b", b"a"),
-        Rules.base(b"ab"),
+        IgnoreRules.base(),
+        IgnoreRules.base(b"b", b"a"),
+        IgnoreRules.base(b"ab"),
         base,
         base.enter(b"d", b"x"),
         base.enter(b"e", b"x"),
@@ -157,7 +159,7 @@ def test_keys_name_the_context() -> None:
 )
 def test_a_hostile_pattern_ends(line: bytes) -> None:
     """Patterns made to backtrack are answered at once; with a way back into each star they would outlast the sun."""
-    rules = Rules.base(line + b"\n" + line.replace(b"/", b"") + b"\n")
+    rules = IgnoreRules.base(line + b"\n" + line.replace(b"/", b"") + b"\n")
     for path in (b"a" * 255, b"/".join([b"a" * 250] * 16), b"/".join([b"a"] * 1500)):
         assert rules.verdict(path, False) is None
         rules.verdict(path + b"b", False)
@@ -165,26 +167,26 @@ def test_a_hostile_pattern_ends(line: bytes) -> None:
 
 def test_a_line_over_the_limit_is_left_out() -> None:
     """The rest of the file still counts."""
-    rules = Rules.base().enter(b"d", b"x\n" + b"[" + b"a" * MAX_LINE + b"]\ny\n")
+    rules = IgnoreRules.base().enter(b"d", b"x\n" + b"[" + b"a" * MAX_LINE + b"]\ny\n")
     assert [rules.verdict(b"d/" + name, False) for name in (b"x", b"a", b"y")] == [True, None, True]
 
 
 def test_a_file_over_the_limit_hides_nothing() -> None:
     """Too much to read means that more is captured, not less."""
-    rules = Rules.base(b"*\n" * (MAX_FILE // 2 + 1))
+    rules = IgnoreRules.base(b"*\n" * (MAX_FILE // 2 + 1))
     assert rules.verdict(b"a", False) is None
 
 
 def test_of_too_many_wildcards_the_last_count() -> None:
     """A file of countless odd patterns is followed from its end."""
-    rules = Rules.base(b"".join(b"%d*x*y\n" % number for number in range(MAX_TRIED + 10)))
+    rules = IgnoreRules.base(b"".join(b"%d*x*y\n" % number for number in range(MAX_TRIED + 10)))
     assert rules.verdict(b"%d-x-y" % (MAX_TRIED + 9), False) is True
     assert rules.verdict(b"0-x-y", False) is None
 
 
 def test_many_plain_names_are_no_problem() -> None:
     """Names, endings and paths are looked up, so their number has no limit of its own."""
-    rules = Rules.base(b"".join(b"name%d\n*.e%d\n/p/%d\nh%d-*\n" % (n, n, n, n) for n in range(5000)))
+    rules = IgnoreRules.base(b"".join(b"name%d\n*.e%d\n/p/%d\nh%d-*\n" % (n, n, n, n) for n in range(5000)))
     assert all(rules.verdict(path, False) for path in (b"a/name0", b"x.e4999", b"p/77", b"h5-x"))
     assert rules.verdict(b"q/77", False) is None
 

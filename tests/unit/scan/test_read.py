@@ -14,7 +14,7 @@ from mulligan.model.checkpoint import INCOMPLETE
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.scan import read
-from mulligan.scan.read import STREAM_FROM, Unreadable, capture
+from mulligan.scan.read import STREAM_FROM, UnreadableFile, capture
 from mulligan.scan.trees import HashOnly
 from tree import put
 
@@ -71,7 +71,7 @@ def test_a_file_that_never_holds_still_is_moving(place, tmp_path):
             file.write(b"more")
         return os.read(fd, count)
 
-    with syscalls.using(Interfering(at_read)), pytest.raises(Unreadable) as caught:
+    with syscalls.using(Interfering(at_read)), pytest.raises(UnreadableFile) as caught:
         captured(place)
     assert caught.value.reason == "moving"
 
@@ -88,7 +88,7 @@ def test_a_file_that_turns_into_something_else_never_hangs(place, tmp_path, make
     before = place.stat(b"f")
     (tmp_path / "f").unlink()
     make(tmp_path / "f")
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(UnreadableFile) as caught:
         capture(place, b"f", before, HashOnly(), check_secrets=True)
     assert caught.value.reason in INCOMPLETE
 
@@ -111,7 +111,7 @@ def test_a_disk_that_fails_is_a_finding_and_a_process_that_is_out_of_files_an_er
 
         return at_read
 
-    with syscalls.using(Interfering(failing(errno.EIO))), pytest.raises(Unreadable):
+    with syscalls.using(Interfering(failing(errno.EIO))), pytest.raises(UnreadableFile):
         captured(place)
     with syscalls.using(Interfering(failing(errno.EMFILE))), pytest.raises(OSError, match=os.strerror(errno.EMFILE)):
         captured(place)
@@ -128,7 +128,7 @@ def test_a_file_that_is_gone_is_gone(place, tmp_path):
 @pytest.mark.parametrize("more", [b"", b"x" * STREAM_FROM])
 def test_a_file_that_begins_like_a_key_is_a_secret_unless_it_is_asked_for(place, tmp_path, more):
     put(tmp_path, "f", b"-----BEGIN RSA PRIVATE KEY-----\n" + more)
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(UnreadableFile) as caught:
         captured(place)
     assert caught.value.reason == "secret"
     assert captured(place, check_secrets=False)[0]
@@ -177,7 +177,7 @@ def test_a_file_that_changed_in_this_tick_is_read_after_it(place, tmp_path):
 
 def test_a_file_that_changes_in_every_tick_is_moving(place, tmp_path):
     put(tmp_path, "f", b"x")
-    with Clock(place.stat(b"f").st_ctime_ns, looks=1 << 60).standing(), pytest.raises(Unreadable) as caught:
+    with Clock(place.stat(b"f").st_ctime_ns, looks=1 << 60).standing(), pytest.raises(UnreadableFile) as caught:
         captured(place)
     assert caught.value.reason == "moving"
 

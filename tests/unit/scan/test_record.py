@@ -9,8 +9,8 @@ import pytest
 from mulligan.scan.record import (
     NO_DIRECTORY,
     STAT,
+    DirectoryRecord,
     Missed,
-    Record,
     Stat,
     can_be_remembered,
     decode,
@@ -18,8 +18,8 @@ from mulligan.scan.record import (
 )
 
 
-def filled() -> Record:
-    record = Record(has_ignores=True)
+def filled() -> DirectoryRecord:
+    record = DirectoryRecord(has_ignores=True)
     record.stat, record.perm = (2**64 - 1, -5, 2**62), 0o2775
     record.trusted, record.grouped, record.leans, record.only = False, True, True, True
     record.names = [b"\xff", b"a b", b"new\nline"]
@@ -29,10 +29,12 @@ def filled() -> Record:
     return record
 
 
-@pytest.mark.parametrize("record", [filled(), Record()])
+@pytest.mark.parametrize("record", [filled(), DirectoryRecord()])
 def test_a_record_comes_back_whole(record):
     again = decode(record.encode())
-    assert [getattr(again, name) for name in Record.__slots__] == [getattr(record, name) for name in Record.__slots__]
+    assert [getattr(again, name) for name in DirectoryRecord.__slots__] == [
+        getattr(record, name) for name in DirectoryRecord.__slots__
+    ]
 
 
 def test_a_cut_record_is_no_record():

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mulligan.model.policy import CapturePolicy
-from mulligan.scan.ignore import Rules
+from mulligan.scan.ignore import IgnoreRules
 from mulligan.scan.scope import CAPTURE, TRACKED, Scope, Tracked, database_family, database_groups
 
-RULES = Rules.base(b"*.log\nout/\n")
+RULES = IgnoreRules.base(b"*.log\nout/\n")
 
 
 def scope(tracked: tuple[bytes, ...] = (), **policy: tuple[str, ...]) -> Scope:
@@ -70,7 +70,7 @@ def test_the_key_changes_with_whatever_decides():
     others = [
         scope(exclude=("x",)).key(RULES, only_tracked=False),
         scope(include=("x",)).key(RULES, only_tracked=False),
-        scope().key(Rules.base(b"other"), only_tracked=False),
+        scope().key(IgnoreRules.base(b"other"), only_tracked=False),
         scope().key(RULES, only_tracked=True),
     ]
     assert len({plain, *others}) == 5 and plain == scope().key(RULES, only_tracked=False)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from mulligan.model.checkpoint import EXCLUDED, SECRET
 from mulligan.model.policy import CapturePolicy
-from mulligan.scan.ignore import Rules
+from mulligan.scan.ignore import IgnoreRules
 from mulligan.scan.scope import CAPTURE, Scope, Tracked
 
 
 def scope(*tracked: bytes, include: tuple[str, ...] = ()) -> Scope:
     """A scope in which git tracks these paths."""
-    return Scope(CapturePolicy(include=include), Rules.base(), Tracked(lambda: set(tracked), b"key"))
+    return Scope(CapturePolicy(include=include), IgnoreRules.base(), Tracked(lambda: set(tracked), b"key"))
 
 
 def decide(scope: Scope, path: bytes) -> str:
@@ -33,12 +33,12 @@ def test_a_tracked_environment_file_is_saved_like_any_other() -> None:
 def test_include_never_unseals_and_exclude_leaves_a_secret_out() -> None:
     """A secret that is asked for is saved sealed all the same."""
     assert decide(scope(include=(".env",)), b".env") == SECRET
-    without = Scope(CapturePolicy(exclude=(".env",)), Rules.base(), Tracked(set, b""))
+    without = Scope(CapturePolicy(exclude=(".env",)), IgnoreRules.base(), Tracked(set, b""))
     assert decide(without, b".env") == EXCLUDED
     assert decide(without, b"id_rsa") == SECRET
 
 
 def test_with_plain_a_secret_is_a_file_like_any_other() -> None:
     """Only the user's own configuration says so."""
-    plain = Scope(CapturePolicy(secrets="plain"), Rules.base(), Tracked(set, b""))
+    plain = Scope(CapturePolicy(secrets="plain"), IgnoreRules.base(), Tracked(set, b""))
     assert decide(plain, b".env") == CAPTURE[0]

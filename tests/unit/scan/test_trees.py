@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from mulligan.model.objects import MODE_DIR, MODE_EXEC, MODE_FILE, MODE_LINK, parse_tree
-from mulligan.scan.record import Record, git_mode
+from mulligan.scan.record import DirectoryRecord, git_mode
 from mulligan.scan.trees import NONE, Defaults, parse_odd, seal
 
 
-def sealed(modes: dict[bytes, int], children: dict[bytes, Record] | None = None):
-    record = Record()
+def sealed(modes: dict[bytes, int], children: dict[bytes, DirectoryRecord] | None = None):
+    record = DirectoryRecord()
     record.names = sorted(modes)
     record.oids = b"".join(bytes([at]) * 20 for at in range(len(modes)))
     objects: dict[bytes, tuple[bytes, bytes]] = {}
@@ -34,7 +34,7 @@ def test_a_mode_is_one_of_gits_three(mode, expected):
 
 
 def test_usual_permissions_leave_no_trace():
-    record, objects = sealed({b"a": 0o100644, b"b": 0o100755, b"l": 0o120777}, {b"d": Record()})
+    record, objects = sealed({b"a": 0o100644, b"b": 0o100755, b"l": 0o120777}, {b"d": DirectoryRecord()})
     assert record.modes == NONE
     assert {entry.name: entry.mode for entry in parse_tree(objects[record.tree][1])} == {
         b"a": MODE_FILE, b"b": MODE_EXEC, b"d": MODE_DIR, b"l": MODE_LINK,
@@ -42,7 +42,7 @@ def test_usual_permissions_leave_no_trace():
 
 
 def test_odd_permissions_are_written_down_and_read_back():
-    child = Record()
+    child = DirectoryRecord()
     child.perm = 0o700
     modes = {b"a b": 0o100600, b"x\n": 0o104755, b"plain": 0o100644}
     record, objects = sealed(modes, {b"d": child})

@@ -13,7 +13,7 @@ from mulligan.errors import GitFailed
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.lock import alone
 from mulligan.usergit import commits
-from mulligan.usergit.commands import Git, Ran
+from mulligan.usergit.commands import Git, GitRun
 from tools import git
 from tree import put
 
@@ -22,7 +22,7 @@ def everything(_path: bytes, _tracked: bool) -> bool:
     return True
 
 
-def make(root: Path, in_scope=everything, **more) -> commits.Made:
+def make(root: Path, in_scope=everything, **more) -> commits.MadeCommit:
     return commits.commit(str(root), b"architect:checkpoint:step-1\n\nCheckpoint-Step: 1\n", in_scope, **more)
 
 
@@ -252,7 +252,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(repo, monkeypatch):
     plain = Git.run
     edits = iter([b"3\n", None, None])
 
-    def meanwhile(self, args, **more) -> Ran:
+    def meanwhile(self, args, **more) -> GitRun:
         ran = plain(self, args, **more)
         if args[0] == "hash-object" and (edit := next(edits)):
             (repo / "a").write_bytes(edit)
@@ -286,7 +286,7 @@ def test_what_somebody_commits_just_before_the_branch_moves_stays_staged_as_comm
     (repo / "dir/b").unlink()
     plain_run, told = Git.run, []
 
-    def just_before(self, args, **more) -> Ran:
+    def just_before(self, args, **more) -> GitRun:
         if args[0] == "update-ref" and "--stdin" in args and not told:
             told.append(1)
             git("commit", "-q", "-am", "the same", cwd=repo)
@@ -333,7 +333,7 @@ def test_an_interrupt_leaves_index_and_branch_where_they_stood(repo, monkeypatch
     before, head = status(repo), git("rev-parse", "HEAD", cwd=repo)
     plain = Git.run
 
-    def interrupted(self, args, **more) -> Ran:
+    def interrupted(self, args, **more) -> GitRun:
         if "--stdin" in args and args[0] == "update-ref":
             raise KeyboardInterrupt
         return plain(self, args, **more)

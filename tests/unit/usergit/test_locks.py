@@ -14,7 +14,7 @@ from faults import FailsAlways
 from mulligan.errors import Busy, GitNotMoved
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
-from mulligan.usergit.locks import Lock, Place
+from mulligan.usergit.locks import GitFile, Lock
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def root(tmp_path: Path) -> Iterator[Directory]:
 
 @pytest.fixture
 def lock(root: Directory) -> Lock:
-    return Lock(Place(root, b"refs/heads/main"), b"mulligan-t-1")
+    return Lock(GitFile(root, b"refs/heads/main"), b"mulligan-t-1")
 
 
 def names(tmp_path: Path) -> list[str]:
@@ -79,12 +79,12 @@ def test_a_short_lock_is_waited_for(tmp_path: Path, lock: Lock) -> None:
 def test_another_process_knows_it_by_its_name(root: Directory, lock: Lock) -> None:
     lock.stage(b"new\n", 0o644)
     lock.take(until=0)
-    assert Lock(Place(root, b"refs/heads/main"), b"mulligan-t-1").is_ours()
-    assert not Lock(Place(root, b"refs/heads/main"), b"mulligan-other-1").is_ours()
+    assert Lock(GitFile(root, b"refs/heads/main"), b"mulligan-t-1").is_ours()
+    assert not Lock(GitFile(root, b"refs/heads/main"), b"mulligan-other-1").is_ours()
 
 
 def test_a_directory_that_is_gone_holds_no_lock(root: Directory) -> None:
-    lock = Lock(Place(root, b"refs/heads/gone/branch"), b"mulligan-t-1")
+    lock = Lock(GitFile(root, b"refs/heads/gone/branch"), b"mulligan-t-1")
     assert lock.held() is None and not lock.is_ours()
     lock.let_go()
 
@@ -98,7 +98,7 @@ def test_a_file_system_without_links_is_said(lock: Lock) -> None:
 def test_a_link_in_the_way_is_not_followed(tmp_path: Path, root: Directory) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "refs/evil").symlink_to(tmp_path / "outside")
-    lock = Lock(Place(root, b"refs/evil/branch"), b"mulligan-t-1")
+    lock = Lock(GitFile(root, b"refs/evil/branch"), b"mulligan-t-1")
     lock.stage(b"new\n", 0o644)
     with pytest.raises(OSError):
         lock.take(until=0)

@@ -12,14 +12,14 @@ import pytest
 
 from mulligan.gitformat.record import DamagedRecord, apply_delta, inflate
 from mulligan.usergit import objects as module
-from mulligan.usergit.objects import Objects, canonical, parse_tree
+from mulligan.usergit.objects import UserObjects, canonical, parse_tree
 from tools import git, sweep
 
 OID = bytes(range(20))
 
 
-def store(path: Path) -> Objects:
-    return Objects(bytes(path))
+def store(path: Path) -> UserObjects:
+    return UserObjects(bytes(path))
 
 
 def loose(root: Path, kind: bytes, data: bytes, oid: bytes | None = None) -> bytes:

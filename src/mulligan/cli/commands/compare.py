@@ -13,7 +13,7 @@ from mulligan.present.visible import visible
 if TYPE_CHECKING:
     import argparse
 
-    from mulligan.forks.compare import Comparison, Side
+    from mulligan.forks.compare import ComparedSide, Comparison
 
 USAGE = "compare A B [--run CMD] [--with-ignored] [-p]"
 DESCRIPTION = """\
@@ -43,7 +43,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     """Compares, and runs the command."""
     from mulligan.forks.compare import compare
 
-    def tell(side: Side) -> None:
+    def tell(side: ComparedSide) -> None:
         if context.json:
             return
         if side.outcome is None:
@@ -64,12 +64,12 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     return Result((found, args.patch), lambda: {"compare": found.to_dict()})
 
 
-def _result(side: Side) -> str:
+def _result(side: ComparedSide) -> str:
     outcome = side.outcome
     return f"exit {outcome.code}, {outcome.seconds:.1f} s" if outcome is not None else ""
 
 
-def _changed(side: Side) -> str:
+def _changed(side: ComparedSide) -> str:
     from mulligan.forks.compare import counts
 
     if side.since is None:

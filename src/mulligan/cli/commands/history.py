@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.loop.commits import CommitCheckpoints, Listed
+from mulligan.loop.commits import CommitCheckpoints, ListedCommit
 from mulligan.loop.makers import maker, words_for
 from mulligan.present.text import columns
 from mulligan.present.visible import visible
@@ -78,14 +78,14 @@ def _render_others(context: Context, others: list[Checkpoint]) -> None:
     context.out.line("Use 'mulligan restore ID' to restore one; all of them: mulligan log")
 
 
-def _option(found: list[Listed]) -> str:
+def _option(found: list[ListedCommit]) -> str:
     """Returns the option that reaches what is listed: steps have a number, steps of a pipeline a name."""
     numbers = any(each.label.step is not None for each in found)
     names = any(each.label.step is None for each in found)
     return " | ".join([*(["--to-step N"] if numbers else []), *(["--to-name NAME"] if names else [])])
 
 
-def _plain(each: Listed) -> dict[str, object]:
+def _plain(each: ListedCommit) -> dict[str, object]:
     return {
         "step": each.label.step or 0,
         "name": each.label.name,
@@ -95,7 +95,7 @@ def _plain(each: Listed) -> dict[str, object]:
     }
 
 
-def _step(each: Listed) -> str:
+def _step(each: ListedCommit) -> str:
     return str(each.label.step) if each.label.step is not None else visible(each.label.name) or "0"
 
 

@@ -44,7 +44,7 @@ USUALLY = 25.0
 WAIT = 5.0
 
 
-class Unreadable(Exception):
+class UnreadableEvent(Exception):
     """The agent's input is not an event."""
 
 
@@ -105,7 +105,7 @@ def _payload(words: list[str]) -> dict[str, Any]:
         found = json.loads(data) if data.strip() else {}
     except (ValueError, RecursionError, SystemError):
         # Which of them depends on what is wrong with it, and on the version of Python.
-        raise Unreadable("the event that the agent sent is no JSON that can be read.") from None
+        raise UnreadableEvent("the event that the agent sent is no JSON that can be read.") from None
     return found if isinstance(found, dict) else {}
 
 
@@ -150,13 +150,13 @@ def _out_of_time(number: int, _frame: object) -> None:
 
 
 def _unforeseen(context: Context, agent: str, call: HookCall, error: BaseException) -> Reply:
-    why = str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {error}."
+    why = str(error) if isinstance(error, UnreadableEvent) else f"{type(error).__name__}: {error}."
     try:
         opened = context.workspace.settings
     except Exception:  # noqa: BLE001 - see above; the person still gets a message
         opened = None
     event = call.event or AgentEvent(agent, "", "unknown")
-    if not isinstance(error, ValueError | Unreadable):
+    if not isinstance(error, ValueError | UnreadableEvent):
         from mulligan.cli.failure import write_report
 
         write_report(error, ["hook", agent], context.environ)

@@ -11,7 +11,7 @@ from mulligan.cli.hook_files import expect_hooks, home_of, hook_program
 from mulligan.errors import MulliganError, UserError
 from mulligan.install.agents import AGENTS
 from mulligan.install.editing import Wiring, carry_out
-from mulligan.install.folder import KEEP, NOTE, REPLACE, UNCHANGED, Folder, Installed, Step
+from mulligan.install.folder import KEEP, NOTE, REPLACE, UNCHANGED, Installed, InstalledFolder, InstallStep
 from mulligan.install.targets import PROJECT, SCOPES, TARGETS, destination
 from mulligan.present.text import count
 from mulligan.present.timeline import unsaved_lines
@@ -103,7 +103,7 @@ def _copy(context: Context, args: argparse.Namespace) -> tuple[str, Installed]:
     """Puts a folder of ours where an agent looks."""
     target = TARGETS[args.agent]
     to = destination(target, args.scope, project=context.settings.workspace, home=home_of(context))
-    folder = Folder(to)
+    folder = InstalledFolder(to)
     steps = folder.plan_removal() if args.uninstall else folder.plan(target.files())
     done = Installed(steps, [])
     if not args.dry_run:
@@ -112,7 +112,7 @@ def _copy(context: Context, args: argparse.Namespace) -> tuple[str, Installed]:
     return to.directory, done
 
 
-def _confirm(context: Context, args: argparse.Namespace, steps: list[Step], directory: str) -> None:
+def _confirm(context: Context, args: argparse.Namespace, steps: list[InstallStep], directory: str) -> None:
     if args.yes or not context.interactive or not _changing(steps):
         return
     context.err.lines(_lines(directory, steps))
@@ -120,11 +120,11 @@ def _confirm(context: Context, args: argparse.Namespace, steps: list[Step], dire
         raise UserError("Cancelled; nothing changed.")
 
 
-def _changing(steps: list[Step]) -> list[Step]:
+def _changing(steps: list[InstallStep]) -> list[InstallStep]:
     return [step for step in steps if step.action not in {UNCHANGED, KEEP}]
 
 
-def _lines(directory: str, steps: list[Step]) -> list[str]:
+def _lines(directory: str, steps: list[InstallStep]) -> list[str]:
     return [f"in {visible(directory)}", *(f"  {step.action:<9} {visible(step.path)}" for step in steps)]
 
 
@@ -134,7 +134,7 @@ def render(context: Context, result: Result) -> None:
     if "agents" in found:
         out.lines([f"{each['name']}  {each['summary']}" for each in found["agents"]])
         return
-    steps = [Step(**step) for step in found["steps"]]
+    steps = [InstallStep(**step) for step in found["steps"]]
     out.lines(_lines(found["directory"], steps))
     out.lines([f"  your version of it is kept as {visible(copy)}" for copy in found["copies"]])
     changed = _changing(steps)

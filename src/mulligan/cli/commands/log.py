@@ -55,7 +55,7 @@ class Story(NamedTuple):
     chapters: list[Chapter]
 
 
-class Listed(NamedTuple):
+class LogPage(NamedTuple):
     """The checkpoints to show, how many safety checkpoints are not shown, and how they are shown."""
 
     checkpoints: list[Checkpoint]
@@ -90,7 +90,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     found = _found(context, args, typed, bounds)
     listed = found if context.json or args.kind or args.graph else _without_safety(context, found)
     folded = len(found) - len(listed)
-    shown = Listed(listed[: args.limit], folded, args.time, args.graph)
+    shown = LogPage(listed[: args.limit], folded, args.time, args.graph)
     return Result(shown, lambda: {"checkpoints": [checkpoint.to_dict() for checkpoint in shown.checkpoints]})
 
 

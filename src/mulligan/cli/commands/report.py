@@ -34,7 +34,7 @@ EXIT_CODES = (0, 1, 3, 10, 90)
 PATHS = ""
 
 
-class Verdict(NamedTuple):
+class Verification(NamedTuple):
     """What became of a verification: the key and its name, what is wrong, and how many checkpoints stand here."""
 
     file: str
@@ -114,7 +114,7 @@ def _write(context: Context, document: dict[str, Any], form: str, path: str, key
     return path
 
 
-def _verified(context: Context, args: argparse.Namespace) -> Verdict:
+def _verified(context: Context, args: argparse.Namespace) -> Verification:
     """Reads a report and compares everything in it with what was signed."""
     try:
         with open(os.path.join(context.base, args.verify), encoding="utf-8", errors="surrogatepass") as file:
@@ -139,7 +139,7 @@ def _verified(context: Context, args: argparse.Namespace) -> Verdict:
             problems.append(error.message)
         if signers and key and not name:
             problems.append(f"The key {key} is not in {args.signers}.")
-    return Verdict(args.verify, key, name, problems, _here(context, found.document))
+    return Verification(args.verify, key, name, problems, _here(context, found.document))
 
 
 def _problems(found: ReportFile) -> list[str]:
@@ -177,7 +177,7 @@ def _here(context: Context, document: dict[str, Any]) -> str:
 def render(context: Context, result: Result) -> None:
     """Prints the report, or what was written or verified."""
     out, value = context.out, result.value
-    if isinstance(value, Verdict):
+    if isinstance(value, Verification):
         _tell(context, value)
         return
     document, written, signed = value
@@ -192,7 +192,7 @@ def render(context: Context, result: Result) -> None:
         out.line(f"Verify it: mulligan report --verify {visible(written[0])} --signers FILE")
 
 
-def _tell(context: Context, verdict: Verdict) -> None:
+def _tell(context: Context, verdict: Verification) -> None:
     out = context.out
     if verdict.problems:
         out.line(out.style("red", f"{visible(verdict.file)} is NOT verified:"))

@@ -11,7 +11,7 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.failure import interrupted_by_signals
 from mulligan.cli.pipeline import (
-    Watcher,
+    PipelineOutput,
     check_beginning,
     check_programs,
     choose_agents,
@@ -90,7 +90,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     if args.resume and (args.from_step or args.dry_run):
         raise UsageError("--resume stands alone: it knows its step.", hint="mulligan run PIPELINE.yaml --resume")
     config = read_config(context, args)
-    watcher = Watcher(context, quiet=args.quiet)
+    watcher = PipelineOutput(context, quiet=args.quiet)
     agents = choose_agents(context, args, config, watcher)
     runner = PipelineRunner(
         config,
@@ -141,7 +141,7 @@ def _receipt_lines(context: Context, receipt: Receipt) -> list[str]:
     return lines
 
 
-def _carry_out(context: Context, runner: PipelineRunner, args: argparse.Namespace, watcher: Watcher) -> Result:
+def _carry_out(context: Context, runner: PipelineRunner, args: argparse.Namespace, watcher: PipelineOutput) -> Result:
     from mulligan.loop.report import as_dict, report
 
     stopped = False

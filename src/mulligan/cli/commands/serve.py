@@ -195,10 +195,10 @@ def _screens(given: str) -> Iterator[Any]:
     """Collects what a command prints; its remarks go to standard error as they are."""
     import io
 
-    from mulligan.cli.server import Screen
+    from mulligan.cli.server import ClientScreen
 
     before = sys.stdin, sys.stdout
-    screen = Screen(terminal=False, columns=80)
+    screen = ClientScreen(terminal=False, columns=80)
     sys.stdin, sys.stdout = io.TextIOWrapper(io.BytesIO(given.encode("utf-8", "surrogateescape"))), screen
 
     def taken() -> bytes:

@@ -12,8 +12,8 @@ from mulligan.cli.context import Context
 from mulligan.cli.hook_files import home_of
 from mulligan.errors import MulliganError, UserError
 from mulligan.install.agents import AGENTS
-from mulligan.install.editing import Planned, Wiring, carry_out
-from mulligan.install.folder import KEEP, Folder
+from mulligan.install.editing import PlannedFile, Wiring, carry_out
+from mulligan.install.folder import KEEP, InstalledFolder
 from mulligan.install.targets import PROJECT, SCOPES, TARGETS, Home, destination
 from mulligan.model.sizes import format_size
 from mulligan.present.text import count
@@ -42,8 +42,8 @@ PATHS = ""
 class Removal(NamedTuple):
     """What is to be removed: edits of files by agent and project, folders, watchers and stores."""
 
-    edits: list[tuple[str, str, list[Planned]]]
-    folders: list[Folder]
+    edits: list[tuple[str, str, list[PlannedFile]]]
+    folders: list[InstalledFolder]
     watchers: list[watchers.Running]
     stores: list[dict[str, Any]]
     unreadable: list[str]
@@ -76,7 +76,7 @@ def _planned(context: Context, projects: list[str], known: list[dict[str, Any]])
         for project in dict.fromkeys([here, *projects]) if scope == PROJECT else [here]:
             _plan_agents(removal, scope, project, home)
             for target in TARGETS.values():
-                folder = Folder(destination(target, scope, project=project, home=home))
+                folder = InstalledFolder(destination(target, scope, project=project, home=home))
                 with suppress(MulliganError):  # something else stands there, which is not ours
                     if folder.plan_removal():
                         removal.folders.append(folder)

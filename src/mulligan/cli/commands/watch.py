@@ -103,7 +103,7 @@ def _result(what: str, process: int, unnoticed: str = "") -> Result:
     return Result((what, process, unnoticed), lambda: {"watcher": found})
 
 
-def _serve(context: Context, args: argparse.Namespace, place: watchers.Place) -> Result:
+def _serve(context: Context, args: argparse.Namespace, place: watchers.WatcherPlace) -> Result:
     from mulligan.cli.server import Server
 
     with watchers.alone(place, context.settings.workspace) as free:

@@ -53,7 +53,7 @@ class NotSaved(UserError):
         self.held_by = held_by
 
 
-class Made(NamedTuple):
+class MadeCheckpoint(NamedTuple):
     """A new checkpoint, and how many the limit took off the list for it."""
 
     checkpoint: Checkpoint
@@ -169,7 +169,7 @@ class History:
         step: int | None = None,
         kind: str = "manual",
         extra: dict[str, Any] | None = None,
-    ) -> Made:
+    ) -> MadeCheckpoint:
         """Saves; raises NotSaved where nothing changed and an empty checkpoint is not wanted."""
         if not isinstance(message, str):
             raise UserError(f"A message is text, not {type(message).__name__}. Nothing was saved.")
@@ -181,7 +181,7 @@ class History:
             saved = self._record(tagged(message, step), about, kind, if_changed=False)
         if saved is None:
             raise NotSaved(self.workspace.position() or "")
-        return Made(view(saved), self._hide())
+        return MadeCheckpoint(view(saved), self._hide())
 
     def _record(self, message: str, about: dict[str, Any], kind: str, *, if_changed: bool) -> Saved | None:
         title, _, rest = message.partition("\n")

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from functools import partial, wraps
 from typing import Any, TypeVar
 
-from mulligan.dialects.praisonai.history import History, Made, NotSaved, view, words
+from mulligan.dialects.praisonai.history import History, MadeCheckpoint, NotSaved, view, words
 from mulligan.dialects.praisonai.types import (
     Checkpoint,
     CheckpointConfig,
@@ -214,7 +214,7 @@ class CheckpointService:
         if not self._initialized:
             return CheckpointResult.fail(NOT_INITIALIZED)
         try:
-            made: Made = await asyncio.to_thread(partial(self._history.save, message, **options))
+            made: MadeCheckpoint = await asyncio.to_thread(partial(self._history.save, message, **options))
         except NotSaved as unchanged:
             return CheckpointResult.fail(str(unchanged), held_by=unchanged.held_by)
         except (MulliganError, OSError, TypeError, ValueError) as error:

@@ -29,7 +29,7 @@ class Owner(NamedTuple):
     mode: int = 0o644
 
 
-class _Pieces:
+class _ArchivePieces:
     """A file to read from, made of the pieces of a download."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
@@ -50,7 +50,7 @@ class _Pieces:
 @contextmanager
 def _reading(pieces: Iterable[bytes]) -> Iterator[tarfile.TarFile]:
     try:
-        with tarfile.open(fileobj=_Pieces(pieces), mode="r|") as tar:  # type: ignore[call-overload] # it only reads
+        with tarfile.open(fileobj=_ArchivePieces(pieces), mode="r|") as tar:  # type: ignore[call-overload] # it only reads
             yield tar
     except (tarfile.TarError, EOFError, OverflowError, UnicodeError) as error:
         raise EngineRefused(

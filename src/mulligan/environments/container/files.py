@@ -22,7 +22,7 @@ from mulligan.environments.container.trouble import Missing
 _MOST_LINKS = 40
 
 
-class Place(NamedTuple):
+class ContainerPath(NamedTuple):
     """Where a path leads: the last directory that exists, and the names below it that do not."""
 
     directory: str
@@ -76,7 +76,7 @@ def list_files(engine: Engine, container: str, workdir: str, pattern: str) -> li
     return [name for name in names if ".git" not in (parts := name.split("/")) and matches(parts, wanted)]
 
 
-def find(engine: Engine, container: str, workdir: str, path: str) -> Place:
+def find(engine: Engine, container: str, workdir: str, path: str) -> ContainerPath:
     """Returns where a path leads, links followed; PermissionError where that is not below the working directory."""
     relative = path_below(workdir, path)
     root = _follow(engine, container, posixpath.normpath(workdir))
@@ -88,7 +88,7 @@ def find(engine: Engine, container: str, workdir: str, path: str) -> Place:
     return place
 
 
-def _follow(engine: Engine, container: str, path: str) -> Place:
+def _follow(engine: Engine, container: str, path: str) -> ContainerPath:
     todo = [part for part in path.split("/") if part]
     here, links, is_directory = "/", 0, True
     while todo:
@@ -98,7 +98,7 @@ def _follow(engine: Engine, container: str, path: str) -> Place:
         there = posixpath.join(here, name)
         status = engine.look(container, there)
         if status is None:
-            return Place(here, (name, *todo)[-1], tuple((name, *todo)[:-1]), exists=False, is_directory=False)
+            return ContainerPath(here, (name, *todo)[-1], tuple((name, *todo)[:-1]), exists=False, is_directory=False)
         if status.is_link:
             links += 1
             if links > _MOST_LINKS:
@@ -107,4 +107,4 @@ def _follow(engine: Engine, container: str, path: str) -> Place:
             todo, here, is_directory = [*(part for part in target.split("/") if part), *todo], "/", True
             continue
         here, is_directory = there, status.is_directory
-    return Place(posixpath.dirname(here), posixpath.basename(here), (), exists=True, is_directory=is_directory)
+    return ContainerPath(posixpath.dirname(here), posixpath.basename(here), (), exists=True, is_directory=is_directory)

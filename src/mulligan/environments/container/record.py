@@ -40,7 +40,7 @@ def valid_name(name: str) -> str:
     return name
 
 
-class Record:
+class EnvironmentRecord:
     """The record of one environment; everything but `exists` needs the lock."""
 
     def __init__(self, root: str, name: str, *, wait: float = DEFAULT_WAIT) -> None:

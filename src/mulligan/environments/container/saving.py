@@ -33,7 +33,7 @@ from mulligan.environments.container.checkpoints import (
     tag_of,
 )
 from mulligan.environments.container.engine import Container, Engine
-from mulligan.environments.container.record import Record
+from mulligan.environments.container.record import EnvironmentRecord
 from mulligan.environments.container.request import writable
 from mulligan.environments.container.trouble import Missing
 from mulligan.errors import MulliganError, UserError
@@ -55,7 +55,7 @@ class ContainerSaves:
         self,
         engine: Engine,
         name: str,
-        record: Record,
+        record: EnvironmentRecord,
         *,
         retain: int | None = None,
         now_ns: Callable[[], int] = time.time_ns,

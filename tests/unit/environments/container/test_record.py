@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from mulligan.environments.container.record import Record
+from mulligan.environments.container.record import EnvironmentRecord
 from mulligan.errors import Busy, StoreDamaged, UserError
 
 
@@ -17,11 +17,11 @@ def root(tmp_path):
 
 
 def test_what_is_noted_is_there_for_the_next_process(root):
-    first = Record(root, "box")
+    first = EnvironmentRecord(root, "box")
     with first.holding("test"):
         first.begin({"what": "save", "id": "1"})
         first.set_notes([{"name": "ünï"}])
-    other = Record(root, "box")
+    other = EnvironmentRecord(root, "box")
     with other.holding("test"):
         assert other.journal == {"what": "save", "id": "1"}
         assert other.notes == [{"name": "ünï"}]
@@ -33,7 +33,7 @@ def test_what_is_noted_is_there_for_the_next_process(root):
 
 
 def test_a_write_that_was_cut_short_does_not_stand_in_the_way(root):
-    record = Record(root, "box")
+    record = EnvironmentRecord(root, "box")
     with record.holding("test"):
         record.begin({"what": "save"})
     with open(os.path.join(root, "box", "record.new"), "w") as half:
@@ -46,7 +46,7 @@ def test_a_write_that_was_cut_short_does_not_stand_in_the_way(root):
 
 
 def test_a_second_holder_waits_and_then_is_told_whose_it_is(root):
-    first, second = Record(root, "box"), Record(root, "box", wait=0.01)
+    first, second = EnvironmentRecord(root, "box"), EnvironmentRecord(root, "box", wait=0.01)
     with first.holding("checkpoint"), pytest.raises(Busy, match=r"The environment box is in use .*checkpoint"):
         second.holding("test").__enter__()
     with second.holding("test"):
@@ -54,13 +54,13 @@ def test_a_second_holder_waits_and_then_is_told_whose_it_is(root):
 
 
 def test_only_the_holder_writes(root):
-    record = Record(root, "box")
+    record = EnvironmentRecord(root, "box")
     with pytest.raises(UserError):
         record.end()
 
 
 def test_a_record_that_makes_no_sense_is_named(root):
-    record = Record(root, "box")
+    record = EnvironmentRecord(root, "box")
     with record.holding("test"):
         record.end()
     for junk in ("[]", "{", "\x00"):
@@ -72,7 +72,7 @@ def test_a_record_that_makes_no_sense_is_named(root):
 
 def test_a_record_that_was_removed_meanwhile_is_made_anew(root):
     """Whoever waited for the lock of a directory that is gone must not write into nowhere."""
-    first, second = Record(root, "box"), Record(root, "box")
+    first, second = EnvironmentRecord(root, "box"), EnvironmentRecord(root, "box")
     seen = []
 
     def wait() -> None:
