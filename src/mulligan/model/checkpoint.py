@@ -155,6 +155,7 @@ class Checkpoint:
     context: dict[str, Any]
     metadata: dict[str, Any]
     machine: str
+    held_by: str
 
     def __init__(
         self,
@@ -175,12 +176,13 @@ class Checkpoint:
         packed_not_captured: bytes | Callable[[], bytes] = b"",
         plain_secrets: dict[str, Any] | None = None,
         machine: str = "",
+        held_by: str = "",
     ) -> None:
         self.__dict__.update(
             id=id, name=name, description=description, kind=kind, created_at=created_at, parent=parent,
             complete=complete, commit=commit, git=git, context=context or {}, metadata=metadata or {},
             state_source=state_source, packed_changes=packed_changes, packed_not_captured=packed_not_captured,
-            plain_secrets=plain_secrets, machine=machine,
+            plain_secrets=plain_secrets, machine=machine, held_by=held_by,
         )  # fmt: skip
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -308,7 +310,7 @@ class Checkpoint:
             "state": self.state,
             "metadata": self.metadata,
             "commit": self.commit,
-            **({"machine": self.machine} if self.machine else {}),
+            **{name: said for name in ("machine", "held_by") if (said := self.__dict__[name])},
         }
 
 

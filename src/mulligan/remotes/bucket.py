@@ -282,12 +282,12 @@ class Bucket(Sealed):
         self.spool.clear()
         packed = self.pack_new(segment, base)
         sent, notes = self._records.sent(), []
-        for at, (name, digest, size) in enumerate(packed):
+        for at, (name, note) in enumerate(packed):
             path = f"{self.spool.path}/objects/pack/{os.fsdecode(name)}.pack"
-            if digest not in sent or not self._is_there(*sent[digest]):
-                sent[digest] = [self._send_pack(path, digest), size, int(time.time())]
+            if note.digest not in sent or not self._is_there(*sent[note.digest]):
+                sent[note.digest] = [self._send_pack(path, note.digest), note.size, int(time.time())]
                 self._records.note_sent(sent)
-            notes.append(PackNote(sent[digest][0], digest, size))
+            notes.append(note._replace(name=sent[note.digest][0]))
             if self._progress is not None:
                 self._progress("sending", at + 1, len(packed))
         self.spool.clear()
@@ -317,8 +317,15 @@ class Bucket(Sealed):
 
     # -- pulling --------------------------------------------------------------------------------
 
-    def receive(self, marks: dict[str, ChainMark], *, own: str = "", only: str = "") -> list[Arrived]:
-        """Returns the segments after those that are known, of every machine or `only` one."""
+    def receive(
+        self,
+        marks: dict[str, ChainMark],
+        *,
+        own: str = "",
+        only: str = "",
+        rows_only: bool = False,  # noqa: ARG002 - as in the others
+    ) -> list[Arrived]:
+        """Returns the segments after those that are known, of every machine or `only` one; contents are apart from them anyway."""
         machines = [only] if only else [each for each in self.machines() if each != own]
         found = []
         for machine in sorted(machines):
@@ -367,6 +374,17 @@ class Bucket(Sealed):
         """Brings the packs of segments into the spool."""
         self.spool.clear()
         self.take_packs(arrived, self._progress)
+
+    def bring_packs(self, packs: list[PackNote]) -> None:
+        """Brings some packs into the spool, verified."""
+        for at, pack in enumerate(packs):
+            self.fetch_pack(pack)
+            if self._progress is not None:
+                self._progress("receiving", at + 1, len(packs))
+
+    def fetch_contents(self, machine: str, commits: list[bytes], near: list[bytes]) -> None:
+        """Brings the packs that hold some checkpoints of a machine into the spool."""
+        self.fetch_needed(machine, commits, near)
 
     def fetch_pack(self, pack: PackNote) -> str:
         """Brings one pack into the spool, verified; returns what is wrong with it, empty if nothing is."""

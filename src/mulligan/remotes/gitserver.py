@@ -3,7 +3,8 @@ Any git server as a remote, through the installed git.
 
 Git runs in the remote's directory inside the store, with the user's own configuration (credential helpers, ssh, proxies) and
 nothing of the workspace's. Each machine has one ref. Each push adds one commit to it, whose parents are the commit before, a
-checkpoint that the server has (so that git sends only what differs) and the new checkpoints, and whose tree holds `segment.json`.
+checkpoint that the server has (so that git sends only what differs) and the new checkpoints, and whose tree holds `segment.json`
+and, below `log/`, the segments before it. So the last commit alone, without its parents, is enough to list a machine's history.
 """
 
 from __future__ import annotations
@@ -15,16 +16,28 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mulligan.errors import GitMissing, RemoteDamaged, RemoteFailed
-from mulligan.model.objects import AUTHOR, BLOB, COMMIT, TREE, parse_tree
-from mulligan.remotes.chain import Arrived, Diverged, torn
+from mulligan.model.objects import (
+    AUTHOR,
+    BLOB,
+    COMMIT,
+    MODE_DIR,
+    MODE_FILE,
+    TREE,
+    TreeEntry,
+    encode_tree,
+    parse_tree,
+)
+from mulligan.remotes.chain import Arrived, Diverged, torn, walk_chain
 from mulligan.remotes.protocol import LARGEST_SEGMENT, Segment, decode, digest_of, is_id
 from mulligan.remotes.records import HIDDEN, VISIBLE, ChainMark, RemoteNote
 from mulligan.remotes.spool import Spool
 from mulligan.remotes.urls import shown
-from mulligan.remotes.words import Incomplete, RefBehind, RefDeclined, git_trouble
+from mulligan.remotes.words import Incomplete, NotServed, RefBehind, RefDeclined, git_trouble
 from mulligan.settings import environment
 
-_SEGMENT = b"segment.json"
+_SEGMENT, _LOG = b"segment.json", b"log"
+# Segments per directory of `log/`: a push rewrites one of them.
+_PER_GROUP = 100
 #: The ref beside the chains that only an encrypted timeline has.
 KEYS = "keys"
 _MOST_SEGMENTS = 1_000_000
@@ -51,6 +64,7 @@ class GitServer:
     """One git server."""
 
     _apart: tuple[str, ...] = ()
+    _segment_name = _SEGMENT
 
     def __init__(
         self, remote: RemoteNote, spool: Spool, timeline: str, progress: Callable[[str, int, int], None] | None
@@ -173,12 +187,38 @@ class GitServer:
         parents += [base] if base is not None and parents else []
         parents += [bytes.fromhex(told.commit) for told in segment.checkpoints]
         subject = f"{segment.name}: {len(segment.checkpoints)} checkpoints"
-        tip = self._commit(
-            self.spool.add_tree({_SEGMENT: data}), list(dict.fromkeys(parents)), subject, segment.at // 10**9
-        )
+        tree = self._link(self.spool.add(BLOB, data), segment, before)
+        tip = self._commit(tree, list(dict.fromkeys(parents)), subject, segment.at // 10**9)
         self._swap(self._ref(segment.machine), tip, before.tip)
         self.spool.set_chain(segment.machine, tip)
         return ChainMark(segment.number, digest_of(data), tip.hex(), segment.name, segment.applied)
+
+    def _link(self, blob: bytes, segment: Segment, before: ChainMark) -> bytes:
+        """Adds the tree of a chain's commit: its segment, and those before it since the last full one."""
+        entries = [TreeEntry(self._segment_name, MODE_FILE, blob)]
+        if before.tip and not segment.full:
+            try:
+                names = self._names_in(bytes.fromhex(before.tip))
+                groups = self._listed_in(names.get(_LOG))
+                group = b"%013d" % (before.number // _PER_GROUP)
+                leaves = self._listed_in(groups.get(group))
+                leaves[b"%015d" % before.number] = names[self._segment_name]
+                groups[group] = self._add_tree(leaves, MODE_FILE)
+                entries.append(TreeEntry(_LOG, MODE_DIR, self._add_tree(groups, MODE_DIR)))
+            except (RemoteDamaged, KeyError):
+                pass  # the spool was deleted: until the next full segment, a lazy clone fetches everything
+        return self.spool.add(TREE, encode_tree(entries))
+
+    def _add_tree(self, names: dict[bytes, bytes], mode: int) -> bytes:
+        return self.spool.add(TREE, encode_tree([TreeEntry(name, mode, oid) for name, oid in names.items()]))
+
+    def _listed_in(self, tree: bytes | None) -> dict[bytes, bytes]:
+        """Returns the names in a tree, none where there is no tree; raises RemoteDamaged."""
+        return {entry.name: entry.oid for entry in parse_tree(self._read(tree, TREE, 1 << 20))} if tree else {}
+
+    def _names_in(self, commit: bytes) -> dict[bytes, bytes]:
+        """Returns the names in the tree of a commit; raises RemoteDamaged."""
+        return self._listed_in(self._parse(commit)[0])
 
     def _swap(self, ref: str, tip: bytes, before: str) -> None:
         """Sets a ref of the server if it still is what it was before; raises Diverged."""
@@ -198,17 +238,30 @@ class GitServer:
 
     # -- pulling --------------------------------------------------------------------------------
 
-    def receive(self, marks: dict[str, ChainMark], *, own: str = "", only: str = "") -> list[Arrived]:
-        """Fetches every chain (or `only` one) and returns the segments after those that are known."""
+    def receive(
+        self, marks: dict[str, ChainMark], *, own: str = "", only: str = "", rows_only: bool = False
+    ) -> list[Arrived]:
+        """Fetches every chain (or `only` one) and returns the segments after those that are known; with `rows_only`, no contents."""
+        if rows_only:
+            try:
+                return self._receive(marks, own, only, shallow=True)
+            except RemoteDamaged:
+                pass  # a chain without a whole log: its segments are read from commit to commit
+        return self._receive(marks, own, only, shallow=False)
+
+    def _receive(self, marks: dict[str, ChainMark], own: str, only: str, *, shallow: bool) -> list[Arrived]:
+        if self.spool.is_shallow() is not shallow:
+            self.spool.start_over()  # git must not take a chain without its contents for a whole one, nor the reverse
         place = self.remote.place or HIDDEN
         heads = [f"+{place}/{self.timeline}/{only or '*'}:refs/chains/{only or '*'}"]
         heads += [f"^{place}/{self.timeline}/{each}" for each in (own, *self._apart) if each and not only]
+        options = ("--depth=1",) if shallow else ()
         try:
-            self._fetch(heads)
+            self._fetch(heads, *options)
         except Incomplete:
             # Git may send a difference from an object that was deleted or forgotten here. Without a claim it sends all.
             self.spool.start_over()
-            self._fetch(heads)
+            self._fetch(heads, *options)
         self.spool.objects.refresh()
         found = []
         for machine, tip in sorted(self._chains().items()):
@@ -216,11 +269,12 @@ class GitServer:
                 continue
             mark = marks.get(machine, ChainMark())
             if mark.tip != tip:
-                found.append(self._walk(machine, tip, mark))
+                walk = self._walk_log if shallow else self._walk
+                found.append(walk(machine, tip, mark))
         return found
 
-    def _fetch(self, heads: list[str]) -> None:
-        words = ["fetch", "--no-tags", "--no-write-fetch-head", "--no-auto-gc"]
+    def _fetch(self, heads: list[str], *options: str) -> None:
+        words = ["fetch", "--no-tags", "--no-write-fetch-head", "--no-auto-gc", *options]
         self.run(
             *words, "--progress" if self._progress else "--quiet", "--", self.remote.url, *heads, label="receiving"
         )
@@ -254,26 +308,46 @@ class GitServer:
         newest = segments[-1]
         return Arrived(machine, segments, ChainMark(newest.number, digest, tip, newest.name, newest.applied))
 
-    def _read_link(self, oid: bytes) -> tuple[list[bytes], bytes]:
-        """Returns the parents of a chain's commit, and its segment."""
+    def _walk_log(self, machine: str, tip: str, mark: ChainMark) -> Arrived:
+        """Reads a chain from the log in its last commit alone."""
+        names = self._names_in(bytes.fromhex(tip))
+        if self._segment_name not in names:
+            raise torn(self.remote.name, machine)
+        newest = self._open_segment(names[self._segment_name])
+        number = decode(newest, timeline=self.timeline, machine=machine).number
+        found = {number: newest}
+        blobs: dict[int, bytes] = {}
+        for group in self._listed_in(names.get(_LOG)).values():
+            blobs |= {int(name): oid for name, oid in self._listed_in(group).items() if name.isdigit()}
+        numbers = [number, *(each for each in blobs if mark.number < each < number)]
+
+        def read(_machine: str, wanted: int) -> bytes:
+            return found[wanted] if wanted in found else self._open_segment(blobs[wanted])
+
+        arrived = walk_chain(self.remote.name, self.timeline, machine, mark, numbers, read)
+        return arrived._replace(mark=arrived.mark._replace(tip=tip))
+
+    def _parse(self, oid: bytes) -> tuple[bytes, list[bytes]]:
+        """Returns the tree and the parents of a commit; raises RemoteDamaged."""
         commit = self._read(oid, COMMIT, 4 << 20)
         head = commit.partition(b"\n\n")[0].split(b"\n")
         try:
             tree = bytes.fromhex(head[0].removeprefix(b"tree ").decode("ascii"))
-            parents = [bytes.fromhex(line[7:].decode("ascii")) for line in head if line.startswith(b"parent ")]
+            return tree, [bytes.fromhex(line[7:].decode("ascii")) for line in head if line.startswith(b"parent ")]
         except ValueError:
             raise RemoteDamaged(f"Commit {oid.hex()} on {self.remote.name} is malformed. Nothing was taken.") from None
-        names = {entry.name: entry.oid for entry in parse_tree(self._read(tree, TREE, 1 << 20))}
-        try:
-            return parents, self._segment_in(names)
-        except KeyError:
-            raise RemoteDamaged(
-                f"Commit {oid.hex()} on {self.remote.name} holds no segment. Nothing was taken."
-            ) from None
 
-    def _segment_in(self, names: dict[bytes, bytes]) -> bytes:
-        """Returns the segment among the files of a chain's commit; raises KeyError."""
-        return self._read(names[_SEGMENT], BLOB, LARGEST_SEGMENT)
+    def _read_link(self, oid: bytes) -> tuple[list[bytes], bytes]:
+        """Returns the parents of a chain's commit, and its segment."""
+        tree, parents = self._parse(oid)
+        names = self._listed_in(tree)
+        if self._segment_name not in names:
+            raise RemoteDamaged(f"Commit {oid.hex()} on {self.remote.name} holds no segment. Nothing was taken.")
+        return parents, self._open_segment(names[self._segment_name])
+
+    def _open_segment(self, oid: bytes) -> bytes:
+        """Returns the bytes of a segment."""
+        return self._read(oid, BLOB, LARGEST_SEGMENT)
 
     def _read(self, oid: bytes, kind: bytes, most: int) -> bytes:
         found = self.spool.loose(oid)
@@ -292,6 +366,17 @@ class GitServer:
         place = self.remote.place or HIDDEN
         self.spool.start_over()
         self._fetch([f"+{place}/{self.timeline}/{machine}:refs/chains/{machine}"])
+
+    def fetch_contents(self, machine: str, commits: list[bytes], near: list[bytes]) -> None:
+        """Has git send some checkpoints of a machine, as a difference from those `near` that are here."""
+        if not self.spool.is_shallow():
+            self.spool.start_over()  # a chain whose contents are not here must not be claimed
+        tips = [f"--negotiation-tip={commit.hex()}" for commit in near]
+        try:
+            self._fetch([commit.hex() for commit in commits], *tips)
+        except (NotServed, Incomplete):
+            self.fetch_again(machine)  # a server that gives out whole refs only, or does not have it any more
+        self.spool.objects.refresh()
 
     def look_anew(self) -> None:
         """Has git send whole chains: what was taken in before is not kept here."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from mulligan.errors import RemoteDamaged, StoreDamaged
+from mulligan.errors import MulliganError, RemoteDamaged, StoreDamaged
 from mulligan.model.objects import BLOB, COMMIT, MODE_DIR, TREE, TreeEntry, object_id, parse_commit, parse_tree
 from mulligan.store.objects import ObjectStore
 from mulligan.store.pack_writer import PackWriter
@@ -144,8 +144,38 @@ def copy(
     return total
 
 
-def pack_into(spool: ObjectStore, source: Source, wanted: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
-    """Writes objects into packs of a spool directory and returns the names of the packs."""
+def pack_into(
+    spool: ObjectStore, source: Source, wanted: Iterable[tuple[bytes, bytes]], packed: set[bytes]
+) -> list[bytes]:
+    """Writes objects that are not `packed` yet into packs of a spool directory and returns the names of the packs."""
+
+    def is_packed(oid: bytes) -> bool:
+        known = oid in packed
+        packed.add(oid)
+        return known
+
     with spool.writer() as writer:
-        copy(source, wanted, writer, lambda _: False)
+        copy(source, wanted, writer, is_packed)
         return writer.finish()
+
+
+def missing_below(source: Source, waiting: list[tuple[bytes, bytes]], seen: set[bytes]) -> set[tuple[bytes, bytes]]:
+    """Returns id and kind of what lacks below some objects, as far as that can be seen; what cannot be read is not followed."""
+    missing: set[tuple[bytes, bytes]] = set()
+    while waiting:
+        oid, kind = waiting.pop()
+        if oid in seen:
+            continue
+        if not source.has(oid):
+            missing.add((oid, kind))
+            continue
+        seen.add(oid)
+        try:
+            if kind == COMMIT:
+                waiting.append((parse_commit(_bounded(source, oid, COMMIT, _LARGEST_COMMIT)).tree, TREE))
+            elif kind == TREE:
+                entries = parse_tree(_bounded(source, oid, TREE, _LARGEST_TREE))
+                waiting += [(entry.oid, TREE if entry.mode == MODE_DIR else BLOB) for entry in entries]
+        except MulliganError:
+            continue  # the checkpoint is refused when it is taken in
+    return missing

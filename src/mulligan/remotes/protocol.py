@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode, b64encode
+from bisect import bisect_left
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -32,16 +34,19 @@ _CHECKPOINT = r"[0-9A-Za-z_-]{4,64}"
 _PACK = r"[0-9a-f]{40}"
 _LAST_NUMBER = 10**15
 _LONGEST_NAME = 200
+#: So many bytes of each object's id say which pack may hold it.
+_PREFIX = 4
 
 
 class Told(NamedTuple):
-    """A checkpoint that a segment adds, or whose commit was rewritten."""
+    """A checkpoint that a segment adds, or whose commit was rewritten; `row` is what the log shows of it besides."""
 
     id: str
     commit: str
     name: str = ""
     kind: str = ""
     at: int = 0
+    row: dict[str, Any] = {}  # noqa: RUF012 - never changed in place
 
 
 class Forgotten(NamedTuple):
@@ -52,11 +57,33 @@ class Forgotten(NamedTuple):
 
 
 class PackNote(NamedTuple):
-    """A pack of an object store: its name there, the hash of what it holds in the plain, and its size."""
+    """
+    A pack of an encrypted remote or an object store: its name there, the hash of what it holds in the plain, and its size.
+
+    `commit` is where a git server keeps it. `holds` are the beginnings of its objects' ids, sorted: a hint for readers who
+    want a part of the packs.
+    """
 
     name: str
     digest: str
     size: int
+    commit: str = ""
+    holds: str = ""
+
+    def may_hold(self, oids: set[bytes]) -> bool:
+        """Returns whether some of these objects may be in the pack; without a hint, any may."""
+        if not self.holds:
+            return True
+        data = b64decode(self.holds)
+        known = [data[at : at + _PREFIX] for at in range(0, len(data), _PREFIX)]
+        return any(
+            (at := bisect_left(known, oid[:_PREFIX])) < len(known) and known[at] == oid[:_PREFIX] for oid in oids
+        )
+
+
+def beginnings(oids: list[bytes]) -> str:
+    """Returns the hint which objects a pack holds."""
+    return b64encode(b"".join(sorted({oid[:_PREFIX] for oid in oids}))).decode("ascii")
 
 
 class Segment(NamedTuple):
@@ -150,7 +177,10 @@ def _told(row: Any) -> Told:
     name, kind, at = row.get("name", ""), row.get("kind", ""), row.get("at", 0)
     if not isinstance(name, str) or not isinstance(kind, str) or not isinstance(at, int) or len(name) > _LONGEST_NAME:
         raise ValueError("a checkpoint has no name")
-    return Told(_text(row["id"], _CHECKPOINT), _text(row["commit"], _COMMIT), name, kind[:20], at)
+    more = row.get("row", {})
+    if not isinstance(more, dict):
+        raise ValueError("what the log shows of a checkpoint is no object")  # noqa: TRY004 - a stranger sent it
+    return Told(_text(row["id"], _CHECKPOINT), _text(row["commit"], _COMMIT), name, kind[:20], at, more)
 
 
 def _forgotten(row: Any) -> Forgotten:
@@ -164,7 +194,11 @@ def _pack(row: Any) -> PackNote:
     size = row["size"]
     if not isinstance(size, int) or not 0 < size <= LARGEST_PACK:
         raise ValueError("the size of a pack is none")
-    return PackNote(_text(row["name"], _PACK), _text(row["digest"], _DIGEST), size)
+    commit, holds = row.get("commit", ""), _text(row.get("holds", ""), r"[A-Za-z0-9+/]*={0,2}")
+    b64decode(holds, validate=True)
+    return PackNote(
+        _text(row["name"], _PACK), _text(row["digest"], _DIGEST), size, _text(commit, _COMMIT) if commit else "", holds
+    )
 
 
 def _moment(row: Any) -> tuple[str, str, str]:

@@ -7,7 +7,7 @@ gone. So deleting, retention and forgetting need not know of remotes. The store 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any, NamedTuple
@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 from mulligan.errors import RemoteFailed
 from mulligan.model.paths import parse_path
 from mulligan.remotes.chain import Diverged
-from mulligan.remotes.protocol import MOST_CHECKPOINTS, Forgotten, Segment, Told
+from mulligan.remotes.protocol import LARGEST_SEGMENT, MOST_CHECKPOINTS, Forgotten, Segment, Told
 from mulligan.remotes.records import ChainMark, LastPush, RemoteRecords
+from mulligan.remotes.rows import row_of, size_of
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.store import Store
 
@@ -112,7 +113,7 @@ def segments_of(
     applied = tuple(note.what.id for note in records.forgotten() if note.applied)
     first = True
     while True:
-        part = tuple(_told(entry) for entry in islice(fresh, MOST_CHECKPOINTS))
+        part = tuple(_told_all(islice(fresh, MOST_CHECKPOINTS)))
         if not part and not first:
             return
         number += 1
@@ -125,9 +126,13 @@ def segments_of(
         first = False
 
 
-def _told(entry: Entry) -> Told:
-    cp = entry.checkpoint
-    return Told(cp.id, cp.commit, cp.name[:200], cp.kind, entry.created_ns)
+def _told_all(entries: Iterable[Entry]) -> Iterator[Told]:
+    """Yields the checkpoints of one segment, with what the log shows of them as far as there is room."""
+    left = LARGEST_SEGMENT // 4
+    for entry in entries:
+        cp, row = entry.checkpoint, row_of(entry)
+        left -= size_of(row)
+        yield Told(cp.id, cp.commit, cp.name[:200], cp.kind, entry.created_ns, row if left > 0 else {})
 
 
 def about(store: Store) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from mulligan.model.bounded import read_json
 from mulligan.model.objects import COMMIT
 from mulligan.remotes.chain import Arrived
 from mulligan.remotes.envelope import Envelope, Member, member_of, own_member, recipient_of
-from mulligan.remotes.objects import new_objects, pack_into
-from mulligan.remotes.protocol import PackNote, Segment
-from mulligan.remotes.records import RemoteNote
+from mulligan.remotes.objects import Together, missing_below, new_objects, pack_into
+from mulligan.remotes.protocol import PackNote, Segment, beginnings
+from mulligan.remotes.records import ChainMark, RemoteNote
 from mulligan.remotes.spool import Spool
 from mulligan.store.objects import ObjectStore
 from mulligan.store.verify import rebuild_index
@@ -46,6 +46,16 @@ class Sealed:
 
     def fetch_pack(self, pack: PackNote) -> str:
         """Brings one pack into the spool, verified; returns what is wrong with it, empty if nothing is."""
+        raise NotImplementedError
+
+    def bring_packs(self, packs: list[PackNote]) -> None:
+        """Brings some packs into the spool, verified."""
+        raise NotImplementedError
+
+    def receive(
+        self, marks: dict[str, ChainMark], *, own: str = "", only: str = "", rows_only: bool = False
+    ) -> list[Arrived]:
+        """Returns the segments after those that are known, of every machine or `only` one; with `rows_only`, no contents."""
         raise NotImplementedError
 
     # -- keys -----------------------------------------------------------------------------------
@@ -125,14 +135,22 @@ class Sealed:
 
     # -- packs ----------------------------------------------------------------------------------
 
-    def pack_new(self, segment: Segment, base: bytes | None) -> list[tuple[bytes, str, int]]:
-        """Packs what the remote lacks into an empty spool; returns the name of each pack in the spool, its hash and its size."""
+    def pack_new(self, segment: Segment, base: bytes | None) -> list[tuple[bytes, PackNote]]:
+        """
+        Packs what the remote lacks into an empty spool; returns the name of each pack in the spool, and a note without its name.
+
+        The newest checkpoint has packs of its own, so that a lazy clone need not fetch the others.
+        """
         commits = [bytes.fromhex(told.commit) for told in segment.checkpoints]
         for commit in commits:
             self._source.read(commit, COMMIT)
-        bases = [] if base is None or segment.full else [base]
-        names = pack_into(self.spool.objects, self._source, new_objects(self._source, commits, bases))
-        return [(name, *self.spool.digest(name)) for name in names]
+        bases, packed, names = [] if base is None or segment.full else [base], set[bytes](), list[bytes]()
+        for part in (commits[-1:], commits[:-1]):
+            if part:
+                names += pack_into(self.spool.objects, self._source, new_objects(self._source, part, bases), packed)
+                bases = [*bases, *part]
+        held = {pack.name: pack.index.oids() for pack in self.spool.objects.packs()}
+        return [(name, PackNote("", *self.spool.digest(name), holds=beginnings(held[name]))) for name in names]
 
     def take_pack(self, pack: PackNote) -> str:
         """Opens and verifies a pack that came into `out`, and indexes it; returns what is wrong, empty if nothing is."""
@@ -165,6 +183,22 @@ class Sealed:
             if progress is not None:
                 progress("receiving", at + 1, len(wanted))
         self.spool.objects.refresh()
+
+    def fetch_needed(self, machine: str, commits: list[bytes], _near: list[bytes]) -> None:
+        """Brings the packs that hold some checkpoints into the spool: as many as are needed, found by their notes."""
+        self.spool.clear()
+        packs = [pack for _, pack in packs_of(self.receive({}, only=machine, rows_only=True))][::-1]
+        source, seen = Together(self.spool.objects, self._source), set[bytes]()
+        missing = missing_below(source, [(commit, COMMIT) for commit in commits], seen)
+        while missing and packs:
+            wanted = {oid for oid, _ in missing}
+            chosen = [pack for pack in packs if pack.may_hold(wanted)]
+            if not chosen:
+                return  # what is missing is noticed when the checkpoints are taken in
+            packs = [pack for pack in packs if pack not in chosen]
+            self.bring_packs(chosen)
+            self.spool.objects.refresh()
+            missing = missing_below(source, list(missing), seen)
 
     def read_packs(
         self, found: list[Arrived], there: set[str], part: float, bad: list[tuple[str, str]], progress: Any

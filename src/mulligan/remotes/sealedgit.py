@@ -1,8 +1,8 @@
 """
 A git server that cannot read what it keeps: chains of commits whose files are encrypted.
 
-Each push adds one commit. Its tree holds `segment.age` and the packs that the segment names, each cut into files of at most
-32 MiB, because many hosts refuse larger ones. The ref `keys` beside the chains holds the remote's key, wrapped for each member.
+Each push adds one commit. Its tree holds `segment.age` and those before it; its parents are the commit before and one commit for
+each pack that the segment names, which holds the pack, cut into files of at most 32 MiB, because many hosts refuse larger ones. The ref `keys` beside the chains holds the remote's key, wrapped for each member.
 The server sees ids of machines, sizes, times, and how many packs come at a time.
 """
 
@@ -17,11 +17,12 @@ from mulligan.remotes.chain import Arrived, Diverged
 from mulligan.remotes.gitserver import KEYS, GitServer
 from mulligan.remotes.protocol import LARGEST_SEGMENT, PackNote, Segment, digest_of
 from mulligan.remotes.records import HIDDEN, ChainMark, RemoteNote
-from mulligan.remotes.sealed import MEMBERS, Sealed
+from mulligan.remotes.sealed import MEMBERS, Sealed, packs_of
 from mulligan.remotes.spool import Spool
-from mulligan.remotes.words import Incomplete
+from mulligan.remotes.words import Incomplete, NotServed
 from mulligan.safefs.directory import random_name
 from mulligan.store.objects import ObjectStore
+from mulligan.store.pack_writer import PackWriter
 from mulligan.timeline.secrets import Keyring
 
 _SEGMENT = b"segment.age"
@@ -34,6 +35,7 @@ class SealedGitServer(Sealed, GitServer):
     """One git server, with everything encrypted."""
 
     _apart = (KEYS,)
+    _segment_name = _SEGMENT
 
     def __init__(
         self, remote: RemoteNote, spool: Spool, timeline: str, progress: Callable[[str, int, int], None] | None,
@@ -43,7 +45,6 @@ class SealedGitServer(Sealed, GitServer):
         self._source, self._keys = source, keys
         self._key_files: dict[str, bytes] | None = None
         self._key_tip = ""
-        self._parts: dict[str, list[bytes]] = {}
         self.sent_bytes = 0
 
     # -- beginning and keys -----------------------------------------------------------------------
@@ -113,57 +114,73 @@ class SealedGitServer(Sealed, GitServer):
 
     def send(self, segment: Segment, base: bytes | None, before: ChainMark) -> ChainMark:
         """Adds a segment and its packs, encrypted, to this machine's chain; raises Diverged where the chain is another."""
-        notes, entries = [], []
+        notes, made = list[PackNote](), list[bytes]()
         envelope = self.envelope  # first, because fetching the key may empty the spool
         self.spool.clear()  # an object that an interrupted push left here would not be packed again
         with self.spool.objects.writer() as writer:
-            for stem, digest, size in self.pack_new(segment, base):
-                name = random_name(20)
-                notes.append(PackNote(name, digest, size))
-                sealed = f"{self.spool.path}/out/{name}"
-                envelope.seal_file(f"{self.spool.path}/objects/pack/{os.fsdecode(stem)}.pack", sealed)
-                pieces, length = self.spool.pieces(sealed)
-                self.sent_bytes += length
-                for number, data in enumerate(_joined(pieces)):
-                    entries.append(TreeEntry(f"{name}.age.{number:04d}".encode(), MODE_FILE, writer.add(BLOB, data)))
-                self.spool.drop_out(name)
+            for stem, note in self.pack_new(segment, base):
+                made.append(self._commit(self._add_pack(stem, name := random_name(20), writer), [], "mulligan", 0))
+                notes.append(note._replace(name=name, commit=made[-1].hex()))
             writer.finish()
         data = segment._replace(packs=tuple(notes)).encode()
-        entries.append(TreeEntry(_SEGMENT, MODE_FILE, self.spool.add(BLOB, envelope.seal(data))))
+        tree = self._link(self.spool.add(BLOB, envelope.seal(data)), segment, before)
         parents = [bytes.fromhex(before.tip)] if before.tip and not segment.full else []
-        tree = self.spool.add(TREE, encode_tree(entries))
-        tip = self._commit(tree, parents, "mulligan", segment.at // 10**9)
+        tip = self._commit(tree, [*parents, *made], "mulligan", segment.at // 10**9)
         self._swap(self._ref(segment.machine), tip, before.tip)
         self.spool.set_chain(segment.machine, tip)
         self.spool.clear()
         return ChainMark(segment.number, digest_of(data), tip.hex(), segment.name, segment.applied)
 
+    def _add_pack(self, stem: bytes, name: str, writer: PackWriter) -> bytes:
+        """Adds a pack of the spool, encrypted and cut into files; returns their tree."""
+        sealed = f"{self.spool.path}/out/{name}"
+        self.envelope.seal_file(f"{self.spool.path}/objects/pack/{os.fsdecode(stem)}.pack", sealed)
+        pieces, length = self.spool.pieces(sealed)
+        self.sent_bytes += length
+        entries = [
+            TreeEntry(f"{name}.age.{number:04d}".encode(), MODE_FILE, writer.add(BLOB, data))
+            for number, data in enumerate(_joined(pieces))
+        ]
+        self.spool.drop_out(name)
+        return self.spool.add(TREE, encode_tree(entries))
+
     # -- pulling --------------------------------------------------------------------------------
 
-    def receive(self, marks: dict[str, ChainMark], *, own: str = "", only: str = "") -> list[Arrived]:
+    def receive(
+        self, marks: dict[str, ChainMark], *, own: str = "", only: str = "", rows_only: bool = False
+    ) -> list[Arrived]:
         """Fetches every chain (or `only` one), after the key, because fetching that may empty the spool."""
         _ = self.envelope
-        return super().receive(marks, own=own, only=only)
+        return GitServer.receive(self, marks, own=own, only=only, rows_only=rows_only)
 
-    def _segment_in(self, names: dict[bytes, bytes]) -> bytes:
-        """Returns the segment among the files of a chain's commit, and notes where the parts of its packs are."""
-        for name in sorted(names):
-            pack, separator, _ = name.partition(b".age.")
-            if separator:
-                parts = self._parts.setdefault(os.fsdecode(pack), [])
-                parts += [names[name]] if names[name] not in parts else []
-        return self.envelope.open(self._read(names[_SEGMENT], BLOB, LARGEST_SEGMENT * 2), "A segment")
+    def _open_segment(self, oid: bytes) -> bytes:
+        return self.envelope.open(self._read(oid, BLOB, LARGEST_SEGMENT * 2), "A segment")
 
     def fetch_packs(self, arrived: list[Arrived]) -> None:
         """Opens the packs that came with the chains."""
         self.take_packs(arrived, self._progress)
 
+    def bring_packs(self, packs: list[PackNote]) -> None:
+        """Has git send some packs, and opens them."""
+        self._fetch([pack.commit for pack in packs if pack.commit])
+        self.spool.objects.refresh()
+        for pack in packs:
+            self.fetch_pack(pack)
+
+    def fetch_contents(self, machine: str, commits: list[bytes], near: list[bytes]) -> None:
+        """Has git send the packs that hold some checkpoints of a machine."""
+        try:
+            self.fetch_needed(machine, commits, near)
+        except (NotServed, Incomplete):
+            self.fetch_again(machine)
+
     def fetch_pack(self, pack: PackNote) -> str:
         """Puts one pack together from its parts, verified; returns what is wrong with it, empty if nothing is."""
         left = pack.size + pack.size // 1024 + _SLACK
         try:
+            parts = self._names_in(bytes.fromhex(pack.commit))
             with self.spool.writing(pack.name) as write:
-                for oid in self._parts.get(pack.name, ()):
+                for _, oid in sorted(parts.items()):
                     data = self._read(oid, BLOB, min(left, _LARGEST_FILE))
                     left -= len(data)
                     write(data)
@@ -184,14 +201,11 @@ class SealedGitServer(Sealed, GitServer):
         progress: Callable[[str, int, int], None] | None,
     ) -> tuple[int, int]:
         """Looks for every pack that segments name, and opens a part of them; returns how many of each."""
-        return self.read_packs(found, set(self._parts), part, bad, progress)
+        there = {pack.name for _, pack in packs_of(found) if pack.commit and self._has(bytes.fromhex(pack.commit))}
+        return self.read_packs(found, there, part, bad, progress)
 
-    def settled(self, marks: dict[str, ChainMark]) -> None:
-        """Keeps the ends of the chains without their packs, and drops everything else that was fetched."""
-        for mark in marks.values():
-            if mark.tip and self.spool.objects.has(tip := bytes.fromhex(mark.tip)):
-                self.spool.keep(tip, _SEGMENT)
-        self.spool.clear()
+    def _has(self, oid: bytes) -> bool:
+        return self.spool.objects.has(oid) or self.spool.loose(oid) is not None
 
 
 def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:

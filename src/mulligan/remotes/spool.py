@@ -13,7 +13,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha1, sha256
 
-from mulligan.model.objects import BLOB, COMMIT, MODE_FILE, TREE, TreeEntry, encode_tree, object_id, parse_commit
+from mulligan.model.objects import (
+    BLOB,
+    COMMIT,
+    MODE_DIR,
+    MODE_FILE,
+    TREE,
+    TreeEntry,
+    encode_tree,
+    object_id,
+    parse_commit,
+)
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import make_private, write_synced
 from mulligan.safefs.lock import exclusive
@@ -22,6 +32,9 @@ from mulligan.store.pack_writer import remove_pack
 
 _DIRECTORIES = (b"objects", b"objects/info", b"objects/pack", b"refs", b"refs/chains", b"tmp", b"out")
 _PIECE = 1 << 20
+# How deep the trees of a chain's commit are: its files, `log/`, and the groups in that.
+_DEEPEST = 3
+_SHALLOW = b"shallow"
 _CONFIG = b"""\
 # Written by mulligan: a place for what comes from and goes to one remote. It may be deleted.
 [core]
@@ -171,15 +184,25 @@ class Spool:
         with self.directory.child(b"out") as out:
             out.unlink(name.encode(), missing_ok=True)
 
-    def keep(self, tip: bytes, only: bytes | None = None) -> None:
-        """Keeps the end of a chain when everything else goes: its commit, its tree and the files in that, or `only` one."""
+    def keep(self, tip: bytes) -> None:
+        """Keeps the end of a chain when everything else goes: its commit, its trees and the files in the first of them."""
         commit = self.objects.read(tip, COMMIT)
         self.add(COMMIT, commit)
-        tree = parse_commit(commit).tree
-        self.add(TREE, self.objects.read(tree, TREE))
-        for entry in self.objects.read_tree(tree):
-            if only in (None, entry.name):
-                self.add(BLOB, self.objects.read(entry.oid, BLOB))
+        waiting = [parse_commit(commit).tree]
+        for depth in range(_DEEPEST):
+            trees, waiting = waiting, list[bytes]()
+            for tree in trees:
+                if self.objects.has(tree):
+                    self.add(TREE, self.objects.read(tree, TREE))
+                    entries = self.objects.read_tree(tree)
+                    waiting += [entry.oid for entry in entries if entry.mode == MODE_DIR]
+                    for entry in entries if depth == 0 else ():
+                        if entry.mode != MODE_DIR:
+                            self.add(BLOB, self.objects.read(entry.oid, BLOB))
+
+    def is_shallow(self) -> bool:
+        """Returns whether chains were fetched without what they lead to."""
+        return self.directory.exists(_SHALLOW)
 
     def start_over(self) -> None:
         """Forgets where the chains end, so that everything is fetched again."""
@@ -187,7 +210,8 @@ class Spool:
         with self.directory.descend(b"refs/chains") as chains:
             for name in chains.names():
                 chains.unlink(name, missing_ok=True)
-        self.directory.unlink(b"packed-refs", missing_ok=True)
+        for name in (b"packed-refs", _SHALLOW):
+            self.directory.unlink(name, missing_ok=True)
 
     def clear(self) -> None:
         """Removes every pack, and what is on its way out."""

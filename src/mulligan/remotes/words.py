@@ -32,6 +32,10 @@ class Incomplete(RemoteFailed):
     """The server sent a difference from an object that is not here."""
 
 
+class NotServed(RemoteFailed):
+    """The server does not have an object, or gives out whole refs only."""
+
+
 class RefBehind(RemoteFailed):
     """The ref on the server is not what this store thinks."""
 
@@ -42,6 +46,8 @@ def git_trouble(remote: RemoteNote, said: str, out: str = "") -> RemoteFailed:
     low = text.lower()
     if re.search(r"unresolved delta|send all necessary objects|missing necessary objects|bad object refs/chains", low):
         return Incomplete(f"{shown(remote.url)} did not send every object. {_SAFE}", hint="Run the command again.")
+    if re.search(r"unadvertised object|not our ref", low):
+        return NotServed(f"{shown(remote.url)} did not send what was asked for. {_SAFE}", hint="mulligan pull")
     if re.search(
         r"non-fast-forward|fetch first|stale info|failed to update ref|reference already exists|cannot lock ref", low
     ):

@@ -248,9 +248,9 @@ def test_what_nothing_names_any_more_is_marked_and_then_deleted(tmp_path, laptop
     before = {key for key in everything(url) if key.startswith("packs/")}
     assert laptop.remotes.collect("team").marked == 0  # nothing is a day old
     swept = laptop.remotes.collect("team", grace_hours=0)
-    assert (swept.marked, swept.packs, swept.segments) == (3, 0, 3)
+    assert (swept.marked, swept.packs, swept.segments) == (4, 0, 3)
     assert {key for key in everything(url) if key.startswith("packs/")} == before
-    assert laptop.remotes.collect("team", grace_hours=0).packs == 3
+    assert laptop.remotes.collect("team", grace_hours=0).packs == 4
     assert laptop.remotes.check("team", read_data="100%").ok
     with joined(tmp_path, "desk", url) as desk:
         assert desk.cat("laptop:s2", "a") == b"2" * 3000
