@@ -209,6 +209,18 @@ def test_a_turn_that_changed_only_permission_bits_of_directories_is_undone_by_it
     assert (project / "src").stat().st_mode & 0o777 != 0o700 and (project / "app.py").stat().st_mode & 0o100 == 0
 
 
+def test_a_turn_that_put_everything_back_is_passed_over_and_the_undo_names_the_one_before(project, agent):
+    states = [tree(project)]
+    agent.turn("one", "echo 1 > one.txt")
+    states.append(tree(project))
+    agent.turn("two", "echo 2 > one.txt", "echo 1 > one.txt")
+    assert tree(project) == states[1]
+    assert 'Undid prompt 1 "one"' in typed(project, "undo")
+    assert tree(project) == states[0]
+    typed(project, "redo")
+    assert tree(project) == states[1]
+
+
 def test_a_step_whose_predecessor_was_removed_undoes_only_its_own_changes(project, agent):
     agent.turn("one", "echo 1 > one.txt")
     (project / "mine.txt").write_text("mine\n")

@@ -172,29 +172,24 @@ class World:
     # What an undo owes
 
     def undo_last(self, who: int) -> None:
-        """Undoes the newest turn of an agent that changed anything, and looks at the result."""
-        turn = max((prompt for by, prompt, touched, _ in self.past if by == who and touched), default=0)
-        if not turn:
+        """Undoes the newest turn of an agent that shows in the workspace, and looks at the result."""
+        turns = sorted({prompt for by, prompt, touched, _ in self.past if by == who and touched}, reverse=True)
+        if not turns:
             return
         now = self.shape()
-        first = next(
-            at for at, (by, prompt, touched, _) in enumerate(self.past) if (by, prompt) == (who, turn) and touched
-        )
-        mine = set().union(*(touched for by, prompt, touched, _ in self.past if (by, prompt) == (who, turn)))
-        others = set().union(*(touched for by, prompt, touched, _ in self.past[first:] if (by, prompt) != (who, turn)))
-        before = self.past[first][3]
-        wanted = {path: node for path, node in now.items() if path not in mine}
-        wanted |= {path: before[path] for path in mine if path in before}
         try:
             report = self.ws.undo(session=f"session-{who}")
         except mulligan.NothingToUndo:
-            assert now == wanted or related(mine, others)
+            assert all(self._may_be_passed(who, turn, now) for turn in turns)
             return
+        assert report.undone is not None and report.undone.kind == "turn"
+        turn = report.undone.prompt
+        assert all(self._may_be_passed(who, newer, now) for newer in turns if newer > turn), "a newer turn is left"
+        mine, others, wanted = self._owed(who, turn, now)
         after = self.shape()
         changed = {path for path in now.keys() | after.keys() if now.get(path) != after.get(path)}
         above = {"/".join(path.split("/")[:depth]) for path in mine for depth in range(1, path.count("/") + 1)}
         assert changed <= mine | above, "an undo changed what the turn never touched"
-        assert report.undone is not None and (report.undone.kind, report.undone.prompt) == ("turn", turn)
         if not related(mine, others):
             assert after == wanted
             assert report.complete and not report.kept
@@ -202,6 +197,22 @@ class World:
             assert all(after.get(path) == wanted.get(path) or path in others for path in mine)
         self.ws.redo() if changed else None
         assert self.shape() == now, "a redo brings back exactly what was there"
+
+    def _owed(self, who: int, turn: int, now: Shape) -> tuple[set[str], set[str], Shape]:
+        """Returns the paths of a turn, those that others touched since it began, and the workspace without the turn."""
+        first = next(
+            at for at, (by, prompt, touched, _) in enumerate(self.past) if (by, prompt) == (who, turn) and touched
+        )
+        mine = set().union(*(touched for by, prompt, touched, _ in self.past if (by, prompt) == (who, turn)))
+        others = set().union(*(touched for by, prompt, touched, _ in self.past[first:] if (by, prompt) != (who, turn)))
+        before = self.past[first][3]
+        wanted = {path: node for path, node in now.items() if path not in mine}
+        return mine, others, wanted | {path: before[path] for path in mine if path in before}
+
+    def _may_be_passed(self, who: int, turn: int, now: Shape) -> bool:
+        """Whether nothing of a turn is left: it put back what it changed, or others touched its paths."""
+        mine, others, wanted = self._owed(who, turn, now)
+        return now == wanted or related(mine, others)
 
     def undo_all(self) -> None:
         """Undoes everything and redoes it: files of the person stay while a turn is left, and all comes back."""

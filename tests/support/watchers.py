@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -24,13 +25,14 @@ ALONE = {"MULLIGAN_WATCH": "0"}
 
 def build_client(folder: Path, *flags: str) -> Path:
     """Compiles the native client into a folder, beside a `mulligan` script as an installation has it."""
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler")
+    compiler = shlex.split(os.environ.get("CC", "cc"))  # as hatch_build.py has it
+    if shutil.which(compiler[0]) is None:
+        pytest.skip(f"there is no C compiler {compiler[0]}")
     import mulligan
 
     client, script = folder / "mulligan-client", folder / "mulligan"
     words = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", f'-DVERSION="{mulligan.__version__}"', *flags]
-    subprocess.run(["cc", *words, NATIVE / "client.c", "-o", client], check=True)
+    subprocess.run([*compiler, *words, NATIVE / "client.c", "-o", client], check=True)
     script.write_text(f'#!/bin/sh\nexec {sys.executable} -m mulligan "$@"\n')
     script.chmod(0o755)
     return client
