@@ -113,6 +113,7 @@ BAD = (
     Bad("segment-first", "a segment is sent before the packs that it names", "machines", 24, _ONE),
     Bad("keeps-the-forgotten", "a forgotten path is not cut out of what comes in", "machines", 24, _ONE),
     Bad("tells-no-deletions", "copies of deleted checkpoints stay", "machines", 24, _ONE),
+    Bad("names-a-collected-pack", "a push that goes on names a pack that was collected since", "machines", 24, _ONE),
     Bad("claims-everything", "an undo takes back what others did in the same step", "days", 24, _ONE),
     Bad("always-complete", "an undo that left something undone ends with exit code 0", "days", 24, _ONE),
     Bad("ignores-paths", "an undo of some paths takes back all of them", "days", 24, _ONE),

@@ -100,7 +100,7 @@ def object_store() -> Iterator[dict[str, str]]:
     import boto3
     from moto.server import ThreadedMotoServer
 
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    logging.getLogger("werkzeug").setLevel(logging.CRITICAL)  # a request that was cut is an error there
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

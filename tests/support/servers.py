@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet import bare_repository, wait_for
+from fleet import bare_repository, free_port, wait_for
 
 KEY, SECRET = "TESTACCESSKEY0001", "testsecretkey00000001"
 
@@ -25,13 +24,6 @@ def needs(*programs: str) -> None:
     missing = [name for name in programs if not (shutil.which(name, path=path) or os.path.exists(name))]
     if missing:
         pytest.skip(f"SKIPPED LOUDLY: {', '.join(missing)} not installed")
-
-
-def free_port() -> int:
-    """A port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextmanager

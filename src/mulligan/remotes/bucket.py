@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -23,7 +22,7 @@ from mulligan.remotes.records import ChainMark, RemoteNote
 from mulligan.remotes.sealed import Sealed
 from mulligan.remotes.spool import Spool
 from mulligan.remotes.urls import bucket_and_prefix, shown
-from mulligan.remotes.words import bucket_trouble
+from mulligan.remotes.words import bucket_trouble, code_of
 from mulligan.safefs.directory import random_name
 from mulligan.store.objects import ObjectStore
 from mulligan.timeline.secrets import Keyring
@@ -101,7 +100,7 @@ class BucketObjects:
                 raise RemoteDamaged(f"{key} at {shown(self.remote.url)} is too large to be what it should be.")
             return bytes(found.bytes())
         except (self._api.exceptions.NotFoundError, FileNotFoundError) as error:
-            if "NoSuchBucket" in str(error):
+            if code_of(error) == "NoSuchBucket":
                 raise bucket_trouble(self.remote, error) from None
             return None
         except (self._api.exceptions.BaseError, OSError, ValueError) as error:
@@ -160,6 +159,7 @@ class Bucket(Sealed):
         self.objects = BucketObjects(remote)
         self._progress, self._source, self._keys, self._records = progress, source, keys, records
         self.sent_bytes = 0
+        self.faults = {}
 
     # -- keys -----------------------------------------------------------------------------------
 
@@ -240,8 +240,7 @@ class Bucket(Sealed):
     def _probe(self) -> tuple[str, ...]:
         """Returns what the server was seen to do."""
         key, able = f"probe/{random_name(8)}", []
-        if not self.objects.create(key, b"1"):
-            raise RemoteFailed(f"{shown(self.remote.url)} refuses new objects. Nothing was changed.")
+        self.objects.put(key, b"1")  # not `create`: where its answer is lost, the second try is refused
         if not self.objects.create(key, b"2"):
             able.append(CREATES)
         if key in {row.key for row in self.objects.listed("probe/")}:
@@ -285,7 +284,7 @@ class Bucket(Sealed):
         for at, (name, note) in enumerate(packed):
             path = f"{self.spool.path}/objects/pack/{os.fsdecode(name)}.pack"
             if note.digest not in sent or not self._is_there(*sent[note.digest]):
-                sent[note.digest] = [self._send_pack(path, note.digest), note.size, int(time.time())]
+                sent[note.digest] = [self._send_pack(path), note.size]
                 self._records.note_sent(sent)
             notes.append(note._replace(name=sent[note.digest][0]))
             if self._progress is not None:
@@ -293,15 +292,23 @@ class Bucket(Sealed):
         self.spool.clear()
         return tuple(notes)
 
-    def _is_there(self, name: str, _size: int, at: int) -> bool:
+    def _is_there(self, name: str, *_: int) -> bool:
         """Returns whether a pack that an interrupted push sent can be named: it is there, and too young to be collected."""
-        key = f"packs/{name[:2]}/{name}"
-        return 0 <= time.time() - at < _YOUNG and any(
-            row.key == key for row in self.objects.listed(f"packs/{name[:2]}/")
-        )
+        found = [row for row in self.objects.listed(f"packs/{name[:2]}/") if row.key == f"packs/{name[:2]}/{name}"]
+        return bool(found) and 0 <= self.clock() - found[0].at < _YOUNG
 
-    def _send_pack(self, path: str, digest: str) -> str:
-        name = random_name(20) if self.envelope.identities else digest[:40]
+    def clock(self) -> float:
+        """Returns the server's time, by which all ages are reckoned: this machine's clock may be wrong."""
+        probe = f"probe/{random_name(8)}"
+        self.objects.put(probe, b"1")
+        now = next((row.at for row in self.objects.listed("probe/") if row.key == probe), 0.0)
+        if DELETES in self.remote.able:
+            self.objects.delete([probe])
+        return now
+
+    def _send_pack(self, path: str) -> str:
+        # A name of its own each time: one by its content could be that of a pack that is about to be collected.
+        name = random_name(20)
         source = path
         if self.envelope.identities:
             source = f"{self.spool.path}/out/{name}"

@@ -71,6 +71,7 @@ class GitServer:
     ) -> None:
         self.remote, self.spool, self.timeline = remote, spool, timeline
         self._progress = progress
+        self.faults: dict[str, str] = {}
 
     # -- running git ----------------------------------------------------------------------------
 

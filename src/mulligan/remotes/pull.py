@@ -122,6 +122,9 @@ class Puller:
             names = dict(refused)
             more, refused = self._take_all(each.machine, [row for row in told.values() if row.id in names], applied)
             came += more
+            if self._storage.faults:
+                pack, why = next(iter(self._storage.faults.items()))
+                refused = [(name, f"Pack {pack[:8]} is damaged or half-written ({why}).") for name, _ in refused]
         with self._writing("pull") as store, store.database.transaction():
             records = RemoteRecords(store)
             copies = records.pulled(each.machine)

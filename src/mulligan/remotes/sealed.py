@@ -33,6 +33,8 @@ class Sealed:
     remote: RemoteNote
     spool: Spool
     _opened: Envelope | None = None
+    #: The packs that could not be believed, and why.
+    faults: dict[str, str]
     _source: ObjectStore
     _keys: Keyring
 
@@ -179,7 +181,9 @@ class Sealed:
         """Brings the packs of segments into the spool; one that is missing or wrong is left out, and its objects are missed later."""
         wanted = {pack.name: pack for _, pack in packs_of(arrived)}
         for at, pack in enumerate(wanted.values()):
-            self.fetch_pack(pack)
+            why = self.fetch_pack(pack)
+            if why:
+                self.faults[pack.name] = why
             if progress is not None:
                 progress("receiving", at + 1, len(wanted))
         self.spool.objects.refresh()

@@ -80,12 +80,10 @@ def _take_lease(bucket: Bucket) -> tuple[int, float]:
     rows = bucket.objects.listed(_LEASE)
     taken = [*rows, *bucket.objects.listed(_MARKS)]
     last = max((int(row.key.rpartition("/")[2]) for row in taken), default=0)
-    probe = f"probe/{random_name(8)}"
-    bucket.objects.put(probe, b"1")
-    now = next((row.at for row in bucket.objects.listed("probe/") if row.key == probe), 0.0)
-    bucket.objects.delete([probe])
+    now, key, mine = bucket.clock(), f"{_LEASE}{last + 1:020d}", random_name(8).encode()
     held = [row for row in rows if now - row.at < _LEASE_SECONDS]
-    if held or not bucket.objects.create(f"{_LEASE}{last + 1:020d}", bucket.remote.name.encode()):
+    # Where the answer was lost, a second try is refused although the first one took it.
+    if held or not (bucket.objects.create(key, mine) or bucket.objects.get(key, 1 << 10) == mine):
         raise RemoteFailed(
             f"Another machine is collecting {bucket.remote.name}, or did within the last hour. Nothing was deleted.",
             hint="Try again later.",

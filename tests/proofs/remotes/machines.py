@@ -1,12 +1,13 @@
 """
-Several machines push, pull, forget, expire and collect at random, and are killed at any request.
+Several machines push, pull, forget, expire and collect at random, are killed at any request, and have their connections cut.
 
-    python tests/proofs/remotes/machines.py [--size N] [--seed N] [--through git|bucket] [--build NAME]
+    python tests/proofs/remotes/machines.py [--size N] [--seed N] [--through git|sealed|bucket] [--build NAME]
 
-Each history has 2 or 5 machines on one remote (a git daemon, encrypted or not, or an object store by moto). About every second
-push, pull and collection is killed before or after a random request. A model knows what each machine saved. At the end all of them push and
-pull, and a new clone is made. Then: no saved checkpoint is lost or changed, nothing forgotten came back, every store passes our
-check and `git fsck`.
+Each history has 2 or 5 machines on one remote (a git daemon, encrypted or not, or an object store by moto). About 2 of 5 pushes,
+pulls and collections are killed before or after a random request, and as many have their connection cut at a random byte, in
+either direction, once or until the command ends. A model knows what each machine saved. At the end all of them push and pull,
+and a new clone is made. Then: no saved checkpoint is lost or changed, nothing forgotten came back, every store passes our check
+and `git fsck`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
 
 import mulligan
+from cutting import Cutter, cutter
 from fleet import bare_repository, check_store, git_daemon, object_store
 from loose_builds import replaced
 from mulligan.errors import MulliganError, RemoteFailed, UnknownPath
@@ -33,6 +35,8 @@ from tally import Tally, parser, workplace
 
 PATHS = ("a", "b", "dir/c", "dir/d")
 STEPS = 28
+#: A git server, one that cannot read what it keeps, an object store.
+WAYS = ("git", "sealed", "bucket")
 
 
 class Killed(BaseException):
@@ -40,13 +44,18 @@ class Killed(BaseException):
 
 
 class Killer:
-    """Counts requests to the storage, and ends the process before or after one of them."""
+    """Counts requests to the storage and ends the process before or after one of them, or cuts the connection."""
 
     def __init__(self) -> None:
-        self.left, self.after, self.kills = -1, False, 0
+        self.left, self.after, self.kills, self.cuts = -1, False, 0, 0
+        self.at_segment = False
+        self.relay: Cutter | None = None
 
     def around(self, real: Callable) -> Callable:
         def request(*args, **more):
+            if self.at_segment and real.__name__ == "create" and args[1].startswith("log/"):
+                self.kills += 1
+                raise Killed
             if self.left < 0:
                 return real(*args, **more)
             self.left -= 1
@@ -61,14 +70,34 @@ class Killer:
 
     @contextmanager
     def armed(self, chance: random.Random) -> Iterator[None]:
-        if chance.random() < 0.5:
+        what, before = chance.random(), self.relay.cuts
+        if what < 0.4:
             self.left, self.after = chance.randrange(8), chance.random() < 0.5
+        elif what < 0.8:
+            after = chance.randrange(chance.choice((300, 3000, 12000)))
+            self.relay.arm(after, stays=chance.random() < 0.3, resets=chance.random() < 0.5)
+        try:
+            yield
+        except Killed:
+            pass
+        except RemoteFailed as error:
+            if self.relay.cuts == before or "Your checkpoints here are untouched" not in error.message:
+                raise
+        finally:
+            self.left = -1
+            self.relay.disarm()
+            self.cuts += self.relay.cuts - before
+
+    @contextmanager
+    def before_segment(self) -> Iterator[None]:
+        """Ends the process when its packs are sent and the segment that names them is not."""
+        self.at_segment = True
         try:
             yield
         except Killed:
             pass
         finally:
-            self.left = -1
+            self.at_segment = False
 
 
 class Machine:
@@ -96,9 +125,9 @@ class Machine:
 class History:
     """One random history."""
 
-    def __init__(self, place: Path, url: str, seed: int, killer: Killer) -> None:
+    def __init__(self, place: Path, url: str, seed: int, killer: Killer, *, encrypted: bool) -> None:
         self.random, self.place, self.url, self.killer = random.Random(seed), place, url, killer
-        self.is_bucket = url.startswith("s3:")
+        self.is_bucket, self.encrypted = url.startswith("s3:"), encrypted
         count = self.random.choice((2, 2, 5))
         self.machines = [Machine(place, f"m{number}") for number in range(count)]
         self.tokens = 0
@@ -110,15 +139,13 @@ class History:
         first = self.machines[0]
         first.root.mkdir(parents=True)
         self._save(first)
-        first.open().remotes.add(
-            "hub", self.url, machine=first.name, encrypt=self.is_bucket or self.random.random() < 0.5
-        )
+        first.open().remotes.add("hub", self.url, machine=first.name, encrypt=self.encrypted)
         first.ws.remotes.push("hub")
         for machine in self.machines[1:]:
             make_empty(str(machine.root))
             clone_into(machine.open(), self.url, machine=machine.name)
             self._learn(machine)
-        steps = [self._save] * 6 + [self._push] * 6 + [self._pull] * 5 + [self._delete, self._forget, self._restore, self._local_gc, self._anew, self._collect]  # fmt: skip
+        steps = [self._save] * 6 + [self._push] * 6 + [self._pull] * 5 + [self._delete, self._forget, self._restore, self._local_gc, self._anew, self._collect, self._collect_between]  # fmt: skip
         for _ in range(STEPS):
             machine = self.random.choice(self.machines)
             step = self.random.choice(steps)
@@ -212,6 +239,23 @@ class History:
             except RemoteFailed as error:
                 if "collecting" not in error.message:
                     raise
+
+    def _collect_between(self, machine: Machine) -> None:
+        """A push ends after its packs were sent; a collection takes them, since nothing names them; the push goes on."""
+        if not self.is_bucket:
+            return
+        self._save(machine)
+        with self.killer.before_segment():
+            machine.open().remotes.push(self._name(machine))
+        machine.restart()
+        other = self.random.choice(self.machines)
+        for _ in range(self.random.choice((1, 2, 2))):
+            try:
+                other.open().remotes.collect(self._name(other), grace_hours=0)
+            except RemoteFailed as error:
+                if "collecting" not in error.message:
+                    raise
+        machine.open().remotes.push(self._name(machine))
 
     # -- what must hold -------------------------------------------------------------------------
 
@@ -327,13 +371,14 @@ BUILDS = {
     "": lambda: replaced(bucket.Bucket),
     "segment-first": lambda: replaced(bucket.Bucket, send=_segment_first(bucket.Bucket.send)),
     "keeps-the-forgotten": lambda: replaced(pull.Puller, _cut=lambda _self, _records, entry, *_: entry),
+    "names-a-collected-pack": lambda: replaced(bucket.Bucket, _is_there=lambda *_: True),
     "tells-no-deletions": lambda: replaced(pull.Puller, _go=lambda *_: 0),
 }
 
 
 def main() -> int:
     options = parser(__doc__, 6)
-    options.add_argument("--through", choices=("git", "bucket", "both"), default="both")
+    options.add_argument("--through", choices=(*WAYS, "all"), default="all")
     options.add_argument("--build", choices=BUILDS, default="")
     args = options.parse_args()
     tally, killer = Tally("machines", args.size, enough=args.enough), Killer()
@@ -341,9 +386,16 @@ def main() -> int:
         place = stack.enter_context(workplace(args.base))
         os.environ["XDG_DATA_HOME"] = str(place / "data")
         (place / "srv").mkdir()
-        server = stack.enter_context(git_daemon(place / "srv")) if args.through != "bucket" else ""
-        if args.through != "git":
+        relays = {}
+        if args.through != "bucket":
+            server = stack.enter_context(git_daemon(place / "srv"))
+            relays["git"] = relays["sealed"] = stack.enter_context(cutter(int(server.rpartition(":")[2])))
+        if args.through in ("bucket", "all"):
             os.environ.update(stack.enter_context(object_store()))
+            relay = relays["bucket"] = stack.enter_context(
+                cutter(int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2]))
+            )
+            os.environ["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{relay.port}"
             for name in ("create", "put", "get", "download", "listed", "below", "delete"):
                 stack.enter_context(
                     replaced(bucket.BucketObjects, **{name: killer.around(getattr(bucket.BucketObjects, name))})
@@ -354,12 +406,13 @@ def main() -> int:
         while not tally.over:
             where = place / f"h{seed}"
             where.mkdir()
-            through_git = args.through == "git" or (args.through == "both" and seed % 2 == 0)
-            url = f"{server}/h{seed}.git" if through_git else f"s3://bucket/h{seed}"
-            if through_git:
+            way = args.through if args.through != "all" else WAYS[seed % len(WAYS)]
+            killer.relay = relays[way]
+            url = f"s3://bucket/h{seed}" if way == "bucket" else f"git://127.0.0.1:{killer.relay.port}/h{seed}.git"
+            if way != "bucket":
                 bare_repository(place / "srv" / f"h{seed}.git")
-            history = History(where, url, seed, killer)
-            before = killer.kills
+            history = History(where, url, seed, killer, encrypted=way != "git")
+            kills, cuts = killer.kills, killer.cuts
             try:
                 history.run()
             except (MulliganError, AssertionError, KeyError) as error:
@@ -368,14 +421,15 @@ def main() -> int:
                 )
             for line in dict.fromkeys(history.wrong):
                 tally.broke(
-                    f"seed {seed} ({url.partition(':')[0]}): {line}; {len(history.story)} steps"
+                    f"seed {seed} ({way}): {line}; {len(history.story)} steps"
                     + (f"\n{history.story}" if args.enough < 3 else "")
                 )
             tally.did(
                 machines=len(history.machines),
                 steps=len(history.story),
-                kills=killer.kills - before,
-                through_git=int(through_git),
+                kills=killer.kills - kills,
+                cuts=killer.cuts - cuts,
+                **{f"through {each}": int(each == way) for each in WAYS},
             )
             shutil.rmtree(where, ignore_errors=True)
             shutil.rmtree(place / "srv" / f"h{seed}.git", ignore_errors=True)

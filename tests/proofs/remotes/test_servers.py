@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +13,11 @@ import pytest
 from fleet import check_store, joined, machine
 from mulligan.errors import RemoteFailed
 from servers import ceph, git_over_http, git_over_ssh, rclone
-from tools import plain_environment
+from tools import cli, plain_environment
 from tree import put
 
 SCRIPT = Path(__file__).parent / "machines.py"
-BUILDS = ("segment-first", "keeps-the-forgotten", "tells-no-deletions")
+BUILDS = ("segment-first", "keeps-the-forgotten", "tells-no-deletions", "names-a-collected-pack")
 
 
 def story(place: Path, url: str) -> None:
@@ -64,9 +66,38 @@ def test_a_ceph_object_gateway(tmp_path, monkeypatch):
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
         story(tmp_path, "s3://bucket/shop")
+        quota_and_clock(tmp_path, "s3://bucket/full")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
         with pytest.raises(RemoteFailed, match="access key"):
             machine(tmp_path / "late", "stranger", "s3://bucket/other")
+
+
+def quota_and_clock(place: Path, url: str) -> None:
+    """A gateway that refuses for want of room, or because of a wrong clock, is understood."""
+    project = place / "full"
+    put(project, "a", "1")
+    env = {"MULLIGAN_WATCH": "0"}
+    for words in (("save", "one"), ("remote", "add", "hub", url)):
+        assert cli(*words, cwd=project, **env).returncode == 0
+    if shutil.which("faketime"):
+        done = cli("push", cwd=project, prefix=("faketime", "-f", "+365d"), **env)
+        assert done.returncode == 1
+        assert "refuses this machine's clock" in done.stderr
+    for words in (("set", "--max-objects=1"), ("enable",)):
+        limit = [
+            "radosgw-admin",
+            "--name",
+            "client.rgw",
+            "quota",
+            words[0],
+            "--quota-scope=user",
+            "--uid=t",
+            *words[1:],
+        ]
+        subprocess.run(limit, env={**os.environ, "CEPH_CONF": f"{place}/ceph.conf"}, capture_output=True, check=True)
+    done = cli("push", cwd=project, **env)
+    assert done.returncode == 1
+    assert "has no room left" in done.stderr
 
 
 def test_a_server_that_ignores_preconditions_is_for_one_machine(tmp_path, monkeypatch):

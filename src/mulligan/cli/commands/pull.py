@@ -48,6 +48,10 @@ def render(context: Context, result: Result) -> None:
         context.out.line(f"nothing new on {done.remote}")
     for name, why in done.refused:
         context.note(f"refused {visible(name)}: {visible(why)}")
+    if done.refused:
+        context.note(
+            f"Nothing of {'it' if len(done.refused) == 1 else 'them'} was taken. To have it sent again, on the machine that pushed it: mulligan push --prune; then pull again."
+        )
     for path in done.forgotten:
         context.note(
             f"Another machine removed {visible(path)} from all history. Checkpoints here still hold it: mulligan forget {visible(path)}"
