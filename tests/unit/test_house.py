@@ -50,7 +50,7 @@ ALLOWED = {
     "watch": _DISK,
     "scan": _DISK | {"gitformat", "usergit", "watch"},
     "gitformat": _DISK,
-    "usergit": _DISK | {"gitformat", "settings"},
+    "usergit": _DISK | {"diff", "gitformat", "settings"},
     "store": _DISK | {"gitformat"},
     "diff": _DISK,
     "settings": _DISK,

@@ -27,7 +27,7 @@ from mulligan.usergit.moving import NEW, GitTarget, Mover, PlannedMove, plan_mov
 from mulligan.usergit.next_index import ALONE
 from mulligan.usergit.position import obstacle, points_back, read_position
 from mulligan.usergit.repository import Repository
-from mulligan.usergit.staged import staged_paths
+from mulligan.usergit.status import staged_paths
 
 # Of about 100,000 files. A prompt must not wait for more; what is staged there is not recorded, and the plan says so.
 _LARGEST_INDEX = 10 << 20

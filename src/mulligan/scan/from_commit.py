@@ -22,7 +22,7 @@ from mulligan.scan.record import DirectoryRecord, Missed, too_large
 from mulligan.scan.scope import CAPTURE, TRACKED, Scope, Tracked
 from mulligan.scan.trees import Defaults, Scan, seal
 from mulligan.scan.trees import Objects as MadeObjects
-from mulligan.usergit.index_format import GITLINK
+from mulligan.usergit.index import GITLINK
 from mulligan.usergit.objects import UserObjects
 from mulligan.usergit.repository import Repository
 

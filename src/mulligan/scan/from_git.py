@@ -41,8 +41,7 @@ from mulligan.scan.record import STAT, DirectoryRecord, can_be_remembered, modes
 from mulligan.scan.scope import CAPTURE, IGNORE_FILE, RECORDS, TRACKED, Scope
 from mulligan.scan.secrets import is_plain_name, is_plain_place, secret_content, secret_name
 from mulligan.scan.trees import Defaults, HashOnly, Objects, Sink, seal
-from mulligan.usergit.index import Index
-from mulligan.usergit.index_format import ENTRIES_LIMIT, CacheTree
+from mulligan.usergit.index import ENTRIES_LIMIT, CacheTree, Index
 from mulligan.usergit.records import ANY_SIZE, take_records
 from mulligan.usergit.repository import Repository
 from mulligan.usergit.trust import ATTRIBUTES, attributes_in, believable_index, may_rewrite

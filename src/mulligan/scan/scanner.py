@@ -29,7 +29,7 @@ from mulligan.scan.walk import Options, walk
 
 if TYPE_CHECKING:
     from mulligan.scan.from_git import Adopted
-    from mulligan.usergit.index_format import IndexEntry
+    from mulligan.usergit.index import IndexEntry
     from mulligan.usergit.repository import Repository
     from mulligan.watch.watcher import Watched, Watcher
 
@@ -286,7 +286,7 @@ class Scanner:
     ) -> tuple[GitState | None, dict[str, Any]]:
         if repo is None:
             return None, {}
-        from mulligan.usergit.status import dirty_files, update_dirty
+        from mulligan.usergit.status import dirty_files, staged_paths, update_dirty
 
         head, key, cover = repo.head(), repo.state_key().hex(), scan.cover()
         index_key = repo.index_key() or (0, 0, 0, 0)
@@ -306,8 +306,6 @@ class Scanner:
         elif scan.is_adopted:
             # What is remembered is the index: whatever is different is all that git would call so.
             changed = {path: after for path, _, after in scan.changes() if after or cover.over(path) is None}
-            from mulligan.usergit.staged import staged_paths
-
             known = [to_text(path) for path in staged_paths(repo)]
             dirty = update_dirty(repo, known, changed, clean_by_stat=clean, is_ignored=is_ignored)
         else:

@@ -69,3 +69,13 @@ def status(root: Directory, path: bytes) -> os.stat_result | None:
     except (OSError, ValueError) as error:
         notice(error)
         return None
+
+
+def names_in(root: Directory, path: bytes = b"") -> list[bytes]:
+    """Returns the names in a directory, none where there is no such directory."""
+    try:
+        with root.descend(path) as directory:
+            return directory.names()
+    except OSError as error:
+        notice(error)
+        return []

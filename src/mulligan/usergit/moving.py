@@ -27,7 +27,7 @@ from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
 from mulligan.model.paths import to_text
 from mulligan.model.plan import Keep
 from mulligan.safefs.durable import sync, write_synced
-from mulligan.usergit.files import read_file, status
+from mulligan.usergit.files import names_in, read_file, status
 from mulligan.usergit.locks import GitFile, Lock, clear_empty, file_mode, make_parents, reflog_line, write_reflog
 from mulligan.usergit.next_index import ALONE, fingerprint, joined_index, next_index
 from mulligan.usergit.objects import UserObjects
@@ -167,15 +167,11 @@ def _branch_below(repo: Repository, name: bytes) -> bytes | None:
     pending = [name]
     while pending:
         here = pending.pop()
-        try:
-            with repo.common.descend(here) as directory:
-                for each in directory.names():
-                    below = here + b"/" + each
-                    if _is_file(repo, below):
-                        return below
-                    pending.append(below)
-        except OSError:
-            continue  # nothing there
+        for each in names_in(repo.common, here):
+            below = here + b"/" + each
+            if _is_file(repo, below):
+                return below
+            pending.append(below)
     return None
 
 
@@ -449,10 +445,6 @@ def _which(now: object, old: object, new: object) -> str:
 
 def _kept_commits(repo: Repository) -> dict[bytes, str | None]:
     """Returns the refs of earlier moves and the commits that they hold."""
-    try:
-        with repo.common.descend(BEFORE) as directory:
-            names = set(directory.names())
-    except OSError:
-        names = set()  # none yet
+    names = set(names_in(repo.common, BEFORE))
     names |= {name[len(BEFORE) + 1 :] for name in packed_names(repo.common) if name.startswith(BEFORE + b"/")}
     return {name: read_ref(repo.git_dir, repo.common, to_text(BEFORE + b"/" + name)) for name in names}

@@ -16,31 +16,29 @@ from __future__ import annotations
 import hashlib
 import struct
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mulligan.errors import GitNotMoved
 from mulligan.model.gitposition import GitRecord
+from mulligan.model.objects import MODE_DIR, TreeEntry
 from mulligan.model.paths import ancestors, to_text
-from mulligan.usergit.index import split_rows
-from mulligan.usergit.index_format import (
+from mulligan.usergit.index import (
     EXTENDED,
     GITLINK,
     HEAD,
     MODE_DIRECTORY,
     SKIP_WORKTREE,
-    CacheTree,
     IndexEntry,
     Malformed,
+    Shared,
     parse_cache_tree,
-    read_extensions,
-    read_rows,
+    read_index,
 )
-from mulligan.usergit.objects import UserObjects
+from mulligan.usergit.objects import Committed, UserObjects, read_committed
 
 #: What to do where git cannot be moved.
 ALONE = "Restore the files alone: without git=True, or without --git"
-Shared = Callable[[bytes], bytes | None]
 # What git may go on using: the trees of directories, how conflicts were resolved, the sparse form.
 _KEPT = (b"TREE", b"REUC", b"sdir")
 _NO_TIMES, _NO_SIZE = bytes(24), bytes(12)
@@ -60,13 +58,11 @@ def parse(data: bytes, shared: Shared | None = None) -> Parsed | None:
     if not data:
         return Parsed([], {})
     try:
-        rows = read_rows(data)
-        extensions = read_extensions(data, rows.end)
-        if b"link" in extensions:
-            rows = split_rows(rows, extensions.pop(b"link"), shared)
-            extensions.pop(b"TREE", None)
+        rows, extensions = read_index(data, shared)
     except Malformed:
         return None
+    if extensions.pop(b"link", None) is not None:
+        extensions.pop(b"TREE", None)
     made = list(map(IndexEntry, rows.names, rows.heads))
     if rows.names != sorted(rows.names):  # the two halves of a split index; git sorts what it writes
         made.sort(key=lambda row: (row.name, row.stage))
@@ -75,13 +71,15 @@ def parse(data: bytes, shared: Shared | None = None) -> Parsed | None:
 
 def whole(data: bytes, shared: Shared) -> bytes | None:
     """Returns an index that needs no other file, None when its other half is missing. Bytes that are no index stay as they are."""
-    try:
-        split = bool(data) and b"link" in read_extensions(data, read_rows(data).end)
-    except Malformed:
-        split = False
-    if not split:
+    asked: list[bytes | None] = []
+
+    def read(name: bytes) -> bytes | None:
+        asked.append(shared(name))
+        return asked[-1]
+
+    parsed = parse(data, read)
+    if not asked:
         return data
-    parsed = parse(data, shared)
     return encode(parsed.rows, parsed.extensions) if parsed is not None else None
 
 
@@ -116,9 +114,9 @@ def forgotten(row: IndexEntry) -> IndexEntry:
     return IndexEntry(row.name, _NO_TIMES + head[24:28] + _NO_SIZE + head[40:])
 
 
-def entry(name: bytes, mode: int, oid: bytes) -> IndexEntry:
+def _new_row(path: bytes, found: TreeEntry) -> IndexEntry:
     """Returns a new entry of which nothing is remembered."""
-    return IndexEntry(name, _NO_TIMES + mode.to_bytes(4, "big") + _NO_SIZE + oid + bytes(2))
+    return IndexEntry(path, _NO_TIMES + found.mode.to_bytes(4, "big") + _NO_SIZE + found.oid + bytes(2))
 
 
 def with_memory(rows: Iterable[IndexEntry], known: Sequence[IndexEntry]) -> Iterator[IndexEntry]:
@@ -163,27 +161,6 @@ def encode(rows: Sequence[IndexEntry], extensions: dict[bytes, bytes]) -> bytes:
     return whole + hashlib.sha1(whole, usedforsecurity=False).digest()
 
 
-# More names than real projects have, fewer than a tree bomb.
-_BUDGET = 1_000_000
-_LONGEST = 4096
-_DIRECTORY = 0o040000
-
-
-class Committed(NamedTuple):
-    """
-    The part of a commit's tree that was read.
-
-    `covered` are directories (each ends in `/`, the root is empty) in which an index is known to be the commit's.
-    """
-
-    rows: dict[bytes, IndexEntry]
-    covered: set[bytes]
-
-    def covers(self, path: bytes) -> bool:
-        """Returns whether a path lies in a directory that was not read."""
-        return b"" in self.covered or any(above + b"/" in self.covered for above in ancestors(path))
-
-
 def next_index(
     objects: UserObjects, tree: bytes | None, recorded: bytes | None, mtime_ns: int, seen: GitRecord
 ) -> tuple[bytes, tuple[str, ...]]:
@@ -198,8 +175,9 @@ def next_index(
     gone = _gone(objects, committed, parsed)
     if not gone:
         return encode(rows, parsed.extensions), ()
-    kept = [committed.rows.get(row.name) if row.name in gone else row for row in rows]
-    unique = {(row.name, row.stage): row for row in kept if row is not None}
+    kept = [row for row in rows if row.name not in gone]
+    kept += [_new_row(path, found) for path in gone if (found := committed.files.get(path)) is not None]
+    unique = {(row.name, row.stage): row for row in kept}
     note = f"What was staged of {len(gone)} paths is no longer in the repository; they are staged as committed: {_some(gone)}."
     return encode([unique[key] for key in sorted(unique)], {}), (note,)
 
@@ -215,7 +193,7 @@ def _of_commit(objects: UserObjects, tree: bytes | None, seen: GitRecord) -> byt
     known = list(settled(live.rows, seen.index_mtime_ns))
     committed = _look(objects, tree, live)
     names = [row.name for row in known]
-    rows = {row.name: row for row in with_memory(committed.rows.values(), known)}
+    rows = {row.name: row for row in with_memory([_new_row(*each) for each in committed.files.items()], known)}
     for directory in committed.covered:
         high = bisect_left(names, directory[:-1] + b"0") if directory else len(names)
         rows.update((row.name, row) for row in known[bisect_left(names, directory) : high])
@@ -223,38 +201,21 @@ def _of_commit(objects: UserObjects, tree: bytes | None, seen: GitRecord) -> byt
 
 
 def _look(objects: UserObjects, tree: bytes | None, known: Parsed) -> Committed:
-    """Reads the trees of a commit, but for those that an index is known to hold."""
-    found = Committed({}, set())
-    root = parse_cache_tree(known.extensions.get(b"TREE", b""))
-    pending: list[tuple[bytes, bytes, CacheTree | None]] = [(b"", tree, root)] if tree is not None else []
-    left = _BUDGET
-    while pending:
-        directory, oid, node = pending.pop()
-        if node is not None and node.oid == oid:
-            found.covered.add(directory)
-            continue
-        entries = objects.read_tree(oid)
-        left -= 1 + len(entries or ())
-        if entries is None or left < 0 or len(directory) > _LONGEST:
-            raise GitNotMoved(
-                f"The tree of {to_text(directory) or 'the commit'!r} cannot be read from the repository. Nothing was changed.",
-                hint=ALONE,
-            )
-        for name, mode, below in entries:
-            path = directory + name
-            if mode == _DIRECTORY:
-                pending.append((path + b"/", below, node.children.get(name) if node is not None else None))
-            else:
-                found.rows[path] = entry(path, mode, below)
+    """Reads the trees of a commit, but for those that an index is known to hold; raises GitNotMoved where one is lost."""
+    if tree is None:
+        return Committed({}, set(), [])
+    found = read_committed(objects, tree, parse_cache_tree(known.extensions.get(b"TREE", b"")))
+    if found.unread:
+        raise GitNotMoved(
+            f"The tree of {to_text(found.unread[0]) or 'the commit'!r} cannot be read from the repository. Nothing was changed.",
+            hint=ALONE,
+        )
     return found
 
 
 def _gone(objects: UserObjects, committed: Committed, parsed: Parsed) -> set[bytes]:
     """Returns the paths whose staged content is no longer in the repository; what the commit holds is not looked for."""
-    odd = []
-    for row in parsed.rows:
-        same = committed.rows.get(row.name)
-        if (same is None or same.oid != row.oid) and row.mode not in (GITLINK, _DIRECTORY):
-            odd.append(row)
-    odd = [row for row in odd if not committed.covers(row.name)]
+    files, rest = committed.files, set(committed.others([row.name for row in parsed.rows]))
+    odd = [row for row in parsed.rows if row.name in rest and row.mode not in (GITLINK, MODE_DIR)]
+    odd = [row for row in odd if row.name not in files or files[row.name].oid != row.oid]
     return {row.name for row in odd if not objects.has(row.oid)} if odd and not objects.is_partial() else set()

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import os
 import stat
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from typing import NamedTuple
 
 from mulligan.gitformat.pack import Limits, Pack
 from mulligan.gitformat.pack_index import FileBytes, PackIndex
 from mulligan.gitformat.record import DamagedRecord, inflate
-from mulligan.model.objects import EMPTY_TREE, TreeEntry
+from mulligan.model.objects import EMPTY_TREE, MODE_DIR, TreeEntry
 from mulligan.safefs.directory import Directory
-from mulligan.usergit.files import open_directory, read_file, read_open, status
-from mulligan.usergit.index_format import GITLINK
+from mulligan.usergit.files import names_in, open_directory, read_file, read_open, status
+from mulligan.usergit.index import GITLINK, CacheTree
 
 OBJECT_LIMIT = 32 << 20
 LOOKUP_PRICE = 1024
@@ -122,6 +124,13 @@ class UserObjects:
             return None
         return self._packed(oid) or self._loose(oid)
 
+    def read_blob(self, oid: bytes) -> bytes:
+        """Returns the bytes of a blob; raises LookupError when they cannot be had."""
+        found = self.read(oid)
+        if found is None or found[0] != b"blob":
+            raise LookupError(oid)
+        return found[1]
+
     def has(self, oid: bytes) -> bool:
         """Returns whether an object is there, without reading it."""
         if self._packs is None:
@@ -144,7 +153,7 @@ class UserObjects:
                 found.update(pack.between(low, high, most))
         start = text[:2].encode("ascii")
         for store in self._directories():
-            names = [start + name for name in _names_in(store, start) if len(name) == 38]
+            names = [start + name for name in names_in(store, start) if len(name) == 38]
             found |= {
                 bytes.fromhex(name.decode())
                 for name in names
@@ -154,7 +163,7 @@ class UserObjects:
 
     def is_partial(self) -> bool:
         """Returns whether objects may be missing on purpose, to be fetched when git needs them."""
-        return any(name.endswith(b".promisor") for store in self._directories() for name in _names_in(store, b"pack"))
+        return any(name.endswith(b".promisor") for store in self._directories() for name in names_in(store, b"pack"))
 
     def read_commit_tree(self, oid: bytes) -> bytes | None:
         """Returns the tree of a commit."""
@@ -241,14 +250,6 @@ class UserObjects:
                 self._follow(os.path.join(path, line), depth + 1, seen)
 
 
-def _names_in(store: Directory, name: bytes) -> list[bytes]:
-    try:
-        with store.child(name) as directory:
-            return directory.names()
-    except OSError:
-        return []
-
-
 def _size(directory: Directory, name: bytes) -> int:
     try:
         return directory.stat(name).st_size
@@ -289,3 +290,59 @@ def canonical(mode: int) -> int:
     if stat.S_ISLNK(mode):
         return 0o120000
     return 0o040000 if stat.S_ISDIR(mode) else GITLINK
+
+
+# More names than real projects have, fewer than a tree bomb.
+BUDGET = 1_000_000
+_LONGEST = 4096
+
+
+class Committed(NamedTuple):
+    """
+    The files that a commit's trees hold, as far as they were read.
+
+    `covered` are directories (each ends in `/`, the root is empty) that were not read, because an index is known to hold them
+    just as the commit does; `unread` are those of them that could not be read.
+    """
+
+    files: dict[bytes, TreeEntry]
+    covered: set[bytes]
+    unread: list[bytes]
+
+    def others(self, paths: list[bytes]) -> Iterator[bytes]:
+        """Yields those of some sorted paths that lie in no directory that is covered."""
+        at = 0
+        for directory in sorted(self.covered):
+            yield from paths[at : bisect_left(paths, directory)]
+            at = bisect_left(paths, directory[:-1] + b"0") if directory else len(paths)
+        yield from paths[at:]
+
+
+def read_committed(
+    objects: Objects, tree: bytes, known: CacheTree | None, *, top: bytes = b"", below: bytes = b""
+) -> Committed:
+    """Reads the trees of a commit, but for those that an index is `known` to hold, and those that do not lie `below` a directory."""
+    found, left = Committed({}, set(), []), BUDGET
+    pending: list[tuple[bytes, bytes, CacheTree | None]] = [(top, tree, known)]
+    while pending:
+        directory, oid, node = pending.pop()
+        if not directory.startswith(below) and not below.startswith(directory):
+            continue
+        if node is not None and node.oid == oid:
+            found.covered.add(directory)
+            continue
+        entries = objects.read_tree(oid)
+        left -= 1 + len(entries or ())
+        if left < 0:
+            return Committed({}, {top}, [directory])
+        if entries is None or len(directory) > _LONGEST:
+            found.covered.add(directory)
+            found.unread.append(directory)
+            continue
+        for entry in entries:
+            path = directory + entry.name
+            if entry.mode == MODE_DIR:
+                pending.append((path + b"/", entry.oid, node.children.get(entry.name) if node is not None else None))
+            elif path.startswith(below):
+                found.files[path] = entry
+    return found

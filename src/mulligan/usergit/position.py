@@ -15,9 +15,9 @@ from mulligan.model.gitconfig import parse_git_config
 from mulligan.model.gitposition import GitPosition, GitRecord
 from mulligan.model.paths import to_text
 from mulligan.safefs.directory import Directory
-from mulligan.usergit.files import notice, read_file, status
+from mulligan.usergit.files import names_in, notice, read_file, status
 from mulligan.usergit.index import INDEX_LIMIT
-from mulligan.usergit.next_index import Shared, fingerprint, whole
+from mulligan.usergit.next_index import fingerprint, whole
 from mulligan.usergit.refs import REF_LIMIT, read_ref
 from mulligan.usergit.repository import POINTER_LIMIT, Repository
 
@@ -84,7 +84,7 @@ def _read_index(repo: Repository) -> tuple[bytes, int, bool]:
     data = read_file(repo.git_dir, b"index", limit=INDEX_LIMIT)
     if data is None:
         return b"", 0, False
-    joined = whole(data, shared_reader(repo))
+    joined = whole(data, repo.shared_index)
     return (b"", 0, False) if joined is None else (joined, found.st_mtime_ns, True)
 
 
@@ -92,11 +92,6 @@ def read_staged(repo: Repository) -> str | None:
     """Returns the fingerprint of the index, None when it cannot be read."""
     data, _, readable = _read_index(repo)
     return fingerprint(data) if readable else None
-
-
-def shared_reader(repo: Repository) -> Shared:
-    """Returns how to read the other half of a split index."""
-    return lambda name: read_file(repo.git_dir, name, limit=INDEX_LIMIT)
 
 
 def foreign_format(repo: Repository) -> str:
@@ -185,10 +180,8 @@ def head_content(position: GitPosition) -> bytes:
 def other_worktree_on(repo: Repository, ref: str) -> str:
     """Returns the worktree that has a branch checked out, other than this one; "" when none has."""
     wanted, mine = b"ref: " + os.fsencode(ref), os.fstat(repo.git_dir.fd)
-    try:
-        with repo.common.child(b"worktrees") as all_of_them:
-            names = sorted(all_of_them.names())
-    except OSError:
+    names = sorted(names_in(repo.common, b"worktrees"))
+    if not names:
         return ""  # no linked worktree, so there is only this one
     main = () if _is_bare(repo.common) else (b"",)
     for place in (*main, *(b"worktrees/" + name for name in names)):

@@ -38,7 +38,7 @@ from mulligan.gitformat.record import (
 from mulligan.model.objects import BLOB, TREE
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
-from mulligan.usergit.files import read_open
+from mulligan.usergit.files import names_in, read_open
 
 #: The size of a wanted object that may have any: a tree.
 ANY_SIZE = -1
@@ -84,11 +84,7 @@ class _Pack(NamedTuple):
 def take_records(directory: Directory, wanted: Mapping[bytes, int], taker: Taker) -> set[bytes]:
     """Hands on the records of wanted objects from the packs in a directory, each with the size it must have; returns their ids."""
     taken, left = set[bytes](), INDEX_LIMIT
-    try:
-        names = directory.names()
-    except OSError:
-        return taken  # no packs
-    stems = sorted(name[:-4] for name in names if name.startswith(b"pack-") and name.endswith(b".idx"))
+    stems = sorted(name[:-4] for name in names_in(directory) if name.startswith(b"pack-") and name.endswith(b".idx"))
     for stem in stems[:_PACKS_LIMIT]:
         with ExitStack() as files:
             try:

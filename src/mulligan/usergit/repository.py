@@ -16,14 +16,12 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mulligan.safefs.clock import SECOND
 from mulligan.safefs.directory import Directory
-from mulligan.usergit.files import notice, open_directory, read_file, read_open, status
-from mulligan.usergit.index import EMPTY, INDEX_LIMIT, Index, RawIndex, parse_index
-from mulligan.usergit.index_format import TRAILER
+from mulligan.usergit.files import names_in, notice, open_directory, read_file, status
+from mulligan.usergit.index import EMPTY, INDEX_LIMIT, TRAILER, Index, RawIndex, parse_index
 from mulligan.usergit.refs import Head, head_bytes, read_head
 
 if TYPE_CHECKING:
@@ -48,8 +46,7 @@ class Repository:
         self.git_path, self.common_path = git_dir[0], common[0]
         self._objects_path = os.path.join(common[0], b"objects")
         self._index: tuple[tuple[int, ...], Index | None] | None = None
-        self._raw: tuple[tuple[int, ...], RawIndex] | None = None
-        self._kept: dict[str, tuple[bytes, frozenset[bytes]]] = {}
+        self._data: tuple[tuple[int, ...], bytes] | None = None
 
     @classmethod
     def find(cls, workspace: str, *, home: str = "") -> Repository | None:
@@ -164,8 +161,12 @@ class Repository:
 
     def index_key(self) -> tuple[int, ...] | None:
         """Returns a fingerprint of the index file, None when there is none."""
-        found = status(self._git_dir, b"index")
-        return _fingerprint(found, self._checksum) if found is not None else None
+        st = status(self._git_dir, b"index")
+        if st is None:
+            return None
+        key = (st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
+        # Where times are whole seconds, the next index may have the inode, the size and the second of this one.
+        return key if st.st_ctime_ns % SECOND else (*key, int.from_bytes(self._checksum(), "big"))
 
     def _checksum(self) -> bytes:
         """Returns the checksum that git writes at the end of its index."""
@@ -182,49 +183,36 @@ class Repository:
         if key is None:
             return EMPTY
         if self._index is None or self._index[0] != key:
-            data = read_file(self._git_dir, b"index", limit=INDEX_LIMIT)
-            self._index = key, parse_index(data, shared=self._shared) if data is not None else None
-            self._raw = None
+            self._index = key, parse_index(self._bytes(key), shared=self.shared_index)
         return self._index[1]
-
-    def checked_index(self) -> tuple[Index, int] | None:
-        """Returns the index and when it was written, None where it does not carry a checksum that is right."""
-        found = self.raw_bytes()
-        if found is None:
-            return None
-        data, written, key = found
-        if hashlib.sha1(memoryview(data)[:-TRAILER], usedforsecurity=False).digest() != data[-TRAILER:]:
-            return None
-        if self._index is None or self._index[0] != key:
-            self._index, self._raw = (key, parse_index(data, shared=self._shared)), None
-        index = self._index[1]
-        return (index, written) if index is not None else None
-
-    def raw_bytes(self) -> tuple[bytes, int, tuple[int, ...]] | None:
-        """Returns the index as it stands, when it was written and its fingerprint; None where it cannot be read."""
-        try:
-            with self._git_dir.reading(b"index") as fd:
-                st, data = os.fstat(fd), read_open(fd, INDEX_LIMIT)
-        except OSError as error:
-            notice(error)
-            return None
-        key = _fingerprint(st, lambda: data[-TRAILER:] if data is not None else b"")
-        if data is None or len(data) != st.st_size or key != self.index_key():
-            return None
-        # The earlier of the two: any program can set the one into the future.
-        return data, min(st.st_mtime_ns, st.st_ctime_ns), key
 
     def raw_index(self) -> RawIndex | None:
         """Returns the index for looking up single entries; None when it is read as a whole already, or has to be."""
         key = self.index_key()
         if key is None or (self._index is not None and self._index[0] == key):
             return None
-        if self._raw is None or self._raw[0] != key:
-            data = read_file(self._git_dir, b"index", limit=INDEX_LIMIT)
-            self._raw = key, RawIndex(data or b"")
-        return self._raw[1] if self._raw[1].searchable else None
+        if any(name.startswith(b"sharedindex.") for name in names_in(self._git_dir)):
+            return None  # split, or it was a short time ago
+        raw = RawIndex(self._bytes(key))
+        return raw if raw.searchable else None
 
-    def _shared(self, name: bytes) -> bytes | None:
+    def checked_index(self) -> tuple[Index, int] | None:
+        """Returns the index and when it was written, None where it does not carry a checksum that is right."""
+        key, st = self.index_key(), status(self._git_dir, b"index")
+        data, index = self._bytes(key) if key is not None else b"", self.index()
+        right = hashlib.sha1(memoryview(data)[:-TRAILER], usedforsecurity=False).digest() == data[-TRAILER:]
+        if not right or index is None or st is None or key != self.index_key():
+            return None
+        # The earlier of the two: any program can set the one into the future.
+        return index, min(st.st_mtime_ns, st.st_ctime_ns)
+
+    def _bytes(self, key: tuple[int, ...]) -> bytes:
+        if self._data is None or self._data[0] != key:
+            self._data = key, read_file(self._git_dir, b"index", limit=INDEX_LIMIT) or b""
+        return self._data[1]
+
+    def shared_index(self, name: bytes) -> bytes | None:
+        """Returns the other half of a split index."""
         return read_file(self._git_dir, name, limit=INDEX_LIMIT)
 
     # -- objects and state ----------------------------------------------------------------------
@@ -239,20 +227,6 @@ class Repository:
         """Returns a digest of HEAD, its commit and the index: while it stays the same, only the work tree can change."""
         parts = (head_bytes(self._git_dir), self.head(), self.index_key(), self.sparse_checkout())
         return hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).digest()
-
-    def keep(self, what: str, compute: Callable[[], frozenset[bytes]]) -> frozenset[bytes]:
-        """Returns a set that depends on HEAD and index only, computed again when they changed."""
-        key = self.state_key()
-        kept = self._kept.get(what)
-        if kept is None or kept[0] != key:
-            kept = self._kept[what] = key, compute()
-        return kept[1]
-
-
-def _fingerprint(st: os.stat_result, checksum: Callable[[], bytes]) -> tuple[int, ...]:
-    """Returns what tells one index from the next, which may have its inode, its size and, where those are whole, its second."""
-    key = (st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
-    return key if st.st_ctime_ns % SECOND else (*key, int.from_bytes(checksum(), "big"))
 
 
 def pointed(directory: bytes, name: bytes, prefix: bytes) -> bytes | None:
@@ -288,12 +262,7 @@ _MOST = 10_000
 
 def worktrees_inside(repo: Repository, workspace: str) -> frozenset[bytes]:
     """Returns the linked worktrees of a repository that stand inside a workspace, by their paths in it."""
-    try:
-        with repo.common.child(b"worktrees") as listed:
-            names = sorted(listed.names())[:_MOST]
-    except OSError as error:
-        notice(error)
-        return frozenset()
+    names = sorted(names_in(repo.common, b"worktrees"))[:_MOST]
     top = os.fsencode(workspace).rstrip(b"/") + b"/"
     common = os.path.realpath(repo.common_path)
     found = (_place(os.path.join(common, b"worktrees", name)) for name in names)

@@ -4,10 +4,15 @@ Which files are dirty, as `git status --porcelain --untracked-files=all` would n
 The work tree comes from a scan that mulligan made anyway: path, mode and object id of what it captured. Compared are raw
 bytes, the way the scan read them. No file of the work tree is opened here.
 
+What is staged is the index against HEAD's tree. Directories whose tree the index knows (its cache-tree) and HEAD has too are not
+read at all, so a clean index costs one commit object. Trees are untrusted: what cannot be read counts as not staged.
+
 LIMIT: submodules are left out, and so are files below one. A tracked file that was not captured (a secret, one too large) is
 left out unless it is gone; an untracked one that was not captured is not known here at all.
 LIMIT: settings are not read: where `core.fileMode` is off, git does not care for the executable bit and mulligan does; where a
 filter or `autocrlf` rewrites content, a file that git calls clean differs, unless the caller can tell by its times.
+LIMIT: a staged rename is listed under both names where the file is empty, binary and changed, or over a mebibyte, or where there
+are more than forty thousand pairs of names.
 """
 
 from __future__ import annotations
@@ -15,10 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from mulligan.model.objects import MODE_DIR, MODE_EXEC, MODE_FILE, MODE_LINK, TreeEntry
+from mulligan.model.objects import EMPTY_TREE, MODE_DIR, MODE_EXEC, MODE_FILE, MODE_LINK, Change, TreeEntry
 from mulligan.model.paths import ancestors, to_text
-from mulligan.usergit.index import Index, RawIndex
-from mulligan.usergit.index_format import GITLINK, IndexEntry
+from mulligan.usergit.index import GITLINK, Index, IndexEntry, RawIndex
 from mulligan.usergit.repository import Repository
 
 if TYPE_CHECKING:
@@ -50,8 +54,6 @@ def dirty_files(
         clean_by_stat: whether a file whose bytes differ is what git last saw, by size and times.
         is_ignored: whether an untracked path was captured although git ignores it.
     """
-    from mulligan.usergit.staged import staged_paths
-
     index = repo.index()
     if index is None:
         return ()
@@ -91,9 +93,13 @@ def update_dirty(
         return tuple(previous)
     judge = _Judge(repo, found, clean_by_stat, is_ignored)
     dirty = set(previous)
+    staged: frozenset[bytes] | None = None
     for path, now in changed.items():
         text = to_text(path)
-        if judge.differs(path, now) or (text in dirty and judge.is_staged(path)):
+        if not (differs := judge.differs(path, now)) and text in dirty:
+            staged = staged_paths(repo) if staged is None else staged
+            differs = path in staged
+        if differs:
             dirty.add(text)
         else:
             dirty.discard(text)
@@ -142,12 +148,6 @@ class _Judge:
                 return (found.mode, found.oid) != now
         return self._is_ignored is None or not self._is_ignored(path)
 
-    def is_staged(self, path: bytes) -> bool:
-        """Returns whether the index and HEAD disagree about a path."""
-        from mulligan.usergit.staged import staged_paths
-
-        return path in staged_paths(self._repo)
-
 
 def _find(objects: UserObjects, tree: bytes, path: bytes) -> TreeEntry | None:
     found: TreeEntry | None = None
@@ -157,3 +157,53 @@ def _find(objects: UserObjects, tree: bytes, path: bytes) -> TreeEntry | None:
             return None
         tree = found.oid
     return found
+
+
+# -- the index against HEAD -----------------------------------------------------------------------------
+
+_Files = dict[bytes, tuple[int, bytes]]
+
+
+def staged_paths(repo: Repository) -> frozenset[bytes]:
+    """Returns the workspace's paths whose index entry differs from HEAD, old names of renames left out."""
+    head, raw = repo.head(), repo.raw_index()
+    if not head.known:
+        return frozenset()
+    with repo.objects() as objects:
+        tree = objects.read_commit_tree(bytes.fromhex(head.commit)) if head.commit else EMPTY_TREE
+        # Git notes the tree of the whole index: where it is HEAD's, the index is not taken apart.
+        if tree is None or (raw is not None and raw.root_tree() == tree):
+            return frozenset()
+        index, directory = repo.index(), repo.prefix + b"/" if repo.prefix else b""
+        return _compared(index, objects, tree, directory) if index is not None else frozenset()
+
+
+def _compared(index: Index, objects: UserObjects, tree: bytes, directory: bytes) -> frozenset[bytes]:
+    from mulligan.diff.renames import find_renames
+    from mulligan.usergit.objects import read_committed
+
+    committed = read_committed(objects, tree, index.cache_tree, below=directory)
+    now: _Files = {}
+    for path in committed.others(index.below(directory)):
+        head = index.heads[path]
+        if path in index.sparse:
+            inner = read_committed(objects, head[40:60], None, top=path)
+            now |= {below: (entry.mode, entry.oid) for below, entry in inner.files.items()}
+        elif path not in index.intent_to_add:
+            now[path] = int.from_bytes(head[24:28], "big"), head[40:60]
+    then = {path: (entry.mode, entry.oid) for path, entry in committed.files.items() if path not in index.unmerged}
+    changes = [
+        Change(path, _entry(path, then.get(path)), _entry(path, now.get(path)))
+        for path in then.keys() | now.keys()
+        if then.get(path) != now.get(path) and GITLINK not in (then.get(path, _NO)[0], now.get(path, _NO)[0])
+    ]
+    old = {gone.path for gone, _ in find_renames(changes, objects.read_blob, lambda oid: len(objects.read_blob(oid)))}
+    found = {change.path for change in changes} - old | {path for path in index.unmerged if path.startswith(directory)}
+    return frozenset(path[len(directory) :] for path in found)
+
+
+_NO = (0, b"")
+
+
+def _entry(path: bytes, found: tuple[int, bytes] | None) -> TreeEntry | None:
+    return TreeEntry(path.rpartition(b"/")[2], *found) if found is not None else None

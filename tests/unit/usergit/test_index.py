@@ -10,9 +10,18 @@ from pathlib import Path
 import pytest
 
 from counting import lines_run
-from mulligan.usergit import index_format
-from mulligan.usergit.index import Index, RawIndex, parse_index
-from mulligan.usergit.index_format import Malformed, merge, parse_cache_tree, parse_link, root_oid
+from mulligan.usergit import index as index_format
+from mulligan.usergit.index import (
+    Index,
+    Malformed,
+    RawIndex,
+    merge,
+    parse_cache_tree,
+    parse_index,
+    parse_link,
+    root_oid,
+)
+from mulligan.usergit.repository import Repository
 from tools import git, sweep
 
 
@@ -176,7 +185,7 @@ def test_damage_never_raises(written: Path, version: int) -> None:
 
 
 def test_searching_the_bytes_finds_what_parsing_finds(written: Path) -> None:
-    """Every name, no near miss, and the extensions after the entries."""
+    """Every name, no near miss, and the tree of all."""
     git("update-index", "--index-version", "2", cwd=written)
     data = (written / ".git/index").read_bytes()
     found, raw = parse_index(data), RawIndex(data)
@@ -185,7 +194,7 @@ def test_searching_the_bytes_finds_what_parsing_finds(written: Path) -> None:
         assert raw.find(path) == found.find(path)
         assert raw.find(path + b"0") == found.find(path + b"0")
         assert raw.find(path[:-1]) == found.find(path[:-1])
-    assert root_oid(raw.extensions[b"TREE"]) == found.cache_tree.oid
+    assert raw.root_tree() == found.cache_tree.oid
     assert found.cache_tree.oid.hex() == git("write-tree", cwd=written).decode().strip()
 
 
@@ -202,10 +211,15 @@ def test_searching_an_index_with_flags_and_stages() -> None:
     assert raw.find(names[1]).skip_worktree
 
 
-def test_split_and_sparse_indexes_are_not_searched() -> None:
+def test_split_and_sparse_indexes_are_not_searched(written: Path) -> None:
     """Their bytes do not hold every entry."""
-    for name in (b"link", b"sdir"):
-        assert not RawIndex(index_file(entry(b"a"), extensions=extension(name, bytes(20)))).searchable
+    assert not RawIndex(index_file(entry(b"a"), extensions=extension(b"sdir", b""))).searchable
+    git("update-index", "--index-version", "2", cwd=written)
+    with Repository.find(str(written)) as repo:
+        assert repo.raw_index() is not None
+    git("update-index", "--split-index", cwd=written)
+    with Repository.find(str(written)) as repo:
+        assert repo.raw_index() is None
 
 
 def test_an_empty_index_is_searchable() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mulligan.usergit import next_index
+from mulligan.usergit import index, next_index
 from tools import git
 from tree import put
 from users_repository import make_dirty, new_repository
@@ -21,7 +21,7 @@ def index_of(repo: Path) -> bytes:
     return (repo / ".git/index").read_bytes()
 
 
-def shared(repo: Path) -> next_index.Shared:
+def shared(repo: Path) -> index.Shared:
     return lambda name: (repo / ".git" / os.fsdecode(name)).read_bytes()
 
 

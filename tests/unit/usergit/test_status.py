@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mulligan.model.objects import BLOB, object_id
-from mulligan.usergit import staged, status
+from mulligan.usergit import objects, status
 from mulligan.usergit.repository import Repository
 from mulligan.usergit.status import dirty_files, update_dirty
 from tools import git
@@ -179,7 +179,7 @@ def _put(root: Path, kind: bytes, data: bytes) -> bytes:
 
 def test_a_tree_bomb_ends(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few small trees that unfold to ten thousand million files: the walk gives up and stages nothing."""
-    monkeypatch.setattr(staged, "BUDGET", 10_000)
+    monkeypatch.setattr(objects, "BUDGET", 10_000)
     oid, mode = _put(root, b"blob", b"boom"), b"100644"
     for _ in range(10):
         oid, mode = _put(root, b"tree", b"".join(b"%s f%d\0" % (mode, n) + oid for n in range(10))), b"40000"
