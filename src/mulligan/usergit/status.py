@@ -194,7 +194,7 @@ def _compared(index: Index, objects: UserObjects, tree: bytes, directory: bytes)
     then = {path: (entry.mode, entry.oid) for path, entry in committed.files.items() if path not in index.unmerged}
     changes = [
         Change(path, _entry(path, then.get(path)), _entry(path, now.get(path)))
-        for path in then.keys() | now.keys()
+        for path in sorted(then.keys() | now.keys())
         if then.get(path) != now.get(path) and GITLINK not in (then.get(path, _NO)[0], now.get(path, _NO)[0])
     ]
     old = {gone.path for gone, _ in find_renames(changes, objects.read_blob, lambda oid: len(objects.read_blob(oid)))}
