@@ -319,7 +319,7 @@ class Committed(NamedTuple):
 
 
 def read_committed(
-    objects: Objects, tree: bytes, known: CacheTree | None, *, top: bytes = b"", below: bytes = b""
+    objects: UserObjects, tree: bytes, known: CacheTree | None, *, top: bytes = b"", below: bytes = b""
 ) -> Committed:
     """Reads the trees of a commit, but for those that an index is `known` to hold, and those that do not lie `below` a directory."""
     found, left = Committed({}, set(), []), BUDGET

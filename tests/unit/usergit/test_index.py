@@ -211,14 +211,16 @@ def test_searching_an_index_with_flags_and_stages() -> None:
     assert raw.find(names[1]).skip_worktree
 
 
-def test_split_and_sparse_indexes_are_not_searched(written: Path) -> None:
+def test_split_and_sparse_indexes_are_not_searched(tmp_path: Path) -> None:
     """Their bytes do not hold every entry."""
     assert not RawIndex(index_file(entry(b"a"), extensions=extension(b"sdir", b""))).searchable
-    git("update-index", "--index-version", "2", cwd=written)
-    with Repository.find(str(written)) as repo:
+    git("init", "-q", ".", cwd=tmp_path)
+    (tmp_path / "a").write_text("a")
+    git("add", "a", cwd=tmp_path)
+    with Repository.find(str(tmp_path)) as repo:
         assert repo.raw_index() is not None
-    git("update-index", "--split-index", cwd=written)
-    with Repository.find(str(written)) as repo:
+    git("update-index", "--split-index", cwd=tmp_path)
+    with Repository.find(str(tmp_path)) as repo:
         assert repo.raw_index() is None
 
 
