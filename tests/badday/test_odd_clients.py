@@ -15,10 +15,7 @@ from play import Agent, typed
 def test_an_event_that_is_no_json_is_one_clear_line_and_no_report(project, private_home, sent):
     (project / "a.txt").write_text("1\n")
     typed(project, "save", "base")
-    done = subprocess.run(
-        tools.mulligan_argv("hook", "claude-code"), cwd=project, env=tools.plain_environment(), input=sent,
-        capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
+    done = tools.run_mulligan(["hook", "claude-code"], cwd=project, env=tools.plain_environment(), given=sent)
     said = json.loads(done.stdout)["systemMessage"]
     assert said == (
         "mulligan could not save this step: the event that the agent sent is no JSON that can be read. See: mulligan status"
@@ -68,11 +65,8 @@ def test_hooks_that_outlive_mulligan_say_how_to_end_it(project):
 def test_cursor_gets_a_neutral_answer(project):
     (project / "a.txt").write_text("1\n")
     event = {"hook_event_name": "preToolUse", "conversation_id": "c", "workspace_roots": [str(project)]}
-    done = subprocess.run(
-        tools.mulligan_argv("hook", "cursor"), cwd=project, env=tools.plain_environment(),
-        input=json.dumps({**event, "tool_name": "Shell", "tool_input": {"command": "ls"}}),
-        capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
+    sent = json.dumps({**event, "tool_name": "Shell", "tool_input": {"command": "ls"}})
+    done = tools.run_mulligan(["hook", "cursor"], cwd=project, env=tools.plain_environment(), given=sent)
     assert json.loads(done.stdout) == {}
 
 

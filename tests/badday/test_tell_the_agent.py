@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
 
@@ -72,10 +71,8 @@ def test_codex_and_gemini_hear_it_in_their_own_form(project, client, event):
 
     def tell(name, **more):
         payload = {"session_id": "s1", "cwd": str(project), "hook_event_name": name, **more}
-        done = subprocess.run(
-            tools.mulligan_argv("hook", client), cwd=project, env=tools.plain_environment(),
-            input=json.dumps(payload), capture_output=True, text=True, timeout=60, check=True,
-        )  # fmt: skip
+        env = tools.plain_environment()
+        done = tools.run_mulligan(["hook", client], cwd=project, env=env, given=json.dumps(payload))
         return json.loads(done.stdout or "{}")
 
     (project / "a.txt").write_text("1\n")

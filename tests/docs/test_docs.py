@@ -22,7 +22,7 @@ import mulligan
 from mulligan import errors
 from mulligan.cli.commands import EXIT_CODES
 from mulligan.model import checkpoint
-from tools import plain_environment
+from tools import plain_environment, run_mulligan
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -139,7 +139,7 @@ def run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
 @cache
 def help_of(*words: str) -> str:
     """Returns the help of the program, or of one command; empty where there is no such command."""
-    done = run(sys.executable, "-m", "mulligan", *words, "--help")
+    done = run_mulligan([*words, "--help"], cwd=ROOT, env=plain_environment())
     return done.stdout if done.returncode == 0 else ""
 
 

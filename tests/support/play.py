@@ -37,16 +37,8 @@ class Agent:
 
     def call(self, text: str) -> subprocess.CompletedProcess[str]:
         """Runs the hook with an event on its standard input."""
-        return subprocess.run(
-            tools.mulligan_argv("hook", "claude-code"),
-            cwd=self.cwd,
-            env=tools.plain_environment(CLAUDE_PROJECT_DIR=str(self.project)),
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        env = tools.plain_environment(CLAUDE_PROJECT_DIR=str(self.project))
+        return tools.run_mulligan(["hook", "claude-code"], cwd=self.cwd, env=env, given=text)
 
     def begin(self, prompt: str) -> dict[str, Any]:
         """The person sends a prompt."""

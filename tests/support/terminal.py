@@ -8,12 +8,11 @@ import pty
 import re
 import select
 import struct
-import subprocess
 import termios
 import time
 from pathlib import Path
 
-from tools import mulligan_argv, plain_environment
+from tools import plain_environment, start_mulligan
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[()][A-Z0-9]|[=>78])")
 
@@ -24,11 +23,9 @@ class Terminal:
     def __init__(self, *words: str, cwd: Path, rows: int = 24, columns: int = 80, **env: str) -> None:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
         environment = plain_environment(TERM="xterm", PROMPT_TOOLKIT_NO_CPR="1", **env)
-        self._process = subprocess.Popen(
-            mulligan_argv(*words), cwd=cwd, env=environment, start_new_session=True, **streams
-        )
+        streams = (theirs, theirs, theirs)
+        self._process = start_mulligan(words, cwd=cwd, env=environment, streams=streams, session=True)
         os.close(theirs)
         self.shown = ""
 

@@ -10,23 +10,15 @@ from typing import Any
 import mulligan
 from mulligan.hooks.clients import CLIENTS, understand
 from mulligan.hooks.handling import handle
-from tools import mulligan_argv, plain_environment
+from tools import plain_environment, run_mulligan
 
 
 def hook(
     agent: str, payload: Any, cwd: Path, *, text: str | None = None, **env: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs the hook as a client does: the payload on stdin."""
-    return subprocess.run(
-        mulligan_argv("hook", agent),
-        input=json.dumps(payload) if text is None else text,
-        cwd=cwd,
-        env=plain_environment(**env),
-        capture_output=True,
-        encoding="utf-8",
-        timeout=120,
-        check=False,
-    )
+    given = json.dumps(payload) if text is None else text
+    return run_mulligan(["hook", agent], cwd=cwd, env=plain_environment(**env), given=given)
 
 
 class Session:

@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import forked
+
 PACKAGE = Path(__file__).parents[2] / "src"
 
 
@@ -41,21 +43,51 @@ def mulligan_argv(*args: str | os.PathLike[str]) -> list[str]:
     return [*([program] if program else [sys.executable, "-m", "mulligan"]), *(os.fspath(arg) for arg in args)]
 
 
-def cli(
-    *args: str | os.PathLike[str], cwd: Path, prefix: Sequence[str] = (), **env: str
+def run_mulligan(
+    words: Sequence[str | os.PathLike[str]], *, cwd: Path, env: dict[str, str], given: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `mulligan` in a process of its own, without a terminal."""
+    """Runs `mulligan` in a process of its own, without a terminal; `given` is its standard input."""
+    texts = [os.fspath(word) for word in words]
+    data = None if given is None else given.encode("utf-8", "surrogateescape")
+    done = forked.run(texts, cwd=cwd, env=env, given=data)
+    if done is not None:
+        out, err = (each.decode("utf-8", "surrogateescape").replace("\r\n", "\n") for each in done[1:])
+        return subprocess.CompletedProcess(texts, done[0], out, err)
+    return _run(mulligan_argv(*texts), cwd, env, given)
+
+
+def _run(argv: list[str], cwd: Path, env: dict[str, str], given: str | None = None) -> subprocess.CompletedProcess[str]:
+    source = {"stdin": subprocess.DEVNULL} if given is None else {"input": given}
     return subprocess.run(
-        [*prefix, *mulligan_argv(*args)],
+        argv,
         cwd=cwd,
-        env=plain_environment(**env),
-        stdin=subprocess.DEVNULL,
+        env=env,
         capture_output=True,
         encoding="utf-8",
         errors="surrogateescape",
         timeout=120,
         check=False,
+        **source,
     )
+
+
+def start_mulligan(
+    words: Sequence[str], *, cwd: Path, env: dict[str, str], streams: tuple[int, int, int], session: bool = False
+) -> forked.Forked | subprocess.Popen[bytes]:
+    """Starts `mulligan` with these descriptors as its streams, in a session of its own if asked for."""
+    stdin, stdout, stderr = streams
+    return forked.start(words, cwd=cwd, env=env, streams=streams, session=session) or subprocess.Popen(
+        mulligan_argv(*words), cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=session
+    )
+
+
+def cli(
+    *args: str | os.PathLike[str], cwd: Path, prefix: Sequence[str] = (), **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs `mulligan` in a process of its own, without a terminal; a prefix starts it."""
+    if prefix:
+        return _run([*prefix, *mulligan_argv(*args)], cwd, plain_environment(**env))
+    return run_mulligan(args, cwd=cwd, env=plain_environment(**env))
 
 
 def cli_json(*args: str | os.PathLike[str], cwd: Path, expect: int = 0, **env: str) -> Any:
@@ -68,14 +100,8 @@ def cli_json(*args: str | os.PathLike[str], cwd: Path, expect: int = 0, **env: s
 def at_a_terminal(*words: str, cwd: Path, typed: str, **env: str) -> tuple[int, str]:
     """Runs a command with a terminal on all three streams; returns its exit code and everything it showed."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        mulligan_argv(*words),
-        cwd=cwd,
-        env=plain_environment(TERM="xterm", **env),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
+    env = plain_environment(TERM="xterm", **env)
+    process = start_mulligan(words, cwd=cwd, env=env, streams=(theirs, theirs, theirs))
     os.close(theirs)
     os.write(ours, typed.encode())
     shown = b""

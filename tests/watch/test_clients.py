@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import PACKAGE, cli, cli_json, mulligan_argv, plain_environment
+from tools import PACKAGE, cli, cli_json, mulligan_argv, plain_environment, run_mulligan, start_mulligan
 from watchers import ALONE, false_watcher, files_of, greeting, pack, place_of, receive, wait_until, watched
 
 pytestmark = pytest.mark.usefixtures("client")
@@ -49,7 +49,7 @@ def on_a_terminal(project: Path, *words: str, **more: str) -> bytes:
     ours, theirs = pty.openpty()
     subprocess.run(["stty", "cols", "60"], stdin=theirs, check=True)
     environment = plain_environment(TERM="xterm", PAGER="cat", **more)
-    process = subprocess.Popen(mulligan_argv(*words), cwd=project, env=environment, stdout=theirs, stderr=theirs)
+    process = start_mulligan(words, cwd=project, env=environment, streams=(0, theirs, theirs))
     os.close(theirs)
     shown = b""
     try:
@@ -295,11 +295,8 @@ def test_of_what_may_have_been_done_already_nothing_is_repeated(saved, words, se
 def test_what_changes_nothing_and_an_event_are_done_again(saved):
     for words in (["status"], ["hook", "claude-code"]):
         with false_watcher(saved, takes_and_ends([])):
-            done = subprocess.run(
-                mulligan_argv(*words), cwd=saved, env=plain_environment(), input=hook_event(saved), text=True,
-                capture_output=True, check=True,
-            )  # fmt: skip
-            assert done.stderr == ""
+            done = run_mulligan(words, cwd=saved, env=plain_environment(), given=hook_event(saved))
+            assert (done.returncode, done.stderr) == (0, "")
     newest = cli_json("log", "-n", "1", cwd=saved)["checkpoints"][0]
     assert (newest["kind"], newest["files_changed"]) == ("step", ["src/new.py"])
 
@@ -349,13 +346,10 @@ def test_what_a_stopped_watcher_does_not_begin_is_done_without_it(saved, words):
     with watched(saved) as process:
         process.send_signal(signal.SIGSTOP)
         try:
-            done = subprocess.run(
-                mulligan_argv(*words), cwd=saved, env=plain_environment(), input=hook_event(saved), text=True,
-                capture_output=True, check=True,
-            )  # fmt: skip
+            done = run_mulligan(words, cwd=saved, env=plain_environment(), given=hook_event(saved))
         finally:
             process.send_signal(signal.SIGCONT)
-        assert done.stderr == ""
+        assert (done.returncode, done.stderr) == (0, "")
     newest = cli_json("log", "-n", "1", cwd=saved)["checkpoints"][0]
     assert newest["files_changed"] == ["src/new.py"]
 
@@ -400,11 +394,9 @@ def hook_event(project: Path, tool: str = "Edit") -> str:
 @pytest.mark.parametrize("before", [[], ["--json"], ["-C", "."]])
 def test_a_hook_goes_through_the_watcher_or_past_it_but_is_never_lost(saved, before):
     with watched(saved):
-        done = subprocess.run(
-            mulligan_argv(*before, "hook", "claude-code"), cwd=saved, env=plain_environment(), input=hook_event(saved),
-            text=True, capture_output=True, check=True,
-        )  # fmt: skip
-        assert done.stderr == ""
+        words = [*before, "hook", "claude-code"]
+        done = run_mulligan(words, cwd=saved, env=plain_environment(), given=hook_event(saved))
+        assert (done.returncode, done.stderr) == (0, "")
         newest = cli_json("log", "-n", "1", cwd=saved)["checkpoints"][0]
         assert newest["files_changed"] == ["src/new.py"]
         assert newest["kind"] == "step"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -38,16 +37,8 @@ def begun(project: Path) -> Path:
 def chat(project: Path, *lines: str, agent: str = "", expect: int = 0) -> list[str]:
     """Types lines into the REPL; returns what it answered."""
     words = ["repl", *(["--agent", agent] if agent else [])]
-    done = subprocess.run(
-        tools.mulligan_argv(*words),
-        cwd=project,
-        env=tools.plain_environment(),
-        input="".join(f"{line}\n" for line in lines),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    given = "".join(f"{line}\n" for line in lines)
+    done = tools.run_mulligan(words, cwd=project, env=tools.plain_environment(), given=given)
     assert done.returncode == expect, done.stdout + done.stderr
     return (done.stdout + done.stderr).splitlines() if expect else done.stdout.splitlines()
 

@@ -168,16 +168,8 @@ def _event(project: Path, session: str, transcript: Path) -> None:
         "hook_event_name": "UserPromptSubmit",
         "prompt": "go on",
     }
-    done = subprocess.run(
-        tools.mulligan_argv("hook", "claude-code"),
-        cwd=project,
-        env=tools.plain_environment(CLAUDE_PROJECT_DIR=str(project)),
-        input=json.dumps(said),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    env = tools.plain_environment(CLAUDE_PROJECT_DIR=str(project))
+    done = tools.run_mulligan(["hook", "claude-code"], cwd=project, env=env, given=json.dumps(said))
     assert done.returncode == 0, done.stderr
 
 

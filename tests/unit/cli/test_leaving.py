@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
 from hypothesis import given
@@ -12,21 +11,14 @@ from hypothesis import strategies as st
 import mulligan
 from mulligan.errors import ConfigError
 from mulligan.settings.editing import with_setting
-from tools import cli, cli_json, git, mulligan_argv, plain_environment
+from tools import cli, cli_json, git, plain_environment, run_mulligan
 from watchers import watched
 
 
 def hook(project, event, **more):
     payload = {"hook_event_name": event, "session_id": "s", "cwd": str(project), **more}
-    done = subprocess.run(
-        mulligan_argv("hook", "claude-code"),
-        input=json.dumps(payload),
-        cwd=project,
-        env=plain_environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_mulligan(["hook", "claude-code"], cwd=project, env=plain_environment(), given=json.dumps(payload))
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 

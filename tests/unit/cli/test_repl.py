@@ -11,14 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tools import mulligan_argv, plain_environment
+from tools import mulligan_argv, plain_environment, run_mulligan
 
 
 def piped(project: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        mulligan_argv(*options, "repl"),
-        cwd=project, input=text, env=plain_environment(), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    return run_mulligan([*options, "repl"], cwd=project, env=plain_environment(), given=text)
 
 
 def test_lines_from_a_pipe_are_answered_one_by_one(project: Path) -> None:

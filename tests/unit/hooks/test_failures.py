@@ -19,7 +19,7 @@ from mulligan.hooks.clients import CLIENTS, understand
 from mulligan.hooks.handling import handle
 from mulligan.safefs import syscalls
 from told import hook, write
-from tools import cli, cli_json, mulligan_argv, plain_environment
+from tools import cli, cli_json, plain_environment, run_mulligan
 
 
 def event(project, name="PreToolUse", **more):
@@ -51,10 +51,7 @@ def test_a_store_that_cannot_be_used_stops_nobody_and_is_seen_in_status(project,
 
 @pytest.mark.parametrize("sent", ["no JSON", "[" * 100_000])
 def test_an_event_that_cannot_be_read_is_seen_in_status(project, saved, sent):
-    done = subprocess.run(
-        mulligan_argv("hook", "claude-code"), cwd=project, env=plain_environment(), input=sent, capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
+    done = run_mulligan(["hook", "claude-code"], cwd=project, env=plain_environment(), given=sent)
     assert "mulligan status" in told(done)
     assert cli_json("status", cwd=project)["failures"]["count"] == 1
 
@@ -182,9 +179,7 @@ def test_a_hook_that_is_told_where_is_about_that_place_wherever_the_agent_stands
     elsewhere = tmp_path / "elsewhere"
     write(elsewhere, {"b.txt": "1\n"})
     write(project, {"a.txt": "2\n"})
-    subprocess.run(
-        mulligan_argv(*[word.format(project=project) for word in words]), cwd=elsewhere, env=plain_environment(),
-        input=json.dumps(event(elsewhere)), capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    typed, sent = [word.format(project=project) for word in words], json.dumps(event(elsewhere))
+    assert run_mulligan(typed, cwd=elsewhere, env=plain_environment(), given=sent).returncode == 0
     assert cli_json("log", cwd=project)["checkpoints"][0]["files_changed"] == ["a.txt"]
     assert not Path(settings.resolve(elsewhere).store).exists()

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
 
 import mulligan
-from tools import cli, cli_json, mulligan_argv, plain_environment
+from tools import cli, cli_json, plain_environment, run_mulligan
 
 
 def tell(project, *words, env=None, **payload):
     event = {"session_id": "s", "cwd": str(project), **payload}
-    done = subprocess.run(
-        mulligan_argv("hook", *words),
-        input=json.dumps(event),
-        cwd=project,
-        env=plain_environment(**(env or {})),
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
+    env = plain_environment(**(env or {}))
+    done = run_mulligan(["hook", *words], cwd=project, env=env, given=json.dumps(event))
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 

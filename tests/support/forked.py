@@ -1,0 +1,124 @@
+"""
+Runs `mulligan` in a process of its own, forked from a server that has loaded the package (`fork_server.py`).
+
+Starting an interpreter and loading the package is most of what a short command costs; what a command does is the same.
+Where a command must start as an interpreter does (other settings of Python, another program), there is no fork.
+`TEST_MULLIGAN_FORKS=0 pytest …` starts an interpreter for each.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
+
+#: Variables that Python, its loader or the package read when they start, and never again.
+_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "COVERAGE", "MULLIGAN_PLATFORM", "MULLIGAN_NATIVE")
+_LARGEST = 100_000
+#: A server pays after so many commands.
+_OFTEN = 3
+
+
+class Forked:
+    """A command that runs."""
+
+    def __init__(self, report: int) -> None:
+        self._report = report
+
+    def wait(self, timeout: float = 120) -> int:
+        """Returns its exit code, negative for a signal, as subprocess does."""
+        try:
+            if not select.select([self._report], [], [], timeout)[0]:
+                raise TimeoutError("the command did not end")
+            said = os.read(self._report, 16)
+        finally:
+            os.close(self._report)
+        assert said, "the server of forks is gone"
+        return int(said)
+
+
+class _Servers:
+    """The servers of this process, one for each set of variables that is read at the start."""
+
+    def __init__(self) -> None:
+        self._links: dict[tuple[tuple[str, str], ...], socket.socket] = {}
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._asked: Counter[tuple[tuple[str, str], ...]] = Counter()
+        self._lock = threading.Lock()
+
+    def link(self, env: Mapping[str, str]) -> socket.socket | None:
+        """Returns the link to a server; None for an environment that is too rare to start one for it."""
+        key = tuple(sorted((name, value) for name, value in env.items() if name.startswith(_AT_START)))
+        with self._lock:
+            self._asked[key] += 1
+            if key not in self._links and self._asked[key] >= _OFTEN:
+                self._links[key], theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                script = str(Path(__file__).with_name("fork_server.py"))
+                words = [sys.executable, script, str(theirs.fileno())]
+                self._processes.append(subprocess.Popen(words, env=dict(env), pass_fds=[theirs.fileno()], cwd="/"))
+                theirs.close()
+            return self._links.get(key)
+
+    def end(self) -> None:
+        """Closes the links, which ends the servers."""
+        for link in self._links.values():
+            link.close()
+        for process in self._processes:
+            process.wait()
+
+
+_servers = _Servers()
+atexit.register(_servers.end)
+
+
+def start(
+    words: Sequence[str],
+    *,
+    cwd: str | os.PathLike[str],
+    env: Mapping[str, str],
+    streams: tuple[int, int, int],
+    session: bool = False,
+) -> Forked | None:
+    """Starts a command with these descriptors as its streams; None where it has to be started as an interpreter is."""
+    if not hasattr(os, "pidfd_open") or "TEST_MULLIGAN" in os.environ or os.environ.get("TEST_MULLIGAN_FORKS") == "0":
+        return None
+    umask = os.umask(0o022)
+    os.umask(umask)
+    request = {"words": list(words), "cwd": os.fspath(cwd), "env": dict(env), "umask": umask, "session": session}
+    text = json.dumps(request).encode()
+    link = _servers.link(env) if len(text) <= _LARGEST else None
+    if link is None:
+        return None
+    report, theirs = os.pipe()
+    try:
+        socket.send_fds(link, [text], [*streams, theirs])
+    finally:
+        os.close(theirs)
+    return Forked(report)
+
+
+def run(
+    words: Sequence[str], *, cwd: str | os.PathLike[str], env: Mapping[str, str], given: bytes | None = None
+) -> tuple[int, bytes, bytes] | None:
+    """Runs a command to its end; returns its exit code and both outputs, None as `start` does."""
+    with open(os.devnull, "rb") as nothing, TemporaryFile() as typed, TemporaryFile() as out, TemporaryFile() as err:
+        if given is not None:
+            typed.write(given)
+            typed.seek(0)
+        source = nothing if given is None else typed
+        running = start(words, cwd=cwd, env=env, streams=(source.fileno(), out.fileno(), err.fileno()))
+        if running is None:
+            return None
+        code = running.wait()
+        out.seek(0)
+        err.seek(0)
+        return code, out.read(), err.read()
