@@ -10,13 +10,14 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
-from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn, cast
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
 from mulligan.cli.command import Command
 from mulligan.cli.commands import COMMANDS, FIRST_FIVE, OTHER_WORDS, WITHIN, grouped, module_of
 from mulligan.errors import UserError
 
+Number = TypeVar("Number", int, float)
 WITH_VALUE = ("-C", "--store", "--wait", "--color")
 FLAGS = ("--json", "--no-pager", "-h", "--help", "--version")
 COLOURS = ("auto", "always", "never")
@@ -101,7 +102,10 @@ def add_global_options(parser: argparse.ArgumentParser, *, listed: bool = True) 
     )
     group.add_argument("--json", action="store_true", help="print exactly one JSON document on stdout")
     group.add_argument(
-        "--wait", type=_seconds, metavar="S", help="seconds to wait while another process writes (default: 2)"
+        "--wait",
+        type=bounded("number of seconds", 0, 86_400, float),
+        metavar="S",
+        help="seconds to wait while another process writes (default: 2)",
     )
     group.add_argument("--color", choices=COLOURS, metavar="WHEN", help="auto (default), always or never")
     group.add_argument("--no-pager", action="store_true", help="do not show long output in a pager")
@@ -119,28 +123,30 @@ class _Unlisted:
         self._parser.add_argument(*names, **{**about, "help": argparse.SUPPRESS})
 
 
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 <= seconds <= 86_400:
-        raise ValueError(text)
-    return seconds
+def bounded(words: str, least: float, most: float, kind: type[Number]) -> Callable[[str], Number]:
+    """Returns what reads a number within bounds, for argparse; `words` say in its complaint what it is."""
 
+    def read(text: str) -> Number:
+        number = kind(text)
+        if not least <= number <= most:
+            raise ValueError(text)
+        return number
 
-_seconds.__name__ = "number of seconds"
+    read.__name__ = words
+    return read
 
 
 def parse(name: str, command: Command, words: Sequence[str]) -> argparse.Namespace:
     """Returns the parsed arguments; for a command that takes paths, `paths` is what follows `--`."""
     own, paths = list(words), []
-    if command.PATHS and "--" in own:
+    takes_paths = name in COMMANDS and COMMANDS[name].paths
+    if takes_paths and "--" in own:
         at = own.index("--")
         own, paths = own[:at], own[at + 1 :]
     parser = build_parser(name, command)
     # Intermixed parsing loses what `--` says about the words after it.
     args = parser.parse_args(own) if "--" in own else parser.parse_intermixed_args(own)
-    if command.PATHS == "one" and len(paths) > 1:
-        raise UsageError("Only one path can follow `--` here.", hint=f"See: mulligan {name} -h")
-    args.paths, args.dashes = paths, bool(command.PATHS) and "--" in words
+    args.paths, args.dashes = paths, takes_paths and "--" in words
     return args
 
 

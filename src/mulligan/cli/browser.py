@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from mulligan.cli import client as wire
 from mulligan.cli import watchers
@@ -34,14 +34,6 @@ def place_of(settings: Settings, environ: dict[str, str]) -> Place:
         raise UserError("There is no private directory for the server. Nothing was started.", hint="Set HOME")
     store = hashlib.sha256(os.fsencode(settings.store)).hexdigest()[:16]
     return Place(directory, f"ui-{wire.name_of(settings.workspace)}{store}")
-
-
-@contextmanager
-def alone(place: Place) -> Iterator[bool]:
-    """Holds the place of a server; yields whether it could be had."""
-    watchers.prepare(place)
-    with watchers.alone(place) as free:
-        yield free
 
 
 def remember(place: Place, address: str, key: str) -> None:
@@ -99,32 +91,18 @@ def show(place: Place, url: str) -> None:
         webbrowser.open(f"file://{page}")
 
 
-class Surroundings(NamedTuple):
-    """Why no browser can be opened here, as lines to print; empty where one can."""
-
-    advice: tuple[str, ...] = ()
-
-    def advice_for(self, url: str) -> list[str]:
-        """Returns what to type, with the port of an address."""
-        port = url.partition("/#")[0].rpartition(":")[2]
-        return [line.replace("PORT", port) for line in self.advice]
-
-
-def surroundings(environ: Mapping[str, str]) -> Surroundings:
-    """Returns whether a browser can be opened: not over ssh, in a container, or without a screen."""
+def advice(url: str, environ: Mapping[str, str]) -> list[str]:
+    """Returns what to type where no browser can be opened, over ssh and in a container; nothing where one can."""
+    port = url.partition("/#")[0].rpartition(":")[2]
     if environ.get("SSH_CONNECTION"):
         host = environ["SSH_CONNECTION"].split()[2:3] or ["HOST"]
-        return Surroundings(
-            (
-                "You are connected by ssh. On your own machine, type the following, then open the address there:",
-                f"  ssh -N -L PORT:127.0.0.1:PORT {host[0]}",
-            )
-        )
+        return [
+            "You are connected by ssh. On your own machine, type the following, then open the address there:",
+            f"  ssh -N -L {port}:127.0.0.1:{port} {host[0]}",
+        ]
     if any(map(os.path.exists, ("/.dockerenv", "/run/.containerenv"))):
-        return Surroundings(
-            (
-                "This is a container: its 127.0.0.1 is not your browser's. Forward port PORT (editors with dev containers do),",
-                "start the container with --network host, or take a file out: mulligan ui --export timeline.html",
-            )
-        )
-    return Surroundings()
+        return [
+            f"This is a container: its 127.0.0.1 is not your browser's. Forward port {port} (editors with dev containers do),",
+            "start the container with --network host, or take a file out: mulligan ui --export timeline.html",
+        ]
+    return []

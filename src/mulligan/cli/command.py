@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.cli.context import Context
 
 
@@ -26,7 +25,6 @@ class Command(Protocol):
     DESCRIPTION: str
     EXAMPLES: tuple[tuple[str, str], ...]
     EXIT_CODES: tuple[int, ...]
-    PATHS: str  # "" | "one" | "many": whether paths may follow `--`
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Adds the command's own arguments."""
@@ -36,3 +34,18 @@ class Command(Protocol):
 
     def render(self, context: Context, result: Result) -> None:
         """Prints the result for a person."""
+
+
+def no_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds nothing: for a command without arguments of its own."""
+    del parser
+
+
+def print_lines(context: Context, result: Result) -> None:
+    """Prints a result that is a list of lines."""
+    context.out.lines(result.value)
+
+
+def print_nothing(context: Context, result: Result) -> None:
+    """Prints nothing: everything was said while the command ran."""
+    del context, result

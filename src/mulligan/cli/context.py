@@ -217,6 +217,10 @@ class Context:
                 "This cannot be undone, and there is no terminal to ask on. Nothing was changed.",
                 hint=f"To go ahead: {again}",
             )
+        self.insist(question)
+
+    def insist(self, question: str) -> None:
+        """Asks a yes-or-no question; raises UserError unless the answer is yes."""
         if not self.ask(question):
             raise UserError("Cancelled; nothing changed.")
 

@@ -10,23 +10,24 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """A command in the overview: its group, its summary, and whether it changes nothing."""
+    """A command in the overview: its group, its summary, whether it changes nothing, whether paths may follow `--`."""
 
     group: str
     summary: str
     reads: bool = False
+    paths: bool = False
 
 
 COMMANDS: dict[str, Row] = {
     "save": Row("Every day", "Save a checkpoint of the whole project"),
-    "log": Row("Every day", "Show the timeline, newest first", reads=True),
+    "log": Row("Every day", "Show the timeline, newest first", reads=True, paths=True),
     "show": Row("Every day", "Show one checkpoint: what it changed, what it did not save", reads=True),
-    "diff": Row("Every day", "Show what changed since the last checkpoint, or between two", reads=True),
-    "restore": Row("Every day", "Restore the project, or some paths, to a checkpoint"),
+    "diff": Row("Every day", "Show what changed since the last checkpoint, or between two", reads=True, paths=True),
+    "restore": Row("Every day", "Restore the project, or some paths, to a checkpoint", paths=True),
     "cat": Row("Questions", "Print one file as it was at a checkpoint", reads=True),
-    "undo": Row("Every day", "Undo the last prompt, restore or unsaved change"),
+    "undo": Row("Every day", "Undo the last prompt, restore or unsaved change", paths=True),
     "redo": Row("Every day", "Redo what the last undo undid"),
-    "revert": Row("Every day", "Undo one prompt, tool call or checkpoint and keep everything later"),
+    "revert": Row("Every day", "Undo one prompt, tool call or checkpoint and keep everything later", paths=True),
     "ui": Row("Every day", "Show the timeline in a browser", reads=True),
     "status": Row("Every day", "Show what is protected, what is not, and how much disk it takes", reads=True),
     "blame": Row("Questions", "Show which prompt wrote each line of a file", reads=True),
@@ -62,7 +63,7 @@ COMMANDS: dict[str, Row] = {
     "demo": Row("With agents", "Watch a rollback in a throw-away project"),
     "mcp": Row("For programs", "Serve an agent over the Model Context Protocol"),
     "serve": Row("For programs", "Serve a host program over JSON lines"),
-    "run": Row("With agents", "Run any command watched, or a pipeline of agents, each one undo away"),
+    "run": Row("With agents", "Run any command watched, or a pipeline of agents, each one undo away", paths=True),
     "repl": Row("With agents", "Manage checkpoints by the slash commands of an agent's chat"),
     "hook": Row("For programs", "Called by agents' hooks; you never need to run it"),
     "completion": Row("For programs", "Print a completion script for your shell", reads=True),

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import os
-from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.present.text import count
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "adopt DIR"
 DESCRIPTION = """\
@@ -26,7 +23,6 @@ EXAMPLES = (
     ("mulligan -C /srv/app adopt /home/me/app", "for another directory than the current one"),
 )
 EXIT_CODES = (0, 1, 10, 11, 90, 91)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
+from mulligan.cli.command import print_nothing as render
 from mulligan.cli.context import Context
 
-if TYPE_CHECKING:
-    import argparse
-
+__all__ = ["render"]
 USAGE = "architect (history | rollback [OPTIONS] | pipeline PIPELINE.yaml [OPTIONS])"
 DESCRIPTION = """\
 Checkpoints that are commits on your branch, in architect's words.
@@ -28,7 +27,6 @@ EXAMPLES = (
     ("mulligan architect rollback --to-name implement", "back to a step of a pipeline"),
 )
 EXIT_CODES = (0, 1, 2, 3, 11, 90, 91)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,8 +38,3 @@ def run(_context: Context, args: argparse.Namespace) -> Result:
     """Refuses: a known action never gets here."""
     said = f"{args.action!r} is no command of architect's." if args.action else "A command is missing."
     raise UsageError(said, hint="mulligan architect history, rollback or pipeline")
-
-
-def render(context: Context, result: Result) -> None:
-    """Prints nothing: every action has its own words."""
-    del context, result

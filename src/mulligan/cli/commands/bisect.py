@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
@@ -12,8 +13,6 @@ from mulligan.present.text import count, shorten, some
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.forks.bisect import Bisection, Progress
 
 USAGE = "bisect --run CMD [--with-ignored] [GOOD] [BAD]"
@@ -30,7 +29,6 @@ EXAMPLES = (
     ('mulligan bisect --run "npm test" --with-ignored', "with node_modules in each fork"),
 )
 EXIT_CODES = (0, 1, 10, 11, 90, 91, 130)
-PATHS = ""
 _TEXT = 72
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.present.blame import blame_lines
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "blame FILE [--format agent-trace]"
 DESCRIPTION = """\
@@ -24,7 +21,6 @@ EXAMPLES = (
     ("mulligan blame src/app.py --format agent-trace", "as an Agent Trace record"),
 )
 EXIT_CODES = (0, 1, 10, 83, 90)
-PATHS = ""
 TRACE = "agent-trace"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import base64
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,6 @@ from mulligan.errors import UnknownCheckpoint, UserError
 from mulligan.model.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.engine.workspace import Workspace
 
 USAGE = "cat REF:PATH [--reveal]"
@@ -28,7 +27,6 @@ EXAMPLES = (
     ("mulligan cat latest~3:./notes.md > old.md", "an older version, beside the new one"),
 )
 EXIT_CODES = (0, 1, 10, 83, 90)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

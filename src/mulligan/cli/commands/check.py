@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
@@ -11,8 +12,6 @@ from mulligan.present.text import count
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.remotes.survey import RemoteCheck
 
 USAGE = "check [--remote NAME [--read-data PART]]"
@@ -27,7 +26,6 @@ EXAMPLES = (
     ("mulligan check && mulligan gc", "check before you throw anything away"),
 )
 EXIT_CODES = (0, 1, 10, 11, 90)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import os
-from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.present.text import count
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "clone URL DIR [--identity FILE] [--timeline ID] [--as MACHINE] [-y]"
 DESCRIPTION = """\
@@ -25,7 +22,6 @@ EXAMPLES = (
     ("mulligan clone /mnt/share/shop.git shop -y", "with the settings of agents"),
 )
 EXIT_CODES = (0, 1, 3, 11)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

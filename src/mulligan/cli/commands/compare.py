@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
@@ -11,8 +12,6 @@ from mulligan.present.text import columns, count
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.forks.compare import ComparedSide, Comparison
 
 USAGE = "compare A B [--run CMD] [--with-ignored] [-p]"
@@ -27,7 +26,6 @@ EXAMPLES = (
     ('mulligan compare @ ../try-2 --run "pytest -q"', "and whether the tests pass in each"),
 )
 EXIT_CODES = (0, 1, 10, 11, 90, 91, 130)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.command import Result
+from mulligan.cli.command import no_arguments as add_arguments
+from mulligan.cli.command import print_lines as render
 from mulligan.cli.context import Context
 from mulligan.errors import MulliganError
 
-if TYPE_CHECKING:
-    import argparse
-
+__all__ = ["add_arguments", "render"]
 USAGE = "__complete"
 DESCRIPTION = "Names and ids of checkpoints, for completion scripts."
 EXAMPLES = (("mulligan __complete", "one candidate per line"),)
 EXIT_CODES = (0,)
-PATHS = ""
 MOST = 200
-
-
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Adds the command's own arguments: none."""
 
 
 def run(context: Context, _args: argparse.Namespace) -> Result:
@@ -32,8 +27,3 @@ def run(context: Context, _args: argparse.Namespace) -> Result:
     names = [checkpoint.name for checkpoint in checkpoints if checkpoint.name.isprintable() and checkpoint.name]
     words = list(dict.fromkeys(["@", "latest", *names, *(checkpoint.short_id for checkpoint in checkpoints)]))
     return Result(words if checkpoints else [], lambda: {"words": words})
-
-
-def render(context: Context, result: Result) -> None:
-    """Prints one candidate per line."""
-    context.out.lines(result.value)

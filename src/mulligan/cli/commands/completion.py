@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.arguments import WITH_VALUE, build_parser, load
 from mulligan.cli.command import Result
@@ -10,10 +10,6 @@ from mulligan.cli.commands import COMMANDS
 from mulligan.cli.context import Context
 from mulligan.install.targets import TARGETS
 from mulligan.model.checkpoint import KINDS
-
-if TYPE_CHECKING:
-    import argparse
-
 
 USAGE = "completion {bash,zsh,fish}"
 DESCRIPTION = """\
@@ -25,7 +21,6 @@ EXAMPLES = (
     ("mulligan completion fish > ~/.config/fish/completions/mulligan.fish", "for fish"),
 )
 EXIT_CODES = (0, 2)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import argparse
+from typing import Any
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
+from mulligan.cli.command import print_lines as render
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
 from mulligan.present.visible import visible
 
-if TYPE_CHECKING:
-    import argparse
-
+__all__ = ["render"]
 USAGE = "config get [KEY] | config set KEY VALUE | config unset KEY | config path"
 DESCRIPTION = """\
 Show or change settings in your own configuration file. Comments in it stay.
@@ -25,7 +25,6 @@ EXAMPLES = (
     ('mulligan config set capture.exclude \'["*.log", "data/"]\'', "leave these out, in all projects"),
 )
 EXIT_CODES = (0, 1, 2)
-PATHS = ""
 _WORDS = {"get": (1, 2), "set": (3, 3), "unset": (2, 2), "path": (1, 1)}
 
 
@@ -79,8 +78,3 @@ def _shown(value: Any) -> str:
     import json
 
     return visible(json.dumps(value, ensure_ascii=False))
-
-
-def render(context: Context, result: Result) -> None:
-    """Prints a line for each setting."""
-    context.out.lines(result.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import tempfile
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
+from mulligan.cli.command import no_arguments as add_arguments
+from mulligan.cli.command import print_lines as render
 from mulligan.cli.context import Context
 from mulligan.present.diff import render_stat
 from mulligan.present.outcome import outcome_lines
@@ -18,10 +21,9 @@ from mulligan.present.timeline import log_lines, saved_lines
 from mulligan.settings import resolve
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.engine.workspace import Workspace
 
+__all__ = ["add_arguments", "render"]
 USAGE = "demo"
 DESCRIPTION = """\
 Watch a rollback: a small project is saved, broken as a careless agent would break it, and brought back.
@@ -30,7 +32,6 @@ It all happens in a throw-away directory with a throw-away store; nothing of you
 """
 EXAMPLES = (("mulligan demo", "about a second"), ("mulligan --json demo", "the same as one document"))
 EXIT_CODES = (0, 70)
-PATHS = ""
 
 PROJECT = {
     "README.md": b"# Greeter\n\nSays hello.\n",
@@ -49,10 +50,6 @@ In your own project:
   mulligan undo                        take it back; `mulligan redo` if that was wrong
   mulligan restore latest -- some/file only that file
 """
-
-
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Adds the command's own arguments: none."""
 
 
 def run(context: Context, _args: argparse.Namespace) -> Result:
@@ -137,8 +134,3 @@ def _proof(expected: dict[str, bytes], actual: dict[str, bytes], words: str, sty
 def _typed(command: str, style: Style) -> Iterator[str]:
     yield ""
     yield style("bold", f"$ {command}")
-
-
-def render(context: Context, result: Result) -> None:
-    """Prints what happened."""
-    context.out.lines(result.value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
@@ -13,9 +13,6 @@ from mulligan.present.diff import render as render_diff
 from mulligan.present.diff import render_stat
 from mulligan.present.text import some
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "diff [A] [B] [--stat] [PATH…]"
 DESCRIPTION = """\
@@ -29,7 +26,6 @@ EXAMPLES = (
     ("mulligan diff > changes.patch", "as a patch"),
 )
 EXIT_CODES = (0, 1, 10, 83, 90)
-PATHS = "many"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

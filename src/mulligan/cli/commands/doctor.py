@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
+from mulligan.cli.command import no_arguments as add_arguments
 from mulligan.cli.context import Context
 from mulligan.cli.hook_files import home_of
 from mulligan.install.checkup import Wired, check
@@ -15,9 +16,7 @@ from mulligan.present.visible import visible
 from mulligan.safefs.platform import HERE
 from mulligan.timeline.notices import forget_failures
 
-if TYPE_CHECKING:
-    import argparse
-
+__all__ = ["add_arguments"]
 USAGE = "doctor"
 DESCRIPTION = """\
 Repair the store and finish what was interrupted.
@@ -33,11 +32,6 @@ EXAMPLES = (
     ("mulligan --json doctor", "for a program: what was repaired, what remains"),
 )
 EXIT_CODES = (0, 1, 11, 90, 91)
-PATHS = ""
-
-
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Adds the command's own arguments: none."""
 
 
 def run(context: Context, _args: argparse.Namespace) -> Result:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.command import Result
 from mulligan.cli.commands.include import add_scope_arguments, change_scope, render_scope
 from mulligan.cli.context import Context
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "exclude [PATTERN...] [--remove]"
 DESCRIPTION = """\
@@ -23,7 +20,6 @@ EXAMPLES = (
     ("mulligan exclude --remove data/", "save it again"),
 )
 EXIT_CODES = (0, 1)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

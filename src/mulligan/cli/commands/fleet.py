@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.model.sizes import format_size
 from mulligan.present.text import columns, count
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "fleet [NAME] [--html]"
 DESCRIPTION = """\
@@ -24,7 +21,6 @@ EXAMPLES = (
     ("mulligan fleet team --html > fleet.html", "a page"),
 )
 EXIT_CODES = (0, 1, 10, 11)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
@@ -10,9 +10,6 @@ from mulligan.errors import UserError
 from mulligan.model.sizes import format_size
 from mulligan.present.text import count, some
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "forget PATH [-y]"
 DESCRIPTION = """\
@@ -26,7 +23,6 @@ EXAMPLES = (
     ("mulligan forget dumps -y", "a directory and all below it, without a question"),
 )
 EXIT_CODES = (0, 1, 10, 11, 83, 90, 91)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,6 @@ from mulligan.present.text import count
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.engine.workspace import Workspace
     from mulligan.forks.record import Fork
 
@@ -32,7 +31,6 @@ EXAMPLES = (
     ("mulligan fork @ ../b --with-ignored --run claude", "with installed packages, and an agent in it"),
 )
 EXIT_CODES = (0, 1, 3, 10, 11, 90, 91)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from mulligan.present.text import ago, columns, count
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.forks.state import ForkState
 
 USAGE = "forks [rm DIR [-y]]"
@@ -30,7 +29,6 @@ EXAMPLES = (
     ("mulligan forks rm ../try-2", "remove one"),
 )
 EXIT_CODES = (0, 1, 11, 90, 91)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.model.sizes import format_size
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "gc [--dry-run] [--remote NAME]"
 DESCRIPTION = """\
@@ -24,7 +21,6 @@ EXAMPLES = (
     ("mulligan gc --remote backup", "free an object store"),
 )
 EXIT_CODES = (0, 1, 11, 90, 91)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

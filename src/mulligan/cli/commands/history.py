@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
+from mulligan.cli.command import no_arguments as add_arguments
 from mulligan.cli.context import Context
 from mulligan.loop.commits import CommitCheckpoints, ListedCommit
 from mulligan.loop.makers import maker, words_for
@@ -13,10 +15,9 @@ from mulligan.present.text import columns
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.model.checkpoint import Checkpoint
 
+__all__ = ["add_arguments"]
 USAGE = "architect history"
 DESCRIPTION = """\
 List the checkpoints that are commits on your branch, newest first: those of an agent's steps and of pipelines.
@@ -30,12 +31,7 @@ EXAMPLES = (
     ("mulligan --json architect history", "for a program"),
 )
 EXIT_CODES = (0, 1, 90)
-PATHS = ""
 _OTHERS = 10
-
-
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Adds the command's own arguments: none."""
 
 
 def run(context: Context, _args: argparse.Namespace) -> Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sys
@@ -18,8 +19,6 @@ from mulligan.hooks.replies import rendered
 from mulligan.model.event import SESSION, AgentEvent
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.engine.workspace import Workspace
 
 USAGE = "hook AGENT [EVENT] | hook --as NAME"
@@ -35,7 +34,6 @@ EXAMPLES = (
     ("mulligan hook git after post-commit", "as a hook of git runs it"),
 )
 EXIT_CODES = (0,)
-PATHS = ""
 
 LARGEST = 64 << 20
 #: Seconds: for the first look at a project, and for everything else. The clients' own limits, as installed, are a little longer.

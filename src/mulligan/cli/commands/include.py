@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    import argparse
-
 
 USAGE = "include [PATTERN...] [--remove]"
 DESCRIPTION = """\
@@ -26,7 +22,6 @@ EXAMPLES = (
     ("mulligan include --remove local.db", "leave it out again"),
 )
 EXIT_CODES = (0, 1)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

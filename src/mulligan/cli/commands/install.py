@@ -8,7 +8,7 @@ from contextlib import suppress
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.hook_files import expect_hooks, home_of, hook_program
-from mulligan.errors import MulliganError, UserError
+from mulligan.errors import MulliganError
 from mulligan.install.agents import AGENTS
 from mulligan.install.editing import Wiring, carry_out
 from mulligan.install.folder import KEEP, NOTE, REPLACE, UNCHANGED, Installed, InstalledFolder, InstallStep
@@ -31,7 +31,6 @@ EXAMPLES = (
     ("mulligan install claude-code --uninstall", "take it away again"),
 )
 EXIT_CODES = (0, 1, 2)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -116,8 +115,7 @@ def _confirm(context: Context, args: argparse.Namespace, steps: list[InstallStep
     if args.yes or not context.interactive or not _changing(steps):
         return
     context.err.lines(_lines(directory, steps))
-    if not context.ask("Remove these?" if args.uninstall else "Write these?"):
-        raise UserError("Cancelled; nothing changed.")
+    context.insist("Remove these?" if args.uninstall else "Write these?")
 
 
 def _changing(steps: list[InstallStep]) -> list[InstallStep]:

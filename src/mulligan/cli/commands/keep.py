@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
 import os
-from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
@@ -11,9 +11,6 @@ from mulligan.cli.restoring import Done, circumstances, finished, in_same_projec
 from mulligan.errors import UserError
 from mulligan.model.plan import RestorePlan
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "keep DIR [-y] [--dry-run]"
 DESCRIPTION = """\
@@ -27,7 +24,6 @@ EXAMPLES = (
     ("mulligan keep ../try-2 --dry-run", "only the plan"),
 )
 EXIT_CODES = (0, 1, 3, 10, 11, 83, 90, 91)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,8 +53,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         return Result(plan, lambda: {"plan": plan.to_dict()})
     if not plan.is_noop and context.interactive and not args.yes:
         context.err.lines([*plan_lines(plan, context.err.style), *circumstances(plan)])
-        if not context.ask(f"Keep the fork {visible(fork.name)}?"):
-            raise UserError("Cancelled; nothing changed.")
+        context.insist(f"Keep the fork {visible(fork.name)}?")
     return finished(workspace, in_same_project(context, lambda: workspace.apply(plan, strict=False)))
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import os
-from typing import TYPE_CHECKING
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "key [export|import FILE] [--key NAME]"
 DESCRIPTION = """\
@@ -27,7 +24,6 @@ EXAMPLES = (
     ("mulligan key import ~/usb/mulligan.key", "on another machine, or after a loss"),
 )
 EXIT_CODES = (0, 1, 91)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

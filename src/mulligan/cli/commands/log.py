@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mulligan.cli.arguments import UsageError
+from mulligan.cli.arguments import UsageError, bounded
 from mulligan.cli.bounds import add_bounds, given_bounds
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
@@ -13,8 +15,6 @@ from mulligan.present.text import count, moved_words
 from mulligan.present.timeline import log_lines
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.timeline.story import Chapter
 
 USAGE = "log [-n N] [--kind K] [--story] [--since T] [PATH…]"
@@ -31,14 +31,13 @@ EXAMPLES = (
     ("mulligan log --since yesterday src/app.py", "what changed one file, directory or pattern since then"),
 )
 EXIT_CODES = (0, 1, 90)
-PATHS = "many"
 SAFETY = "safety"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
     parser.add_argument("words", nargs="*", metavar="PATH", help="only checkpoints that changed these paths")
-    parser.add_argument("-n", dest="limit", type=_number, metavar="N", help="only the newest N")
+    parser.add_argument("-n", dest="limit", type=bounded("number", 0, inf, int), metavar="N", help="only the newest N")
     parser.add_argument("--kind", choices=KINDS, metavar="K", help="only manual, step, session, safety ones …")
     parser.add_argument("--story", action="store_true", help="prompts and tools of agents, and what they changed")
     parser.add_argument("--time", action="store_true", help="dates and times instead of ages")
@@ -62,16 +61,6 @@ class LogPage(NamedTuple):
     folded: int
     absolute: bool
     graph: bool
-
-
-def _number(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
-
-
-_number.__name__ = "number"
 
 
 def run(context: Context, args: argparse.Namespace) -> Result:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from mulligan.cli.command import Result
+from mulligan.cli.command import no_arguments as add_arguments
+from mulligan.cli.command import print_nothing as render
 from mulligan.cli.context import Context
 from mulligan.errors import MulliganError, UserError
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.engine.workspace import Workspace
 
+__all__ = ["add_arguments", "render"]
 USAGE = "mcp"
 DESCRIPTION = """\
 Serve the Model Context Protocol on standard input and output, for an agent that starts it.
@@ -28,11 +30,6 @@ EXAMPLES = (
     ("mulligan -C ~/shop mcp", "for a client that starts it somewhere else"),
 )
 EXIT_CODES = (0, 1)
-PATHS = ""
-
-
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Adds the command's own arguments: none."""
 
 
 def run(context: Context, _args: argparse.Namespace) -> Result:
@@ -97,8 +94,3 @@ def _claim_streams() -> tuple[BinaryIO, BinaryIO]:
         os.dup2(nowhere, 1)  # there is no standard error
     os.close(nowhere)
     return source, sink
-
-
-def render(context: Context, result: Result) -> None:
-    """Prints nothing: everything was said on the wire."""
-    del context, result

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.command import Result
+from mulligan.cli.command import no_arguments as add_arguments
 from mulligan.cli.context import Context
 from mulligan.present.visible import visible
 
-if TYPE_CHECKING:
-    import argparse
-
+__all__ = ["add_arguments"]
 USAGE = "pause"
 DESCRIPTION = """\
 Let the hooks of agents record nothing in this project until `mulligan resume`.
@@ -22,11 +21,6 @@ EXAMPLES = (
     ("mulligan resume", "go on"),
 )
 EXIT_CODES = (0, 1)
-PATHS = ""
-
-
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Adds the command's own arguments: none."""
 
 
 def run(context: Context, _args: argparse.Namespace) -> Result:

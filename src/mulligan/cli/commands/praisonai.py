@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
+from mulligan.cli.command import print_lines as render
 from mulligan.cli.context import Context
 from mulligan.dialects.praisonai.history import OURS, History, NotSaved
 from mulligan.dialects.praisonai.types import CheckpointConfig
@@ -13,12 +15,11 @@ from mulligan.errors import MulliganError, NothingSaved, UserError
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.dialects.praisonai.types import Checkpoint, CheckpointDiff
     from mulligan.model.checkpoint import Checkpoint as Saved
 
 
+__all__ = ["render"]
 USAGE = "praisonai (save MESSAGE | list | restore ID | rewind [N] | diff [FROM] [TO] | delete [ID]) [OPTIONS]"
 DESCRIPTION = """\
 Checkpoints in PraisonAI's words, for scripts and habits that come from there.
@@ -40,7 +41,6 @@ EXAMPLES = (
     ("mulligan praisonai delete --all -y", "all of them, without a question"),
 )
 EXIT_CODES = (0, 1, 3, 10, 11, 90, 91)
-PATHS = ""
 MOST_WORDS = {"save": 1, "list": 0, "restore": 1, "rewind": 1, "diff": 2, "delete": 1}
 
 
@@ -68,11 +68,6 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     from mulligan.cli.commands.praisonai import act
 
     return act(context, args)
-
-
-def render(context: Context, result: Result) -> None:
-    """Prints what was done."""
-    context.out.lines(result.value)
 
 
 _WIDTH = 50

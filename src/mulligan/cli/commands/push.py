@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.present.text import count
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "push [NAME] [--prune]"
 DESCRIPTION = """\
@@ -24,7 +21,6 @@ EXAMPLES = (
     ("mulligan push team --prune", "after mulligan forget: replace what is there"),
 )
 EXIT_CODES = (0, 1, 3, 10, 11)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.command import Result
+from mulligan.cli.command import no_arguments as add_arguments
 from mulligan.cli.context import Context
 from mulligan.cli.restoring import finished, in_same_project, render_undo
 
-if TYPE_CHECKING:
-    import argparse
-
+__all__ = ["add_arguments"]
 USAGE = "redo"
 DESCRIPTION = """\
 Redo what the last `mulligan undo` undid. Possible until the next save or restore.
@@ -20,11 +19,6 @@ EXAMPLES = (
     ("mulligan undo; mulligan redo", "look at the earlier state, and come back"),
 )
 EXIT_CODES = (0, 1, 3, 10, 11, 90, 91)
-PATHS = ""
-
-
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Adds the command's own arguments: none."""
 
 
 def run(context: Context, _args: argparse.Namespace) -> Result:

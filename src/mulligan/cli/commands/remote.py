@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = (
     "remote [add NAME URL [--encrypt|--plain] [--as MACHINE] | rm NAME | list | member add|rm|list NAME [RECIPIENT]]"
@@ -29,7 +26,6 @@ EXAMPLES = (
     ("mulligan remote list", "what there is, and which machines push there"),
 )
 EXIT_CODES = (0, 1, 11)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
+from mulligan.cli.command import print_nothing as render
 from mulligan.cli.context import Context
 from mulligan.cli.failure import interrupted_by_signals
 from mulligan.engine.workspace import Workspace
@@ -20,12 +22,11 @@ from mulligan.present.text import some
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.dialects.slash import SlashCommands
     from mulligan.environments.local import LocalEnvironment
 
 
+__all__ = ["render"]
 USAGE = "repl [--agent COMMAND]"
 DESCRIPTION = """\
 Work in a chat: slash commands for checkpoints, and any other text as a prompt for your agent.
@@ -45,7 +46,6 @@ EXAMPLES = (
     ("echo '/checkpoint save before-lunch' | mulligan repl", "one command from a script"),
 )
 EXIT_CODES = (0, 1, 130)
-PATHS = ""
 PROMPT = "> "
 
 
@@ -138,11 +138,6 @@ def _complete(text: str, state: int) -> str | None:
     words = ("/checkpoint", "/undo", "/redo", "/help", "/quit", "save", "create", "list", "restore", "undo")
     matching = [word for word in words if word.startswith(text)]
     return matching[state] + " " if state < len(matching) else None
-
-
-def render(context: Context, result: Result) -> None:
-    """Prints nothing more: every answer was printed when it was given."""
-    del context, result
 
 
 _NAMED = 6

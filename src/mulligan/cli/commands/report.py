@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
@@ -14,9 +15,6 @@ from mulligan.present.report import PROVES, report_lines, report_markdown
 from mulligan.present.report_file import DATA, ReportFile, as_file, read_report, statement_of
 from mulligan.present.text import count
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "report [SESSION] [--html F] [--md F] [--sign [KEY]] | report --verify F --signers FILE"
 DESCRIPTION = """\
@@ -31,7 +29,6 @@ EXAMPLES = (
     ("mulligan report --verify report.html --signers allowed_signers", "is it what was signed, and by which person?"),
 )
 EXIT_CODES = (0, 1, 3, 10, 90)
-PATHS = ""
 
 
 class Verification(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING
 
 from mulligan.cli.arguments import UsageError
@@ -9,14 +10,11 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.pathspec import chosen
 from mulligan.cli.restoring import Done, circumstances, finished, in_same_project, render_restore
-from mulligan.errors import UserError
 from mulligan.model.plan import RestorePlan, RestoreReport
 from mulligan.present.outcome import named, plan_lines
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.engine.workspace import Workspace
 
 USAGE = "restore [REF | --before WORDS] [-y] [--dry-run] [-p] [--git] [--state | --all] [PATH…]"
@@ -33,7 +31,6 @@ EXAMPLES = (
     ("mulligan restore @prompt-2 --dry-run", "the plan for going back to an agent's second prompt, and nothing else"),
 )
 EXIT_CODES = (0, 1, 3, 10, 11, 83, 90, 91)
-PATHS = "many"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -131,8 +128,7 @@ def _restored(context: Context, args: argparse.Namespace) -> Result:
         return Result(plan, lambda: {"plan": plan.to_dict()})
     if not plan.is_noop and not args.patch:
         context.err.lines([*plan_lines(plan, context.err.style), *circumstances(plan)])
-        if not context.ask(f"Restore {named(workspace.get(plan.target), context.now())}?"):
-            raise UserError("Cancelled; nothing changed.")
+        context.insist(f"Restore {named(workspace.get(plan.target), context.now())}?")
     return finished(workspace, in_same_project(context, lambda: workspace.apply(plan, strict=False)), paths)
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.command import Result
+from mulligan.cli.command import no_arguments as add_arguments
 from mulligan.cli.commands.pause import render, set_paused
 from mulligan.cli.context import Context
 
-if TYPE_CHECKING:
-    import argparse
-
-__all__ = ["render"]
+__all__ = ["add_arguments", "render"]
 USAGE = "resume"
 DESCRIPTION = """\
 Let the hooks of agents save every step in this project again, after `mulligan pause`.
@@ -21,11 +19,6 @@ EXAMPLES = (
     ("mulligan resume", "from the next event of an agent on, every step is saved"),
 )
 EXIT_CODES = (0, 1)
-PATHS = ""
-
-
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Adds the command's own arguments: none."""
 
 
 def run(context: Context, _args: argparse.Namespace) -> Result:

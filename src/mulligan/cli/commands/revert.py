@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING, Any
 
 from mulligan.cli.arguments import UsageError
@@ -13,8 +14,6 @@ from mulligan.model.plan import RestorePlan, RestoreReport
 from mulligan.present.outcome import about, conflict_lines, name_of, plan_lines
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.engine.workspace import Workspace
 
 USAGE = "revert REF [--dry-run] [--markers | --ours | --theirs] [-p] [[--] PATH…]"
@@ -30,7 +29,6 @@ EXAMPLES = (
     ("mulligan revert @prompt-3 --markers", "write conflict markers where lines were changed again since"),
 )
 EXIT_CODES = (0, 1, 3, 10, 11, 83, 90, 91)
-PATHS = "many"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.present.text import count
 from mulligan.present.timeline import log_lines
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "rm REF… [-y]"
 DESCRIPTION = """\
@@ -24,7 +21,6 @@ EXAMPLES = (
     ("mulligan rm try-1 try-2 -y", "two, without a question"),
 )
 EXIT_CODES = (0, 1, 10, 11, 90)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
@@ -11,9 +11,6 @@ from mulligan.cli.restoring import finished, render_restore
 from mulligan.errors import MulliganError, UnknownCheckpoint
 from mulligan.loop.commits import CommitCheckpoints
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "architect rollback [--to-step N] [--to-commit REV] [--to-name NAME]"
 DESCRIPTION = """\
@@ -30,7 +27,6 @@ EXAMPLES = (
     ("mulligan architect rollback --to-commit 1f2e3d4", "any commit"),
 )
 EXIT_CODES = (0, 1, 2, 3, 11, 90, 91)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
@@ -24,8 +25,6 @@ from mulligan.present.text import count, shorten
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.forks.watched import Receipt
     from mulligan.loop.pipeline import PipelineRunner
 
@@ -49,7 +48,6 @@ EXAMPLES = (
     ("mulligan run build.yaml --agent 'build=claude -p {prompt}'", "the command line of an agent"),
 )
 EXIT_CODES = (0, 1, 11, 90, 91, 130)
-PATHS = "many"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.model.checkpoint import SAVED_KINDS, Checkpoint
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "save [NAME] [-m TEXT] [--kind K] [--if-changed] [--git] [--context K=V …]"
 DESCRIPTION = """\
@@ -28,7 +25,6 @@ EXAMPLES = (
     ("mulligan save v1 -m 'before the migration' --context ticket=42", "with a description and context"),
 )
 EXIT_CODES = (0, 1, 3, 11, 90, 91)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

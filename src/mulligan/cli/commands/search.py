@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.bounds import add_bounds, given_bounds
@@ -10,9 +10,6 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.present.search import search_lines
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "search TEXT [-S] [--agent A] [--session S] [--since T] [--until T]"
 DESCRIPTION = """\
@@ -27,7 +24,6 @@ EXAMPLES = (
     ("mulligan search migrate --agent codex --since yesterday", "only what that agent did since then"),
 )
 EXIT_CODES = (0, 1, 10, 90)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

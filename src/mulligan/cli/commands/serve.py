@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import selectors
@@ -11,15 +12,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from mulligan.cli.command import Result
+from mulligan.cli.command import print_nothing as render
 from mulligan.cli.context import Context
 from mulligan.errors import MulliganError, UserError
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.engine.workspace import Workspace
     from mulligan.model.policy import Settings
 
+__all__ = ["render"]
 USAGE = "serve [--follow]"
 DESCRIPTION = """\
 Serve a program over JSON lines: a request per line on standard input, an answer per line on standard output.
@@ -35,7 +36,6 @@ EXAMPLES = (
     ("mulligan serve --follow", "also reports checkpoints that other processes make"),
 )
 EXIT_CODES = (0, 1)
-PATHS = ""
 
 #: The protocol's number. A change that an existing program could stumble over raises it.
 PROTOCOL = 1
@@ -61,11 +61,6 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     finally:
         host.close()
     return Result(None, dict)
-
-
-def render(context: Context, result: Result) -> None:
-    """Prints nothing: everything was said on the wire."""
-    del context, result
 
 
 class Host:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
@@ -16,8 +17,6 @@ from mulligan.present.timeline import checkpoint_lines
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.engine.workspace import Workspace
 
 USAGE = "show [REF] [-p]"
@@ -30,7 +29,6 @@ EXAMPLES = (
     ('mulligan --json show "login works"', "for a program"),
 )
 EXIT_CODES = (0, 1, 10, 90)
-PATHS = ""
 MOST = 20
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
@@ -14,9 +15,6 @@ from mulligan.present.outcome import not_captured_lines
 from mulligan.present.standing import change_words, history_words, protected_words, push_words, watcher_words
 from mulligan.present.text import ago, columns, count, moved_words, shorten
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "status [--line]"
 DESCRIPTION = """\
@@ -32,7 +30,6 @@ EXAMPLES = (
     ("mulligan --json status", "for a dashboard"),
 )
 EXIT_CODES = (0, 1, 90)
-PATHS = ""
 MOST = 10
 _NAME = 36  # with the label, the age and the id, as much as fits 80 columns
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import os
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import Any
 
-from mulligan.cli.arguments import UsageError
+from mulligan.cli.arguments import UsageError, bounded
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
 from mulligan.model.sizes import format_size
 from mulligan.present.text import columns, count
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "stores [-v] [--purge [--older-than DAYS] [-y]] | stores rm DIR… [-y]"
 DESCRIPTION = """\
@@ -32,7 +31,6 @@ EXAMPLES = (
     ("mulligan stores rm ~/old-project", "remove all checkpoints of one project"),
 )
 EXIT_CODES = (0, 1, 11)
-PATHS = ""
 DAYS = 30
 
 
@@ -41,20 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="rm DIR", help="remove the history of these projects")
     parser.add_argument("--purge", action="store_true", help="remove stores whose workspace is gone")
     parser.add_argument(
-        "--older-than", type=_days, default=DAYS, metavar="DAYS", help=f"unused for so many days (default: {DAYS})"
+        "--older-than",
+        type=bounded("number of days", 0, inf, int),
+        default=DAYS,
+        metavar="DAYS",
+        help=f"unused for so many days (default: {DAYS})",
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="also print where each store is")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
-
-
-def _days(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
-
-
-_days.__name__ = "number of days"
 
 
 def run(context: Context, args: argparse.Namespace) -> Result:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import socket
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mulligan.cli import browser
+from mulligan.cli import browser, watchers
+from mulligan.cli.arguments import bounded
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.failure import interrupted_by_signals
@@ -18,9 +20,6 @@ from mulligan.model.sizes import format_size
 from mulligan.present.text import count
 from mulligan.present.visible import visible
 from mulligan.safefs.userfile import read_user_file, remove_user_file, write_private_file
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "ui [--port N] [--no-open] [--read-only] | ui --export FILE.html [--session ID]"
 DESCRIPTION = """\
@@ -35,27 +34,22 @@ EXAMPLES = (
     ("mulligan ui --export session.html", "the newest session as one file, secrets left out"),
 )
 EXIT_CODES = (0, 1)
-PATHS = ""
 _MISSING = "The web timeline needs two packages that are not installed."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
-    parser.add_argument("--port", type=_port, metavar="N", default=0, help="the port (default: any that is free)")
+    parser.add_argument(
+        "--port",
+        type=bounded("port", 0, 65535, int),
+        metavar="N",
+        default=0,
+        help="the port (default: any that is free)",
+    )
     parser.add_argument("--no-open", action="store_true", help="print the address and open no browser")
     parser.add_argument("--read-only", action="store_true", help="the page can change nothing")
     parser.add_argument("--export", metavar="FILE.html", help="write one session as a file, and serve nothing")
     parser.add_argument("--session", metavar="ID", help="the session to export (default: the newest)")
-
-
-def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port <= 65535:
-        raise ValueError(text)
-    return port
-
-
-_port.__name__ = "port"
 
 
 def run(context: Context, args: argparse.Namespace) -> Result:
@@ -69,7 +63,8 @@ def run(context: Context, args: argparse.Namespace) -> Result:
             raise
         raise UserError(_MISSING, hint="pip install 'mulligan[ui]'") from None
     place = browser.place_of(context.settings, dict(context.environ))
-    with browser.alone(place) as free:
+    watchers.prepare(place)
+    with watchers.alone(place) as free:
         if not free:
             url = browser.further_link(place)
             _announce(context, url, place, opens=not args.no_open, again=True)
@@ -153,9 +148,8 @@ def _announce(context: Context, url: str, place: browser.Place, *, opens: bool, 
         return
     first = "The timeline is open already" if again else "The timeline of this project"
     context.out.line(f"{first}: {url}")
-    surroundings = browser.surroundings(context.environ)
-    if surroundings.advice:
-        context.out.lines(surroundings.advice_for(url))
+    if advice := browser.advice(url, context.environ):
+        context.out.lines(advice)
     elif opens and context.out.is_terminal:
         browser.show(place, url)
     if not again:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.cli.arguments import UsageError
@@ -15,8 +16,6 @@ from mulligan.present.outcome import about, name_of, named, plan_lines
 from mulligan.present.text import count
 
 if TYPE_CHECKING:
-    import argparse
-
     from mulligan.engine.workspace import Workspace
 
 USAGE = "undo [N | --pick] [--dry-run] [--session ID] [-p] [--git] [[--] PATH…]"
@@ -34,7 +33,6 @@ EXAMPLES = (
     ("mulligan undo src/login.py", "undo it in this file only"),
 )
 EXIT_CODES = (0, 1, 3, 10, 11, 90, 91)
-PATHS = "many"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -107,8 +105,7 @@ def _picked(context: Context, args: argparse.Namespace) -> Result:
     if not args.dry_run and not args.patch:
         plan = context.workspace.revert(args.ref, dry_run=True)
         context.err.lines([*plan_lines(plan, context.err.style), *circumstances(plan)])
-        if not context.ask("Undo this step?"):
-            raise UserError("Cancelled; nothing changed.")
+        context.insist("Undo this step?")
     result = revert.run(context, args)
     return Result(Picked(result), result.json, result.exit_code)
 
@@ -148,8 +145,7 @@ def _ask_first(context: Context, workspace: Workspace, options: dict[str, Any]) 
         undone = plan.undone
         name = name_of(undone.checkpoint, workspace.get) if undone is not None and undone.kind != "turn" else ""
         what = about(undone, context.now(), name) if undone is not None else "it"
-        if not context.ask(f"Undo {what}?"):
-            raise UserError("Cancelled; nothing changed.")
+        context.insist(f"Undo {what}?")
 
 
 def _saved_since(context: Context, workspace: Workspace, undone: Undone | None) -> list[str]:

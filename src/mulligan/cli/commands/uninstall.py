@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mulligan.cli import watchers
 from mulligan.cli.command import Result
@@ -18,9 +19,6 @@ from mulligan.install.targets import PROJECT, SCOPES, TARGETS, Home, destination
 from mulligan.model.sizes import format_size
 from mulligan.present.text import count
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "uninstall [--stores] [--dry-run] [-y]"
 DESCRIPTION = """\
@@ -36,7 +34,6 @@ EXAMPLES = (
     ("mulligan uninstall --stores", "delete every checkpoint as well"),
 )
 EXIT_CODES = (0, 1, 3)
-PATHS = ""
 
 
 class Removal(NamedTuple):

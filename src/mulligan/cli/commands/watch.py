@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mulligan.cli import watchers
+from mulligan.cli.arguments import bounded
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.failure import interrupted_by_signals
@@ -32,7 +33,6 @@ EXAMPLES = (
     ("mulligan watch --list", "every watcher of yours"),
 )
 EXIT_CODES = (0, 1, 10)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,21 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--list", action="store_true", help="list the watchers of all your projects")
     parser.add_argument(
         "--idle",
-        type=_minutes,
+        type=bounded("number of minutes", 1e-9, 7 * 24 * 60, float),
         metavar="MINUTES",
         default=30.0,
         help="end after so long without a command (default: 30)",
     )
-
-
-def _minutes(text: str) -> float:
-    minutes = float(text)
-    if not 0 < minutes <= 7 * 24 * 60:
-        raise ValueError(text)
-    return minutes
-
-
-_minutes.__name__ = "number of minutes"
 
 
 def run(context: Context, args: argparse.Namespace) -> Result:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
 from mulligan.present.blame import why_lines
-
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = "why FILE:LINE"
 DESCRIPTION = """\
@@ -22,7 +19,6 @@ EXAMPLES = (
     ("mulligan --json why src/app.py:12", "for a program"),
 )
 EXIT_CODES = (0, 1, 10, 83, 90)
-PATHS = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
