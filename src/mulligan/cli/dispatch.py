@@ -191,6 +191,3 @@ def _remark(context: Context) -> None:
         from mulligan.present.visible import visible
 
         context.note(visible(remark))
-
-
-# -- errors -------------------------------------------------------------------------------------

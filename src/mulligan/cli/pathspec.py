@@ -48,28 +48,28 @@ def chosen(
         if stands(context, path, refs):
             found.append(path)
         elif is_pattern(path):
-            matches = matcher(path)
-            found += [each for each in candidates() if matches(each)] or _refuse(path, "matches no changed path")
+            found += _matching(path, candidates())
         else:
-            _refuse(path, "is neither here nor in the checkpoint")
+            raise _refused(path, "is neither here nor in the checkpoint")
     return list(dict.fromkeys(found))
 
 
 def expanded(paths: Sequence[str], candidates: Sequence[str]) -> list[str]:
     """Returns paths with the patterns among them replaced by the candidates they match; UnknownPath where none does."""
-    found: list[str] = []
-    for path in paths:
-        matches = matcher(path)
-        found += (
-            [each for each in candidates if matches(each)] or _refuse(path, "matches no changed path")
-            if is_pattern(path)
-            else [path]
-        )
-    return list(dict.fromkeys(found))
+    found = (_matching(path, candidates) if is_pattern(path) else [path] for path in paths)
+    return list(dict.fromkeys(each for some in found for each in some))
 
 
-def _refuse(path: str, why: str) -> list[str]:
-    raise UnknownPath(f"{path!r} {why}. Nothing was changed.", hint="mulligan diff --stat")
+def _matching(pattern: str, candidates: Iterable[str]) -> list[str]:
+    matches = matcher(pattern)
+    found = [each for each in candidates if matches(each)]
+    if not found:
+        raise _refused(pattern, "matches no changed path")
+    return found
+
+
+def _refused(path: str, why: str) -> UnknownPath:
+    return UnknownPath(f"{path!r} {why}. Nothing was changed.", hint="mulligan diff --stat")
 
 
 def stands(context: Context, path: str, refs: Sequence[str]) -> bool:
@@ -119,9 +119,7 @@ def _is_ref(context: Context, word: str) -> bool:
 
 
 def _is_path(context: Context, word: str) -> bool:
-    if is_pattern(word):
-        return True
-    if os.path.lexists(os.path.join(context.base, word)):
+    if is_pattern(word) or os.path.lexists(os.path.join(context.base, word)):
         return True
     full = os.path.normpath(os.path.join(context.base, word))
     inside = full.startswith(context.settings.workspace.rstrip("/") + "/")

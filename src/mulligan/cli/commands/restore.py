@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.pathspec import chosen
 from mulligan.cli.restoring import Done, circumstances, finished, in_same_project, render_restore
 from mulligan.model.plan import RestorePlan, RestoreReport
 from mulligan.present.outcome import named, plan_lines
@@ -109,9 +108,7 @@ def _with_conversation(context: Context, args: argparse.Namespace, workspace: Wo
 
 def _restored(context: Context, args: argparse.Namespace) -> Result:
     workspace = context.workspace
-    paths = chosen(
-        context, [*args.words, *args.paths], [args.ref], lambda: _planned(workspace.plan(args.ref, what=args.what))
-    )
+    paths = _paths(context, args)
     asks = args.patch or (context.interactive and not args.yes)
     if not asks and not args.dry_run:
         # Without a question the plan is made and applied in one scan.
@@ -132,8 +129,18 @@ def _restored(context: Context, args: argparse.Namespace) -> Result:
     return finished(workspace, in_same_project(context, lambda: workspace.apply(plan, strict=False)), paths)
 
 
-def _planned(plan: RestorePlan) -> list[str]:
-    return [*plan.creates, *plan.modifies, *plan.deletes]
+def _paths(context: Context, args: argparse.Namespace) -> list[str] | None:
+    """Returns the paths that were typed, patterns replaced by what they match; None for all of the workspace."""
+    typed = [*args.words, *args.paths]
+    if not typed:
+        return None
+    from mulligan.cli.pathspec import chosen
+
+    def planned() -> list[str]:
+        plan = context.workspace.plan(args.ref, what=args.what)
+        return [*plan.creates, *plan.modifies, *plan.deletes]
+
+    return chosen(context, typed, [args.ref], planned)
 
 
 def render(context: Context, result: Result) -> None:
