@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from mulligan.usergit import commits, labels
-from mulligan.usergit.commands import Git, run
+from mulligan.committing import commits, labels
+from mulligan.committing.commands import Git, run
 from tools import git, plain_environment, strace_works
 from tree import put
 
@@ -172,7 +172,7 @@ def test_strace_sees_git_and_nothing_but_git(repo, tmp_path):
     put(repo / ".git/info", "attributes", "")
     put(repo, ".gitattributes", "* diff=evil\n")
     code = (
-        "import sys; from mulligan.usergit import commits, labels; from mulligan.usergit.commands import Git;"
+        "import sys; from mulligan.committing import commits, labels; from mulligan.committing.commands import Git;"
         "made = commits.commit(sys.argv[1], b'architect:checkpoint:step-1\\n', lambda p, t: True); assert made.commit;"
         "labels.checkpoint_commits(Git(sys.argv[1])); labels.changed_since(Git(sys.argv[1]), made.commit)"
     )

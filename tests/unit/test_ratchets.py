@@ -26,7 +26,7 @@ SOURCE = PACKAGE / "mulligan"
 
 #: What is counted: the most today, the target.
 MOST = {
-    "lines of Python in the core": (30_750, 21_000),
+    "lines of Python in the core": (29_600, 21_000),
     "lines of Python in src": (67_080, 42_000),
     "our lines loaded by a cold save": (15_300, 8_000),
     "our lines loaded by a cold restore": (20_200, 10_000),

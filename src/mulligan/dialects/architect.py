@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from mulligan.committing.labels import PREFIX, of_step
 from mulligan.errors import GitFailed, GitMissing, MulliganError, StoreError, UnknownCheckpoint
 from mulligan.loop.commits import CommitCheckpoints, ListedCommit
-from mulligan.usergit.labels import PREFIX, of_step
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace

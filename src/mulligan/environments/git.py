@@ -16,6 +16,9 @@ import os
 import re
 from collections.abc import Sequence
 
+from mulligan.committing.commands import Git
+from mulligan.committing.commits import commit
+from mulligan.committing.labels import resolve
 from mulligan.environments.base import unknown_checkpoint
 from mulligan.environments.local import LocalEnvironment
 from mulligan.errors import GitFailed, GitNotMoved, UnknownCheckpoint
@@ -24,9 +27,6 @@ from mulligan.restore.git import users_repository
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.userfile import write_work_file
 from mulligan.scan.trees import commit_scope
-from mulligan.usergit.commands import Git
-from mulligan.usergit.commits import commit
-from mulligan.usergit.labels import resolve
 from mulligan.usergit.position import foreign_format
 
 _HASH = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)

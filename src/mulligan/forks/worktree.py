@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from mulligan.committing.commands import Git
 from mulligan.errors import GitFailed, UserError
 from mulligan.safefs.directory import Directory, random_name
-from mulligan.usergit.commands import Git
 
 if TYPE_CHECKING:
     from mulligan.model.checkpoint import Checkpoint

@@ -17,14 +17,14 @@ import re
 import time
 from typing import Any, NamedTuple
 
+from mulligan.committing.commands import Git
+from mulligan.committing.commits import InScope, MadeCommit, commit
+from mulligan.committing.labels import Label, changed_since, checkpoint_commits, files_of, resolve, write_message
 from mulligan.engine.workspace import Workspace
 from mulligan.errors import GitFailed, MulliganError, UnknownCheckpoint
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.plan import RestoreReport
 from mulligan.scan.trees import commit_scope
-from mulligan.usergit.commands import Git
-from mulligan.usergit.commits import InScope, MadeCommit, commit
-from mulligan.usergit.labels import Label, changed_since, checkpoint_commits, files_of, resolve, write_message
 
 DIALECT = {"dialect": "architect"}
 IMPORTED = {"dialect": "architect", "imported": True}

@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from mulligan.committing.commands import Git
+from mulligan.committing.labels import of_name
 from mulligan.engine.workspace import Workspace
 from mulligan.errors import MulliganError
 from mulligan.loop import conditions
@@ -28,8 +30,6 @@ from mulligan.loop.resuming import PipelineProgress
 from mulligan.loop.steps import PipelineConfig, PipelineStep, PipelineStepResult
 from mulligan.loop.worker import AgentCall
 from mulligan.settings import resolve
-from mulligan.usergit.commands import Git
-from mulligan.usergit.labels import of_name
 
 __all__ = ["PipelineConfig", "PipelineRunner", "PipelineStep", "PipelineStepResult", "PipelineValidationError"]
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from mulligan.committing import commits
+from mulligan.committing.labels import of_name
 from mulligan.dialects.architect import CHECKPOINT_PREFIX, Checkpoint, CheckpointManager, CheckpointsConfig
 from mulligan.errors import GitMissing
 from mulligan.loop.commits import CommitCheckpoints
-from mulligan.usergit import commits
-from mulligan.usergit.labels import of_name
 from tools import cli, cli_json, git
 from tree import put
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mulligan.committing.commands import Git
 from mulligan.dialects.architect import CheckpointManager
-from mulligan.usergit.commands import Git
 from tools import git
 from tree import put
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import mulligan
+from mulligan.committing.labels import of_name, of_step
 from mulligan.errors import Busy, GitFailed, UnknownCheckpoint
 from mulligan.loop.commits import CommitCheckpoints
 from mulligan.model.checkpoint import NotCaptured
 from mulligan.scan.trees import commit_scope
-from mulligan.usergit.labels import of_name, of_step
 from tools import git
 from tree import put
 

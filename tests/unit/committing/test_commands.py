@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from mulligan.committing import commands
+from mulligan.committing.commands import Git, run
 from mulligan.errors import GitFailed, GitMissing
 from mulligan.settings import Tools
-from mulligan.usergit import commands
-from mulligan.usergit.commands import Git, run
 from tools import git
 from tree import put
 

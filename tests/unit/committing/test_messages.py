@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mulligan.usergit.labels import Label, of_name, of_step, read_message, write_message
+from mulligan.committing.labels import Label, of_name, of_step, read_message, write_message
 
 
 def read(text: str) -> Label:

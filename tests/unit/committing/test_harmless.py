@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mulligan.usergit.commands import Setting, filters, overrides, parse_settings
+from mulligan.committing.commands import Setting, filters, overrides, parse_settings
 
 
 def chosen(*settings: Setting) -> dict[str, str]:

@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from mulligan.committing.commands import Git
+from mulligan.committing.commits import MAKING, head_of
 from mulligan.errors import GitFailed
-from mulligan.usergit.commands import Git
-from mulligan.usergit.commits import MAKING, head_of
 
 PREFIX = "architect:checkpoint"
 _SUBJECT = re.compile(rf"{re.escape(PREFIX)}(?::(?P<label>.*?))?(?: -- (?P<message>.*))?", re.DOTALL)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mulligan.usergit.commands import Git
-from mulligan.usergit.labels import changed_since, checkpoint_commits, existing, resolve
+from mulligan.committing.commands import Git
+from mulligan.committing.labels import changed_since, checkpoint_commits, existing, resolve
 from tools import git
 from tree import put
 

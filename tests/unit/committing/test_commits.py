@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from mulligan.committing import commits
+from mulligan.committing.commands import Git, GitRun
 from mulligan.errors import GitFailed
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.lock import alone
-from mulligan.usergit import commits
-from mulligan.usergit.commands import Git, GitRun
 from tools import git
 from tree import put
 
@@ -304,7 +304,7 @@ def test_what_somebody_commits_just_before_the_branch_moves_stays_staged_as_comm
 def test_processes_that_commit_at_once_leave_the_index_as_committed(repo):
     code = """
 import pathlib, sys
-from mulligan.usergit.commits import commit
+from mulligan.committing.commits import commit
 root, who = pathlib.Path(sys.argv[1]), sys.argv[2]
 for number in range(4):
     (root / f"{who}-{number}").write_text(who)

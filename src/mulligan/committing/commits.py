@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
+from mulligan.committing.commands import Git
 from mulligan.errors import GitFailed
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.lock import alone
-from mulligan.usergit.commands import Git
 from mulligan.usergit.files import status
 from mulligan.usergit.refs import packed_names
 
