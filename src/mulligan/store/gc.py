@@ -2,36 +2,35 @@
 Free space: find what checkpoints need, and replace packs that hold anything else.
 
 There is one path. `reachable` finds what is needed. `sources_of` says what each pack must keep. A plan forms groups of
-packs. `repacking` copies what stays of a group into new packs, and the old packs go once those are on the disk.
+packs. `repack` copies what stays of a group into new packs, and the old packs go once those are on the disk.
 There are three plans. `collect` (`gc`, and saves over the budget) takes every pack that can shrink and makes deltas.
-`Reclaimer` (the watcher's idle time) takes packs of which a fifth is dead and works without the lock until a group is
-ready. `merge_small` joins many small packs as they are.
+`wasteful_groups` (the watcher's idle time) takes packs of which a fifth is dead, a few at a time. `merge_small` joins many
+small packs. The last two copy records as they are.
 
 Promise: at every instant every live object stands in a durable pack with its index. An interruption leaves duplicates at
 worst, and the next collection removes them. A pack with a live object that cannot be read stays, for the doctor.
 Room: a group fills one new pack, so about 64 MiB are needed at a time.
 LIMIT: a pack that is larger than 64 MiB (none of ours is) needs room for its live objects before it can go.
 LIMIT: a pack with an object that takes more than 8 MiB is left to `collect` when a watcher frees space.
+Every caller that changes packs holds the store's lock.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
 
 from mulligan.gitformat.pack import Pack
 from mulligan.gitformat.pack_index import encode_index
 from mulligan.gitformat.record import PACK_LIMIT, TRAILER_SIZE, DamagedRecord
 from mulligan.model.objects import COMMIT, TREE, parse_commit
-from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import sync
 from mulligan.safefs.room import on_disk, whole_blocks
 from mulligan.store.objects import ObjectStore, check_copy, damaged
 from mulligan.store.pack_writer import MOST_ROWS, PlacedPacks, remove_pack
-from mulligan.store.repack import ObjectSource, repacking
+from mulligan.store.repack import ObjectSource, repack
 from mulligan.store.repository import PERMANENT
 from mulligan.store.trash import settle_halves
 
@@ -41,14 +40,11 @@ _SETTLED_SIZE = 32 << 20
 _SETTLED_COUNT = MOST_ROWS // 2
 # A pack of which nothing is dead is rewritten only if that saves so much of it.
 _WORTH = 0.05
-# The watcher copies so many live bytes while it does not hold the lock, from packs of which one byte in so many is dead.
+# The watcher copies about so many live bytes at a time, from packs of which one byte in so many is dead.
 PORTION = 8 << 20
 _DEAD_PART = 5
-# The watcher can stop after so many copied objects.
-_AT_A_TIME = 16
 
 Progress = Callable[[int, int], None]
-R = TypeVar("R")
 
 
 # -- what is needed ----------------------------------------------------------------------------
@@ -121,66 +117,87 @@ def collect(
     *,
     chains: Iterable[Sequence[bytes]] = (),
     progress: Progress | None = None,
+    dry_run: bool = False,
 ) -> int:
-    """Removes every object that is not live, gathers small packs, and returns how many bytes that freed."""
-    before = store.disk_bytes()
-    settle_halves(store.directory)
-    store.refresh()
+    """
+    Removes every object that is not live, gathers small packs, and returns how many bytes on the disk that freed.
+
+    With `dry_run` everything is packed the same way, and only the sizes are kept.
+    """
+    if not dry_run:
+        settle_halves(store.directory)
+        store.refresh()
     live = live if live >= PERMANENT else live | PERMANENT  # a copy of a million ids is not made in vain
     sources, versions = sources_of(store, live), _Versions(chains, live)
-    remove_packs(store, [source.pack for source in sources if not source.count])
-    groups = _groups_to_rewrite(store, sources, versions)
-    total, done = sum(s.pack.size for group in groups for s in group), 0
+    # Dead packs go first: a copy may come out under the name of one that a kill left.
+    groups = [dead] if (dead := [source for source in sources if not source.count]) else []
+    groups += [group for group in _groups(s for s in sources if s.count) if _is_worth(store, group, versions)]
+    total, done, freed = sum(s.pack.size for group in groups for s in group), 0, 0
     for group in groups:
-        _rewrite(store, group, versions)
+        freed += replace(store, group, chains=versions.among, deflate=True, dry_run=dry_run)
         done += sum(source.pack.size for source in group)
         if progress is not None:
             progress(done, total)
-    return before - store.disk_bytes()
+    return freed
 
 
-def foretell(store: ObjectStore, live: set[bytes], *, chains: Iterable[Sequence[bytes]] = ()) -> int:
-    """Returns how many bytes on the disk `collect` would free; packs the same way and keeps only the sizes."""
-    sources, versions, directory = sources_of(store, live), _Versions(chains, live), store.packs_directory()
-    going, coming = [source.pack for source in sources if not source.count], 0
-    for group in _groups_to_rewrite(store, sources, versions):
-        done = _finished(repacking(store, group, partial(_MeasuringSink, directory), chains=versions.among))
-        if done is not None:
-            measured, replaced, names = done
-            going += [source.pack for source in replaced if source.pack.name not in names]
-            coming += sum(size for name, size in measured.on_disk.items() if not directory.exists(name + b".pack"))
-    return sum(on_disk(directory.stat(pack.name + end)) for pack in going for end in (b".pack", b".idx")) - coming
+def _is_worth(store: ObjectStore, group: list[ObjectSource], versions: _Versions) -> bool:
+    """Returns whether to rewrite a group; a lone pack without anything dead is tried first, unless that takes seconds."""
+    pack = group[0].pack
+    if len(group) > 1 or not group[0].is_whole:
+        return True
+    return pack.size < _SETTLED_SIZE and _WORTH * pack.size < replace(
+        store, group, chains=versions.among, deflate=True, dry_run=True
+    )
 
 
-def _finished(work: Generator[None, None, R]) -> R:
-    """Does all the work of a generator and returns its result."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            found: R = end.value
-            return found
+def replace(
+    store: ObjectStore,
+    group: list[ObjectSource],
+    *,
+    chains: Callable[[Iterable[bytes]], list[list[bytes]]] = lambda _: [],
+    deflate: bool = False,
+    dry_run: bool = False,
+) -> int:
+    """Replaces packs by new ones, durably, and returns the bytes on the disk that this frees; unreadable packs stay."""
+    begin = partial(_MeasuredPacks if dry_run else PlacedPacks, store.directory)
+    placed, group = repack(store, group, begin, chains=chains, deflate=deflate)
+    directory, names = store.packs_directory(), {new.name for new in placed.written}
+    # A pack that came out as it went in has its old name: it must not be removed as its own predecessor.
+    gone = [source.pack.name for source in group if source.pack.name not in names]
+    freed = sum(on_disk(directory.stat(name + end)) for name in gone for end in (b".pack", b".idx"))
+    fresh = [new for new in placed.written if not directory.exists(new.name + b".pack")]
+    freed -= sum(whole_blocks(size, directory) for new in fresh for size in (new.size, new.index_size))
+    if not dry_run:
+        _swap(store, placed, gone)
+    return freed
 
 
-class _MeasuringSink:
-    """Takes new packs and keeps only their sizes: their bytes, and by name what each would take on the disk."""
+def _swap(store: ObjectStore, placed: PlacedPacks, gone: Sequence[bytes]) -> None:
+    """Puts new packs in place, durably, and removes old ones by their names."""
+    try:
+        placed.place()
+    except BaseException:
+        placed.discard()
+        raise
+    directory = store.packs_directory()
+    for name in gone:
+        remove_pack(directory, name)
+    if gone:
+        sync(directory.fd, "the directory of packs")
+    store.refresh()
 
-    def __init__(self, directory: Directory) -> None:
-        self._directory = directory
-        self.bytes = 0
-        self.on_disk: dict[bytes, int] = {}
 
-    def write(self, rows: Iterable[tuple[bytes, int, int]], chunks: Iterable[bytes]) -> bytes:
-        """Returns the name that a pack would have."""
+class _MeasuredPacks(PlacedPacks):
+    """Packs of which only the sizes are kept."""
+
+    def write(self, rows: Iterable[tuple[bytes, int, int]], chunks: Iterable[bytes], **_: object) -> None:
+        """Takes note of what a pack would be."""
         digest, size = hashlib.sha1(usedforsecurity=False), TRAILER_SIZE
         for chunk in chunks:
             digest.update(chunk)
             size += len(chunk)
-        index = len(encode_index(rows, digest.digest()))
-        name = b"pack-" + digest.hexdigest().encode()
-        self.bytes += size + index
-        self.on_disk[name] = whole_blocks(size, self._directory) + whole_blocks(index, self._directory)
-        return name
+        self.register(b"", digest.digest(), size, len(encode_index(rows, digest.digest())))
 
     def discard(self) -> None:
         """Has nothing to remove."""
@@ -268,13 +285,6 @@ def _groups(sources: Iterable[ObjectSource]) -> Iterator[list[ObjectSource]]:
         yield group
 
 
-def _groups_to_rewrite(
-    store: ObjectStore, sources: Iterable[ObjectSource], versions: _Versions
-) -> list[list[ObjectSource]]:
-    """Returns the packs that are to be replaced, by the new pack that each group makes."""
-    return [group for group in _groups(s for s in sources if s.count) if _is_worth(store, group, versions)]
-
-
 def _live_bytes(source: ObjectSource) -> int:
     """Returns how many bytes of a pack stay."""
     return source.pack.size if source.is_whole else sum(_lengths(source))
@@ -285,50 +295,7 @@ def _lengths(source: ObjectSource) -> Iterator[int]:
     return (pack.index.end_of(row.offset, pack.size) - row.offset for row in source.rows())
 
 
-def _is_worth(store: ObjectStore, group: list[ObjectSource], versions: _Versions) -> bool:
-    """Returns whether to rewrite a group; a lone pack without anything dead is packed on trial, without writing."""
-    pack = group[0].pack
-    if len(group) > 1 or not group[0].is_whole:
-        return True
-    if pack.size >= _SETTLED_SIZE:
-        return False  # to try it would take seconds each time
-    done = _finished(repacking(store, group, partial(_MeasuringSink, store.packs_directory()), chains=versions.among))
-    return done is not None and done[0].bytes <= (1 - _WORTH) * (pack.size + pack.index.size)
-
-
-# -- acting -------------------------------------------------------------------------------------
-
-
-def _rewrite(store: ObjectStore, group: list[ObjectSource], versions: _Versions) -> None:
-    """Replaces some packs by new ones; a pack that cannot be read in full stays."""
-    begin = partial(PlacedPacks, store.directory)
-    if (done := _finished(repacking(store, group, begin, chains=versions.among))) is not None:
-        _replace(store, done[0], [source.pack for source in done[1]])
-
-
-def _replace(store: ObjectStore, placed: PlacedPacks, old: Iterable[Pack]) -> list[bytes]:
-    """Puts new packs in place, durably, removes the old ones, and returns the names of the new ones."""
-    try:
-        names = placed.place() if placed.written else []
-    except BaseException:
-        placed.discard()
-        raise
-    # A pack that came out as it went in has its old name: it must not be removed as its own predecessor.
-    remove_packs(store, [pack for pack in old if pack.name not in names])
-    return names
-
-
-def remove_packs(store: ObjectStore, packs: Sequence[Pack]) -> None:
-    """Removes packs, durably."""
-    directory = store.packs_directory()
-    for pack in packs:
-        remove_pack(directory, pack.name)
-    if packs:
-        sync(directory.fd, "the directory of packs")
-    store.refresh()
-
-
-# -- many small packs ---------------------------------------------------------------------------
+# -- a few packs at a time ----------------------------------------------------------------------
 
 
 def merge_small(store: ObjectStore, *, limit_bytes: int = 8 << 20, at_least: int = 32) -> bool:
@@ -342,10 +309,7 @@ def merge_small(store: ObjectStore, *, limit_bytes: int = 8 << 20, at_least: int
             seen.update(oids)
     if len(group) < max(at_least, 2):
         return False
-    done = _finished(repacking(store, group, partial(PlacedPacks, store.directory), deflate=False))
-    if done is None:
-        return False
-    _replace(store, done[0], [source.pack for source in done[1]])
+    replace(store, group)
     return True
 
 
@@ -362,98 +326,28 @@ def _choose(store: ObjectStore, limit_bytes: int, at_least: int) -> list[Pack]:
     return chosen if len(chosen) >= at_least else []
 
 
-# -- in idle time -------------------------------------------------------------------------------
+def wasteful_groups(store: ObjectStore, live: set[bytes]) -> Iterator[list[ObjectSource]]:
+    """
+    Yields packs of which much is dead, in groups for `replace`; `live` may grow in between, but must be complete by then.
 
-
-class OutdatedPlan(Exception):
-    """Another process removed packs, so what was found out without the lock no longer holds."""
-
-
-class Batch:
-    """Packs that may go, and copies of what stays of them, held in memory until the lock is held."""
-
-    def __init__(self, sources: Sequence[ObjectSource]) -> None:
-        self.sources = sources
-        self.oids: set[bytes] = set()
-        self._packs: list[tuple[list[tuple[bytes, int, int]], bytes]] = []
-
-    def write(self, rows: Iterable[tuple[bytes, int, int]], chunks: Iterable[bytes]) -> bytes:
-        """Takes copies in, as a pack that has no name yet."""
-        self._packs.append((list(rows), b"".join(chunks)))
-        self.oids.update(oid for oid, _, _ in self._packs[-1][0])
-        return b""
-
-    def discard(self) -> None:
-        """Has nothing to remove."""
-
-    def written(self, directory: Directory) -> PlacedPacks:
-        """Returns the copies, written to tmp/ of a store."""
-        placed = PlacedPacks(directory)
-        try:
-            for rows, data in self._packs:
-                placed.write(rows, [data])
-        except BaseException:
-            placed.discard()
-            raise
-        return placed
-
-
-class Reclaimer:
-    """One pass over the packs of a store that reads without the lock; `live` must hold all that is needed."""
-
-    def __init__(self, store: ObjectStore, live: set[bytes]) -> None:
-        self._store = store
-        self._sources = sources_of(store, live)
-        self._known = {pack.name for pack in store.packs()}
-
-    def batches(self) -> Iterator[Batch | None]:
-        """Yields None wherever the caller may stop, and each batch that is ready to be placed."""
-        # Packs without anything live go first: a copy may come out under the name of one that a kill left.
-        if dead := [source for source in self._sources if not source.count]:
-            yield Batch(dead)
-        group: list[ObjectSource] = []
-        size = 0
-        for source in self._sources:
-            yield None
-            if source.count and _is_wasteful(source):
-                length = _live_bytes(source)
-                if group and size + length > PORTION:
-                    yield from self._copied(group)
-                    group, size = [], 0
-                group.append(source)
-                size += length
-        yield from self._copied(group)
-
-    def _copied(self, group: list[ObjectSource]) -> Generator[Batch | None, None, None]:
-        work = repacking(self._store, group, partial(Batch, group))
-        number = 0
-        while True:
-            try:
-                next(work)
-            except StopIteration as end:
-                if end.value is not None:
-                    batch, batch.sources, _ = end.value
-                    yield batch
-                return
-            number += 1
-            if number % _AT_A_TIME == 0:
-                yield None
-
-    def place(self, batch: Batch, before_removing: Callable[[], None]) -> None:
-        """
-        Replaces packs by their copies; the caller holds the store, and `live` knows all that is needed by now.
-
-        A pack of which more is needed than was copied stays. Raises OutdatedPlan, with nothing changed, where another
-        process removed packs: the copy that was to stay may have been in one of them.
-        """
-        if not self._known <= {pack.name for pack in self._store.packs()}:
-            raise OutdatedPlan
-        going = [source.pack for source in batch.sources if batch.oids.issuperset(source.oids())]
-        if not going:
-            return
-        before_removing()
-        names = _replace(self._store, batch.written(self._store.directory), going)
-        self._known = (self._known - {pack.name for pack in going}).union(names)
+    The plan holds as long as no other process removes packs: the copy that was to stay may have been in one of them.
+    """
+    sources = sources_of(store, live)
+    # Dead packs go first: a copy may come out under the name of one that a kill left.
+    if dead := [source for source in sources if not source.count]:
+        yield dead
+    group: list[ObjectSource] = []
+    size = 0
+    for source in sources:
+        if source.count and _is_wasteful(source):
+            length = _live_bytes(source)
+            if group and size + length > PORTION:
+                yield group
+                group, size = [], 0
+            group.append(source)
+            size += length
+    if group:
+        yield group
 
 
 def _is_wasteful(source: ObjectSource) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha1
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from mulligan.gitformat.pack_index import ROW_SIZE, encode_index
 from mulligan.gitformat.record import (
@@ -88,14 +88,27 @@ class PackBuffer:
         yield b"".join(held)
 
 
+class NewPack(NamedTuple):
+    """A pack in tmp/: how its files begin there, the name that it will have, and the sizes of both files."""
+
+    stem: bytes
+    name: bytes
+    size: int
+    index_size: int
+
+
 class PlacedPacks:
     """Packs that are written and synced in tmp/, and the step that puts them in place together."""
 
     def __init__(self, root: Directory) -> None:
         """Takes the store's directory."""
         self.root = root
-        self.written: list[tuple[bytes, bytes]] = []
-        self.bytes = 0
+        self.written: list[NewPack] = []
+
+    @property
+    def total(self) -> int:
+        """How many bytes the packs and their indexes have."""
+        return sum(new.size + new.index_size for new in self.written)
 
     def write(
         self,
@@ -103,8 +116,8 @@ class PlacedPacks:
         chunks: Iterable[bytes],
         *,
         beside: Iterable[NewFile] = (),
-    ) -> bytes:
-        """Writes a pack, its index and what is to be `beside` them to tmp/, durably; returns the pack's name to be."""
+    ) -> None:
+        """Writes a pack, its index and what is to be `beside` them to tmp/, durably."""
         stem = _temporary_stem()
         digest = sha1(usedforsecurity=False)
         written, index = 0, b""
@@ -128,13 +141,11 @@ class PlacedPacks:
         with self.root.child(b"tmp") as tmp:
             files = [(stem + b".pack", hashed(), "a pack"), (stem + b".idx", indexed(), "the index of a pack"), *beside]
             write_all_synced(tmp, files)
-        return self._register(stem, digest.digest(), written + len(index))
+        self.register(stem, digest.digest(), written, len(index))
 
-    def _register(self, stem: bytes, checksum: bytes, size: int) -> bytes:
-        name = b"pack-" + checksum.hex().encode()
-        self.written.append((stem, name))
-        self.bytes += size
-        return name
+    def register(self, stem: bytes, checksum: bytes, size: int, index_size: int) -> None:
+        """Takes note of a pack that was written."""
+        self.written.append(NewPack(stem, b"pack-" + checksum.hex().encode(), size, index_size))
 
     def write_streamed(self, size: int, chunks: Iterable[bytes], known: Callable[[bytes], bool]) -> bytes:
         """Hashes and deflates one blob into a pack of its own and returns its id; keeps nothing if it is known."""
@@ -154,7 +165,7 @@ class PlacedPacks:
                 else:
                     index = encode_index([(oid, streamed.crc, HEADER_SIZE)], streamed.checksum)
                     write_all_synced(tmp, [(stem + b".idx", [index], "the index of a pack")])
-                    self._register(stem, streamed.checksum, streamed.written + len(index))
+                    self.register(stem, streamed.checksum, streamed.written, len(index))
             except BaseException:
                 tmp.unlink(stem + b".pack", missing_ok=True)
                 raise
@@ -165,7 +176,7 @@ class PlacedPacks:
         fresh: list[bytes] = []
         with self.root.child(b"tmp") as tmp, self.root.descend(b"objects/pack") as packs:
             try:
-                for stem, name in self.written:
+                for stem, name, *_ in self.written:
                     if not packs.exists(name + b".idx"):
                         fresh.append(name)
                     tmp.rename(stem + b".pack", name + b".pack", to=packs)
@@ -175,9 +186,8 @@ class PlacedPacks:
                 for name in fresh:
                     remove_pack(packs, name)
                 raise
-        names = [name for _, name in self.written]
+        names = [new.name for new in self.written]
         self.written.clear()
-        self.bytes = 0
         return names
 
     def discard(self) -> None:
@@ -185,11 +195,10 @@ class PlacedPacks:
         if not self.written:
             return
         with self.root.child(b"tmp") as tmp:
-            for stem, _ in self.written:
+            for stem, *_ in self.written:
                 tmp.unlink(stem + b".idx", missing_ok=True)
                 tmp.unlink(stem + b".pack", missing_ok=True)
         self.written.clear()
-        self.bytes = 0
 
 
 class _BlobStream:
@@ -264,7 +273,7 @@ class PackWriter:
     def pending_bytes(self) -> int:
         """The bytes that `finish` will add to the store."""
         rows = len(self._buffer.rows)
-        return self._placed.bytes + (self._buffer.size + ROW_SIZE * rows + _FRAME - HEADER_SIZE if rows else 0)
+        return self._placed.total + (self._buffer.size + ROW_SIZE * rows + _FRAME - HEADER_SIZE if rows else 0)
 
     def add(self, kind: bytes, data: bytes) -> bytes:
         """Adds an object, unless it is there already, and returns its id."""
@@ -329,7 +338,7 @@ class PackWriter:
         elif beside:
             with self._placed.root.child(b"tmp") as tmp:
                 write_all_synced(tmp, beside)
-        if not self._placed.bytes:
+        if not self._placed.written:
             return []
         names = self._placed.place()
         self._flushed.clear()

@@ -9,8 +9,8 @@ new pack is given another base or stored whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from mulligan.gitformat.delta import encode_delta
 from mulligan.gitformat.pack import Pack
@@ -34,20 +34,7 @@ from mulligan.gitformat.record import (
 )
 from mulligan.model.objects import TREE
 from mulligan.store.objects import ObjectStore, check_copy
-from mulligan.store.pack_writer import PackBuffer
-
-
-class ObjectSink(Protocol):
-    """Takes new packs: writes them to the disk, holds them in memory, or only measures them."""
-
-    def write(self, rows: Iterable[tuple[bytes, int, int]], chunks: Iterable[bytes], /) -> bytes:
-        """Takes one pack and returns the name it will have."""
-
-    def discard(self) -> None:
-        """Drops what was taken."""
-
-
-S = TypeVar("S", bound=ObjectSink)
+from mulligan.store.pack_writer import PackBuffer, PlacedPacks
 
 DEPTH = 50
 # Larger objects are not worth the memory that comparing them takes.
@@ -99,15 +86,14 @@ class _ObjectPlace(NamedTuple):
     crc: int
 
 
-class Rewriter:
-    """Copies the objects of some packs into new ones, which a sink takes."""
+class _Rewriter:
+    """Copies the objects of some packs into new ones."""
 
     def __init__(
-        self, store: ObjectStore, sink: ObjectSink, sources: Sequence[ObjectSource], *, deflate: bool = True
+        self, store: ObjectStore, placed: PlacedPacks, sources: Sequence[ObjectSource], *, deflate: bool
     ) -> None:
-        """Copies records as they stand where `deflate` is false; otherwise those that a save deflated in a hurry shrink."""
         self._store = store
-        self._sink = sink
+        self._placed = placed
         self._deflate = deflate
         self._buffer = PackBuffer()
         self._depth: dict[bytes, int] = {}
@@ -116,20 +102,20 @@ class Rewriter:
         self._names: dict[bytes, dict[int, bytes]] = {}
         self._last: tuple[bytes, bytes, bytes] | None = None
 
-    def steps(self, chains: Sequence[Sequence[bytes]]) -> Iterator[list[bytes]]:
-        """Copies chains (newest first) before the rest; yields, for each object, the names of the packs that it filled."""
+    def run(self, chains: Sequence[Sequence[bytes]]) -> None:
+        """Copies chains (newest first), then the rest."""
         for chain in chains:
             newer: bytes | None = None
             head: bytes | None = None
             for oid in chain:
-                yield self._emit(oid, (newer, head))
+                self._emit(oid, (newer, head))
                 if newer is None or self._depth.get(oid) != self._depth.get(newer, 0) + 1:
                     head = oid
                 newer = oid
         for oid in list(self._where):
             for one in self._bases_first(oid):
-                yield self._emit(one, ())
-        yield self._flush()
+                self._emit(one, ())
+        self._flush()
 
     def _bases_first(self, oid: bytes) -> list[bytes]:
         """Returns an object and the bases it needs that are still to come, in the order in which they must be written."""
@@ -157,36 +143,33 @@ class Rewriter:
             names = self._names[pack.name] = {row.offset: row.oid for row in pack.index.rows()}
         return names.get(offset)
 
-    def _emit(self, oid: bytes, bases: Sequence[bytes | None]) -> list[bytes]:
-        """Writes one object, as a delta if that is at hand or saves; returns the packs that were filled by it."""
+    def _emit(self, oid: bytes, bases: Sequence[bytes | None]) -> None:
+        """Writes one object, as a delta if that is at hand or saves."""
         if oid in self._done:
-            return []
+            return
         self._done.add(oid)
         place = self._where[oid]
         try:
             length = self._store.opened(place.pack).length_of(place.offset)
             if length > _LARGE_RECORD and place.pack.header(place.offset).type in KIND_OF_TYPE:
-                return [self._copy_large(oid, place, length)]
+                self._copy_large(oid, place, length)
+                return
             record, depth = self._record(oid, place, bases)
         except DamagedRecord:
             raise UnreadableObject(place.pack) from None
-        names = []
         if self._buffer.size + len(record) > PACK_LIMIT - TRAILER_SIZE:
-            names = self._flush()
+            self._flush()
             if depth:  # its base went with the pack that is full now
                 kind, data = self._load(oid)
                 record, depth = _whole(kind, data), 0
         self._buffer.append(oid, record)
         self._depth[oid] = depth
-        return names
 
-    def _flush(self) -> list[bytes]:
-        if not self._buffer.rows:
-            return []
-        name = self._sink.write(self._buffer.rows, self._buffer.chunks())
+    def _flush(self) -> None:
+        if self._buffer.rows:
+            self._placed.write(self._buffer.rows, self._buffer.chunks())
         self._buffer = PackBuffer()
         self._depth.clear()
-        return [name]
 
     # -- one record -----------------------------------------------------------------------------
 
@@ -274,10 +257,10 @@ class Rewriter:
         self._last = (oid, kind, data)
         return kind, data
 
-    def _copy_large(self, oid: bytes, place: _ObjectPlace, length: int) -> bytes:
+    def _copy_large(self, oid: bytes, place: _ObjectPlace, length: int) -> None:
         """Copies a large whole record into a pack of its own, a chunk at a time."""
         check_copy(place.pack, place.offset, oid)
-        return self._sink.write([(oid, place.crc, HEADER_SIZE)], _large_chunks(place, length))
+        self._placed.write([(oid, place.crc, HEADER_SIZE)], _large_chunks(place, length))
 
 
 def _whole(kind: bytes, data: bytes) -> bytes:
@@ -300,35 +283,32 @@ def _large_chunks(place: _ObjectPlace, length: int) -> Iterator[bytes]:
 # -- groups of packs ----------------------------------------------------------------------------
 
 
-def repacking(
+def repack(
     store: ObjectStore,
     group: list[ObjectSource],
-    begin: Callable[[], S],
+    begin: Callable[[], PlacedPacks],
     *,
-    chains: Callable[[Iterable[bytes]], list[list[bytes]]] = lambda _: [],
-    deflate: bool = True,
-) -> Generator[None, None, tuple[S, list[ObjectSource], list[bytes]] | None]:
+    chains: Callable[[Iterable[bytes]], list[list[bytes]]],
+    deflate: bool,
+) -> tuple[PlacedPacks, list[ObjectSource]]:
     """
-    Copies what stays of some packs into new ones, object by object.
+    Copies what stays of some packs into new ones; returns these, not in place yet, and the packs that they replace.
 
-    Returns the sink, the packs that it replaces and the names of the new packs. A pack that holds a live object which
-    cannot be read is left out. Returns None where nothing is left to gain.
+    A pack that holds a live object which cannot be read is left out. Records are copied as they stand unless `deflate`:
+    then those shrink that a save deflated in a hurry.
     """
-    while group:
-        sink, names = begin(), []
+    while True:
+        placed = begin()
         try:
             versions = chains(row.oid for source in group for row in source.rows())
-            for filled in Rewriter(store, sink, group, deflate=deflate).steps(versions):
-                names += filled
-                yield
+            _Rewriter(store, placed, group, deflate=deflate).run(versions)
         except UnreadableObject as trouble:
-            sink.discard()
+            placed.discard()
             group = [source for source in group if source.pack is not trouble.pack]
             if len(group) == 1 and group[0].is_whole:
-                return None
+                group = []  # there is nothing left to gain
         except BaseException:
-            sink.discard()
+            placed.discard()
             raise
         else:
-            return sink, group, names
-    return None
+            return placed, group

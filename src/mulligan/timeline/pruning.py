@@ -2,9 +2,9 @@
 Freeing the disk space of what no checkpoint needs.
 
 `prune` does all of it at once, `prunable` says what it would free, without writing. A `Tidier` does it for a watched workspace
-in idle time, in portions that take a moment each. Most portions only read; what changes the store is handed to the caller,
-who holds the lock. Objects are found without the lock, and again with it: new ones are kept, and those that only a deleted
-checkpoint reached stay until the next time. An interrupted `Tidier` leaves nothing half done.
+in idle time, in portions that take a moment each. What is needed is found without the lock. What changes the store is handed
+to the caller, who holds the lock. New checkpoints are followed again then; what only a deleted one reached stays until the
+next time. An interrupted `Tidier` leaves nothing half done.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mulligan.model.objects import COMMIT, parse_commit
 from mulligan.model.sizes import format_size
 from mulligan.safefs.room import on_disk, whole_blocks
 from mulligan.scan import cache
-from mulligan.store.gc import OutdatedPlan, Reclaimer, collect, foretell, merge_small, reach, reachable, reaching
+from mulligan.store.gc import collect, merge_small, reach, reachable, reaching, replace, wasteful_groups
 from mulligan.store.objects import MANY_PACKS
 from mulligan.store.refs import foretell_packing, pack_refs
 from mulligan.store.repository import PERMANENT
@@ -33,8 +33,8 @@ from mulligan.timeline.retention import eviction_order
 
 if TYPE_CHECKING:
     from mulligan.scan.scanner import Scanner
-    from mulligan.store.gc import Batch
     from mulligan.store.objects import ObjectStore
+    from mulligan.store.repack import ObjectSource
     from mulligan.timeline.store import Store
 
 Progress = Callable[[int, int], None]
@@ -76,25 +76,11 @@ def needed_objects(store: Store, extra: Iterable[bytes] = ()) -> tuple[set[bytes
 
 def prunable(store: Store) -> int:
     """Returns how many bytes `prune` would free."""
-    freed = _freed_by_packs(store) + _freed_by_cache(store) + _freed_by_timeline(store)
-    return max(0, freed + (_freed_by_refs(store) if store.checkpoints.count() > _MANY_REFS else 0))
-
-
-def _freed_by_packs(store: Store) -> int:
-    """Returns what dropping objects that no checkpoint needs, and packing the others, would free."""
     live, chains = needed_objects(store)
-    return foretell(store.objects, live, chains=chains)
-
-
-def _freed_by_cache(store: Store) -> int:
-    """Returns what writing the scan's memory anew would free."""
+    freed = collect(store.objects, live, chains=chains, dry_run=True) + _freed_by_timeline(store)
     keep = cache.root_tree_of(store.directory) in store.checkpoints.files_trees()
-    return cache.foretell_compacting(store.directory, keep=keep)
-
-
-def _freed_by_refs(store: Store) -> int:
-    """Returns what gathering the refs in one file would free."""
-    return foretell_packing(store.directory)
+    freed += cache.foretell_compacting(store.directory, keep=keep)
+    return max(0, freed + (foretell_packing(store.directory) if store.checkpoints.count() > _MANY_REFS else 0))
 
 
 def _freed_by_timeline(store: Store) -> int:
@@ -255,19 +241,27 @@ class Tidier:
                 read += 1
                 if read % _AT_A_TIME == 0:
                     yield Portion()
-        reclaiming = Reclaimer(objects, live)
-        for batch in reclaiming.batches():
-            yield Portion(partial(self._place, reclaiming, batch, live) if batch is not None else None)
+        known = {pack.name for pack in objects.packs()}
+        for group in wasteful_groups(objects, live):
+            yield Portion(partial(self._replace, group, live, known))
         yield Portion(self._note)
 
-    def _place(self, reclaiming: Reclaimer, batch: Batch, live: set[bytes]) -> None:
-        self._owed = None
+    def _replace(self, group: list[ObjectSource], live: set[bytes], known: set[bytes]) -> None:
+        """Replaces some packs; gives up where another process removed packs since, or there is no room: it has time."""
+        self._owed, objects = None, self._store.objects
+        if not known <= (there := {pack.name for pack in objects.packs()}):
+            self._give_up()
+            return
         try:
             for commit in self._store.checkpoints.roots().values():
-                reach(self._store.objects, commit, live)
-            reclaiming.place(batch, self._begin_epoch)
-        except (OSError, OutdatedPlan):
-            self._give_up()  # there is no room, or another process removed packs: it has time
+                reach(objects, commit, live)
+            self._begin_epoch()
+            replace(objects, group)
+            now = {pack.name for pack in objects.packs()}
+            known.intersection_update(now)
+            known.update(now - there)
+        except OSError:
+            self._give_up()
         except BaseException:
             self._give_up()
             raise

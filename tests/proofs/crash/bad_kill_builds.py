@@ -162,12 +162,13 @@ def acknowledges_early() -> Iterator[None]:
 def gc_removes_first() -> Any:
     """Old packs go before the new one is in place."""
 
-    def replace(store: Any, placed: Any, old: Any) -> list[bytes]:
-        names = {name for _, name in placed.written}
-        gc.remove_packs(store, [pack for pack in old if pack.name not in names])
-        return placed.place()
+    def swap(store: Any, placed: Any, gone: Any) -> None:
+        for name in gone:
+            gc.remove_pack(store.packs_directory(), name)
+        placed.place()
+        store.refresh()
 
-    return replaced(gc, _replace=replace)
+    return replaced(gc, _swap=swap)
 
 
 # -- what only the next command shows ---------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from mulligan.gitformat.record import compress
 from mulligan.model.objects import BLOB, TREE, object_id
 from mulligan.safefs import syscalls
+from mulligan.safefs.room import disk_usage
 from mulligan.store import gc as collecting
 from mulligan.store import pack_writer, repack
 from mulligan.store.gc import collect, merge_small
@@ -28,10 +29,12 @@ def test_dead_objects_are_gone_and_the_disk_is_freed(tmp_path):
     with opened(tmp_path / "store") as store:
         oids = [add_all(store, [noise(10 * n + m) for m in range(10)]) for n in range(6)]
         live = {oid for pack in oids for oid in pack[:4]}
-        before = store.disk_bytes()
+        before = disk_usage(store.packs_directory())
+        foretold = collect(store, live, dry_run=True)
+        assert disk_usage(store.packs_directory()) == before
         freed = collect(store, live)
-        assert before - freed == store.disk_bytes()
-        assert freed > 36 * 600
+        assert before - freed == disk_usage(store.packs_directory())
+        assert freed == foretold > 36 * 600
         assert all(store.has(oid) == (oid in live) for pack in oids for oid in pack)
         assert [noise(10 * n) for n in range(6)] == [store.read(pack[0], BLOB) for pack in oids]
         assert verify_packs(store) == []

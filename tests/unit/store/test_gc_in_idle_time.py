@@ -11,7 +11,7 @@ import pytest
 from mulligan.model.objects import BLOB
 from mulligan.safefs import syscalls
 from mulligan.store import gc
-from mulligan.store.gc import OutdatedPlan, Reclaimer, collect, merge_small
+from mulligan.store.gc import collect, replace, wasteful_groups
 from mulligan.store.repository import PERMANENT
 from mulligan.store.trash import sweep_temporaries
 from mulligan.store.verify import verify_packs
@@ -22,15 +22,13 @@ def noise(number: int, size: int = 600) -> bytes:
     return random.Random(number).randbytes(size)
 
 
-def freed(store, live, *, meanwhile=lambda: None):
-    """Frees all there is to free; `meanwhile` happens before each batch is placed."""
+def freed(store, live, *, between=lambda: None):
+    """Frees all there is to free; `between` happens before each group is replaced."""
     live |= PERMANENT
-    reclaiming = Reclaimer(store, live)
-    for batch in reclaiming.batches():
-        if batch is not None:
-            meanwhile()
-            store.refresh()
-            reclaiming.place(batch, lambda: None)
+    for group in wasteful_groups(store, live):
+        between()
+        store.refresh()
+        replace(store, group)
 
 
 def test_packs_that_hold_much_that_is_dead_give_what_is_live_and_go(tmp_path):
@@ -67,7 +65,7 @@ def test_a_portion_takes_few_packs_or_one_large_one_and_nothing_is_ever_missing(
                 assert [noise(n) for n in range(0, 64, 2)] == [other.read(oid, BLOB) for oid in oids[::2]]
                 sizes.append(other.disk_bytes())
 
-        freed(store, live, meanwhile=look)
+        freed(store, live, between=look)
         look()
         assert len(sizes) > 4
         assert sizes == sorted(sizes, reverse=True)
@@ -79,29 +77,10 @@ def test_what_is_needed_again_when_the_batch_is_placed_stays(tmp_path):
     with opened(tmp_path / "store") as store:
         oids = [add_all(store, [noise(10 * n + m) for m in range(10)]) for n in range(3)]
         live = {pack[0] for pack in oids[:2]}
-        freed(store, live, meanwhile=lambda: live.update((oids[0][5], oids[2][7])))
+        freed(store, live, between=lambda: live.update((oids[0][5], oids[2][7])))
         assert all(store.has(oid) for oid in live)
         assert not store.has(oids[1][5])
         assert store.read(oids[2][7], BLOB) == noise(27)
-
-
-@pytest.mark.parametrize("other", ["merge", "collect"])
-def test_where_somebody_else_removed_packs_nothing_is_done(tmp_path, other):
-    with opened(tmp_path / "store") as store:
-        oids = [add_all(store, [noise(10 * n + m) for m in range(10)]) for n in range(5)]
-        live = {oid for pack in oids for oid in pack[:4]}
-
-        def meanwhile():
-            with opened(tmp_path / "store") as another:
-                if other == "merge":
-                    assert merge_small(another, at_least=3)
-                else:
-                    collect(another, live)
-
-        with pytest.raises(OutdatedPlan):
-            freed(store, live, meanwhile=meanwhile)
-        assert [noise(10 * n) for n in range(5)] == [store.read(pack[0], BLOB) for pack in oids]
-        assert verify_packs(store) == []
 
 
 def test_deltas_whose_base_is_dead_get_another(tmp_path):
