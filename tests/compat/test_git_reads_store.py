@@ -24,8 +24,8 @@ from mulligan.model.objects import (
     encode_commit,
     encode_tree,
 )
-from mulligan.store.gc import collect, merge_small, reachable
-from mulligan.store.refs import pack_refs, remove_refs, write_ref
+from mulligan.store.gc import collect, merge_small, pack_refs, reachable
+from mulligan.store.refs import remove_refs, write_ref
 from mulligan.store.verify import verify_packs
 from stores import add_commit, edited, opened, pack_files, text
 from tools import git, git_environment, sweep

@@ -21,7 +21,7 @@ from mulligan.model.objects import (
     encode_tree,
 )
 from mulligan.safefs.directory import Directory
-from mulligan.store import repository
+from mulligan.store import layout
 from mulligan.store.objects import ObjectStore
 from mulligan.store.pack_writer import PackWriter
 
@@ -31,7 +31,7 @@ def opened(path: Path) -> Iterator[ObjectStore]:
     """A store at a path, made if it is not there."""
     path.mkdir(mode=0o700, exist_ok=True)
     with Directory.open(path) as directory:
-        repository.create(directory, store_id="test")
+        layout.create(directory, name="test")
         store = ObjectStore(directory)
         try:
             yield store

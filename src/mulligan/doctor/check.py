@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from mulligan.errors import Busy, MulliganError, StoreDamaged
 from mulligan.model.objects import COMMIT, EMPTY_TREE, MODE_DIR, parse_commit
 from mulligan.safefs.lock import exclusive
-from mulligan.store import refs, repository
+from mulligan.store import refs
+from mulligan.store.layout import strange_parts
 from mulligan.store.objects import ObjectStore
 from mulligan.store.verify import verify_packs
 from mulligan.timeline.commits import Entry, read_commit
@@ -116,9 +117,7 @@ def look(store: Store, progress: Progress | None = None) -> CheckReport:
         for name, commit in ({} if said.breaches else store.checkpoints.roots()).items()
         if ":" in name and (missing := whole.lacks(commit))
     ]
-    found += _refs(store, said) + [
-        Finding("repository", part, why) for part, why in repository.strange_parts(store.directory)
-    ]
+    found += _refs(store, said) + [Finding("repository", part, why) for part, why in strange_parts(store.directory)]
     return CheckReport(tuple(found), sum(pack.index.count for pack in store.objects.packs()))
 
 

@@ -21,14 +21,13 @@ from mulligan.remotes.tables import ALL_COLUMNS
 from mulligan.safefs.directory import Directory
 from mulligan.store import refs
 from mulligan.store.objects import ObjectStore
-from mulligan.timeline.changes import pack_changes
 from mulligan.timeline.checkpoints import POSITION
 from mulligan.timeline.commits import Entry, read_commit
 from mulligan.timeline.database import LONGEST, NAME, STEPS, STEPS_PER_PAGE, Database, connect, decode_exactly
 from mulligan.timeline.journal import OWED
 from mulligan.timeline.store import Store
 from mulligan.timeline.tables import checksum
-from mulligan.timeline.trees import Trees
+from mulligan.timeline.trees import Trees, pack_changes
 from mulligan.timeline.undo import Move
 
 _ASIDE = b"timeline.db.damaged-%d"

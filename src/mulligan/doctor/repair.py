@@ -17,7 +17,7 @@ from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.errors import FULL, typed
 from mulligan.safefs.lock import exclusive
 from mulligan.scan import cache
-from mulligan.store import refs, repository
+from mulligan.store import layout, refs, repository
 from mulligan.store.verify import (
     DAMAGED_INDEX,
     DAMAGED_PACK,
@@ -52,18 +52,18 @@ def _mend(store: Store, directory: Directory) -> list[str]:
     done: list[str] = []
     missing = repository.missing_parts(directory)
     if missing:
-        repository.create(directory, store_id=_store_id(store, directory))
+        layout.create(directory, name=_store_id(store, directory))
         done.append(f"Made the missing parts of the repository: {', '.join(missing)}.")
     done += _mend_indexes(directory)
     if _is_damaged(store, directory):
         done.append(f"Put the damaged timeline aside as {rebuild.put_aside(directory)}.")
     if not directory.exists(NAME.encode()):
         done.append(rebuild.rebuild(store, directory))
-    name, strange = _store_id(store, directory), [part for part, _ in repository.strange_parts(directory)]
+    name, strange = _store_id(store, directory), [part for part, _ in layout.strange_parts(directory)]
     if name != repository.store_id(directory) and "config" not in strange:
         strange.append("config")
     if strange:
-        repository.write_anew(directory, store_id=name, parts=strange)
+        layout.write_anew(directory, name=name, parts=strange)
         done.append(f"Wrote anew: {', '.join(strange)}.")
     cache.discard(directory)
     return done
@@ -123,7 +123,7 @@ def mend_damaged_indexes(store: Store) -> list[str]:
 
 def derived_objects(store: Store) -> dict[bytes, tuple[bytes, bytes]]:
     """Returns the objects that can be made anew from the timeline, by id: commits and what they say of their checkpoints."""
-    found = repository.permanent_objects()
+    found = layout.permanent_objects()
     for entry in compare_timeline(store).entries:
         with suppress(MulliganError):  # state that was kept in the repository alone, and is damaged with it
             write_commit(entry, _ObjectCollector(found))

@@ -130,7 +130,7 @@ class Opened:
 
     def moved_from(self) -> str:
         """Returns where this directory stood before, if a history of it is still kept for there; see `adopt`."""
-        from mulligan.timeline.root import moved_from
+        from mulligan.timeline.stores import moved_from
 
         return moved_from(self.settings)
 

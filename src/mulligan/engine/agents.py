@@ -296,7 +296,7 @@ class WithSessions(Opened):
     def _tell_restored(self, verb: str, report: RestoreReport) -> None:
         """Tells handlers about a restore, and remembers it for the agents that were at work here."""
         self._events.emit("restored", report)
-        if self._bench.store.events.last() is None or not (report.created or report.modified or report.deleted):
+        if not self._bench.store.has_events() or not (report.created or report.modified or report.deleted):
             return
         from mulligan.timeline.notices import add_notice, notice_of
 

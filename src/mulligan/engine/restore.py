@@ -18,10 +18,9 @@ from mulligan.model.objects import BLOB
 from mulligan.model.paths import parent_of, to_text
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.scan.scope import IGNORE_FILE
-from mulligan.timeline.changes import could_not_see, lists_hidden, same_state
 from mulligan.timeline.commits import ABSENT, BUSY_THEN, Entry
 from mulligan.timeline.drafts import made_on_other_branch
-from mulligan.timeline.trees import WorkspaceView
+from mulligan.timeline.trees import WorkspaceView, could_not_see, lists_hidden, same_state
 from mulligan.timeline.undo import Move
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ from mulligan.scan.trees import Scan
 from mulligan.state.providers import Providers
 from mulligan.store.objects import MANY_PACKS
 from mulligan.timeline import budget
-from mulligan.timeline.changes import paths_since, same_state
 from mulligan.timeline.commits import BY_NAME, HELD, Entry
 from mulligan.timeline.drafts import (
     CheckpointDraft,
@@ -37,7 +36,7 @@ from mulligan.timeline.drafts import (
 )
 from mulligan.timeline.root import Root
 from mulligan.timeline.store import Store
-from mulligan.timeline.trees import NO_STORE, WorkspaceView
+from mulligan.timeline.trees import NO_STORE, WorkspaceView, paths_since, same_state
 
 if TYPE_CHECKING:
     from mulligan.timeline.pruning import Tidier
@@ -266,6 +265,8 @@ class Workbench:
 
     def trim(self, keep: int, match: Mapping[str, Any]) -> list[Entry]:
         """Deletes all but the newest `keep` checkpoints with these metadata, except what is in use; returns what went."""
+        from mulligan.timeline.pruning import expect_waste
+
         store = self.store
         with store.database.transaction():
             found = [entry for entry in store.checkpoints.newest() if entry.checkpoint.has(match)]
@@ -273,7 +274,7 @@ class Workbench:
             gone = [entry for entry in found[keep:] if entry.id not in used]
             for entry in gone:
                 remove_checkpoint(store, entry)
-            budget.expect_waste(store)
+            expect_waste(store)
         store.settle_refs()
         return gone
 

@@ -9,8 +9,7 @@ from mulligan.errors import UnknownPath
 from mulligan.model.objects import BLOB, MODE_DIR
 from mulligan.model.paths import to_text
 from mulligan.timeline import budget
-from mulligan.timeline.changes import changes_since, same_state, touches
-from mulligan.timeline.trees import Trees
+from mulligan.timeline.trees import Trees, changes_since, same_state, touches
 
 if TYPE_CHECKING:
     from mulligan.engine.save import Workbench

@@ -20,7 +20,6 @@ from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import KINDS, Checkpoint, NotCaptured, as_json_object, sealed_rows
 from mulligan.model.paths import parse_path, to_text
 from mulligan.safefs.lock import Pin
-from mulligan.timeline import budget
 from mulligan.timeline.drafts import remove_checkpoint
 
 if TYPE_CHECKING:
@@ -280,13 +279,15 @@ class Workspace(WithQuestions):
 
     def delete(self, ref: Ref) -> Checkpoint:
         """Deletes a checkpoint; its disk is freed by the next `prune`. The workspace is not touched."""
+        from mulligan.timeline.pruning import expect_waste
+
         self._refuse_taking()
         with self._writing("delete", needed=True):
             store = self._bench.store
             entry = store.checkpoints.resolve(ref)
             with store.database.transaction():
                 remove_checkpoint(store, entry)
-                budget.expect_waste(store)
+                expect_waste(store)
             store.settle_refs()
         self._events.emit("deleted", entry.checkpoint)
         return entry.checkpoint

@@ -31,13 +31,12 @@ from mulligan.safefs.errors import typed
 from mulligan.safefs.lock import Pin, is_pinned
 from mulligan.store.gc import reachable
 from mulligan.store.objects import ObjectStore
-from mulligan.timeline.changes import pack_changes
 from mulligan.timeline.commits import STATE_BEFORE, Entry, write_commit
 from mulligan.timeline.database import NAME
 from mulligan.timeline.drafts import finish_objects, record_checkpoint
 from mulligan.timeline.root import is_within
 from mulligan.timeline.store import Store
-from mulligan.timeline.trees import Trees
+from mulligan.timeline.trees import Trees, pack_changes
 
 if TYPE_CHECKING:
     from mulligan.engine.save import Workbench

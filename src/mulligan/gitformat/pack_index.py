@@ -2,7 +2,7 @@
 The index of a pack, version 2: which objects it holds and where.
 
 The file is read into memory, or, a large one of the user's repository, by position (`FileBytes`). It is never mapped: a
-truncated mapping kills the process. Opening checks the shape only (every object is verified by its hash when it is read); `strict_findings` checks the rest.
+truncated mapping kills the process. Opening checks the shape only (every object is verified by its hash when it is read); `pack_scan.index_findings` checks the rest.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from hashlib import sha1
-from itertools import count, pairwise
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from mulligan.gitformat.record import HEADER_SIZE, TRAILER_SIZE, DamagedRecord
+from mulligan.gitformat.record import TRAILER_SIZE, DamagedRecord
 from mulligan.safefs import syscalls
 
 if TYPE_CHECKING:
@@ -105,12 +105,12 @@ class PackIndex:
     __slots__ = (
         "_crc_at",
         "_data",
-        "_fanout",
         "_large_at",
         "_offsets",
         "_offsets_at",
         "_sorted",
         "count",
+        "fanout",
         "pack_checksum",
     )
 
@@ -126,7 +126,7 @@ class PackIndex:
         if rest < 0 or rest % 8 or rest > 8 * self.count or fanout != tuple(sorted(fanout)):
             raise DamagedRecord("the index does not have the size it says")
         self._data = data
-        self._fanout = (0, *fanout)
+        self.fanout = (0, *fanout)
         self.pack_checksum = data[-40:-20]
         self._offsets: array[int] | None = None
         self._sorted: list[int] | None = None
@@ -151,8 +151,8 @@ class PackIndex:
     def first_from(self, oid: bytes) -> int:
         """Returns the position of the first id that is not smaller."""
         data = self._data
-        low: int = self._fanout[oid[0]]
-        high: int = self._fanout[oid[0] + 1]
+        low: int = self.fanout[oid[0]]
+        high: int = self.fanout[oid[0] + 1]
         while low < high:
             middle = (low + high) >> 1
             at = _NAMES_AT + 20 * middle
@@ -219,26 +219,3 @@ class PackIndex:
     def is_intact(self) -> bool:
         """Returns whether the index has the checksum that stands at its end."""
         return sha1(self._data[:-20], usedforsecurity=False).digest() == self._data[-20:]
-
-    def strict_findings(self, pack_size: int) -> list[str]:
-        """Returns what is wrong with this index beyond its shape, in words."""
-        findings = [] if self.is_intact() else ["its checksum is wrong"]
-        names = self.oids()
-        if any(a >= b for a, b in pairwise(names)):
-            findings.append("its ids are not in order")
-        firsts = [0] * 257
-        for name in names:
-            firsts[name[0] + 1] += 1
-        for first in range(256):
-            firsts[first + 1] += firsts[first]
-        if tuple(firsts) != self._fanout:
-            findings.append("its first table does not fit its ids")
-        try:
-            offsets = sorted(self.offsets())
-        except DamagedRecord as error:
-            return [*findings, str(error)]
-        if offsets and (offsets[0] != HEADER_SIZE or offsets[-1] >= pack_size - TRAILER_SIZE):
-            findings.append("its offsets lie outside the pack")
-        if any(a == b for a, b in pairwise(offsets)):
-            findings.append("two of its ids share an offset")
-        return findings

@@ -8,6 +8,7 @@ chunk for whole objects and by one object for deltas.
 from __future__ import annotations
 
 import hashlib
+from itertools import pairwise
 from typing import NamedTuple
 
 from mulligan.gitformat.pack import Pack
@@ -105,3 +106,27 @@ def _resolve(pack: Pack, rows: list[IndexRow], deltas: list[tuple[int, int]]) ->
             raise trouble
         deltas = left
     return rows
+
+
+def index_findings(index: PackIndex, pack_size: int) -> list[str]:
+    """Returns what is wrong with an index beyond its shape, in words."""
+    findings = [] if index.is_intact() else ["its checksum is wrong"]
+    names = index.oids()
+    if any(a >= b for a, b in pairwise(names)):
+        findings.append("its ids are not in order")
+    firsts = [0] * 257
+    for name in names:
+        firsts[name[0] + 1] += 1
+    for first in range(256):
+        firsts[first + 1] += firsts[first]
+    if tuple(firsts) != index.fanout:
+        findings.append("its first table does not fit its ids")
+    try:
+        offsets = sorted(index.offsets())
+    except DamagedRecord as error:
+        return [*findings, str(error)]
+    if offsets and (offsets[0] != HEADER_SIZE or offsets[-1] >= pack_size - TRAILER_SIZE):
+        findings.append("its offsets lie outside the pack")
+    if any(a == b for a, b in pairwise(offsets)):
+        findings.append("two of its ids share an offset")
+    return findings

@@ -208,9 +208,8 @@ def keep_own(store: Store, entry: Entry, now_ns: int) -> Entry:
 
 def as_own(store: Store, entry: Entry, name: str, now_ns: int, writer: Any) -> Entry:
     """Returns another machine's checkpoint as one of this machine's: the same files, a new id and commit."""
-    from mulligan.timeline.changes import pack_changes
     from mulligan.timeline.commits import record_tree
-    from mulligan.timeline.trees import Trees
+    from mulligan.timeline.trees import Trees, pack_changes
 
     cp, base = entry.checkpoint, store.checkpoints.current()
     state = cp.state

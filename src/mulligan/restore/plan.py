@@ -27,11 +27,10 @@ from mulligan.model.plan import Action, Keep, Node
 from mulligan.model.policy import CapturePolicy
 from mulligan.scan.scope import database_family
 from mulligan.scan.trees import Cover, Defaults, Scan, cover_of
-from mulligan.timeline.changes import with_secrets
 from mulligan.timeline.checkpoints import trail
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.store import Store
-from mulligan.timeline.trees import Permissions, Trees, WorkspaceView
+from mulligan.timeline.trees import Permissions, Trees, WorkspaceView, with_secrets
 
 if TYPE_CHECKING:
     from mulligan.model.sealed import Sealed

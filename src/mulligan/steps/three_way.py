@@ -32,8 +32,7 @@ from mulligan.model.sealed import SealedFile
 from mulligan.restore.plan import DrawnPlan, Hidden, RestoreTarget, allowed_bits, draw, nothing_hidden
 from mulligan.scan.trees import Cover, Scan
 from mulligan.steps.moved import Read, renamed_by, renamed_since
-from mulligan.timeline.changes import with_secrets
-from mulligan.timeline.trees import Permissions, State, Trees, bits_that_differ, state_of
+from mulligan.timeline.trees import Permissions, State, Trees, bits_that_differ, state_of, with_secrets
 
 CONFLICT, CONFLICT_DETAIL = "changed since by others", "it stays as it is"
 #: The files that cannot be merged are left alone; the other choices are those of `diff.merge`.

@@ -26,12 +26,14 @@ from mulligan.gitformat.pack import Pack
 from mulligan.gitformat.pack_index import encode_index
 from mulligan.gitformat.record import PACK_LIMIT, TRAILER_SIZE, DamagedRecord
 from mulligan.model.objects import COMMIT, TREE, parse_commit
+from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import sync
 from mulligan.safefs.room import on_disk, whole_blocks
+from mulligan.store.layout import PERMANENT
 from mulligan.store.objects import ObjectStore, check_copy, damaged
 from mulligan.store.pack_writer import MOST_ROWS, PlacedPacks, remove_pack
+from mulligan.store.refs import HOME, PACKED, loose_refs, packed_lines, packed_refs, write_packed
 from mulligan.store.repack import ObjectSource, repack
-from mulligan.store.repository import PERMANENT
 from mulligan.store.trash import settle_halves
 
 # A tree's entries. Unsafe names count too: a restore refuses them, a collection keeps their objects.
@@ -199,7 +201,7 @@ class _MeasuredPacks(PlacedPacks):
             size += len(chunk)
         self.register(b"", digest.digest(), size, len(encode_index(rows, digest.digest())))
 
-    def discard(self) -> None:
+    def discard(self, newest: int = 0) -> None:
         """Has nothing to remove."""
 
 
@@ -355,3 +357,23 @@ def _is_wasteful(source: ObjectSource) -> bool:
     if source.is_whole or _DEAD_PART * (size - _live_bytes(source)) < size:
         return False
     return all(length <= PORTION for length in _lengths(source))
+
+
+# -- refs ---------------------------------------------------------------------------------------
+
+
+def pack_refs(directory: Directory, *, dry_run: bool = False) -> int:
+    """Gathers the loose refs of checkpoints in packed-refs, durably; returns the bytes on the disk that this frees."""
+    loose, _ = loose_refs(directory)
+    if not loose:
+        return 0
+    packed = packed_refs(directory) | {HOME + b"/" + name: oid for name, oid in loose.items()}
+    freed = on_disk(directory.stat(PACKED)) if directory.exists(PACKED) else 0
+    with directory.descend(HOME) as refs:
+        freed += sum(on_disk(refs.stat(name)) for name in loose)
+        if not dry_run:
+            write_packed(directory, packed)
+            for name in loose:
+                refs.unlink(name, missing_ok=True)
+            sync(refs.fd, "the directory of refs")
+    return freed - whole_blocks(sum(map(len, packed_lines(packed))), directory)

@@ -4,7 +4,7 @@ Objects by their id.
 Promise: what `read` returns hashes to the id that was asked for; an object that is missing or damaged raises StoreDamaged
 and names it, and a damaged copy is passed over when another pack holds a good one.
 Another process may add or remove packs at any time: an object that is missing is looked for once more, after the directory was
-listed again. Between `hold` and `let_go` no other process may, and the list of packs is kept up to date without a listing.
+listed again.
 A store object belongs to one thread and does not own the directory it was given.
 """
 
@@ -65,8 +65,6 @@ class ObjectStore:
         self._open: OrderedDict[bytes, Pack] = OrderedDict()
         self._trees: OrderedDict[bytes, list[TreeEntry]] = OrderedDict()
         self._listed: tuple[int, ...] | None = None
-        # Whether the lists above are what the directory holds, and whether the store's lock is held.
-        self._complete = self._held = False
         self._writer: PackWriter | None = None
 
     def close(self) -> None:
@@ -77,7 +75,7 @@ class ObjectStore:
         self._packs.clear()
         self._small.clear()
         self._large.clear()
-        self._outdate()
+        self._listed = None
         if self._packs_directory is not None:
             self._packs_directory.close()
             self._packs_directory = None
@@ -185,7 +183,7 @@ class ObjectStore:
     def _adopt(self, names: list[bytes]) -> None:
         """Takes in packs that were just put in place; one that cannot be read now is for the next look at the directory."""
         directory = self.packs_directory()
-        self._outdate()
+        self._listed = None
         try:
             fresh = [Pack.load(directory, name) for name in names if name not in self._packs]
         except (OSError, DamagedRecord):
@@ -193,21 +191,6 @@ class ObjectStore:
         # In this order: one that is listed and not entered, for an interruption, would be looked for nowhere.
         self._enter(fresh)
         self._packs.update((pack.name, pack) for pack in fresh)
-        self._complete = self._held
-
-    def _outdate(self) -> None:
-        """Makes the next miss look again."""
-        self._listed, self._complete = None, False
-
-    # -- while the lock is held ------------------------------------------------------------------
-
-    def hold(self) -> None:
-        """Says that no other process changes the packs from now on, and that those known are all there are."""
-        self._held = True
-
-    def let_go(self) -> None:
-        """Says that others may change the packs again; again is harmless."""
-        self._held = False
 
     # -- the packs ------------------------------------------------------------------------------
 
@@ -249,7 +232,7 @@ class ObjectStore:
         except BaseException:
             # Half of it would hide objects that are there, or vouch for those of a pack that is gone.
             self._packs, self._small, self._large = {}, {}, []
-            self._outdate()
+            self._listed = None
             raise
 
     def _refresh(self) -> None:
@@ -271,7 +254,7 @@ class ObjectStore:
                 fresh.append(Pack.load(directory, name))
         self._packs.update((pack.name, pack) for pack in fresh)
         self._enter(fresh)
-        self._listed, self._complete = stamp, True
+        self._listed = stamp
 
     def _enter(self, packs: Iterable[Pack]) -> None:
         for pack in packs:
@@ -294,8 +277,6 @@ class ObjectStore:
         return (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
 
     def _refresh_if_changed(self) -> bool:
-        if self._held and self._complete:
-            return False
         if self._listed is not None and self._listed == self._stamp():
             return False
         self.refresh()

@@ -33,8 +33,7 @@ from mulligan.gitformat.record import (
     hash_of,
 )
 from mulligan.model.objects import BLOB
-from mulligan.safefs import syscalls
-from mulligan.safefs.directory import Directory, write_all
+from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import NewFile, sync, write_all_synced
 
 _CHUNK = 1 << 20
@@ -147,30 +146,6 @@ class PlacedPacks:
         """Takes note of a pack that was written."""
         self.written.append(NewPack(stem, b"pack-" + checksum.hex().encode(), size, index_size))
 
-    def write_streamed(self, size: int, chunks: Iterable[bytes], known: Callable[[bytes], bool]) -> bytes:
-        """Hashes and deflates one blob into a pack of its own and returns its id; keeps nothing if it is known."""
-        stem = _temporary_stem()
-        with self.root.child(b"tmp") as tmp:
-            fd = tmp.create(stem + b".pack")
-            try:
-                try:
-                    streamed = _BlobStream(fd, size)
-                    oid = streamed.run(chunks)
-                    if not known(oid):
-                        sync(fd, "a pack")
-                finally:
-                    syscalls.calls.close(fd)
-                if known(oid):
-                    tmp.unlink(stem + b".pack")
-                else:
-                    index = encode_index([(oid, streamed.crc, HEADER_SIZE)], streamed.checksum)
-                    write_all_synced(tmp, [(stem + b".idx", [index], "the index of a pack")])
-                    self.register(stem, streamed.checksum, streamed.written, len(index))
-            except BaseException:
-                tmp.unlink(stem + b".pack", missing_ok=True)
-                raise
-        return oid
-
     def place(self) -> list[bytes]:
         """Puts every pack in place, durably, and returns their names; on failure none of them is left."""
         fresh: list[bytes] = []
@@ -190,55 +165,52 @@ class PlacedPacks:
         self.written.clear()
         return names
 
-    def discard(self) -> None:
-        """Removes what was written and not placed."""
-        if not self.written:
+    def discard(self, newest: int = 0) -> None:
+        """Removes what was written and not placed: so many of the newest packs, or all."""
+        going = self.written[-newest:]
+        if not going:
             return
         with self.root.child(b"tmp") as tmp:
-            for stem, *_ in self.written:
+            for stem, *_ in going:
                 tmp.unlink(stem + b".idx", missing_ok=True)
                 tmp.unlink(stem + b".pack", missing_ok=True)
-        self.written.clear()
+        del self.written[-len(going) :]
 
 
 class _BlobStream:
-    """One blob on its way into a file, with the four checksums that it needs."""
+    """One blob on its way into a pack of its own; its id and its row are known when all of it was asked for."""
 
-    def __init__(self, fd: int, size: int) -> None:
-        self._fd = fd
-        self._size = size
-        self._pack = sha1(usedforsecurity=False)
-        self.crc = 0
-        self.written = 0
-        self.checksum = b""
+    def __init__(self, size: int, chunks: Iterable[bytes]) -> None:
+        self._size, self._chunks = size, chunks
+        self._crc = 0
+        self.oid = b""
 
-    def run(self, chunks: Iterable[bytes]) -> bytes:
-        digest = sha1(b"blob %d\0" % self._size, usedforsecurity=False)
+    def records(self) -> Iterator[bytes]:
+        """Yields the bytes of the pack but for its trailer; raises ValueError if the blob does not have its size."""
+        yield SIGNATURE + (1).to_bytes(4, "big")
+        for part in self._record():
+            self._crc = crc32(part, self._crc)
+            yield part
+
+    def _record(self) -> Iterator[bytes]:
+        digest, total = sha1(b"blob %d\0" % self._size, usedforsecurity=False), 0
         deflater: Any = engine().compressobj(LEVEL)
-        self._write(SIGNATURE + (1).to_bytes(4, "big"))
-        self.crc = 0
-        self._write(encode_header(TYPE_OF_KIND[BLOB], self._size))
-        total = 0
-        for chunk in chunks:
+        yield encode_header(TYPE_OF_KIND[BLOB], self._size)
+        for chunk in self._chunks:
             total += len(chunk)
             if total > self._size:
                 break
             digest.update(chunk)
-            self._write(deflater.compress(chunk))
+            if deflated := deflater.compress(chunk):
+                yield deflated
         if total != self._size:
             raise ValueError(f"{self._size} bytes were announced, and {total} or more came")
-        self._write(deflater.flush())
-        self.checksum = self._pack.digest()
-        write_all(self._fd, self.checksum)
-        self.written += TRAILER_SIZE
-        return digest.digest()
+        yield deflater.flush()
+        self.oid = digest.digest()
 
-    def _write(self, data: bytes) -> None:
-        if data:
-            self._pack.update(data)
-            self.crc = crc32(data, self.crc)
-            self.written += len(data)
-            write_all(self._fd, data)
+    def rows(self) -> Iterator[tuple[bytes, int, int]]:
+        """Yields the row of the index."""
+        yield self.oid, self._crc, HEADER_SIZE
 
 
 class PackWriter:
@@ -319,9 +291,12 @@ class PackWriter:
     def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
         """Adds a large blob as it comes and returns its id; ValueError, and nothing remains, if its size is not `size`."""
         if size >= _STREAM_LEAST:
-            oid = self._placed.write_streamed(size, chunks, lambda oid: oid in self._offsets or self._known(oid))
-            self._flushed.add(oid)
-            return oid
+            blob = _BlobStream(size, chunks)
+            self._placed.write(blob.rows(), blob.records())
+            if blob.oid in self._offsets or self._known(blob.oid):
+                self._placed.discard(1)
+            self._flushed.add(blob.oid)
+            return blob.oid
         data = bytearray()
         for chunk in chunks:
             data += chunk

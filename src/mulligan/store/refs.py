@@ -14,21 +14,18 @@ from collections.abc import Iterable
 from mulligan.safefs.directory import Directory, NotRegular
 from mulligan.safefs.durable import NewFile, sync, write_durably
 
-_HOME = b"refs/checkpoints"
-_PACKED = b"packed-refs"
-_HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"
+HOME = b"refs/checkpoints"
+PACKED = b"packed-refs"
+PACKED_HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-# Patterns as text: `re` compiles each when it is first needed, and a save needs none of them.
 _VALUE = rb"[0-9a-f]{40}"
-_SPACES = rb"checkpoints|heads|tags|notes|remotes|replace"
-_LINE = rb"[0-9a-f]{40} refs/(?:(?:%b)/[^\x00-\x20\x7f~^:?*\\\[]+|stash)|\^[0-9a-f]{40}" % _SPACES
 _LIMIT = 64
 
 
 def write_ref(directory: Directory, name: str, oid: bytes) -> None:
     """Points a ref at a commit, durably."""
     temporary, parts, what = staged_ref(name, oid)
-    with directory.child(b"tmp") as tmp, directory.descend(_HOME) as refs:
+    with directory.child(b"tmp") as tmp, directory.descend(HOME) as refs:
         tmp.unlink(temporary, missing_ok=True)  # a crash may have left it
         write_durably(refs, _check(name), parts, temporary=temporary, what=what, via=tmp)
 
@@ -47,23 +44,23 @@ def drop_staged_ref(directory: Directory, name: str) -> None:
 def place_ref(directory: Directory, name: str, gone: Iterable[str] = ()) -> None:
     """Puts a ref that is staged in tmp/ in place and removes others, durably; FileNotFoundError when it is not there."""
     raw = _check(name)
-    with directory.child(b"tmp") as tmp, directory.descend(_HOME) as refs:
+    with directory.child(b"tmp") as tmp, directory.descend(HOME) as refs:
         tmp.rename(b"ref-" + raw, raw, to=refs)
         _remove(directory, refs, gone)
 
 
 def remove_refs(directory: Directory, names: Iterable[str]) -> None:
     """Removes refs, durably; a name that has none is harmless."""
-    with directory.descend(_HOME) as refs:
+    with directory.descend(HOME) as refs:
         _remove(directory, refs, names)
 
 
 def _remove(directory: Directory, refs: Directory, names: Iterable[str]) -> None:
     gone = {_check(name) for name in names}
-    packed = _read_packed(directory) if gone else {}
-    kept = {ref: value for ref, value in packed.items() if ref.rpartition(b"/")[2] not in gone or not _is_ours(ref)}
+    packed = packed_refs(directory) if gone else {}
+    kept = {ref: value for ref, value in packed.items() if ref.rpartition(b"/")[2] not in gone or not is_ours(ref)}
     if len(kept) != len(packed):
-        _write_packed(directory, kept)
+        write_packed(directory, kept)
     for name in gone:
         refs.unlink(name, missing_ok=True)
     sync(refs.fd, "the directory of refs")
@@ -72,8 +69,8 @@ def _remove(directory: Directory, refs: Directory, names: Iterable[str]) -> None
 def read_refs(directory: Directory) -> dict[str, bytes]:
     """Returns every checkpoint ref that can be read: its name and the id of its commit."""
     # Loose first: a ref that is packed between the two reads is found in one of them.
-    loose, _ = _read_loose(directory)
-    packed = {ref[len(_HOME) + 1 :]: value for ref, value in _read_packed(directory).items() if _is_ours(ref)}
+    loose, _ = loose_refs(directory)
+    packed = {ref[len(HOME) + 1 :]: value for ref, value in packed_refs(directory).items() if is_ours(ref)}
     return {name.decode("ascii"): oid for name, oid in (packed | loose).items()}
 
 
@@ -81,7 +78,7 @@ def read_loose(directory: Directory, names: Iterable[str]) -> dict[str, bytes]:
     """Returns those of some refs that are loose files, as they are: the commit of each, nothing for one that holds no id."""
     found: dict[str, bytes] = {}
     try:
-        home = directory.descend(_HOME)
+        home = directory.descend(HOME)
     except OSError:
         return {}
     with home:
@@ -96,62 +93,7 @@ def read_loose(directory: Directory, names: Iterable[str]) -> dict[str, bytes]:
 
 def bad_refs(directory: Directory) -> list[str]:
     """Returns the names of loose refs that hold no id, or cannot be refs of ours."""
-    return sorted(name.decode("utf-8", "replace") for name in _read_loose(directory)[1])
-
-
-def odd_lines(directory: Directory) -> list[str]:
-    """Returns what in packed-refs is not as git writes it, in words."""
-    try:
-        first, *lines = directory.read(_PACKED).split(b"\n")
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        return [f"it cannot be read ({error.strerror})"]
-    wrong = [] if first + b"\n" == _HEADER else ["it does not begin as it must"]
-    if lines and lines[-1]:
-        wrong.append("it is cut short")
-    odd = [line for line in lines[:-1] if not re.fullmatch(_LINE, line) or _is_misnamed(line[41:])]
-    return wrong + ([f"{len(odd)} of its lines are no refs"] if odd else [])
-
-
-def rewrite_packed(directory: Directory) -> None:
-    """Writes packed-refs anew with the lines that can be read."""
-    packed = _read_packed(directory).items()
-    _write_packed(
-        directory,
-        {
-            ref: oid
-            for ref, oid in packed
-            if re.fullmatch(_LINE, oid.hex().encode() + b" " + ref) and not _is_misnamed(ref)
-        },
-    )
-
-
-def pack_refs(directory: Directory) -> None:
-    """Gathers the loose checkpoint refs in packed-refs, durably."""
-    loose, _ = _read_loose(directory)
-    if not loose:
-        return
-    packed = _read_packed(directory) | {_HOME + b"/" + name: oid for name, oid in loose.items()}
-    _write_packed(directory, packed)
-    with directory.descend(_HOME) as refs:
-        for name in loose:
-            refs.unlink(name, missing_ok=True)
-        sync(refs.fd, "the directory of refs")
-
-
-def foretell_packing(directory: Directory) -> int:
-    """Returns how many bytes on the disk `pack_refs` would free."""
-    from mulligan.safefs.room import on_disk, whole_blocks
-
-    loose, _ = _read_loose(directory)
-    if not loose:
-        return 0
-    packed = _read_packed(directory) | {_HOME + b"/" + name: oid for name, oid in loose.items()}
-    freed = on_disk(directory.stat(_PACKED)) if directory.exists(_PACKED) else 0
-    with directory.descend(_HOME) as refs:
-        freed += sum(on_disk(refs.stat(name)) for name in loose)
-    return freed - whole_blocks(sum(map(len, _packed_lines(packed))), directory)
+    return sorted(name.decode("utf-8", "replace") for name in loose_refs(directory)[1])
 
 
 def _is_name(name: str) -> bool:
@@ -171,20 +113,18 @@ def _check(name: str) -> bytes:
     return name.encode("ascii")
 
 
-def _is_misnamed(ref: bytes) -> bool:
-    return ref.startswith(_HOME) and not _is_ours(ref)
+def is_ours(ref: bytes) -> bool:
+    """Returns whether a ref is that of a checkpoint."""
+    name = ref[len(HOME) + 1 :].decode("ascii", "replace")
+    return ref.startswith(HOME + b"/") and _is_name(name)
 
 
-def _is_ours(ref: bytes) -> bool:
-    name = ref[len(_HOME) + 1 :].decode("ascii", "replace")
-    return ref.startswith(_HOME + b"/") and _is_name(name)
-
-
-def _read_loose(directory: Directory) -> tuple[dict[bytes, bytes], list[bytes]]:
+def loose_refs(directory: Directory) -> tuple[dict[bytes, bytes], list[bytes]]:
+    """Returns the loose refs of checkpoints, and the names of files that are none."""
     found: dict[bytes, bytes] = {}
     bad: list[bytes] = []
     try:
-        refs = directory.descend(_HOME)
+        refs = directory.descend(HOME)
     except FileNotFoundError:
         return {}, []
     with refs:
@@ -202,10 +142,10 @@ def _read_loose(directory: Directory) -> tuple[dict[bytes, bytes], list[bytes]]:
     return found, bad
 
 
-def _read_packed(directory: Directory) -> dict[bytes, bytes]:
+def packed_refs(directory: Directory) -> dict[bytes, bytes]:
     """Returns all of packed-refs, others' refs too; lines that git would not understand are left out."""
     try:
-        lines = directory.read(_PACKED).split(b"\n")
+        lines = directory.read(PACKED).split(b"\n")
     except FileNotFoundError:
         return {}
     found: dict[bytes, bytes] = {}
@@ -216,11 +156,13 @@ def _read_packed(directory: Directory) -> dict[bytes, bytes]:
     return found
 
 
-def _packed_lines(refs: dict[bytes, bytes]) -> list[bytes]:
-    return [_HEADER, *(b"%b %b\n" % (refs[ref].hex().encode(), ref) for ref in sorted(refs))]
+def packed_lines(refs: dict[bytes, bytes]) -> list[bytes]:
+    """Returns the lines of packed-refs."""
+    return [PACKED_HEADER, *(b"%b %b\n" % (refs[ref].hex().encode(), ref) for ref in sorted(refs))]
 
 
-def _write_packed(directory: Directory, refs: dict[bytes, bytes]) -> None:
+def write_packed(directory: Directory, refs: dict[bytes, bytes]) -> None:
+    """Writes packed-refs anew, durably."""
     with directory.child(b"tmp") as tmp:
-        tmp.unlink(_PACKED, missing_ok=True)
-        write_durably(directory, _PACKED, _packed_lines(refs), temporary=_PACKED, what="the packed refs", via=tmp)
+        tmp.unlink(PACKED, missing_ok=True)
+        write_durably(directory, PACKED, packed_lines(refs), temporary=PACKED, what="the packed refs", via=tmp)

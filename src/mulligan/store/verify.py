@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from mulligan.gitformat.pack import Pack, read_index
 from mulligan.gitformat.pack_index import IndexRow, PackIndex, encode_index
-from mulligan.gitformat.pack_scan import EMPTY_INDEX, checksums, measure, object_count, record_crc, scan
+from mulligan.gitformat.pack_scan import EMPTY_INDEX, checksums, index_findings, measure, object_count, record_crc, scan
 from mulligan.gitformat.record import TRAILER_SIZE, TREE_LIMIT, DamagedRecord, hash_of
 from mulligan.model.objects import BLOB
 from mulligan.safefs.directory import Directory
@@ -122,7 +122,7 @@ def _verify_pair(pack: Pack, index: PackIndex, subject: str) -> list[Problem]:
             in_pack.append("its checksum is wrong")
     except DamagedRecord as error:
         in_pack.append(str(error))
-    in_index = index.strict_findings(pack.size)
+    in_index = index_findings(index, pack.size)
     if checksum and index.pack_checksum != checksum:
         in_index.append("it is the index of another pack")
     problems = []

@@ -23,14 +23,13 @@ from mulligan.safefs.errors import typed
 from mulligan.safefs.lock import exclusive
 from mulligan.store import repository
 from mulligan.store.objects import ObjectStore
-from mulligan.timeline.changes import pack_changes
 from mulligan.timeline.checkpoints import POSITION, Checkpoints
 from mulligan.timeline.commits import Entry, ObjectAdder, read_list, read_state, record_tree, write_commit
 from mulligan.timeline.database import NAME, Database
 from mulligan.timeline.root import Identity, identity_of
 from mulligan.timeline.stores import contents_of, describe, stores
 from mulligan.timeline.tables import from_column
-from mulligan.timeline.trees import Trees
+from mulligan.timeline.trees import Trees, pack_changes
 from mulligan.timeline.undo import Move
 
 if TYPE_CHECKING:

@@ -12,42 +12,12 @@ from mulligan.timeline.database import NAME
 if TYPE_CHECKING:
     from mulligan.timeline.store import Store
 
-# What is known since the disk was last freed: how many checkpoints had gone by then, and what the packs took afterwards.
-_FREED = "freed"
-# By so much, and by one of so many of their bytes, packs grow before it is worth a look at what of them is needed.
-_GROWN = 4 << 20
-_GROWN_PART = 8
 # What one file may take more than its bytes, and the short files and the directories of a store in all.
 _BLOCK = 8 << 10
 _BESIDES = 4 << 20
 #: What a save writes beside its packs: the index, a ref, the timeline and its log, the scan's memory.
 BESIDES_PACKS = 96 << 10
 _LONG_FILES = (*(NAME.encode() + end for end in (b"", b"-wal", b"-shm")), cache.NAME, b"packed-refs")
-
-
-def note_freed(store: Store) -> None:
-    """Remembers that the disk was freed of what no checkpoint needs."""
-    with store.database.transaction():
-        store.database.set_meta(_FREED, f"{store.checkpoints.gone()} {packed_bytes(store)}")
-
-
-def expect_waste(store: Store) -> None:
-    """Says, inside a transaction, that much may not be needed any more, whatever the packs grew by."""
-    store.database.set_meta(_FREED, "")
-
-
-def may_be_wasteful(store: Store) -> bool:
-    """
-    Returns whether it may be worth it to look for what no checkpoint needs; cheap, and asked every few seconds.
-
-    Checkpoints must have gone since the last time, and packs must have grown: once retention lets one go for each that
-    comes, they grow by what is not needed any more.
-    """
-    gone, _, kept = store.database.meta(_FREED, "0 0").partition(" ")
-    if gone == str(store.checkpoints.gone()):
-        return False
-    before = int(kept) if kept.isdecimal() else 0
-    return packed_bytes(store) - before >= max(_GROWN, before // _GROWN_PART)
 
 
 def used_bytes(store: Store) -> int:

@@ -24,9 +24,8 @@ from mulligan.model.objects import BLOB, MODE_DIR, MODE_LINK, Change, TreeEntry
 from mulligan.model.paths import covers, is_dot_git, parent_of, to_text
 from mulligan.safefs.directory import Directory
 from mulligan.scan.trees import Cover, Scan, cover_of
-from mulligan.timeline.changes import changes_since, compare_entries
 from mulligan.timeline.commits import Entry
-from mulligan.timeline.trees import ObjectReader, Trees, WorkspaceView
+from mulligan.timeline.trees import ObjectReader, Trees, WorkspaceView, changes_since, compare_entries
 
 if TYPE_CHECKING:
     from mulligan.timeline.store import Store

@@ -25,9 +25,8 @@ from mulligan.model.checkpoint import (
 from mulligan.model.objects import EMPTY_TREE
 from mulligan.scan.trees import Scan
 from mulligan.store.refs import drop_staged_ref, staged_ref
-from mulligan.timeline.changes import pack_changes
 from mulligan.timeline.commits import STATE_BEFORE, Entry, write_commit
-from mulligan.timeline.trees import Trees
+from mulligan.timeline.trees import Trees, pack_changes
 from mulligan.timeline.undo import Move
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ def record_checkpoint(
                 store.moves.push(Move(entry.id), fresh=True)
             if also is not None:
                 also()
-            elif not database.is_empty("deed"):
+            elif store.has_events():
                 store.events.end_calls_of_the_dead()
             store.record_workspace(entry.checkpoint)
             if _may_expire(store, entry):

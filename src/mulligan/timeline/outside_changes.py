@@ -28,9 +28,8 @@ from mulligan.model.event import (
 )
 from mulligan.model.objects import BLOB
 from mulligan.safefs.userfile import read_work_file
-from mulligan.timeline.changes import changes_since, same_state
 from mulligan.timeline.commits import Entry
-from mulligan.timeline.trees import WorkspaceView
+from mulligan.timeline.trees import WorkspaceView, changes_since, same_state
 from mulligan.timeline.undo import UndoMark
 
 if TYPE_CHECKING:

@@ -21,11 +21,10 @@ from mulligan.model.objects import COMMIT, parse_commit
 from mulligan.model.sizes import format_size
 from mulligan.safefs.room import on_disk, whole_blocks
 from mulligan.scan import cache
-from mulligan.store.gc import collect, merge_small, reach, reachable, reaching, replace, wasteful_groups
+from mulligan.store.gc import collect, merge_small, pack_refs, reach, reachable, reaching, replace, wasteful_groups
+from mulligan.store.layout import PERMANENT
 from mulligan.store.objects import MANY_PACKS
-from mulligan.store.refs import foretell_packing, pack_refs
-from mulligan.store.repository import PERMANENT
-from mulligan.timeline.budget import BESIDES_PACKS, limit_of, may_be_wasteful, note_freed, packed_bytes, used_bytes
+from mulligan.timeline.budget import BESIDES_PACKS, limit_of, packed_bytes, used_bytes
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.database import NAME, connect_to_read
 from mulligan.timeline.drafts import remove_checkpoint
@@ -39,6 +38,11 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 _MANY_REFS = 256
+# What is known since the disk was last freed: how many checkpoints had gone by then, and what the packs took afterwards.
+_FREED = "freed"
+# By so much, and by one of so many of their bytes, packs grow before it is worth a look at what of them is needed.
+_GROWN = 4 << 20
+_GROWN_PART = 8
 
 
 def prune(
@@ -80,7 +84,7 @@ def prunable(store: Store) -> int:
     freed = collect(store.objects, live, chains=chains, dry_run=True) + _freed_by_timeline(store)
     keep = cache.root_tree_of(store.directory) in store.checkpoints.files_trees()
     freed += cache.foretell_compacting(store.directory, keep=keep)
-    return max(0, freed + (foretell_packing(store.directory) if store.checkpoints.count() > _MANY_REFS else 0))
+    return max(0, freed + (pack_refs(store.directory, dry_run=True) if store.checkpoints.count() > _MANY_REFS else 0))
 
 
 def _freed_by_timeline(store: Store) -> int:
@@ -164,8 +168,35 @@ def _refusal(store: Store, need: int, budget: int) -> NoRoom:
     )
 
 
+# -- in idle time -------------------------------------------------------------------------------
+
 # So many trees are read between two moments at which the work can be left off.
 _AT_A_TIME = 64
+
+
+def note_freed(store: Store) -> None:
+    """Remembers that the disk was freed of what no checkpoint needs."""
+    with store.database.transaction():
+        store.database.set_meta(_FREED, f"{store.checkpoints.gone()} {packed_bytes(store)}")
+
+
+def expect_waste(store: Store) -> None:
+    """Says, inside a transaction, that much may not be needed any more, whatever the packs grew by."""
+    store.database.set_meta(_FREED, "")
+
+
+def may_be_wasteful(store: Store) -> bool:
+    """
+    Returns whether it may be worth it to look for what no checkpoint needs; cheap, and asked every few seconds.
+
+    Checkpoints must have gone since the last time, and packs must have grown: once retention lets one go for each that
+    comes, they grow by what is not needed any more.
+    """
+    gone, _, kept = store.database.meta(_FREED, "0 0").partition(" ")
+    if gone == str(store.checkpoints.gone()):
+        return False
+    before = int(kept) if kept.isdecimal() else 0
+    return packed_bytes(store) - before >= max(_GROWN, before // _GROWN_PART)
 
 
 class Portion(NamedTuple):

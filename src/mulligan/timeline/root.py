@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
-from mulligan.errors import MulliganError, Unprotectable, UserError, WorkspaceGone, WorkspaceReplaced
+from mulligan.errors import Unprotectable, UserError, WorkspaceGone, WorkspaceReplaced
 from mulligan.model.policy import Settings
 from mulligan.model.refused import why_refused
 from mulligan.safefs.attributes import born_ns, read_mark, write_mark
 from mulligan.safefs.directory import Directory, is_missing, random_name
 from mulligan.safefs.durable import make_directories
 from mulligan.timeline.commits import Entry
-from mulligan.timeline.database import NAME, Database
+from mulligan.timeline.database import NAME
 
 if TYPE_CHECKING:
     from mulligan.timeline.store import Store
@@ -215,28 +214,3 @@ def refuse_unprotectable(settings: Settings) -> None:
 def is_within(path: str, directory: str) -> bool:
     """Returns whether a path is a directory or something below it."""
     return path == directory or path.startswith(directory + "/")
-
-
-def moved_from(settings: Settings) -> str:
-    """Returns the directory that a workspace was moved from, if its history is still kept for there; else empty."""
-    try:
-        with Directory.open(settings.stores) as home:
-            names = sorted(name for name in home.names() if not name.startswith(b"."))
-    except OSError:
-        return ""  # there is no store at all
-    paths = [os.path.join(settings.stores, os.fsdecode(name)) for name in names]
-    others = [path for path in paths if path != settings.store]
-    here = identity_of(settings.workspace) if others else Identity()
-    found = (_left_by(path, here) for path in others if here.inode)
-    return next((place for place in found if place), "")
-
-
-def _left_by(path: str, here: Identity) -> str:
-    """Returns the workspace of a store, if it is gone and was this very directory."""
-    try:
-        with Directory.open(path) as directory, closing(Database(path, create=False, directory=directory)) as database:
-            recorded, place = Identity.from_meta(database.meta), database.meta("workspace")
-    except (OSError, MulliganError):
-        return ""  # no store, or one that cannot be asked
-    same = bool(recorded.inode) and not recorded.is_another(here, last_ns=0)
-    return place if same and place and is_missing(place) else ""

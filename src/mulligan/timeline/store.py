@@ -125,9 +125,14 @@ class Store:
 
         return AgentEvents(self.database)
 
+    def has_events(self) -> bool:
+        """Returns whether an agent was ever at work here; asked first, so that most commands need not load what reads them."""
+        return not self.database.is_empty("deed")
+
     def needed(self) -> set[str]:
         """Returns the checkpoints that the next undos and redos need: the newest steps, and where agents' last turns began."""
-        return self.moves.needed() | self.events.starts() | {self.checkpoints.position()}
+        begun = self.events.starts() if self.has_events() else set()
+        return self.moves.needed() | begun | {self.checkpoints.position()}
 
     def close(self) -> None:
         """Closes everything; the next use opens it again."""
@@ -201,7 +206,10 @@ class Store:
         if self._database is not None and self._database.meta(_STORE_ID):
             return
         fresh = not self.exists()
-        repository.create(self.directory, store_id=repository.store_id(self.directory) or random_name(16))
+        if fresh or repository.missing_parts(self.directory) or not self.directory.exists(b"tmp"):
+            from mulligan.store.layout import create
+
+            create(self.directory, name=repository.store_id(self.directory) or random_name(16))
         if fresh:
             from mulligan.safefs.durable import sweep_beside
 
@@ -346,15 +354,12 @@ class Store:
             self._trash.empty()
         sweep_temporaries(self.directory, sparing=self._trash.names)
         self.objects.refresh()
-        self.objects.hold()
         self.settle_refs()
 
     def _end(self) -> None:
         self._held = False
         if self._database is not None:
             self._database.roll_back()  # a transaction that an interruption left open
-        if self._objects is not None:
-            self._objects.let_go()
 
     def _refuse_without_room(self, purpose: str) -> None:
         """

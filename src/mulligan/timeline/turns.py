@@ -85,7 +85,7 @@ class Stack:
 
     def waiting(self, passed: set[Turn]) -> tuple[Turn | None, bool]:
         """Returns the newest turn that is not undone, but for some, and whether it is the next operation."""
-        if self._store.database.is_empty("deed"):
+        if not self._store.has_events():
             return None, False  # no agent was ever at work here
         over, is_next = self.undone() | passed, True
         for at, move in enumerate(self._moves):
@@ -320,7 +320,7 @@ class TurnSteps:
 
     def just_begun(self, now_ns: int) -> list[Turn]:
         """Returns the turns of which a command runs and no step is saved yet, newest first."""
-        if self._store.database.is_empty("deed"):
+        if not self._store.has_events():
             return []
         running = [Turn(each.event.session, each.prompt) for each in reversed(self._store.events.running(now_ns))]
         return [turn for turn in dict.fromkeys(running) if not self.of(turn)]

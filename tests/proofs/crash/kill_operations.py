@@ -19,7 +19,7 @@ from mulligan.model.policy import Retention
 from mulligan.restore import stage
 from mulligan.state.conversation import Transcript
 from mulligan.store import gc
-from mulligan.timeline import budget, pruning
+from mulligan.timeline import pruning
 from scenes import MID, NEW, OLD, State, file, folder, link, write_state
 from tools import git
 from tree import put
@@ -239,7 +239,7 @@ def _let_go(place: Place) -> None:
 
 
 def _free_bit_by_bit(ws: Any, _: Place) -> None:
-    with lowered(budget, _GROWN=1), lowered(gc, PORTION=2000):
+    with lowered(pruning, _GROWN=1), lowered(gc, PORTION=2000):
         while ws.tidy():
             pass
 

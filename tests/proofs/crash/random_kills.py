@@ -38,7 +38,7 @@ from places import Place
 import mulligan
 from checker import View, judge, view_of
 from mulligan.model.policy import Retention
-from mulligan.timeline import budget
+from mulligan.timeline import pruning
 from tally import Tally, parser, workplace
 from tree import put, snapshot
 
@@ -155,7 +155,7 @@ class Worker:
         if self.rng.random() < 0.5:
             self.ws.prune()
         else:
-            budget._GROWN = 1
+            pruning._GROWN = 1
             while self.ws.tidy():
                 pass
         self.tell("pruned")

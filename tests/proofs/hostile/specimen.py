@@ -20,7 +20,7 @@ import mulligan
 from check_checkpoints import read_checkpoint
 from checker import judge, objects_of, rows
 from mulligan.safefs.directory import Directory
-from mulligan.store.refs import pack_refs
+from mulligan.store.gc import pack_refs
 from scenes import State
 from tools import git
 from tree import put, wipe

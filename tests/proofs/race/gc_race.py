@@ -36,7 +36,7 @@ from checker import judge
 from mulligan.model.policy import Retention
 from mulligan.settings import resolve
 from mulligan.store import gc
-from mulligan.timeline import budget
+from mulligan.timeline import pruning
 from tally import Tally, parser, workplace
 from tree import put
 
@@ -50,7 +50,7 @@ _PAUSE_S = 0.03
 _GC_PAUSE_S = 0.15
 _NAMES = "abc"
 # Little is worth it, and little is done at a time.
-budget._GROWN = 1
+pruning._GROWN = 1
 gc.PORTION = 4000
 _DAMAGE = frozenset({"timeline", "checkpoint", "damaged pack", "damaged index"})
 

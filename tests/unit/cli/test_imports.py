@@ -45,7 +45,7 @@ def test_everyday_commands_load_little(project, words):
 def test_a_save_loads_no_restore_no_diff_and_none_of_the_slow_modules(project, words):
     """Where there is no repository, no reader of repositories either; the second time as the first."""
     (project / "a").write_text("1")
-    loaded(project, *words)
+    loaded(project, "save", "first")
     (project / "a").write_text("2")
     modules = loaded(project, *words)
     assert modules & {"logging", "tempfile", "random", "secrets", "traceback", "urllib"} == set()
@@ -54,6 +54,7 @@ def test_a_save_loads_no_restore_no_diff_and_none_of_the_slow_modules(project, w
         "mulligan.diff",
         "mulligan.usergit",
         "mulligan.store.gc",
+        "mulligan.store.layout",
         "mulligan.store.repack",
         "mulligan.timeline.events",
         "mulligan.timeline.stores",

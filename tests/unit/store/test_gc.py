@@ -15,7 +15,7 @@ from mulligan.safefs.room import disk_usage
 from mulligan.store import gc as collecting
 from mulligan.store import pack_writer, repack
 from mulligan.store.gc import collect, merge_small
-from mulligan.store.repository import PERMANENT
+from mulligan.store.layout import PERMANENT
 from mulligan.store.verify import verify_packs
 from stores import add_all, edited, opened, pack_files, text
 from tools import git

@@ -12,7 +12,7 @@ from mulligan.model.objects import BLOB
 from mulligan.safefs import syscalls
 from mulligan.store import gc
 from mulligan.store.gc import collect, replace, wasteful_groups
-from mulligan.store.repository import PERMANENT
+from mulligan.store.layout import PERMANENT
 from mulligan.store.trash import sweep_temporaries
 from mulligan.store.verify import verify_packs
 from stores import add_all, edited, opened, pack_files, text

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mulligan.store.refs import bad_refs, pack_refs, read_refs, remove_refs, write_ref
+from mulligan.store.gc import pack_refs
+from mulligan.store.refs import bad_refs, read_refs, remove_refs, write_ref
 from stores import add_commit, opened
 from tools import git
 

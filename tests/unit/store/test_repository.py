@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from mulligan.safefs.directory import Directory
-from mulligan.store import repository
+from mulligan.store import layout, repository
 from stores import opened
 from tools import git
 
@@ -34,7 +34,7 @@ def test_making_it_again_changes_nothing(tmp_path):
         pass
     before = state()
     with opened(tmp_path / "store") as store:
-        repository.create(store.directory, store_id="another")
+        layout.create(store.directory, name="another")
         assert repository.store_id(store.directory) == "test"
     assert before == state()
 
@@ -45,7 +45,7 @@ def test_a_half_made_store_is_completed(tmp_path):
         with opened(tmp_path / "store") as store:
             target = tmp_path / "store" / part
             target.rmdir() if target.is_dir() else target.unlink()
-            repository.create(store.directory, store_id="test")
+            layout.create(store.directory, name="test")
             assert target.exists()
             assert repository.missing_parts(store.directory) == []
 
@@ -66,7 +66,7 @@ def test_a_store_without_a_config_has_no_id(tmp_path):
 
 def test_an_id_that_could_break_the_config_is_refused(tmp_path):
     with Directory.open(tmp_path) as directory, pytest.raises(ValueError):
-        repository.create(directory, store_id="x\n[core]")
+        layout.create(directory, name="x\n[core]")
     assert os.listdir(tmp_path) == []
 
 

@@ -12,7 +12,7 @@ from checker import judge
 from mulligan.model.policy import Retention
 from mulligan.settings import resolve
 from mulligan.store import gc
-from mulligan.timeline import budget, pruning
+from mulligan.timeline import pruning
 from tree import put
 
 STEPS = 6
@@ -25,7 +25,7 @@ def noise(number: int, size: int = 3000) -> bytes:
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Little is enough to be worth it, and every portion is small."""
-    monkeypatch.setattr(budget, "_GROWN", 1)
+    monkeypatch.setattr(pruning, "_GROWN", 1)
     monkeypatch.setattr(gc, "PORTION", 10_000)
     monkeypatch.setattr(pruning, "_AT_A_TIME", 1)
 
@@ -81,7 +81,7 @@ def test_what_was_looked_at_is_not_looked_at_again_until_packs_have_grown(ws, pr
     monkeypatch.setattr(ws._bench.store, "writing", None)
     assert ws.tidy() is False
     monkeypatch.undo()
-    monkeypatch.setattr(budget, "_GROWN", 1 << 20)
+    monkeypatch.setattr(pruning, "_GROWN", 1 << 20)
     for number in range(20, 25):
         step(ws, project, number)
     assert ws.tidy() is False

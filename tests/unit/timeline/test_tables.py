@@ -152,7 +152,7 @@ def test_every_column_is_under_seal(history, store):
 )
 def test_a_small_file_of_the_repository_that_says_something_else_is_found_and_mended(history, store, path, old, new):
     from mulligan.safefs.directory import Directory
-    from mulligan.store.refs import pack_refs
+    from mulligan.store.gc import pack_refs
 
     with Directory.open(store) as directory:
         pack_refs(directory)

@@ -73,7 +73,7 @@ def render(context: Context, result: Result) -> None:
         context.out.line("No changes; nothing saved.")
         return
     from mulligan.present.timeline import saved_lines, unsaved_lines
-    from mulligan.timeline.changes import TURNED_WORKTREE
+    from mulligan.timeline.trees import TURNED_WORKTREE
 
     context.out.lines(saved_lines(saved, context.out.style))
     for entry in saved.not_captured:
