@@ -17,7 +17,7 @@ from functools import partial, wraps
 from typing import Any
 
 import mulligan
-from mulligan.engine.events import Handler
+from mulligan.engine.workbench import Handler
 from mulligan.engine.workspace import Workspace as _Workspace
 from mulligan.model.checkpoint import Checkpoint
 

@@ -14,6 +14,8 @@ import pytest
 import mulligan
 from checker import judge
 from faults import FailsAt
+from mulligan.engine.git import is_recorded
+from mulligan.restore.git import to_record
 from mulligan.safefs import syscalls
 from tools import cli, cli_json, git
 from tree import put, snapshot
@@ -737,4 +739,4 @@ def test_a_save_with_git_that_is_refused_a_look_at_the_repository_records_it_or_
 
 def _stands(ws: mulligan.Workspace, saved: mulligan.Checkpoint) -> bool:
     """Whether a checkpoint holds where git stands."""
-    return ws._bench.git.records(ws._bench.store.checkpoints.resolve(saved), ws._bench.git.record()[0])
+    return is_recorded(ws.bench.store, ws.bench.store.checkpoints.resolve(saved), to_record(ws.settings)[0])

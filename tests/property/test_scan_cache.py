@@ -55,15 +55,15 @@ def test_a_remembering_scan_sees_what_a_fresh_one_sees(tmp_path, seed):
         ws = rng.choice(spaces)
         if rng.random() < 0.2:
             ws.close()
-        unsaved = ws._bench.look().scan if number else None
-        assert unsaved is None or not misjudged(unsaved, ws._bench.store.objects.read_tree), f"seed {seed}, {number}"
+        unsaved = ws.bench.look().scan if number else None
+        assert unsaved is None or not misjudged(unsaved, ws.bench.store.objects.read_tree), f"seed {seed}, {number}"
         entry = ws.save(f"{seed}.{number}")
         history.append(entry.id)
-        seen = ws._bench.look().scan
+        seen = ws.bench.look().scan
         fresh = scan_anew(settings, list(seen.defaults))
         assert listed(seen) == listed(fresh), f"seed {seed}, round {number}"
         assert (seen.tree, seen.modes) == (fresh.tree, fresh.modes), f"seed {seed}, round {number}"
-        assert ws._bench.store.checkpoints.current().files_tree == fresh.tree
+        assert ws.bench.store.checkpoints.current().files_tree == fresh.tree
         if rng.random() < 0.2:
             rng.choice(spaces).delete(history.pop(rng.randrange(len(history))))
         if rng.random() < 0.15:

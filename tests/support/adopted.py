@@ -237,8 +237,8 @@ def save(at: Path, store: Path, *, take: bool, now: Callable[[], int] = later, *
 def looks_of(ws: Any) -> list[Any]:
     """The looks at a workspace, from now on."""
     looks: list[Any] = []
-    look = ws._bench.look
-    ws._bench.look = lambda *args, **more: looks.append(look(*args, **more)) or looks[-1]
+    look = ws.bench.look
+    ws.bench.look = lambda *args, **more: looks.append(look(*args, **more)) or looks[-1]
     return looks
 
 

@@ -492,4 +492,4 @@ def test_what_is_remembered_of_a_deleted_checkpoint_is_not_trusted(ws, project, 
     ws.close()
     (store / "cache").write_bytes(earlier)
     again = mulligan.open(project, store=store)
-    assert len(again._bench.look().scan.cache) == 0
+    assert len(again.bench.look().scan.cache) == 0

@@ -37,13 +37,13 @@ class Place:
 
     def look(self) -> Scan:
         """Returns a look that is the same as one without any memory."""
-        scan = self.ws._bench.look().scan
+        scan = self.ws.bench.look().scan
         cache = Cache()
         cache.note = b'{"defaults": %s}' % str(list(scan.defaults)).encode()
         fresh = Scanner(self.settings, time.time_ns).scan(cache)[0]
         assert (scan.tree, scan.modes, scan.files, scan.missed) == (fresh.tree, fresh.modes, fresh.files, fresh.missed)
         assert sorted(scan.captured()) == sorted(fresh.captured())
-        assert not misjudged(scan, self.ws._bench.store.objects.read_tree)
+        assert not misjudged(scan, self.ws.bench.store.objects.read_tree)
         assert all(record.tree == fresh.tree_of(path) for path, record in scan.records.items())
         return scan
 

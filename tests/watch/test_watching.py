@@ -14,6 +14,7 @@ import pytest
 import mulligan
 from bad_watchers import using
 from checker import judge
+from mulligan import engine
 from mulligan.engine.workspace import Workspace
 from mulligan.safefs import inotify, syscalls
 from mulligan.settings import resolve
@@ -130,13 +131,13 @@ def test_an_overflow_costs_a_look_at_everything_and_loses_nothing(project, ws):
     ws.save()
     with ws.watch() as watching:
         ws.save()
-        before = ws._bench.scanner.watcher.full_looks
+        before = ws.bench.scanner.watcher.full_looks
         overflow(project)
         assert ws.save().files_changed == ("d3/file", "d4/deep/er/file")
-        assert ws._bench.scanner.watcher.full_looks == before + 1
+        assert ws.bench.scanner.watcher.full_looks == before + 1
         (project / "d4" / "deep" / "er" / "file").write_text("noticed again")
         assert ws.save().files_changed == ("d4/deep/er/file",)
-        assert ws._bench.scanner.watcher.full_looks == before + 1
+        assert ws.bench.scanner.watcher.full_looks == before + 1
         assert watching.active
 
 
@@ -292,7 +293,7 @@ def test_a_checkpoint_that_failed_forgets_nothing(project, ws, monkeypatch):
         (project / "d1" / "file").write_text("edited")
         with monkeypatch.context() as patch:
             patch.setattr(
-                ws._bench, "keep", lambda *_args, **_more: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full"))
+                engine.save, "keep", lambda *_args, **_more: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full"))
             )
             with pytest.raises(mulligan.MulliganError):
                 ws.save()

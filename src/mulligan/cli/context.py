@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from mulligan import engine
 from mulligan.cli.screen import Screen, tell
 from mulligan.errors import MulliganError, NothingSaved, UnsafePath, UserError
 
@@ -164,7 +165,9 @@ class Context:
         """The workspace, if anything was ever saved in it; raises NothingSaved otherwise."""
         workspace = self.workspace
         if workspace.position() is None and not workspace.log(limit=1):
-            old = workspace.moved_from()
+            from mulligan.timeline.stores import moved_from
+
+            old = moved_from(self.settings)
             hint = f"The project was at {old} before; take over its history: mulligan adopt {old}" if old else ""
             raise NothingSaved(
                 f"Nothing was saved in {self.settings.workspace} yet.", hint=hint or 'mulligan save "first"'
@@ -249,7 +252,7 @@ class Context:
             said.append(f"Workspace: {self.settings.workspace} (you are in {self.standpoint})")
         if not self._directory and stands_in_deleted() and os.path.isdir(self.base):
             said.append('Your shell still stands in the deleted directory. Type: cd "$PWD"')
-        if key := self._opened.new_key():
+        if key := self._opened.bench.store.new_key():
             from mulligan.present.text import new_key_words
 
             said.append(new_key_words(key))
@@ -266,7 +269,7 @@ class Context:
         said += [
             f"warning: The hooks of {agent} are gone from {file}, so its next session has no undo. "
             f"Put them back: mulligan install {agent} (or, if you meant it, add --uninstall)"
-            for agent, file in self._opened.missing_hooks()
+            for agent, file in engine.remarks.missing_hooks(self._opened.bench)
         ]
         return said
 

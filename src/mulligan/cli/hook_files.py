@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from mulligan import __version__
+from mulligan import __version__, engine
 from mulligan.cli.context import Context
 from mulligan.install.agents import AGENTS
 from mulligan.install.editing import Wiring
@@ -45,4 +45,4 @@ def expect_hooks(context: Context, agent: str) -> None:
         return
     for_all = wired.edits(USER) and Wiring(wired, USER, project=workspace.root, home=home).installed()
     files = [] if for_all else Wiring(wired, PROJECT, project=workspace.root, home=home).installed()
-    workspace.expect_hooks(agent, [os.path.relpath(file, workspace.root) for file in files])
+    engine.remarks.expect_hooks(workspace.bench, agent, [os.path.relpath(file, workspace.root) for file in files])

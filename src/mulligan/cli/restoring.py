@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from mulligan import engine
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UnknownCheckpoint, WorkspaceReplaced
@@ -42,7 +43,7 @@ def in_same_project(context: Context, act: Callable[[], RestoreReport]) -> Resto
         question = f"{error.message}\nIs it the same project? Your files are saved before anything changes."
         if not context.interactive or not context.ask(question):
             raise
-        context.workspace.recognise()
+        engine.doctor.recognise(context.workspace.bench)
         return act()
 
 

@@ -26,6 +26,7 @@ from mulligan.cli.arguments import wants
 from mulligan.cli.context import Declined
 from mulligan.cli.idle_push import IdlePushes
 from mulligan.cli.watchers import IDLE, WatcherPlace, note_use
+from mulligan.engine import watching
 from mulligan.errors import MulliganError
 from mulligan.safefs.platform import HERE
 
@@ -211,7 +212,7 @@ class Server:
             if key.fileobj is listener:
                 self._welcome(listener)
             elif key.data is None:
-                self.workspace.catch_up()
+                watching.catch_up(self.workspace.bench)
             else:
                 self._hear(key.data)
         now = time.monotonic()
@@ -220,14 +221,14 @@ class Server:
 
     def _tidy(self) -> None:
         """Does a portion after the other of what has time, until something happens."""
-        self.workspace.patience(0.0)
+        watching.patience(self.workspace.bench, 0.0)
         with suppress(MulliganError):  # another process writes, or the store has a problem: a command will report it
             while self.workspace.tidy() and not self._wait(0.0):
                 pass
 
     def _wait(self, seconds: float) -> list[tuple[selectors.SelectorKey, int]]:
         """Waits for clients, and for the kernel's notices too, so that their queue does not run over."""
-        queue = self.workspace.notices()
+        queue = watching.notices(self.workspace.bench)
         if queue < 0:
             return self._selector.select(seconds)
         # For this wait alone: a command may close the queue, and its number is another file's, or another queue's, by then.
@@ -338,7 +339,7 @@ class Server:
 
             self.workspace.close()
             self.workspace = Workspace(settings)
-        self.workspace.patience(settings.wait)
+        watching.patience(self.workspace.bench, settings.wait)
         self.workspace.watch()
         return self.workspace
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.errors import PlanStale, UserError
-from mulligan.model.paths import to_text
+from mulligan.model.paths import parse_path, to_text
 from mulligan.model.plan import PlanRequest
 
 if TYPE_CHECKING:
     from mulligan.model.plan import RestorePlan
-    from mulligan.restore.left_alone import Attempts
+    from mulligan.restore.reach import Attempts
+
+Paths = Iterable[str | os.PathLike[str]]
+#: Ids of hunks.
+Hunks = Collection[str]
+WHAT = ("files", "state", "all")
 
 
 class Promise(NamedTuple):
@@ -23,7 +30,7 @@ class Promise(NamedTuple):
     def agreed(self, plan: RestorePlan) -> RestorePlan:
         """Returns what is done of a plan that was made now; raises PlanStale where it is not the promised one."""
         if not self.strict and self.plan.is_same_operation(plan):
-            from mulligan.restore.left_alone import agreed
+            from mulligan.restore.reach import agreed
 
             return agreed(self.plan, plan)
         if not self.plan.is_as(plan):
@@ -35,7 +42,7 @@ class Promise(NamedTuple):
 
     def attempts(self) -> Attempts | None:
         """Returns how paths are treated that move while the plan is applied."""
-        from mulligan.restore.left_alone import Attempts
+        from mulligan.restore.reach import Attempts
 
         return None if self.strict else Attempts(0)
 
@@ -66,8 +73,23 @@ class Asked(NamedTuple):
         return self.promise.agreed(plan) if self.promise is not None else plan
 
 
-def parse_hunks(hunks: object, *, git: bool = False) -> tuple[str, ...] | None:
-    """Returns the ids of hunks that a caller gave; raises UserError where they cannot be combined with the rest."""
+def parse_asked(paths: Paths | None, hunks: Hunks | None, what: str = "files", *, git: bool = False) -> Asked:
+    """Returns what a caller asked for, its paths safe; raises UserError where it cannot be combined."""
+    return Asked(parse_paths(paths, what, git=git), git, hunks=_parse_hunks(hunks, git=git))
+
+
+def parse_paths(paths: Paths | None, what: str = "files", *, git: bool = False) -> tuple[bytes, ...] | None:
+    """Returns paths that a caller gave, safe; raises UserError where they cannot be combined with the rest."""
+    if what not in WHAT:
+        raise UserError(f"what is one of {', '.join(WHAT)}, not {what!r}. Nothing was changed.")
+    if git and (paths is not None or what == "state"):
+        raise UserError("Git goes back with all files, not with some paths or with state alone. Nothing was changed.")
+    if isinstance(paths, str | bytes | os.PathLike):
+        raise TypeError("paths is a list of paths, not one path")
+    return None if paths is None else tuple(parse_path(path) for path in paths)
+
+
+def _parse_hunks(hunks: object, *, git: bool) -> tuple[str, ...] | None:
     if hunks is None:
         return None
     if isinstance(hunks, str) or not isinstance(hunks, list | tuple | set | frozenset):

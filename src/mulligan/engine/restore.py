@@ -1,7 +1,7 @@
 """
 Brings a state back: plans it, saves what is there, applies the plan, and ends what was interrupted.
 
-The caller (`engine`) holds the store's lock for everything here that writes, and tells others about it afterwards.
+`plan` and `restore` are the verbs. Everything else here is called with the store's lock held, by them, by undo and by revert.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mulligan.engine.save import Workbench
-from mulligan.errors import PlanStale, UserError
+from mulligan.engine.asked import Asked, Hunks, Paths, Promise, parse_asked
+from mulligan.engine.save import keep, make_draft
+from mulligan.engine.workbench import Workbench
+from mulligan.errors import MulliganError, PlanStale, UserError
 from mulligan.model.objects import BLOB
 from mulligan.model.paths import parent_of, to_text
 from mulligan.safefs.directory import Directory, random_name
@@ -26,14 +28,12 @@ from mulligan.timeline.undo import Move
 if TYPE_CHECKING:
     from typing import TypeVar
 
-    from mulligan.engine.asked import Asked, Promise
+    from mulligan.model.checkpoint import Checkpoint
     from mulligan.model.gitposition import GitRecord
     from mulligan.model.plan import Node, RestorePlan, RestoreReport
     from mulligan.model.sealed import Sealed
-    from mulligan.restore.left_alone import Attempts
-    from mulligan.restore.permissions import WritablePart
     from mulligan.restore.plan import DrawnPlan
-    from mulligan.restore.spelling import NamesHere
+    from mulligan.restore.reach import Attempts, WritablePart
     from mulligan.steps.choose import Contents
     from mulligan.usergit.moving import PlannedMove
 
@@ -62,8 +62,9 @@ def make_plan(
     git: PlannedMove | None = None,
 ) -> RestorePlan:
     """Returns what would bring the workspace to a checkpoint; without a look at it, nothing (state only)."""
+    from mulligan.model.agentfiles import is_agent_settings
     from mulligan.model.plan import RestorePlan
-    from mulligan.restore.plan import RestoreTarget, draw, spare_settings
+    from mulligan.restore.plan import RestoreTarget, draw
 
     shown = tuple(to_text(path) for path in paths) if paths is not None else None
     if look is None:
@@ -72,13 +73,16 @@ def make_plan(
     target = RestoreTarget(*entry.trees[:3], entry.checkpoint.not_captured, since, *_secrets_of(bench, entry))
     certain = (*bench.settings.capture.certain, *entry.by_name, *entry.absent)
     rules = bench.settings.capture._replace(certain=certain) if certain else bench.settings.capture
-    here = names_here(bench, look)
     if paths is not None:
-        paths = here.with_spellings(paths)
+        from mulligan.restore.spelling import NamesHere
+
+        paths = NamesHere(look, bench.settings.workspace).with_spellings(paths)
     drawn = draw(look.source, look.scan, target, paths, already=partial(stands_already, bench), rules=rules)
-    if paths is None:
+    if paths is None and any(is_agent_settings(action.path) for action in drawn.actions):
+        from mulligan.restore.agent_settings import spare_settings
+
         drawn = spare_settings(drawn, look, entry, bench.store)
-    drawn = settled(bench, drawn, look, here)
+    drawn = settled(bench, drawn, look)
     move = git.move if git is not None else None
     branch = made_on_other_branch(entry, look.git) if git is None else ""
     return RestorePlan(entry.id, what, shown, drawn.actions, drawn.keeps, move, drawn.absent, branch=branch)
@@ -94,12 +98,15 @@ def _secrets_of(bench: Workbench, entry: Entry) -> tuple[Sealed, bool, dict[byte
     return secrets_of(bench.store, entry)
 
 
-def settled(bench: Workbench, drawn: DrawnPlan, look: WorkspaceView, here: NamesHere) -> DrawnPlan:
+def settled(bench: Workbench, drawn: DrawnPlan, look: WorkspaceView) -> DrawnPlan:
     """Returns a plan for the names of this file system, without files that only git's list of tracked files changed."""
     from mulligan.model.plan import crosses_over
-    from mulligan.restore.spelling import settle_spelling
 
-    drawn = settle_spelling(drawn, here.names_in, here.folds)
+    if any(action.before is None for action in drawn.actions):
+        from mulligan.restore.spelling import NamesHere, settle_spelling
+
+        here = NamesHere(look, bench.settings.workspace)
+        drawn = settle_spelling(drawn, here.names_in, here.folds)
     if any(map(crosses_over, drawn.actions)):
         from mulligan.restore.secrets import without_same_bytes
 
@@ -109,20 +116,12 @@ def settled(bench: Workbench, drawn: DrawnPlan, look: WorkspaceView, here: Names
 
 def within_reach(bench: Workbench, plan: RestorePlan, look: WorkspaceView) -> RestorePlan:
     """Returns a plan without what cannot be written, which it lists; raises UserError where nothing else is left."""
-    from mulligan.restore.left_alone import Attempts
-    from mulligan.restore.permissions import WritablePart
+    from mulligan.restore.reach import Attempts, WritablePart
 
     with Directory.open(bench.settings.workspace) as root:
         reach = WritablePart(bench.store, root, random_name(6), plan, "undo", Attempts(0), look.scan.sealed)
         reach.close()
     return reach.plan
-
-
-def names_here(bench: Workbench, look: WorkspaceView) -> NamesHere:
-    """Returns the names that a look saw, and which of them this file system takes for one."""
-    from mulligan.restore.spelling import NamesHere
-
-    return NamesHere(look, bench.settings.workspace)
 
 
 def stands_already(bench: Workbench, path: bytes, node: Node) -> bool:
@@ -136,7 +135,64 @@ def stands_already(bench: Workbench, path: bytes, node: Node) -> bool:
         return False  # not reachable, so not the same
 
 
-def restore(bench: Workbench, entry: Entry, asked: Asked, *, what: str = "files", stage: str = "") -> RestoreReport:
+def plan(
+    bench: Workbench, ref: str | Checkpoint, paths: Paths | None, hunks: Hunks | None, *, what: str, git: bool
+) -> RestorePlan:
+    """Returns what a restore would do, or with `hunks` (their ids) a part of it. Changes nothing."""
+    asked = parse_asked(paths, hunks, what, git=git)
+    with bench.needing() as store:
+        entry = store.checkpoints.resolve(ref)
+        look = bench.look(by_name=entry.by_name) if what != "state" else None
+        return plan_asked(bench, entry, look, asked, what, git=_plan_git(bench, entry, asked))
+
+
+def restore(
+    bench: Workbench,
+    ref: str | Checkpoint,
+    paths: Paths | None,
+    hunks: Hunks | None,
+    *,
+    what: str,
+    git: bool,
+    stage: str,
+) -> RestoreReport:
+    """Takes the workspace, or a part of it, back to a checkpoint."""
+    if git and stage:
+        raise UserError("Either git goes back, or a commit is staged, not both. Nothing was changed.")
+    asked = parse_asked(paths, hunks, what, git=git or bool(stage))._replace(git=git)
+    with bench.writing("restore", needed=True) as store:
+        report = bring_back(bench, store.checkpoints.resolve(ref), asked, what=what, stage=stage)
+    tell_restored(bench, "restore", report)
+    return report
+
+
+def tell_restored(bench: Workbench, verb: str, report: RestoreReport) -> None:
+    """Notifies handlers of a restore, and remembers it for the agents that were at work here."""
+    bench.emit("restored", report)
+    if not bench.store.has_events() or not (report.created or report.modified or report.deleted):
+        return
+    from mulligan.timeline.notices import add_notice, notice_of
+
+    # The restore is done: that an agent does not hear of it is no reason to call it failed.
+    with suppress(MulliganError), bench.writing("notice") as store:
+        undone, target = report.undone, store.checkpoints.by_id(report.target)
+        since = target.created_ns if target is not None and target.checkpoint.kind != "safety" else 0
+        if undone is not None and undone.at is not None:
+            since = min(since, int(undone.at.timestamp() * 1_000_000_000))
+        with store.database.transaction():
+            add_notice(store.database, notice_of(verb, report), since_ns=since, now_ns=bench.now_ns())
+
+
+def _plan_git(bench: Workbench, entry: Entry, asked: Asked, stage: str = "") -> PlannedMove | None:
+    """Returns how git would move, None where it does not: then nothing of it is loaded."""
+    if not asked.git and not stage:
+        return None
+    from mulligan.restore.git import plan_git, plan_staging_of
+
+    return plan_git(bench.store, entry) if asked.git else plan_staging_of(bench.store, stage)
+
+
+def bring_back(bench: Workbench, entry: Entry, asked: Asked, *, what: str = "files", stage: str = "") -> RestoreReport:
     """Brings a checkpoint back, with git or with a commit to `stage`; paths that keep changing are left alone."""
     if entry.checkpoint.machine:
         from mulligan.remotes.pulled import keep_own
@@ -147,7 +203,7 @@ def restore(bench: Workbench, entry: Entry, asked: Asked, *, what: str = "files"
     def attempt(attempts: Attempts | None) -> RestoreReport:
         with bench.store.objects.writer() as writer:
             look = bench.look(writer, by_name=entry.by_name)
-            git = bench.git.plan(entry) if asked.git else bench.git.plan_staging(stage) if stage else None
+            git = _plan_git(bench, entry, asked, stage)
             plan = plan_asked(bench, entry, look if what != "state" else None, asked, what, git=git)
             plan = asked.agreed(plan)
             return go(bench, entry, plan, look, writer, verb="restore", git=git, attempts=attempts)
@@ -175,7 +231,7 @@ def plan_asked(
 
 def patiently(attempt: Callable[[Attempts | None], Done], promise: Promise | None = None) -> Done:
     """Returns what an attempt at a restore returns; makes a new attempt a few times where paths moved under it."""
-    from mulligan.restore.left_alone import Attempts
+    from mulligan.restore.reach import Attempts
 
     if promise is not None:
         return attempt(promise.attempts())
@@ -210,7 +266,7 @@ def go(
     Without any, raises PlanStale with nothing changed. `since` is the checkpoint before what is undone, if it is another
     than the one to go to, and the paths that were asked for.
     """
-    from mulligan.restore.permissions import WritablePart
+    from mulligan.restore.reach import WritablePart
 
     bench.root.refuse_elsewhere(entry)
     _keep_contents(bench, plan)
@@ -276,7 +332,7 @@ def _go(
 ) -> RestoreReport:
     from mulligan.model.plan import RestoreReport
     from mulligan.restore import procedure
-    from mulligan.restore.left_alone import BUSY
+    from mulligan.restore.reach import BUSY
     from mulligan.restore.unsaved import written_in_hiding
     from mulligan.timeline.journal import Journal, state_given
 
@@ -288,7 +344,11 @@ def _go(
     look.by_name = (*look.by_name, *map(to_text, hidden))
     safety = _save_safety(bench, entry, look, writer, plan, verb, with_state=with_state, git=git and git.seen)
     about = f"mulligan: {verb} to {entry.checkpoint.short_id}"
-    move = bench.git.journalled(git, about, safety, bench.now_ns() // 1_000_000_000) if git is not None else None
+    move = None
+    if git is not None:
+        from mulligan.engine.git import journalled
+
+        move = journalled(bench.store, git, about, safety, bench.now_ns() // 1_000_000_000)
     position = entry.id if what != "state" and plan.paths is None else ""
     journal = Journal(
         reach.token, entry.id, safety, what, position, verb, depth,
@@ -327,8 +387,8 @@ def _remember_landing(bench: Workbench, entry: Entry, verb: str, by_name: tuple[
         if same_state(entry, look.scan) or make_plan(bench, entry, look, None, "files").is_noop:
             return
         about = f"after {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}, with what was kept"
-        draft = bench.draft("", about, "safety", metadata={BUSY_THEN: busy} if busy else {})
-        landed, _ = bench.keep(draft, look, writer, as_position=False)
+        draft = make_draft(bench, "", about, "safety", metadata={BUSY_THEN: busy} if busy else {})
+        landed, _ = keep(bench, draft, look, writer, as_position=False)
     with bench.store.database.transaction():
         bench.store.moves.replace_top(Move(landed.id))
 
@@ -360,7 +420,11 @@ def _save_safety(
 ) -> str:
     """Returns the id of a checkpoint that holds the workspace as it is: the position, else one that is saved now."""
     here = bench.store.checkpoints.current()
-    same = here is not None and same_state(here, look.scan) and (git is None or bench.git.records(here, git))
+    same = here is not None and same_state(here, look.scan)
+    if same and here is not None and git is not None:
+        from mulligan.engine.git import is_recorded
+
+        same = is_recorded(bench.store, here, git)
     # What that one did not look at may be about to change: its undo must concern it.
     same = same and here is not None and {*look.by_name} <= {*here.by_name} and {*plan.absent} <= {*here.absent}
     if same and here is not None:
@@ -372,22 +436,21 @@ def _save_safety(
         return here.id
     about = f"before {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}"
     known = {ABSENT: list(plan.absent)} if plan.absent else {}
-    draft = bench.draft("", about, "safety", state=bench.providers.capture(), metadata=known, git=git)
+    draft = make_draft(bench, "", about, "safety", state=bench.providers.capture(), metadata=known, git=git)
     # Retention must not remove the target.
-    bench.keep(draft, look, writer, as_position=False, sparing=entry.id)
+    keep(bench, draft, look, writer, as_position=False, sparing=entry.id)
     return draft.id
 
 
 def recover(bench: Workbench) -> str:
     """Ends a restore that was interrupted; returns a sentence about it, empty when there was none."""
-    from mulligan.restore import procedure
-    from mulligan.restore.recover import FINISHED
+    from mulligan.restore.recover import FINISHED, drop_interrupted, end_interrupted
 
     if bench.root.is_gone():
-        procedure.drop_interrupted(bench.store)
+        drop_interrupted(bench.store)
         return "A restore had been interrupted; it was dropped, because the directory is gone."
     with Directory.open(bench.settings.workspace) as root:
-        ended = procedure.end_interrupted(bench.store, root)
+        ended = end_interrupted(bench.store, root)
     if ended is None:
         return ""
     journal, recovered = ended

@@ -12,11 +12,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from mulligan.engine.asked import Asked
-from mulligan.engine.restore import contents_of, go, names_here, patiently, settled, stands_already
-from mulligan.engine.save import Workbench
+from mulligan.engine.asked import Asked, Hunks, Paths, parse_asked
+from mulligan.engine.restore import contents_of, go, patiently, settled, stands_already, tell_restored
+from mulligan.engine.save import keep, make_draft
+from mulligan.engine.workbench import Workbench
 from mulligan.errors import NothingToUndo, UnknownCheckpoint, UserError
 from mulligan.model.bounded import read_json
 from mulligan.model.cause import CAUSE
@@ -33,15 +34,22 @@ from mulligan.timeline.turns import REVERTED, REVERTED_TURN, TurnStep, TurnSteps
 from mulligan.timeline.undo import Move, UndoMark
 
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from mulligan.model.event import RecordedEvent
-    from mulligan.restore.left_alone import Attempts
+    from mulligan.restore.reach import Attempts
+    from mulligan.steps.hunk import FileHunks
     from mulligan.steps.three_way import RevertedStep
     from mulligan.timeline.trees import State, WorkspaceView
     from mulligan.usergit.moving import PlannedMove
 
+    Done = TypeVar("Done")
+
 
 # As much of a prompt is quoted in a description.
 _TEXT = 40
+#: What becomes of a conflict in a revert.
+CONFLICTS = ("keep", "markers", "ours", "theirs")
 
 
 class TakeBack(NamedTuple):
@@ -69,7 +77,54 @@ class TakeBack(NamedTuple):
 # -- which steps -------------------------------------------------------------------------------------
 
 
-def revert(bench: Workbench, ref: str | Checkpoint, asked: Asked) -> RestorePlan | RestoreReport:
+def revert(
+    bench: Workbench,
+    ref: str | Checkpoint,
+    paths: Paths | None,
+    hunks: Hunks | None,
+    *,
+    dry_run: bool,
+    conflicts: str,
+) -> RestorePlan | RestoreReport:
+    """Takes back one step and keeps everything later."""
+    if conflicts not in CONFLICTS:
+        raise UserError(f"conflicts is one of {', '.join(CONFLICTS)}, not {conflicts!r}. Nothing was changed.")
+    asked = parse_asked(paths, hunks)._replace(dry_run=dry_run, conflicts=conflicts)
+    return hold_for("revert", bench, asked, lambda: revert_steps(bench, ref, asked))
+
+
+def hunks(
+    bench: Workbench, ref: str | Checkpoint | RestorePlan, paths: Paths | None, *, revert: bool
+) -> list[FileHunks]:
+    """Returns the changes that a restore to `ref`, a revert of it, or a plan would make, in hunks that can be chosen."""
+    from mulligan.engine.restore import plan
+    from mulligan.steps.choose import list_hunks
+
+    if isinstance(ref, RestorePlan):
+        found = ref
+    elif revert:
+        found = _plan_revert(bench, ref, paths)
+    else:
+        found = plan(bench, ref, paths, None, what="files", git=False)
+    with bench.needing():
+        return list_hunks(contents_of(bench), found)
+
+
+def hold_for(verb: str, bench: Workbench, asked: Asked, act: Callable[[], Done]) -> Done:
+    """Does what a verb does, with the store held unless only a plan is asked for; notifies of what was done."""
+    with bench.needing() if asked.dry_run else bench.writing(verb, needed=True):
+        done = act()
+    if isinstance(done, RestoreReport):
+        tell_restored(bench, verb, done)
+    return done
+
+
+def _plan_revert(bench: Workbench, ref: str | Checkpoint, paths: Paths | None) -> RestorePlan:
+    asked = parse_asked(paths, None)._replace(dry_run=True)
+    return cast("RestorePlan", hold_for("revert", bench, asked, lambda: revert_steps(bench, ref, asked)))
+
+
+def revert_steps(bench: Workbench, ref: str | Checkpoint, asked: Asked) -> RestorePlan | RestoreReport:
     """Takes back what a reference means and keeps everything later; raises NothingToUndo."""
     what = find_steps(bench, ref)
     done = take_back(bench, what._replace(verb="revert", mark=UndoMark()), asked)
@@ -288,7 +343,7 @@ def _taken_back(bench: Workbench, what: TakeBack, asked: Asked, attempts: Attemp
             return None
         git = _git_of(bench, what, asked)
         if restless := attempts.gave_up(plan.actions) if git is None and attempts is not None else ():
-            from mulligan.restore.left_alone import busy, remaining
+            from mulligan.restore.reach import busy, remaining
 
             plan = remaining(plan, busy(restless))
         plan = asked.agreed(plan)
@@ -303,7 +358,11 @@ def _taken_back(bench: Workbench, what: TakeBack, asked: Asked, attempts: Attemp
 
 
 def _git_of(bench: Workbench, what: TakeBack, asked: Asked) -> PlannedMove | None:
-    return bench.git.plan(what.target) if asked.git and what.target is not None else None
+    if not asked.git or what.target is None:
+        return None
+    from mulligan.restore.git import plan_git
+
+    return plan_git(bench.store, what.target)
 
 
 def plan_without(bench: Workbench, what: TakeBack, asked: Asked, look: WorkspaceView) -> RestorePlan | None:
@@ -328,7 +387,7 @@ def plan_without(bench: Workbench, what: TakeBack, asked: Asked, look: Workspace
         partial(stands_already, bench),
         closed_secrets(store, steps),
     )
-    drawn = settled(bench, drawn, look, names_here(bench, look))
+    drawn = settled(bench, drawn, look)
     paths = tuple(map(to_text, asked.paths)) if asked.paths is not None else tuple(
         to_text(action.path) for action in drawn.actions
     )  # fmt: skip
@@ -364,5 +423,5 @@ def land(bench: Workbench, about: str, *known: Entry | None, metadata: Mapping[s
         for entry in known:
             if entry is not None and same_state(entry, look.scan) and lists_hidden(entry, look.scan):
                 return entry.id
-        draft = bench.draft("", about, "safety", metadata=metadata or {})
-        return bench.keep(draft, look, writer, as_position=False)[0].id
+        draft = make_draft(bench, "", about, "safety", metadata=metadata or {})
+        return keep(bench, draft, look, writer, as_position=False)[0].id

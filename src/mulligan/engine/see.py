@@ -1,46 +1,57 @@
-"""Looking at a workspace and its timeline: the log, one file, numbers, the state of protection. Changes nothing."""
+"""Looks at a workspace and its timeline: the log, one file, numbers, the state of protection. Changes nothing."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from mulligan.errors import UnknownPath
+from mulligan.errors import UnknownPath, UserError
+from mulligan.model.checkpoint import moment, sealed_rows
 from mulligan.model.objects import BLOB, MODE_DIR
-from mulligan.model.paths import to_text
+from mulligan.model.paths import parse_path, to_text
 from mulligan.timeline import budget
 from mulligan.timeline.trees import Trees, changes_since, same_state, touches
 
 if TYPE_CHECKING:
-    from mulligan.engine.save import Workbench
+    from mulligan.engine.asked import Paths
+    from mulligan.engine.workbench import Workbench
+    from mulligan.history.blame import Blame
+    from mulligan.history.report import Report
+    from mulligan.history.search import SearchResult
     from mulligan.model.checkpoint import Checkpoint, NotCaptured
-    from mulligan.model.policy import Settings
+    from mulligan.model.diff import Diff
+    from mulligan.model.gitposition import GitPosition
     from mulligan.timeline.commits import Entry
     from mulligan.timeline.store import Store
 
 
 def log(
-    store: Store,
+    bench: Workbench,
     limit: int | None,
     kind: str | None,
-    path: bytes | None,
+    path: str | os.PathLike[str] | None,
     match: Mapping[str, Any] | None,
     bounds: dict[str, Any],
 ) -> list[Checkpoint]:
     """Returns the checkpoints that are asked for, newest first."""
-    everything = path is None and match is None and not bounds
-    entries = store.checkpoints.newest(kind=kind, limit=limit if everything else None)
-    if store.database.knows_remotes():
-        from mulligan.remotes.pulled import with_pulled
+    wanted = parse_path(path) if path is not None else None
+    with bench.reading() as store:
+        if store is None:
+            return []
+        everything = wanted is None and match is None and not bounds
+        entries = store.checkpoints.newest(kind=kind, limit=limit if everything else None)
+        if store.database.knows_remotes():
+            from mulligan.remotes.pulled import with_pulled
 
-        entries = with_pulled(store.checkpoints, store.database, entries, kind)
-    if bounds:
-        entries = _bounded(store, entries, bounds)
-    if match is not None:
-        entries = [entry for entry in entries if entry.checkpoint.has(match)]
-    if path is not None:
-        entries = [entry for entry in entries if touches(entry, path)]
-    return [entry.checkpoint for entry in entries[:limit]]
+            entries = with_pulled(store.checkpoints, store.database, entries, kind)
+        if bounds:
+            entries = _bounded(store, entries, bounds)
+        if match is not None:
+            entries = [entry for entry in entries if entry.checkpoint.has(match)]
+        if wanted is not None:
+            entries = [entry for entry in entries if touches(entry, wanted)]
+        return [entry.checkpoint for entry in entries[:limit]]
 
 
 def _bounded(store: Store, entries: list[Entry], bounds: dict[str, Any]) -> list[Entry]:
@@ -53,35 +64,53 @@ def _bounded(store: Store, entries: list[Entry], bounds: dict[str, Any]) -> list
     return [entry for entry in entries if keeps_entry(filters, entry, known)]
 
 
-def cat(store: Store, entry: Entry, path: bytes, *, reveal: bool) -> bytes:
+def diff(bench: Workbench, a: str | Checkpoint | None, b: str | Checkpoint | None, paths: Paths | None) -> Diff:
+    """Returns what differs from `a` (default: the position) to `b` (default: the workspace)."""
+    from mulligan.engine.asked import parse_paths
+    from mulligan.timeline.differences import diff_entries, diff_workspace
+
+    chosen = parse_paths(paths)
+    with bench.needing() as store:
+        start = store.checkpoints.resolve(a if a is not None else "@")
+        if b is not None:
+            return diff_entries(store.objects, start, store.checkpoints.resolve(b), chosen)
+        look = bench.look(by_name=start.by_name)
+        return diff_workspace(store, start, look.scan, bench.settings.workspace, chosen)
+
+
+def contents(bench: Workbench, ref: str | Checkpoint) -> Diff:
+    """Returns everything that a checkpoint holds, as a difference from nothing."""
+    from mulligan.timeline.differences import contents
+
+    with bench.needing() as store:
+        return contents(store, store.checkpoints.resolve(ref))
+
+
+def holds(bench: Workbench, ref: str | Checkpoint, path: str) -> bool:
+    """Returns whether a checkpoint holds a file, sealed or not, or a directory of this path."""
+    with bench.needing() as store:
+        entry, wanted = store.checkpoints.resolve(ref), parse_path(path)
+        return wanted in entry.sealed or Trees(store.objects).lookup(entry.files_tree, wanted) is not None
+
+
+def cat(bench: Workbench, ref: str | Checkpoint, path: str | os.PathLike[str], *, reveal: bool) -> bytes:
     """Returns the bytes of one file at a checkpoint; raises UnknownPath, and FileSealed for a secret unless told to reveal it."""
-    if path in entry.sealed:
-        from mulligan.timeline.secrets import reveal_secret
+    wanted = parse_path(path)
+    with bench.needing() as store:
+        entry = store.checkpoints.resolve(ref)
+        if wanted in entry.sealed:
+            from mulligan.timeline.secrets import reveal_secret
 
-        return reveal_secret(store, entry, path, reveal=reveal)
-    found = Trees(store.objects).lookup(entry.files_tree, path)
-    if found is None or found.mode == MODE_DIR:
-        what = "is a directory in" if found is not None else "is not in"
-        short = entry.checkpoint.short_id
-        raise UnknownPath(f"{to_text(path)!r} {what} checkpoint {short}.", hint=f"mulligan show {short}")
-    return store.objects.read(found.oid, BLOB)
-
-
-def stats(settings: Settings, store: Store | None) -> dict[str, Any]:
-    """Returns what the store holds and uses."""
-    kinds = store.checkpoints.by_kind() if store is not None else {}
-    return {
-        "workspace": settings.workspace,
-        "store": settings.store,
-        "checkpoints": sum(kinds.values()),
-        "by_kind": kinds,
-        "bytes": budget.used_bytes(store) if store is not None else 0,
-        "budget": settings.retention.budget,
-        "position": (store.checkpoints.position() or None) if store is not None else None,
-    }
+            return reveal_secret(store, entry, wanted, reveal=reveal)
+        found = Trees(store.objects).lookup(entry.files_tree, wanted)
+        if found is None or found.mode == MODE_DIR:
+            what = "is a directory in" if found is not None else "is not in"
+            short = entry.checkpoint.short_id
+            raise UnknownPath(f"{to_text(wanted)!r} {what} checkpoint {short}.", hint=f"mulligan show {short}")
+        return store.objects.read(found.oid, BLOB)
 
 
-def remotes(store: Store | None) -> list[dict[str, Any]]:
+def _remotes(store: Store | None) -> list[dict[str, Any]]:
     """Returns the remotes with how the last push to each ended; asks no server."""
     if store is None or not store.database.knows_remotes():
         return []
@@ -91,22 +120,56 @@ def remotes(store: Store | None) -> list[dict[str, Any]]:
     return [{"name": each.name, **records.last_push(each.name).to_dict()} for each in records.remotes()]
 
 
-class Status(NamedTuple):
-    """What a scan says of the workspace, and what a save would leave out."""
+def stats(bench: Workbench) -> dict[str, Any]:
+    """Returns what the store holds and uses."""
+    settings = bench.settings
+    with bench.reading() as store:
+        kinds = store.checkpoints.by_kind() if store is not None else {}
+        return {
+            "workspace": settings.workspace,
+            "store": settings.store,
+            "checkpoints": sum(kinds.values()),
+            "by_kind": kinds,
+            "bytes": budget.used_bytes(store) if store is not None else 0,
+            "budget": settings.retention.budget,
+            "position": (store.checkpoints.position() or None) if store is not None else None,
+        }
 
-    document: dict[str, Any]
-    missed: list[NotCaptured]
 
-
-def changed_paths(bench: Workbench, store: Store | None) -> int:
+def changed_paths(bench: Workbench) -> int:
     """Returns how many paths differ from the position."""
-    look = bench.look(with_git=False)
-    base = store.checkpoints.current() if store is not None else None
-    return len(changes_since(base, look.scan, look.source))
+    with bench.reading() as store:
+        look = bench.look(with_git=False)
+        base = store.checkpoints.current() if store is not None else None
+        return len(changes_since(base, look.scan, look.source))
 
 
-def status(bench: Workbench, store: Store | None) -> Status:
-    """Returns what changed since the position, and whether all of it can be saved."""
+def not_captured(bench: Workbench, *, with_sealed: bool) -> list[NotCaptured]:
+    """Returns what a save would leave out now, and why; `with_sealed`, what it would seal too."""
+    with bench.reading():
+        scan = bench.look(with_git=False).scan
+    found = scan.not_captured()
+    return found + sealed_rows(map(to_text, sorted(scan.sealed))) if with_sealed else found
+
+
+def status(bench: Workbench) -> dict[str, Any]:
+    """Returns the state of protection: what changed since the position, what is not captured, what is pending."""
+    from mulligan.engine.agents import protection
+    from mulligan.engine.remarks import pending
+
+    with bench.reading() as store:
+        found, missed = _scanned(bench, store)
+    unfinished = pending(bench)
+    if unfinished is not None:  # the temporaries of a restore that has not ended go when it does
+        staged = f".mulligan-{unfinished['token']}-"
+        missed = [row for row in missed if not row.path.rpartition("/")[2].startswith(staged)]
+    rows = [row.to_dict() for row in missed]
+    return {**stats(bench), **found, "not_captured": rows, "pending": unfinished, **protection(bench)}
+
+
+def _scanned(bench: Workbench, store: Store | None) -> tuple[dict[str, Any], list[NotCaptured]]:
+    """Returns what changed since the position, whether all of it can be saved, and what a save would leave out."""
+    from mulligan.engine.watching import watcher_state
     from mulligan.timeline import stores as all_stores
 
     look = bench.look()
@@ -125,11 +188,52 @@ def status(bench: Workbench, store: Store | None) -> Status:
         "only_directories": not changes and not same and scan.complete,
         "complete": scan.complete,
         "git": look.git.to_dict() if look.git else None,
-        "watcher": bench.watcher_state(),
-        "remotes": remotes(store),
+        "watcher": watcher_state(bench),
+        "remotes": _remotes(store),
         "warnings": [
             *bench.settings.warnings,
             *all_stores.warnings(bench.settings, replaced=replaced, gone=bench.root.is_gone(), files=scan.files),
         ],
     }
-    return Status(document, scan.not_captured())
+    return document, scan.not_captured()
+
+
+def git_position(bench: Workbench) -> GitPosition | None:
+    """Returns where the user's own repository stands, None where there is none."""
+    from mulligan.restore.git import where_git_stands
+
+    with bench.mutex:
+        record = where_git_stands(bench.settings)
+    return record.position if record is not None else None
+
+
+# -- questions about history: the answers are made in `history` -----------------------------------
+
+
+def blame(bench: Workbench, path: str | os.PathLike[str]) -> Blame:
+    """Returns which prompt, tool call, agent or person wrote each line of a file as it is now."""
+    from mulligan.history.blame import blame
+
+    with bench.needing() as store:
+        return blame(store, bench.settings.workspace, parse_path(path))
+
+
+def search(bench: Workbench, text: str, *, changes: bool, bounds: dict[str, Any]) -> SearchResult:
+    """Returns where a text is; with `changes`, the steps in which it appeared in a file or disappeared from one."""
+    from mulligan.history.search import search
+
+    if not text:
+        raise UserError("There is no text to search for.")
+    with bench.needing() as store:
+        return search(store, text, changes=changes, bounds=bounds, progress=bench.counted("searching"))
+
+
+def report(bench: Workbench, session: str | None) -> Report:
+    """Returns what agents did, every path that changed and what was not saved; of a session, or of all that is kept."""
+    from mulligan.engine.agents import story
+    from mulligan.history.report import make_report
+
+    with bench.needing() as store:
+        name = store.events.session(session) if session is not None else None
+        chapters = story(bench, None, name, {})[::-1]
+        return make_report(store, bench.settings.workspace, chapters, name, moment(bench.now_ns()))

@@ -12,20 +12,21 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from mulligan.engine.asked import Asked, Promise
-from mulligan.engine.restore import contents_of, differs, go, make_plan, patiently, restore, within_reach
+from mulligan.engine.asked import Asked, Hunks, Paths, Promise, parse_asked
+from mulligan.engine.restore import bring_back, contents_of, differs, go, make_plan, patiently, within_reach
 from mulligan.engine.revert import (
     TakeBack,
     about_turn,
+    hold_for,
     land,
     of_checkpoint,
     of_turn,
     plan_without,
-    revert,
+    revert_steps,
     take_back,
     words,
 )
-from mulligan.engine.save import Workbench
+from mulligan.engine.workbench import Workbench
 from mulligan.errors import NothingToRedo, NothingToUndo, PlanStale, UnknownPath, UserError
 from mulligan.model.checkpoint import MOVING
 from mulligan.model.event import Turn
@@ -37,7 +38,7 @@ from mulligan.timeline.turns import Stack, TurnSteps
 from mulligan.timeline.undo import Move, UndoMark
 
 if TYPE_CHECKING:
-    from mulligan.restore.left_alone import Attempts
+    from mulligan.restore.reach import Attempts
     from mulligan.timeline.trees import WorkspaceView
     from mulligan.usergit.moving import PlannedMove
 
@@ -45,8 +46,40 @@ if TYPE_CHECKING:
 _NAMED = 3
 
 
-def undo(bench: Workbench, session: str | None, asked: Asked) -> RestorePlan | RestoreReport:
+def undo(
+    bench: Workbench, session: str | None, paths: Paths | None, hunks: Hunks | None, *, git: bool, dry_run: bool
+) -> RestorePlan | RestoreReport:
     """Takes back the last operation, or the newest turn of a session; raises NothingToUndo."""
+    asked = parse_asked(paths, hunks, git=git)._replace(dry_run=dry_run)
+    return hold_for("undo", bench, asked, lambda: _undo(bench, session, asked))
+
+
+def redo(bench: Workbench, *, dry_run: bool) -> RestorePlan | RestoreReport:
+    """Brings forward what the last undo took back; raises NothingToRedo."""
+    asked = Asked(dry_run=dry_run)
+    return hold_for("redo", bench, asked, lambda: _redo(bench, asked))
+
+
+def apply(bench: Workbench, plan: RestorePlan, *, strict: bool) -> RestoreReport:
+    """Does exactly what a plan says, as its verb does it; raises PlanStale where that would be something else now."""
+    said = plan.request or PlanRequest("restore", plan.target, None, plan.paths, plan.what, plan.git is not None)
+    paths = tuple(parse_path(path) for path in said.paths) if said.paths is not None else None
+    asked = Asked(paths, said.git, False, said.hunks, said.conflicts, Promise(plan, strict))
+    return cast("RestoreReport", hold_for(said.verb, bench, asked, lambda: _apply(bench, said, asked)))
+
+
+def _apply(bench: Workbench, said: PlanRequest, asked: Asked) -> RestorePlan | RestoreReport:
+    if said.verb == "restore":
+        return bring_back(bench, bench.store.checkpoints.resolve(said.ref), asked, what=said.what)
+    try:
+        if said.verb == "revert":
+            return revert_steps(bench, said.ref, asked)
+        return _undo(bench, said.session, asked) if said.verb == "undo" else _redo(bench, asked)
+    except (NothingToUndo, NothingToRedo) as error:
+        raise PlanStale(error.message, hint=error.hint) from None
+
+
+def _undo(bench: Workbench, session: str | None, asked: Asked) -> RestorePlan | RestoreReport:
     undoing = Undoing(bench)
     done = undoing.undo(asked) if session is None else undoing.undo_session(session, asked)
     if done is None:
@@ -54,8 +87,7 @@ def undo(bench: Workbench, session: str | None, asked: Asked) -> RestorePlan | R
     return done
 
 
-def redo(bench: Workbench, asked: Asked) -> RestorePlan | RestoreReport:
-    """Brings forward what the last undo took back; raises NothingToRedo."""
+def _redo(bench: Workbench, asked: Asked) -> RestorePlan | RestoreReport:
     done = Undoing(bench).redo(asked)
     if done is None:
         raise NothingToRedo("Nothing to redo.", hint="mulligan log")
@@ -70,28 +102,6 @@ def _way_back(bench: Workbench, redone: Undone | None) -> str:
     if turn is None or not is_next or turn.session == redone.session:
         return ""
     return f"undo --session {bench.store.events.short_names().get(redone.session, redone.session)}"
-
-
-def request_of(plan: RestorePlan) -> PlanRequest:
-    """Returns what a plan was asked for; a plan that does not say so is of a restore."""
-    return plan.request or PlanRequest("restore", plan.target, None, plan.paths, plan.what, plan.git is not None)
-
-
-def apply_plan(bench: Workbench, plan: RestorePlan, *, strict: bool) -> RestoreReport:
-    """Does exactly what a plan says, as its verb does it; raises PlanStale where that would be something else now."""
-    said = request_of(plan)
-    paths = tuple(parse_path(path) for path in said.paths) if said.paths is not None else None
-    asked = Asked(paths, said.git, False, said.hunks, said.conflicts, Promise(plan, strict))
-    if said.verb == "restore":
-        return restore(bench, bench.store.checkpoints.resolve(said.ref), asked, what=said.what)
-    try:
-        if said.verb == "revert":
-            done = revert(bench, said.ref, asked)
-        else:
-            done = undo(bench, said.session, asked) if said.verb == "undo" else redo(bench, asked)
-    except (NothingToUndo, NothingToRedo) as error:
-        raise PlanStale(error.message, hint=error.hint) from None
-    return cast("RestoreReport", done)
 
 
 class Undoing:
@@ -269,10 +279,17 @@ class Undoing:
     def _git_towards(self, way: _UndoWay, depth: int, entry: Entry, asked: Asked) -> PlannedMove | None:
         """Returns how git moves on a way to a state: as asked for, or back over a step that moved it."""
         if asked.git:
-            return self._bench.git.plan(entry)
+            from mulligan.restore.git import plan_git
+
+            return plan_git(self._store, entry)
         # Where undo stands already, no step is taken back; redo begins with the first.
         crossed = any(state.git for state in way.states[int(way.verb == "undo") : depth + 1])
-        return self._bench.git.plan_back(entry) if crossed and not asked.is_partial else None
+        return self._back_with_git(entry) if crossed and not asked.is_partial else None
+
+    def _back_with_git(self, entry: Entry) -> PlannedMove | None:
+        from mulligan.engine.git import plan_back
+
+        return plan_back(self._store, entry)
 
     def _landed_partly(self, report: RestoreReport, entry: Entry) -> RestoreReport:
         landed = land(self._bench, f"after undo of some paths to {entry.checkpoint.short_id}")
@@ -348,7 +365,7 @@ class Undoing:
         self, what: TakeBack, move: Move, left: Entry, asked: Asked, look: WorkspaceView
     ) -> tuple[RestorePlan, PlannedMove | None] | None:
         plan = plan_without(self._bench, what, asked, look)
-        git = self._bench.git.plan_back(left) if move.git else None
+        git = self._back_with_git(left) if move.git else None
         if plan is None:
             return None
         return replace(plan, target=left.id, git=git.move if git is not None else None), git

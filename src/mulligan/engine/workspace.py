@@ -1,43 +1,82 @@
-"""
-The verbs: save, see, restore, undo.
-
-Small on purpose: each verb opens the store (`opened`), asks the layer that owns the rule, and tells others.
-"""
+"""The public class: each method calls the function of this package that does it."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING, Any, Self, overload
 
-from mulligan.engine.access import without_staged
-from mulligan.engine.agents import Hunks, Paths, parse_paths
-from mulligan.engine.questions import WithQuestions
-from mulligan.errors import MulliganError, UserError
-from mulligan.model.bounded import read_json
-from mulligan.model.checkpoint import KINDS, Checkpoint, NotCaptured, as_json_object, sealed_rows
-from mulligan.model.paths import parse_path, to_text
-from mulligan.safefs.lock import Pin
-from mulligan.timeline.drafts import remove_checkpoint
+from mulligan import engine
+from mulligan.engine.workbench import Handler, Progress, Workbench
+from mulligan.model.policy import Settings
 
 if TYPE_CHECKING:
+    from typing import Literal
+
     from mulligan.doctor.check import CheckReport, DoctorReport
     from mulligan.doctor.forget import ForgetReport
+    from mulligan.engine.asked import Hunks, Paths
+    from mulligan.engine.watching import Watching
+    from mulligan.forks.bisect import Bisection, Test
+    from mulligan.forks.record import Fork
+    from mulligan.history.blame import Blame
+    from mulligan.history.report import Report
+    from mulligan.history.search import SearchResult
+    from mulligan.model.checkpoint import Checkpoint, NotCaptured
     from mulligan.model.diff import Diff
+    from mulligan.model.event import AgentEvent, RecordedEvent
     from mulligan.model.gitposition import GitPosition
     from mulligan.model.plan import RestorePlan, RestoreReport
     from mulligan.remotes.pull import PulledReport
     from mulligan.remotes.push import Pushed
     from mulligan.remotes.verbs import Remotes
+    from mulligan.state.providers import Provider
     from mulligan.steps.hunk import FileHunks
+    from mulligan.timeline.story import Chapter
 
-Ref = str | Checkpoint
+    Ref = str | Checkpoint
+    Path = str | os.PathLike[str]
+    Values = Mapping[str, Any]
 
 
-class Workspace(WithQuestions):
+class Workspace:
     """A directory under protection. Use `mulligan.open`; threads may share one."""
+
+    def __init__(self, settings: Settings, *, now_ns: Callable[[], int] = time.time_ns) -> None:
+        self.settings = settings
+        self.root = settings.workspace
+        self.store_path = settings.store
+        #: The parts, for the layers of mulligan; not a part of the public surface.
+        self.bench = Workbench(settings, now_ns)
+
+    def __repr__(self) -> str:
+        return f"<mulligan.Workspace {self.root!r}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def last_recovery(self) -> str:
+        """What the last verb that wrote ended first: a sentence about an interrupted restore, mostly none."""
+        return self.bench.last_recovery
+
+    @property
+    def progress(self) -> Progress | None:
+        """Called as `progress(label, done, total)` during long work."""
+        return self.bench.progress
+
+    @progress.setter
+    def progress(self, tell: Progress | None) -> None:
+        self.bench.progress = tell
+
+    def close(self) -> None:
+        """Releases files and memory; the next use opens them again."""
+        self.bench.close()
 
     # -- saving ---------------------------------------------------------------------------------
 
@@ -47,9 +86,9 @@ class Workspace(WithQuestions):
         *,
         description: str = "",
         kind: str = "manual",
-        context: Mapping[str, Any] | None = None,
-        state: Mapping[str, Any] | None = None,
-        metadata: Mapping[str, Any] | None = None,
+        context: Values | None = None,
+        state: Values | None = None,
+        metadata: Values | None = None,
         if_changed: bool = False,
         git: bool = False,
     ) -> Checkpoint | None:
@@ -59,28 +98,30 @@ class Workspace(WithQuestions):
         With `git`, where the user's repository stands (HEAD, branch, index) is recorded too, for `restore(…, git=True)`;
         where it cannot be read, the checkpoint lists `.git` as not captured and is not complete.
         """
-        _refuse_unknown_kind(kind)
-        parts = {"context": as_json_object(context, "context"), "metadata": as_json_object(metadata, "metadata")}
-        given = as_json_object(state, "state")
-        with self._writing("save", create=True):
-            if name and self._bench.store.checkpoints.is_reserved(name):
-                raise UserError(f"{name!r} is a reserved word. Nothing was saved.", hint="Choose another name.")
-            if self.settings.append_only and name and self._bench.store.checkpoints.is_prefix(name):
-                # A name is found before an id prefix: in append-only mode a new name must not hide an older checkpoint.
-                raise UserError(
-                    f"An earlier checkpoint's id begins with {name!r}. Nothing was saved: choose another name."
-                )
-            draft = self._bench.draft(
-                name or "", description, kind, state={**self._bench.providers.capture(), **given}, **parts
-            )
-            if git:
-                record, problem = self._bench.git.record()
-                draft = draft._replace(git=record, git_problem=problem)
-            entry, gone = self._bench.save(draft, if_changed=if_changed, with_state=bool(draft.state))
-        if entry is None:
-            return None
-        self._tell_saved(entry, gone)
-        return entry.checkpoint
+        parts = {"context": context, "state": state, "metadata": metadata}
+        return engine.save.save(self.bench, name, description, kind, parts, if_changed=if_changed, git=git)
+
+    def import_commit(
+        self,
+        commit: str,
+        *,
+        name: str = "",
+        description: str = "",
+        kind: str = "automatic",
+        metadata: Values | None = None,
+    ) -> Checkpoint:
+        """
+        Makes a checkpoint from a commit of the user's repository; neither that nor the workspace is touched.
+
+        `commit` is its id, or a beginning that no other commit has. What is out of scope is left out and listed.
+        """
+        return engine.imports.import_commit(self.bench, commit, name, description, kind, metadata)
+
+    def import_directory(
+        self, directory: Path, *, name: str = "", kind: str = "manual", metadata: Values | None = None
+    ) -> Checkpoint:
+        """Makes a checkpoint of this workspace from a copy that stands elsewhere; neither is touched, the position stays."""
+        return engine.imports.import_directory(self.bench, directory, name, kind, metadata)
 
     # -- seeing ---------------------------------------------------------------------------------
 
@@ -89,8 +130,8 @@ class Workspace(WithQuestions):
         *,
         limit: int | None = None,
         kind: str | None = None,
-        path: str | os.PathLike[str] | None = None,
-        match: Mapping[str, Any] | None = None,
+        path: Path | None = None,
+        match: Values | None = None,
         **bounds: Any,
     ) -> list[Checkpoint]:
         """
@@ -100,97 +141,73 @@ class Workspace(WithQuestions):
         `bounds` are `since` and `until` (times, or texts like "yesterday"), `grep` (in names, descriptions, commands and
         prompts), `agent` and `session` (the beginning is enough).
         """
-        wanted = parse_path(path) if path is not None else None
-        with self._reading() as store:
-            if store is None:
-                return []
-            from mulligan.engine.see import log
-
-            return log(store, limit, kind, wanted, match, bounds)
-
-    # -- other machines ---------------------------------------------------------------------------
-
-    @property
-    def remotes(self) -> Remotes:
-        """The remotes of this history: storage elsewhere that it is pushed to and pulled from."""
-        from mulligan.remotes.verbs import Remotes
-
-        return Remotes(self)
-
-    def push(self, remote: str | None = None) -> Pushed:
-        """Sends what is new to a remote (default: the only one)."""
-        return self.remotes.push(remote)
-
-    def pull(self, remote: str | None = None) -> PulledReport:
-        """Brings other machines' checkpoints here, verified; the workspace is not touched."""
-        return self.remotes.pull(remote)
+        return engine.see.log(self.bench, limit, kind, path, match, bounds)
 
     def get(self, ref: Ref) -> Checkpoint:
         """Returns the checkpoint a reference means; raises UnknownCheckpoint."""
-        with self._needing() as store:
+        with self.bench.needing() as store:
             return store.checkpoints.resolve(ref).checkpoint
 
     def position(self) -> str | None:
         """Returns the id of the checkpoint last saved or restored to."""
-        with self._reading() as store:
+        with self.bench.reading() as store:
             return (store.checkpoints.position() or None) if store is not None else None
 
     def diff(self, a: Ref | None = None, b: Ref | None = None, *, paths: Paths | None = None) -> Diff:
         """Returns what differs from `a` (default: the position) to `b` (default: the workspace); `paths` limits it."""
-        from mulligan.timeline.differences import diff_entries, diff_workspace
+        return engine.see.diff(self.bench, a, b, paths)
 
-        chosen = parse_paths(paths, "files")
-        with self._needing() as store:
-            start = store.checkpoints.resolve(a if a is not None else "@")
-            if b is not None:
-                return diff_entries(store.objects, start, store.checkpoints.resolve(b), chosen)
-            look = self._bench.look(by_name=start.by_name)
-            return diff_workspace(store, start, look.scan, self.root, chosen)
-
-    def cat(self, ref: Ref, path: str | os.PathLike[str], *, reveal: bool = False) -> bytes:
+    def cat(self, ref: Ref, path: Path, *, reveal: bool = False) -> bytes:
         """Returns the bytes of one file at a checkpoint (of a link: where it points); of a secret only to `reveal` it."""
-        from mulligan.engine.see import cat
+        return engine.see.cat(self.bench, ref, path, reveal=reveal)
 
-        wanted = parse_path(path)
-        with self._needing() as store:
-            return cat(store, store.checkpoints.resolve(ref), wanted, reveal=reveal)
+    def holds(self, ref: Ref, path: str) -> bool:
+        """Returns whether a checkpoint holds a file, sealed or not, or a directory of this path."""
+        return engine.see.holds(self.bench, ref, path)
+
+    def contents(self, ref: Ref) -> Diff:
+        """Returns everything that a checkpoint holds, as a difference from nothing."""
+        return engine.see.contents(self.bench, ref)
 
     def stats(self) -> dict[str, Any]:
         """Returns what the store holds and uses."""
-        from mulligan.engine.see import stats
-
-        with self._reading() as store:
-            return stats(self.settings, store)
+        return engine.see.stats(self.bench)
 
     def status(self) -> dict[str, Any]:
         """Returns the state of protection: what changed since the position, what is not captured, what is pending."""
-        from mulligan.engine.see import status
+        return engine.see.status(self.bench)
 
-        with self._reading() as store:
-            found = status(self._bench, store)
-        pending = self.pending()
-        missed = without_staged(found.missed, pending)
-        return {
-            **self.stats(),
-            **found.document,
-            "not_captured": [row.to_dict() for row in missed],
-            "pending": pending,
-            **self.protection(),
-        }
+    def pending(self) -> dict[str, Any] | None:
+        """Returns a restore that runs in another `process`, or was interrupted (`process` None); None if there is none."""
+        return engine.remarks.pending(self.bench)
 
     def changed_paths(self) -> int:
         """Returns how many paths differ from the position; cheaper than `status`, and cheap where a watcher knows them."""
-        from mulligan.engine.see import changed_paths
-
-        with self._reading() as store:
-            return changed_paths(self._bench, store)
+        return engine.see.changed_paths(self.bench)
 
     def not_captured(self, *, with_sealed: bool = False) -> list[NotCaptured]:
         """Returns what a save would leave out now, and why (`with_sealed`, what it would seal too); cheaper than `status`."""
-        with self._reading():
-            scan = self._bench.look(with_git=False).scan
-        found = scan.not_captured()
-        return found + sealed_rows(map(to_text, sorted(scan.sealed))) if with_sealed else found
+        return engine.see.not_captured(self.bench, with_sealed=with_sealed)
+
+    def blame(self, path: Path) -> Blame:
+        """Returns which prompt, tool call, agent or person wrote each line of a file as it is now."""
+        return engine.see.blame(self.bench, path)
+
+    def search(self, text: str, *, changes: bool = False, **bounds: Any) -> SearchResult:
+        """
+        Returns where a text is: in prompts, commands, names, paths, and the files of the last checkpoint.
+
+        With `changes`, the steps in which it appeared in a file or disappeared from one. `bounds` are as for `log`.
+        """
+        return engine.see.search(self.bench, text, changes=changes, bounds=bounds)
+
+    def report(self, session: str | None = None) -> Report:
+        """Returns what agents did, every path that changed and what was not saved; of a session, or of all that is kept."""
+        return engine.see.report(self.bench, session)
+
+    def git_position(self) -> GitPosition | None:
+        """Returns where the user's own repository stands, None where there is none; `problem` says why it cannot be moved."""
+        return engine.see.git_position(self.bench)
 
     # -- restoring ------------------------------------------------------------------------------
 
@@ -204,15 +221,7 @@ class Workspace(WithQuestions):
         hunks: Hunks | None = None,
     ) -> RestorePlan:
         """Returns what a restore would do, or with `hunks` (their ids) a part of it. Changes nothing."""
-        from mulligan.engine.asked import Asked, parse_hunks
-        from mulligan.engine.restore import plan_asked
-
-        asked = Asked(parse_paths(paths, what, git=git), git, hunks=parse_hunks(hunks, git=git))
-        with self._needing() as store:
-            entry = store.checkpoints.resolve(ref)
-            look = self._bench.look(by_name=entry.by_name) if what != "state" else None
-            move = self._bench.git.plan(entry) if git else None
-            return plan_asked(self._bench, entry, look, asked, what, git=move)
+        return engine.restore.plan(self.bench, ref, paths, hunks, what=what, git=git)
 
     def restore(
         self,
@@ -230,19 +239,7 @@ class Workspace(WithQuestions):
         With `git`, HEAD, its branch and the index go back too; commits made since stay reachable.
         With `stage`, the full id of a commit, the index alone becomes what that commit holds.
         """
-        from mulligan.engine.asked import Asked, parse_hunks
-        from mulligan.engine.restore import restore
-
-        if git and stage:
-            raise UserError("Either git goes back, or a commit is staged, not both. Nothing was changed.")
-        asked = Asked(
-            parse_paths(paths, what, git=git or bool(stage)), git, hunks=parse_hunks(hunks, git=git or bool(stage))
-        )
-        with self._writing("restore", needed=True):
-            entry = self._bench.store.checkpoints.resolve(ref)
-            report = restore(self._bench, entry, asked, what=what, stage=stage)
-        self._tell_restored("restore", report)
-        return report
+        return engine.restore.restore(self.bench, ref, paths, hunks, what=what, git=git, stage=stage)
 
     def apply(self, plan: RestorePlan, *, strict: bool = True) -> RestoreReport:
         """
@@ -251,13 +248,7 @@ class Workspace(WithQuestions):
         Raises PlanStale, with nothing changed, if the workspace moved under it. Without `strict`, paths that moved are left
         alone and listed. No path is written differently from the plan.
         """
-        from mulligan.engine.undo import apply_plan, request_of
-
-        request = request_of(plan)
-        with self._writing(request.verb, needed=True):
-            report = apply_plan(self._bench, plan, strict=strict)
-        self._tell_restored(request.verb, report)
-        return report
+        return engine.undo.apply(self.bench, plan, strict=strict)
 
     def hunks(self, ref: Ref | RestorePlan, *, paths: Paths | None = None, revert: bool = False) -> list[FileHunks]:
         """
@@ -265,222 +256,245 @@ class Workspace(WithQuestions):
 
         The ids of some of them are the `hunks` of `plan`, `restore`, `undo` and `revert`.
         """
-        from mulligan.model.plan import RestorePlan
-        from mulligan.steps.choose import Contents, list_hunks
+        return engine.revert.hunks(self.bench, ref, paths, revert=revert)
 
-        if isinstance(ref, RestorePlan):
-            plan = ref
-        else:
-            plan = self.revert(ref, paths=paths, dry_run=True) if revert else self.plan(ref, paths=paths)
-        with self._needing():
-            return list_hunks(Contents(self.root, self._bench.store.objects), plan)
+    @overload
+    def undo(
+        self,
+        *,
+        dry_run: Literal[False] = ...,
+        session: str | None = ...,
+        paths: Paths | None = ...,
+        git: bool = ...,
+        hunks: Hunks | None = ...,
+    ) -> RestoreReport: ...
+    @overload
+    def undo(
+        self,
+        *,
+        dry_run: Literal[True],
+        session: str | None = ...,
+        paths: Paths | None = ...,
+        git: bool = ...,
+        hunks: Hunks | None = ...,
+    ) -> RestorePlan: ...
+    def undo(
+        self,
+        *,
+        dry_run: bool = False,
+        session: str | None = None,
+        paths: Paths | None = None,
+        git: bool = False,
+        hunks: Hunks | None = None,
+    ) -> RestoreReport | RestorePlan:
+        """
+        Takes back the last operation: a restore; else the newest turn that is not undone; else what changed since the position.
 
-    # -- forgetting -----------------------------------------------------------------------------
+        A turn is all that an agent did for one prompt. Changes since then are kept, merged by lines; what cannot be merged stays and
+        is listed. With `session`, the newest turn of that session (the beginning of its id is enough). With `paths` or `hunks` (ids
+        of `Workspace.hunks`), only those. With `git`, HEAD, its branch and the index go back too. With `dry_run`, returns the plan
+        and changes nothing.
+        """
+        return engine.undo.undo(self.bench, session, paths, hunks, git=git, dry_run=dry_run)
+
+    @overload
+    def redo(self, *, dry_run: Literal[False] = ...) -> RestoreReport: ...
+    @overload
+    def redo(self, *, dry_run: Literal[True]) -> RestorePlan: ...
+    def redo(self, *, dry_run: bool = False) -> RestoreReport | RestorePlan:
+        """Brings forward what the last undo took back; with `dry_run`, returns the plan and changes nothing."""
+        return engine.undo.redo(self.bench, dry_run=dry_run)
+
+    @overload
+    def revert(
+        self,
+        ref: Ref,
+        *,
+        paths: Paths | None = ...,
+        hunks: Hunks | None = ...,
+        dry_run: Literal[False] = ...,
+        conflicts: str = ...,
+    ) -> RestoreReport: ...
+    @overload
+    def revert(
+        self,
+        ref: Ref,
+        *,
+        paths: Paths | None = ...,
+        hunks: Hunks | None = ...,
+        dry_run: Literal[True],
+        conflicts: str = ...,
+    ) -> RestorePlan: ...
+    def revert(
+        self,
+        ref: Ref,
+        *,
+        paths: Paths | None = None,
+        hunks: Hunks | None = None,
+        dry_run: bool = False,
+        conflicts: str = "keep",
+    ) -> RestoreReport | RestorePlan:
+        """
+        Takes back one step and keeps everything later: a prompt, a tool call, a session, or what led to a checkpoint.
+
+        Files that changed since are merged by lines. What cannot be merged is in `conflicts` of the answer: those files are left
+        alone, or get conflict markers ("markers"), or the lines in question are those of now ("ours") or of before the step
+        ("theirs"). One `undo` takes the revert back. With `dry_run`, returns the plan and changes nothing.
+        """
+        return engine.revert.revert(self.bench, ref, paths, hunks, dry_run=dry_run, conflicts=conflicts)
+
+    def evicted(self) -> list[Checkpoint]:
+        """Returns the safety checkpoints that the last operation removed for the budget before they were a week old."""
+        return [entry.checkpoint for entry in self.bench.evicted]
+
+    def guard(self, name: str = "", *, on_error: str = "restore") -> AbstractContextManager[Checkpoint]:
+        """Saves on entry; on an exception restores (unless `on_error="keep"`) and raises it again."""
+        return engine.guard.guard(self, name, on_error)
+
+    def record(self, event: AgentEvent, *, state: Callable[[int], Values] | None = None) -> Checkpoint | None:
+        """
+        Remembers one event of an agent; returns the checkpoint if one was needed, None when nothing changed since the position.
+
+        `state` makes what goes into the checkpoint beside the files, if there is one, from where the transcript of this session
+        stood at the last; it alone makes none necessary.
+        """
+        return engine.agents.record(self.bench, event, state)
+
+    def agent_events(self, *, limit: int | None = None, session: str | None = None) -> list[RecordedEvent]:
+        """Returns what agents did here, newest first; of one session, by the beginning of its id."""
+        return engine.agents.agent_events(self.bench, limit, session)
+
+    def agent_event_at(self, ref: str) -> AgentEvent | None:
+        """Returns the event that a reference like `@prompt-2` means, None for any other reference."""
+        return engine.agents.agent_event_at(self.bench, ref)
+
+    def story(self, *, limit: int | None = None, session: str | None = None, **bounds: Any) -> list[Chapter]:
+        """Returns what agents did, prompt by prompt, newest first; `bounds` are as for `log`."""
+        return engine.agents.story(self.bench, limit, session, bounds)
+
+    def protection(self) -> dict[str, Any]:
+        """Returns when each agent was last heard of, and what hooks could not do since the last `doctor`."""
+        return engine.agents.protection(self.bench)
+
+    # -- forgetting and repairing -----------------------------------------------------------------
 
     def delete(self, ref: Ref) -> Checkpoint:
         """Deletes a checkpoint; its disk is freed by the next `prune`. The workspace is not touched."""
-        from mulligan.timeline.pruning import expect_waste
+        return engine.delete.delete(self.bench, ref)
 
-        self._refuse_taking()
-        with self._writing("delete", needed=True):
-            store = self._bench.store
-            entry = store.checkpoints.resolve(ref)
-            with store.database.transaction():
-                remove_checkpoint(store, entry)
-                expect_waste(store)
-            store.settle_refs()
-        self._events.emit("deleted", entry.checkpoint)
-        return entry.checkpoint
-
-    def trim(self, keep: int, *, match: Mapping[str, Any]) -> list[Checkpoint]:
+    def trim(self, keep: int, *, match: Values) -> list[Checkpoint]:
         """
         Deletes all but the newest `keep` checkpoints whose metadata hold these pairs; returns what went.
 
         The position, what the next undos need and what a guard holds stay; the disk is freed by the next `prune`.
         """
-        self._refuse_taking()
-        if keep < 0 or not match:
-            raise UserError(
-                "trim keeps a number from 0 on, of the checkpoints that match something. Nothing was deleted."
-            )
-        with self._writing("trim", needed=True):
-            gone = self._bench.trim(keep, match)
-        for entry in gone:
-            self._events.emit("pruned", entry.checkpoint)
-        return [entry.checkpoint for entry in gone]
+        return engine.delete.trim(self.bench, keep, match)
 
     def prune(self, *, dry_run: bool = False) -> int:
         """Frees the disk that no checkpoint needs and packs the rest; returns the bytes freed."""
-        from mulligan.timeline.pruning import prunable, prune
+        return engine.delete.prune(self.bench, dry_run=dry_run)
 
-        with self._reading() as store:
-            if store is None or dry_run:
-                return prunable(store) if store is not None else 0
-        with self._writing("gc"):
-            freed = prune(self._bench.store, progress=self._bench.counted("packing"))
-        self._events.emit("pruned", freed)
-        return freed
-
-    def forget(self, path: str | os.PathLike[str]) -> ForgetReport:
+    def forget(self, path: Path) -> ForgetReport:
         """Removes a path from every checkpoint, provably. The workspace is not touched."""
-        from mulligan.doctor.forget import forget
-
-        self._refuse_taking()
-        wanted = parse_path(path)
-        if not wanted:
-            raise UserError(
-                "The whole workspace cannot be forgotten. Nothing was changed.", hint="mulligan stores --purge"
-            )
-        with self._writing("forget", needed=True):
-            report = forget(self._bench.store, wanted)
-        self._events.emit("pruned", report.freed_bytes)
-        return report
-
-    def _refuse_taking(self) -> None:
-        if self.settings.append_only:
-            raise UserError("This workspace was opened to add to history, never to take from it. Nothing was deleted.")
-
-    # -- health ---------------------------------------------------------------------------------
+        return engine.delete.forget(self.bench, path)
 
     def check(self, progress: Callable[[int, int], None] | None = None) -> CheckReport:
         """Reads every byte of the store and returns what is wrong with it. Changes nothing."""
-        from mulligan.doctor.check import CheckReport, check
-
-        with self._reading() as store:
-            if store is None:
-                return CheckReport()
-            return check(store, progress or self._bench.counted("checking"))
+        return engine.doctor.check_store(self.bench, progress)
 
     def doctor(self) -> DoctorReport:
         """Ends what was cut short and repairs what can be repaired."""
-        from mulligan.doctor import repair
-        from mulligan.doctor.check import DoctorReport, look
+        return engine.doctor.repair_store(self.bench)
 
-        with self._mutex:
-            if not os.path.isdir(self.store_path):
-                return DoctorReport()
-            repaired = repair.repair(self._bench.store)
-            self._bench.scanner.forget()
-            with self._writing("doctor"):
-                store = self._bench.store
-                repaired += repair.mend_damaged_indexes(store) + repair.mend_refs(store) + self._bench.heal_objects()
-                repaired += repair.retire_damaged(store)
-                problems = look(store).problems
-            if self.last_recovery:
-                repaired.insert(0, self.last_recovery)
-            return DoctorReport(problems, repaired)
-
-    def adopt(self, old: str | os.PathLike[str]) -> dict[str, Any]:
+    def adopt(self, old: Path) -> dict[str, Any]:
         """Takes over the history of a project that moved here from `old` (its former directory, or its store)."""
-        from mulligan.timeline.adopt import adopt
+        return engine.doctor.adopt(self.bench, old)
 
-        with self._mutex:
-            if self._bench.store.exists():
-                # Finishes an interrupted restore first; a store that an interrupted adoption left here is not ours yet.
-                with suppress(UserError), self._writing("adopt"):
-                    pass
-            self._bench.close()
-            moved = adopt(self.settings, os.fspath(old))
-            with self._writing("adopt"), self._bench.store.database.transaction():
-                self._bench.store.record_workspace()
-            return {"store": self.store_path, "workspace": self.root, **moved}
+    # -- watching -------------------------------------------------------------------------------
 
-    # -- staying close --------------------------------------------------------------------------
+    def watch(self) -> Watching:
+        """
+        Watches the workspace until the answer is closed (or used in a `with` block), so that every verb costs what changed.
 
-    @contextmanager
-    def guard(self, name: str = "", *, on_error: str = "restore") -> Iterator[Checkpoint]:
-        """Saves on entry; on an exception restores (unless `on_error="keep"`) and raises it again."""
-        if on_error not in ("restore", "keep"):
-            raise UserError(f"on_error is 'restore' or 'keep', not {on_error!r}. Nothing was saved.")
-        checkpoint = self.save(name, kind="automatic")
-        if checkpoint is None:
-            raise UserError("Nothing was saved.")  # only with if_changed, which is off
-        with self._needing() as store:
-            pin = Pin(store.directory)
-            with store.database.transaction():
-                store.database.insert("pin", checkpoint.id, pin.number)
-        try:
-            yield checkpoint
-        except BaseException as error:
-            if on_error == "restore":
-                try:
-                    self.restore(checkpoint)
-                except MulliganError as trouble:
-                    error.add_note(f"mulligan could not restore {checkpoint.short_id}: {trouble}")
-            raise
-        finally:
-            # A pin that stays ends with this process; the caller's own exception must not be hidden by it.
-            with suppress(MulliganError):
-                self._unpin(checkpoint.id, pin)
+        Nothing else changes: where the system cannot watch, the verbs look at everything as before, and `reason` says why.
+        """
+        return engine.watching.Watching(self.bench)
 
-    def _unpin(self, checkpoint_id: str, pin: Pin) -> None:
-        try:
-            with self._needing() as store, store.database.transaction():
-                store.database.run("DELETE FROM pin WHERE id=? AND pid=?", checkpoint_id, pin.number)
-        finally:
-            pin.close()
+    def tidy(self) -> bool:
+        """
+        Does a little of what saves leave to do: joins packs, frees what retention let go; returns whether there may be more.
+
+        For idle time. Each call is short, and most calls do not hold the store. A watcher that calls this until it returns
+        False, or until a command comes in, keeps the store small without delaying commands.
+        """
+        return engine.watching.tidy(self.bench)
 
     # -- for those who build on it --------------------------------------------------------------
 
+    def on(self, event: str, handler: Handler) -> None:
+        """Calls a handler after each such event: saved, restored, deleted, pruned, partial, error."""
+        self.bench.handlers(event).append(handler)
+
+    def off(self, event: str, handler: Handler) -> None:
+        """Stops calling a handler; one that was never added is harmless."""
+        with suppress(ValueError):
+            self.bench.handlers(event).remove(handler)
+
+    def provide(self, name: str, provider: Provider) -> None:
+        """Registers a provider of agent state, captured at each save and handed back by a restore of state."""
+        self.bench.providers.add(name, provider)
+
+    def state_owed(self, *, forgive: bool = False) -> str | None:
+        """
+        Returns the checkpoint whose files came back and whose state was cut off; with `forgive`, the state is dropped.
+
+        A restore that was cut short is ended first: only then is it known.
+        """
+        return engine.notes.state_owed(self.bench, forgive=forgive)
+
+    def settle_state(self) -> bool:
+        """Hands owed state to the registered providers, if the files are where that restore left them; returns whether it did."""
+        return engine.notes.settle_state(self.bench)
+
     def note(self, key: str, default: Any = None) -> Any:
         """Returns a value that `update_note` keeps in the store beside the checkpoints."""
-        with self._reading() as store:
-            text = store.database.meta(f"note:{key}") if store is not None else ""
-        return read_json(text) if text else default
+        return engine.notes.note(self.bench, key, default)
 
     def update_note(self, key: str, change: Callable[[Any], Any]) -> Any:
         """Puts what `change` makes of a note (None before the first) in its place, in one step; returns the new value."""
-        with self._writing("note", create=True), self._bench.store.database.transaction():
-            database = self._bench.store.database
-            text = database.meta(f"note:{key}")
-            changed = change(read_json(text) if text else None)
-            database.set_meta(f"note:{key}", json.dumps(changed, allow_nan=False))
-        return changed
+        return engine.notes.update_note(self.bench, key, change)
 
-    def git_position(self) -> GitPosition | None:
-        """Returns where the user's own repository stands, None where there is none; `problem` says why it cannot be moved."""
-        with self._mutex:
-            return self._bench.git.position()
+    # -- forks and other machines -----------------------------------------------------------------
 
-    def import_commit(
-        self,
-        commit: str,
-        *,
-        name: str = "",
-        description: str = "",
-        kind: str = "automatic",
-        metadata: Mapping[str, Any] | None = None,
-    ) -> Checkpoint:
-        """
-        Makes a checkpoint from a commit of the user's repository; neither that nor the workspace is touched.
+    def fork(self, ref: Ref, directory: Path, *, with_ignored: bool = False) -> Workspace:
+        """Makes a second working directory, new or empty, at a checkpoint, with a timeline that starts there."""
+        from mulligan.forks.verbs import fork
 
-        `commit` is its id, or a beginning that no other commit has. What is out of scope is left out and listed.
-        """
-        _refuse_unknown_kind(kind)
-        said = as_json_object(metadata, "metadata")
-        with self._writing("import", create=True):
-            draft = self._bench.draft(name, description, kind, metadata=said)
-            entry, gone = self._bench.keep_commit(draft, commit)
-        self._tell_saved(entry, gone)
-        return entry.checkpoint
+        return fork(self, ref, directory, with_ignored=with_ignored)
 
-    def import_directory(
-        self,
-        directory: str | os.PathLike[str],
-        *,
-        name: str = "",
-        kind: str = "manual",
-        metadata: Mapping[str, Any] | None = None,
-    ) -> Checkpoint:
-        """Makes a checkpoint of this workspace from a copy that stands elsewhere; neither is touched, the position stays."""
-        said = as_json_object(metadata, "metadata")
-        with self._writing("import", create=True):
-            draft = self._bench.draft(name, "", kind, metadata=said)
-            entry, gone = self._bench.keep_copy(draft, os.path.realpath(directory))
-        self._tell_saved(entry, gone)
-        return entry.checkpoint
+    def forks(self) -> list[Fork]:
+        """Returns the forks that were made from this workspace and not removed, oldest first."""
+        from mulligan.forks.verbs import forks
 
+        return forks(self)
 
-def _refuse_unknown_kind(kind: str) -> None:
-    if kind not in KINDS:
-        raise UserError(f"There is no kind {kind!r}; there are {', '.join(KINDS)}. Nothing was saved.")
+    def bisect(self, test: Test, *, good: Ref | None = None, bad: Ref | None = None) -> Bisection:
+        """Finds the step after which a command, or a function that gets a fork, fails; the workspace is not touched."""
+        from mulligan.forks.bisect import bisect
+
+        return bisect(self, test, good=good, bad=bad)
+
+    @property
+    def remotes(self) -> Remotes:
+        """The remotes of this history: storage elsewhere that it is pushed to and pulled from."""
+        from mulligan.remotes.verbs import Remotes
+
+        return Remotes(self)
+
+    def push(self, remote: str | None = None) -> Pushed:
+        """Sends what is new to a remote (default: the only one)."""
+        return self.remotes.push(remote)
+
+    def pull(self, remote: str | None = None) -> PulledReport:
+        """Brings other machines' checkpoints here, verified; the workspace is not touched."""
+        return self.remotes.pull(remote)

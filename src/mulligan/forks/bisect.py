@@ -4,7 +4,6 @@ Finds the step after which a test fails.
 Each state is made in a scratch fork of its own, so nothing that one run leaves behind reaches the next, and the workspace is not
 touched. Verdicts are kept in the timeline after every run: an interrupted search goes on with the same command.
 """
-# ruff: noqa: SLF001 - it reads the timeline of a workspace as a method would
 
 from __future__ import annotations
 
@@ -134,7 +133,7 @@ class Bisecting:
 
     def _line(self, good: Ref | None, bad: Ref) -> list[Entry]:
         """Returns the checkpoints that lead to the bad one, oldest first, without those that changed nothing."""
-        with self._workspace._needing() as store:
+        with self._workspace.bench.needing() as store:
             checkpoints = store.checkpoints
             last = checkpoints.resolve(bad)
             first = checkpoints.resolve(good) if good is not None else None
@@ -246,7 +245,7 @@ class Bisecting:
         good, bad = narrowed(self._states, self._verdicts)
         entry, before = self._entries[bad], self._entries[good]
         diff = self._workspace.diff(before.checkpoint, entry.checkpoint)
-        with self._workspace._needing() as store:
+        with self._workspace.bench.needing() as store:
             origin = Origins(store.events.newest()).of(entry, diff.files[0] if diff.files else "")
         passed = tuple(each.checkpoint for each in self._entries[good + 1 : bad])
         return Bisection(

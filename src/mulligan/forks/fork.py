@@ -39,7 +39,7 @@ from mulligan.timeline.store import Store
 from mulligan.timeline.trees import Trees, pack_changes
 
 if TYPE_CHECKING:
-    from mulligan.engine.save import Workbench
+    from mulligan.engine.workbench import Workbench
 
 _FORKS, _ORIGIN = "forks", "origin"
 #: In the metadata of a fork's first checkpoint: where it came from.

@@ -3,7 +3,6 @@ The verbs about forks: making one, listing, removing, and what passes between a 
 
 A workspace has `fork` and `forks` as methods; these are the same and all others, as functions.
 """
-# ruff: noqa: SLF001 - they are methods of a workspace in all but their place
 
 from __future__ import annotations
 
@@ -20,7 +19,6 @@ from mulligan.settings import places, resolve
 from mulligan.settings.locations import store_for
 
 if TYPE_CHECKING:
-    from mulligan.engine.access import Opened
     from mulligan.model.checkpoint import Checkpoint
     from mulligan.model.diff import Diff
     from mulligan.model.policy import Settings
@@ -37,7 +35,7 @@ def settings_beside(parent: Settings, directory: str) -> Settings:
     return resolve(root, store=store, wait=parent.wait)
 
 
-def fork(workspace: Opened, ref: Ref, directory: str | os.PathLike[str], *, with_ignored: bool = False) -> Workspace:
+def fork(workspace: Workspace, ref: Ref, directory: str | os.PathLike[str], *, with_ignored: bool = False) -> Workspace:
     """
     Makes a second working directory at a checkpoint, with its own timeline that starts there; returns it, opened.
 
@@ -47,20 +45,20 @@ def fork(workspace: Opened, ref: Ref, directory: str | os.PathLike[str], *, with
 
 
 def _forked(
-    workspace: Opened, ref: Ref, directory: str, *, with_ignored: bool, scratch: bool = False
+    workspace: Workspace, ref: Ref, directory: str, *, with_ignored: bool, scratch: bool = False
 ) -> tuple[Workspace, forking.Forking]:
     place = os.path.join(os.path.realpath(os.path.dirname(directory)), os.path.basename(directory))
     settings = settings_beside(workspace.settings, place)
-    making = forking.Forking(workspace._bench, settings, with_ignored=with_ignored, scratch=scratch)
+    making = forking.Forking(workspace.bench, settings, with_ignored=with_ignored, scratch=scratch)
     making.refuse()
     try:
-        with workspace._writing("fork", needed=True):
-            making.begin(workspace._bench.store.checkpoints.resolve(ref))
+        with workspace.bench.writing("fork", needed=True):
+            making.begin(workspace.bench.store.checkpoints.resolve(ref))
         making.fill()
-        with workspace._writing("fork"):
+        with workspace.bench.writing("fork"):
             making.place()
     except BaseException:
-        with suppress(MulliganError), workspace._writing("fork"):
+        with suppress(MulliganError), workspace.bench.writing("fork"):
             making.abandon()
         raise
     finally:
@@ -68,9 +66,9 @@ def _forked(
     return Workspace(settings_beside(workspace.settings, place)), making
 
 
-def forks(workspace: Opened) -> list[Fork]:
+def forks(workspace: Workspace) -> list[Fork]:
     """Returns the forks that were made from a workspace and not removed, oldest first."""
-    with workspace._reading() as store:
+    with workspace.bench.reading() as store:
         return [each for each in forking.forks_of(store) if each.phase == MADE] if store is not None else []
 
 
@@ -96,8 +94,8 @@ def remove_fork(workspace: Workspace, directory: str | os.PathLike[str]) -> Fork
     if workspace.settings.append_only:
         raise UserError("This workspace was opened to add to history, never to take from it. Nothing was deleted.")
     found = find_fork(workspace, directory)
-    with workspace._writing("fork", needed=True):
-        forking.remove(workspace._bench.store, found)
+    with workspace.bench.writing("fork", needed=True):
+        forking.remove(workspace.bench.store, found)
     return found
 
 
@@ -110,16 +108,16 @@ def scratch(workspace: Workspace, ref: Ref, *, with_ignored: bool = False) -> It
         with made:
             yield made
     finally:
-        with workspace._writing("fork"):
+        with workspace.bench.writing("fork"):
             making.release()
 
 
 def bring(workspace: Workspace, other: Workspace, ref: Ref = "@", *, name: str = "") -> Checkpoint:
     """Adds a checkpoint of a fork to the timeline of its origin, under its id; no file is touched, `@` stays."""
-    with other._needing() as theirs:
+    with other.bench.needing() as theirs:
         entry = theirs.checkpoints.resolve(ref)
-        with workspace._writing("import", create=True):
-            made = forking.bring(workspace._bench.store, theirs, entry, name, now_ns=workspace._bench.now_ns())
+        with workspace.bench.writing("import", create=True):
+            made = forking.bring(workspace.bench.store, theirs, entry, name, now_ns=workspace.bench.now_ns())
     return made.checkpoint
 
 
@@ -127,7 +125,7 @@ def diff_between(workspace: Workspace, a: Ref, other: Workspace, b: Ref = "@") -
     """Returns what differs from a checkpoint of one workspace to one of another."""
     from mulligan.timeline.differences import diff_entries
 
-    with workspace._needing() as mine, other._needing() as theirs:
+    with workspace.bench.needing() as mine, other.bench.needing() as theirs:
         both = forking.JoinedObjects(mine.objects, theirs.objects)
         return diff_entries(both, mine.checkpoints.resolve(a), theirs.checkpoints.resolve(b))
 
@@ -138,7 +136,7 @@ def holds_bytes(workspace: Workspace, path: str, *, like: Workspace) -> bool:
     from mulligan.model.paths import parse_path
 
     wanted = parse_path(path)
-    with like._needing() as theirs, workspace._needing() as mine:
+    with like.bench.needing() as theirs, workspace.bench.needing() as mine:
         if bytes_of(mine.objects, mine.checkpoints.oldest(), wanted):
             return True
         return any(map(mine.objects.has, bytes_of(theirs.objects, theirs.checkpoints.oldest(), wanted)))
@@ -146,5 +144,5 @@ def holds_bytes(workspace: Workspace, path: str, *, like: Workspace) -> bool:
 
 def origin(workspace: Workspace) -> dict[str, str] | None:
     """Returns the workspace, store and checkpoint that a workspace was forked from; None if it is no fork."""
-    with workspace._reading() as store:
+    with workspace.bench.reading() as store:
         return forking.origin_of(store) if store is not None else None

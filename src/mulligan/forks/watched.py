@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from mulligan.engine.watching import catch_up, notices
 from mulligan.errors import MulliganError
 from mulligan.forks.foreground import run_attached
 from mulligan.model.event import AFTER, BEFORE, FAILED, PROMPT, STOP, AgentEvent
@@ -110,12 +111,12 @@ class WatchedRun:
 
     def _has_news(self, now: float) -> bool:
         """Whether something may have changed since the last look."""
-        fd = self._workspace.notices()
+        fd = notices(self._workspace.bench)
         if fd < 0:
             return now % _UNWATCHED < _LOOK  # no watcher here: look from time to time
         if not select.select([fd], [], [], 0)[0]:
             return False
-        self._workspace.catch_up()
+        catch_up(self._workspace.bench)
         return True
 
     def _save_burst(self) -> None:

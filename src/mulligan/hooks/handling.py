@@ -13,11 +13,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from mulligan import engine
 from mulligan.errors import MulliganError, Unprotectable
 from mulligan.hooks.clients import client_named
 from mulligan.hooks.events import HookCall, Reply
 from mulligan.model.checkpoint import moment
 from mulligan.model.event import BEFORE, PROMPT, SESSION, AgentEvent
+from mulligan.timeline.stores import moved_from
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
@@ -83,7 +85,7 @@ def failed(agent: str, event: AgentEvent, settings: Settings | None, why: str) -
 
 def _told(agent: str, call: HookCall, event: AgentEvent, workspace: Workspace) -> Reply:
     """Returns what to say at the start of a session in a project that was moved, and before a destructive command."""
-    if event.kind == SESSION and (old := workspace.moved_from()):
+    if event.kind == SESSION and (old := moved_from(workspace.settings)):
         return Reply(f"mulligan: this project was at {old} before. To take over its history: mulligan adopt {old}")
     policy = workspace.settings.hooks.destructive
     if event.kind != BEFORE or policy == OFF:
@@ -96,7 +98,7 @@ def _told(agent: str, call: HookCall, event: AgentEvent, workspace: Workspace) -
 
 def _with_new_key(reply: Reply, workspace: Workspace) -> Reply:
     """Adds to a reply, for the person, that a key for secrets was made."""
-    if not (key := workspace.new_key()):
+    if not (key := workspace.bench.store.new_key()):
         return reply
     from mulligan.present.text import new_key_words
 
@@ -105,7 +107,7 @@ def _with_new_key(reply: Reply, workspace: Workspace) -> Reply:
 
 def _news(workspace: Workspace, event: AgentEvent) -> str:
     """Returns what was undone under a session since its last prompt, for the model."""
-    notices = workspace.news_for(event.session)
+    notices = engine.agents.news_for(workspace.bench, event.session)
     if not notices:
         return ""
     from mulligan.hooks.replies import news

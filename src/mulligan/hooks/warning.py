@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from mulligan import engine
 from mulligan.hooks.events import HookCall
 from mulligan.hooks.reach import OWN_HISTORY, TRACKED, UNTRACKED, CommandReach, reached
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, SPECIAL, NotCaptured
@@ -82,7 +83,7 @@ def _ask(told: _Told, reach: CommandReach, workspace: Workspace) -> None:
     if reach.widely:
         inside["."] = None
         told.everything |= not reach.only
-    for holding in workspace.holding(list(inside)) if inside else ():
+    for holding in engine.agents.holding(workspace.bench, list(inside)) if inside else ():
         _note(told, reach, holding)
     if reach.beyond:
         told.beyond[reach.beyond] = None

@@ -34,8 +34,8 @@ _WAIT = 10.0
 @contextmanager
 def _writing(workspace: Workspace, purpose: str, *, create: bool = False) -> Iterator[Store]:
     """Holds the store, as every writing verb does."""
-    with workspace._writing(purpose, create=create, needed=not create):
-        yield workspace._bench.store
+    with workspace.bench.writing(purpose, create=create, needed=not create):
+        yield workspace.bench.store
 
 
 class Remotes:
@@ -54,12 +54,12 @@ class Remotes:
 
     def list(self) -> list[RemoteNote]:
         """Returns the remotes, by name."""
-        with self._workspace._reading() as store:
+        with self._workspace.bench.reading() as store:
             return RemoteRecords(store).remotes() if store is not None and store.database.knows_remotes() else []
 
     def overview(self) -> builtins.list[dict[str, Any]]:
         """Returns the remotes with the machines whose chains were read there."""
-        with self._workspace._reading() as store:
+        with self._workspace.bench.reading() as store:
             if store is None or not store.database.knows_remotes():
                 return []
             records = RemoteRecords(store)
@@ -151,7 +151,7 @@ class Remotes:
 
     def behind(self) -> builtins.list[str]:
         """Returns the remotes that lack something of this history; asks no server."""
-        with self._workspace._reading() as store:
+        with self._workspace.bench.reading() as store:
             if store is None or not store.database.knows_remotes():
                 return []
             return [each.name for each in RemoteRecords(store).remotes() if not difference(store, each.name).is_nothing]
@@ -235,7 +235,7 @@ class Remotes:
 
     def find(self, name: str | None) -> RemoteNote:
         """Returns a remote by its name, or the only one; raises UserError."""
-        with self._workspace._reading() as store:
+        with self._workspace.bench.reading() as store:
             if store is None:
                 raise NothingSaved(f"Nothing was saved in {self._workspace.root} yet.", hint="mulligan save")
             if not store.database.knows_remotes():
@@ -253,7 +253,7 @@ class Remotes:
     @contextmanager
     def _opened(self, remote: RemoteNote, purpose: str, timeline: str = "") -> Iterator[tuple[Workspace, Store, Any]]:
         """Opens the storage of a remote, alone among the processes of this machine."""
-        with self._twin() as workspace, workspace._reading() as store:
+        with self._twin() as workspace, workspace.bench.reading() as store:
             if store is None:
                 raise NothingSaved(f"Nothing was saved in {workspace.root} yet.", hint="mulligan save")
             spool = Spool(store.path, remote.name)

@@ -18,9 +18,8 @@ from typing import Protocol
 
 from mulligan.model.paths import join, parent_of, to_text
 from mulligan.model.plan import Action, Keep
-from mulligan.restore.left_alone import BUSY, RestoreOutcome, reason_of
-from mulligan.restore.permissions import Locked, lock_again
 from mulligan.restore.place import Handles, is_absence, is_shared, reads_back, stands, sync_names
+from mulligan.restore.reach import BUSY, Locked, RestoreOutcome, lock_again, reason_of
 from mulligan.restore.stage import Layout, Stage, aside_name, temporary_name
 from mulligan.safefs.directory import NO_FLAGS, Directory
 from mulligan.safefs.errors import EXHAUSTED, FULL

@@ -4,33 +4,25 @@ Makes a plan from a target and a scan. Pure: nothing is touched, and the same in
 Only what the scan captured or sealed may be changed or deleted, so ignored and unreadable files are out of reach, also those
 that an ignore file protects which the restore itself removes. What the target did not capture is kept too: it may have been
 there. A directory goes only when nothing uncaptured is left in it.
-
-Agents' settings files are followed from the state that the target and the workspace have in common up to now: what people and
-clients wrote (hooks, granted permissions) stays, what an agent's tool call wrote goes.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.errors import StoreDamaged, UnknownPath
-from mulligan.model.agentfiles import is_agent_settings
 from mulligan.model.checkpoint import INCOMPLETE, WORKTREE, NotCaptured
-from mulligan.model.event import RecordedEvent, maker_of
 from mulligan.model.objects import MODE_DIR, MODE_LINK, MODE_SEALED, TreeEntry
 from mulligan.model.paths import ancestors, covers, parent_of, to_text
 from mulligan.model.plan import Action, Keep, Node
 from mulligan.model.policy import CapturePolicy
 from mulligan.scan.scope import database_family
 from mulligan.scan.trees import Cover, Defaults, Scan, cover_of
-from mulligan.timeline.checkpoints import trail
-from mulligan.timeline.commits import Entry
-from mulligan.timeline.store import Store
-from mulligan.timeline.trees import Permissions, Trees, WorkspaceView, with_secrets
+from mulligan.timeline.trees import Permissions, Trees, with_secrets
 
 if TYPE_CHECKING:
     from mulligan.model.sealed import Sealed
@@ -363,79 +355,3 @@ def _node(path: bytes, entry: TreeEntry | None, permissions: Permissions) -> Nod
 
 def _parsed(path: str) -> bytes:
     return b"" if path == "." else path.encode("utf-8", "surrogateescape")
-
-
-REASON = "agent settings"
-_DETAIL = "no agent's tool call changed it"
-
-
-def spare_settings(drawn: DrawnPlan, look: WorkspaceView, target: Entry, store: Store) -> DrawnPlan:
-    """Returns a plan to go to a target that leaves alone the settings files that people or clients changed since."""
-    settings = [action for action in drawn.actions if action.before is not None and is_agent_settings(action.path)]
-    if not settings:
-        return drawn
-    states, running = trail(store.checkpoints, target), store.events.running()
-    kept: dict[bytes, Keep] = {}
-    changed: dict[bytes, Action] = {}
-    for action in settings:
-        found = _Followed(look, action, states, busy=_is_named(to_text(action.path), running))
-        if found.is_kept:
-            kept[action.path] = Keep(to_text(action.path), REASON, _DETAIL)
-        elif found.personal and found.clean != found.first and found.clean is not None:
-            changed[action.path] = action._replace(after=_settings_node(found.clean, action))
-    staying = {above for path in (*kept, *changed) for above in ancestors(path)}
-    actions = tuple(
-        changed.get(action.path, action)
-        for action in drawn.actions
-        if action.path not in kept and not (action.path in staying and action.after is None)
-    )
-    return drawn._replace(actions=actions, keeps=(*drawn.keeps, *kept.values()))
-
-
-class _Followed:
-    """
-    One file from state to state.
-
-    `clean` is what stood there before an agent's first change that is still in it, `personal` whether a person or a client
-    changed it.
-    """
-
-    def __init__(self, look: WorkspaceView, action: Action, states: Sequence[Entry], *, busy: bool) -> None:
-        path, text = action.path, to_text(action.path)
-        at = look.source.lookup
-        self.first = self.clean = here = at(states[0].files_tree, path) if states else None
-        self.personal = self._tainted = False
-        for entry in states[1:]:
-            new = at(entry.files_tree, path)
-            if new != here:
-                self._note(new, agent=bool(maker_of(entry.checkpoint, text)), own=entry.checkpoint.kind == "safety")
-                here = new
-        now = at(look.scan.tree, path)
-        if now != here:
-            self._note(now, agent=busy, own=False)
-
-    def _note(self, new: TreeEntry | None, *, agent: bool, own: bool) -> None:
-        if own:
-            # An undo made this state: it removed an agent's change, or moved between states that are known.
-            self._tainted = self._tainted and new != self.clean
-            return
-        self._tainted = self._tainted or agent
-        self.personal = self.personal or not agent
-        if not self._tainted:
-            self.clean = new
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether the file stays: a person or a client changed it, and no agent."""
-        return self.personal and not self._tainted
-
-
-def _is_named(path: str, running: Sequence[RecordedEvent]) -> bool:
-    """Returns whether a tool call that runs, or was killed, names a file."""
-    name = path.rpartition("/")[2]
-    return any(path in each.event.paths or name in each.event.text for each in running)
-
-
-def _settings_node(entry: TreeEntry, action: Action) -> Node:
-    bits = action.before.perm if action.before is not None else 0
-    return Node(entry.mode, entry.oid, bits)

@@ -2,7 +2,7 @@
 A restore from journal to end, in one order for every restore.
 
 The caller has saved the safety checkpoint. Then: the journal, staging under temporary names, one last check of every path,
-the changes, one sync, and the transaction that closes the journal and moves the position. `end_interrupted` ends a restore
+the changes, one sync, and the transaction that closes the journal and moves the position. `restore.recover` ends a restore
 that was interrupted.
 """
 
@@ -11,18 +11,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mulligan.errors import DurabilityLost, NoRoom, PlanStale
 from mulligan.model.paths import parent_of, to_text
-from mulligan.model.plan import Keep, is_sealed
 from mulligan.restore.apply import Executor, Seen
-from mulligan.restore.left_alone import BUSY, Attempts, RestoreOutcome, busy, left_out
-from mulligan.restore.permissions import WritablePart, lock_again, unlock
 from mulligan.restore.place import Handles
-from mulligan.restore.recover import FINISHED, TAKEN_BACK, Recovered, recover
-from mulligan.restore.secrets import unsealed
+from mulligan.restore.reach import BUSY, Attempts, RestoreOutcome, WritablePart, busy, left_out, lock_again, unlock
 from mulligan.restore.stage import Layout, Stager
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.room import HeldRoom, naming_need
@@ -34,7 +29,6 @@ from mulligan.timeline.journal import (
     close_journal,
     open_journal,
     owe_state,
-    read_journal,
     set_phase,
 )
 from mulligan.timeline.store import Store
@@ -63,7 +57,7 @@ def carry_out(
     root, layout = reach.root, reach.layout
     # Two sets of open directories: the last look before acting goes by name again, and notices one that was moved away.
     staged, handles = reach.handles, Handles(root, layout.respelled)
-    git = _git_part(store, journal)
+    git = git_part(store, journal)
     try:
         stager = Stager(root, staged, reach.objects, journal.token, layout)
         executor = Executor(
@@ -126,6 +120,8 @@ def _changed_nothing(outcome: RestoreOutcome, layout: Layout, journal: Journal) 
 def _end_whole(store: Store, root: Directory, *held: _Room | Handles) -> RestoreOutcome | None:
     """Ends a restore that something came between; returns what became of it if it was finished."""
     # Half a restore is worse than a second's wait; and what was missing may be there once this lets go of its own.
+    from mulligan.restore.recover import FINISHED, end_interrupted
+
     for each in held:
         each.close()
     ended = end_interrupted(store, root)
@@ -249,11 +245,11 @@ def _close_unused(store: Store, journal: Journal) -> None:
     """Closes the journal of a restore that changed nothing, and removes the safety checkpoint that was made for it."""
     with store.database.transaction():
         close_journal(store.database)
-        _remove_unused(store, journal)
+        remove_unused(store, journal)
     store.settle_refs()
 
 
-def _remove_unused(store: Store, journal: Journal) -> None:
+def remove_unused(store: Store, journal: Journal) -> None:
     """Removes, inside a transaction, a safety checkpoint that no undo leads to: the workspace still holds what it holds."""
     entry = store.checkpoints.by_id(journal.safety)
     if entry is not None and entry.checkpoint.kind == "safety" and entry.id not in store.needed():
@@ -292,59 +288,7 @@ def conclude(store: Store, journal: Journal) -> None:
     close_journal(store.database)
 
 
-def drop_interrupted(store: Store) -> None:
-    """Closes the journal of a restore whose workspace is gone: there is nothing left to finish or to take back."""
-    with store.database.transaction():
-        close_journal(store.database)
-
-
-def end_interrupted(store: Store, root: Directory) -> tuple[Journal, Recovered] | None:
-    """Finishes or takes back a restore that was cut short; None when there is none."""
-    journal = read_journal(store.database)
-    if journal is None:
-        return None
-    if store.is_replaced():
-        # Another directory stands here now, perhaps another project: it was never part of that restore.
-        recovered = Recovered(
-            TAKEN_BACK, RestoreOutcome(kept=[Keep(".", "another directory stands here", failed=True)])
-        )
-    else:
-        recovered = _recover(store, root, journal)
-    with store.database.transaction():
-        if recovered.how == FINISHED:
-            conclude(store, journal)
-        else:
-            close_journal(store.database)
-            if journal.phase == STAGING:
-                _remove_unused(store, journal)
-    store.settle_refs()
-    return journal, recovered
-
-
-def _recover(store: Store, root: Directory, journal: Journal) -> Recovered:
-    """Ends both halves of a restore, the files and git, in the same direction."""
-    git = _git_part(store, journal)
-    secret = {number for number, action in enumerate(journal.actions) if is_sealed(action)}
-    # Before anything was changed no content is needed: temporaries are removed.
-    actions, objects = (
-        (journal.actions, store.objects) if journal.phase == STAGING else unsealed(store, journal.actions)
-    )
-    recovered = recover(
-        root,
-        objects,
-        replace(journal, actions=tuple(actions)),
-        lambda phase: set_phase(store.database, phase),
-        back=git is not None and journal.phase != STAGING and git.must_go_back(),
-        first=secret,
-    )
-    if git is not None and recovered.how == FINISHED:
-        recovered.outcome.kept += git.finish()
-    elif git is not None:
-        git.abandon()
-    return recovered
-
-
-def _git_part(store: Store, journal: Journal) -> GitPart | None:
+def git_part(store: Store, journal: Journal) -> GitPart | None:
     """Returns the git half of a restore, None where git does not move: then nothing of it is even loaded."""
     if journal.git is None:
         return None

@@ -12,18 +12,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import replace
 from typing import NamedTuple
 
 from mulligan.errors import DurabilityLost, MulliganError
 from mulligan.model.paths import parent_of, to_text
-from mulligan.model.plan import Action, Keep
+from mulligan.model.plan import Action, Keep, is_sealed
 from mulligan.restore.apply import Executor
-from mulligan.restore.left_alone import RestoreOutcome
-from mulligan.restore.permissions import is_writable, lock_again, unlock
 from mulligan.restore.place import Handles, find_shared, is_absence, stands
+from mulligan.restore.procedure import conclude, git_part, remove_unused
+from mulligan.restore.reach import RestoreOutcome, is_writable, lock_again, unlock
+from mulligan.restore.secrets import unsealed
 from mulligan.restore.stage import BlobSource, Layout, Stager
 from mulligan.safefs.directory import Directory
-from mulligan.timeline.journal import APPLYING, RESUMING, STAGING, Journal
+from mulligan.timeline.journal import APPLYING, RESUMING, STAGING, Journal, close_journal, read_journal, set_phase
+from mulligan.timeline.store import Store
 
 FINISHED, TAKEN_BACK = "finished", "taken back"
 
@@ -35,7 +38,59 @@ class Recovered(NamedTuple):
     outcome: RestoreOutcome
 
 
-def recover(
+def drop_interrupted(store: Store) -> None:
+    """Closes the journal of a restore whose workspace is gone: there is nothing left to finish or to take back."""
+    with store.database.transaction():
+        close_journal(store.database)
+
+
+def end_interrupted(store: Store, root: Directory) -> tuple[Journal, Recovered] | None:
+    """Finishes or takes back a restore that was cut short; None when there is none."""
+    journal = read_journal(store.database)
+    if journal is None:
+        return None
+    if store.is_replaced():
+        # Another directory stands here now, perhaps another project: it was never part of that restore.
+        recovered = Recovered(
+            TAKEN_BACK, RestoreOutcome(kept=[Keep(".", "another directory stands here", failed=True)])
+        )
+    else:
+        recovered = _recover(store, root, journal)
+    with store.database.transaction():
+        if recovered.how == FINISHED:
+            conclude(store, journal)
+        else:
+            close_journal(store.database)
+            if journal.phase == STAGING:
+                remove_unused(store, journal)
+    store.settle_refs()
+    return journal, recovered
+
+
+def _recover(store: Store, root: Directory, journal: Journal) -> Recovered:
+    """Ends both halves of a restore, the files and git, in the same direction."""
+    git = git_part(store, journal)
+    secret = {number for number, action in enumerate(journal.actions) if is_sealed(action)}
+    # Before anything was changed no content is needed: temporaries are removed.
+    actions, objects = (
+        (journal.actions, store.objects) if journal.phase == STAGING else unsealed(store, journal.actions)
+    )
+    recovered = _end(
+        root,
+        objects,
+        replace(journal, actions=tuple(actions)),
+        lambda phase: set_phase(store.database, phase),
+        back=git is not None and journal.phase != STAGING and git.must_go_back(),
+        first=secret,
+    )
+    if git is not None and recovered.how == FINISHED:
+        recovered.outcome.kept += git.finish()
+    elif git is not None:
+        git.abandon()
+    return recovered
+
+
+def _end(
     root: Directory,
     store: BlobSource,
     journal: Journal,

@@ -13,6 +13,7 @@ from bisect import bisect_left, insort
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from mulligan import engine
 from mulligan.errors import MulliganError
 from mulligan.history.news import parse_rows
 
@@ -49,10 +50,12 @@ class Timeline:
     def refresh(self) -> str:
         """Reads what happened since the last call; returns the id of the newest state."""
         with self._lock:
-            seen = self._workspace.newest_rows()
+            seen = engine.agents.newest_rows(self._workspace.bench)
             if seen != self._seen:
                 again = time.monotonic() - self._read_at > _WHOLE_AGAIN
-                news = self._workspace.news(None if again else self._entries.rows, self._entries.parents)
+                news = engine.agents.news(
+                    self._workspace.bench, None if again else self._entries.rows, self._entries.parents
+                )
                 self._entries.take(news)
                 self._seen = seen
                 if news.whole:
@@ -82,7 +85,7 @@ class Timeline:
 
     def _after(self, rows: TimelineRows) -> tuple[list[Entry], list[str]] | None:
         """Returns the entries that came after rows that another server named; None where more changed than that."""
-        news = self._workspace.news(rows)
+        news = engine.agents.news(self._workspace.bench, rows)
         if not news.only_adds_to(rows):
             return None
         return self._entries.of(news), []
@@ -238,7 +241,7 @@ def _key(session: str, prompt: int) -> str:
 def entries_of(workspace: Workspace) -> list[Entry]:
     """Returns all entries of a workspace, newest first."""
     entries = Entries()
-    entries.take(workspace.news())
+    entries.take(engine.agents.news(workspace.bench))
     return entries.all()
 
 

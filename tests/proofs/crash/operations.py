@@ -22,6 +22,7 @@ from adopted import refresh
 from check_checkpoints import read_checkpoint
 from checker import objects_of, rows
 from faults import Killed, KilledAt
+from mulligan import engine
 from mulligan.safefs import syscalls
 from mulligan.scan import from_git, read
 from mulligan.timeline import pruning
@@ -359,7 +360,7 @@ OPERATIONS: dict[str, Operation] = {
     "trim": Operation(_tagged, lambda ws, _: ws.trim(1, match={"m": 1}), again=False),
     "restore-all": Operation(_with_state, lambda ws, _: ws.restore("new", what="all")),
     "adopt": Operation(_adoptable, lambda ws, place: ws.adopt(_found(place)), heals=True, again=False),
-    "recognise": Operation(_replaced, lambda ws, _: ws.recognise()),
+    "recognise": Operation(_replaced, lambda ws, _: engine.doctor.recognise(ws.bench)),
     "adopt-joining": Operation(
         _adoptable_and_saved, lambda ws, place: ws.adopt(_found(place)), heals=True, again=False
     ),

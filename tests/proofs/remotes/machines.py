@@ -260,7 +260,7 @@ class History:
     # -- what must hold -------------------------------------------------------------------------
 
     def _known_applied(self, machine: Machine) -> None:
-        with machine.open()._reading() as store:
+        with machine.open().bench.reading() as store:
             machine.applied = {note.what.id for note in RemoteRecords(store).forgotten() if note.applied}
 
     def _compare_own(self, machine: Machine) -> None:
@@ -275,7 +275,7 @@ class History:
         """No copy holds a path that was forgotten, unless its machine saved it after it had forgotten it too."""
         self._known_applied(machine)
         ws = machine.open()
-        with ws._reading() as store:
+        with ws.bench.reading() as store:
             notes = [note.what for note in RemoteRecords(store).forgotten()]
         for each in ws.log():
             if each.machine:

@@ -88,14 +88,14 @@ class Differential:
     def compare(self) -> None:
         """Both look; raises Missed where they differ."""
         self.compared += 1
-        mine = self.ws._bench.look().scan
+        mine = self.ws.bench.look().scan
         cache = Cache()
         cache.note = b'{"defaults": %s}' % str(list(mine.defaults)).encode()
         fresh = Scanner(self.settings, time.time_ns).scan(cache)[0]
         wrong = {key: (value, seen(fresh)[key]) for key, value in seen(mine).items() if value != seen(fresh)[key]}
         captured = {(path, mode, oid.hex()) for path, mode, oid in mine.captured()}
         truth = {(path, mode, oid.hex()) for path, mode, oid in fresh.captured()}
-        misjudged_changes = misjudged(mine, self.ws._bench.store.objects.read_tree)
+        misjudged_changes = misjudged(mine, self.ws.bench.store.objects.read_tree)
         if wrong or captured != truth or misjudged_changes:
             steps = " ".join(self.done[-30:])
             raise Missed(

@@ -200,7 +200,7 @@ def test_a_check_sees_the_timeline_at_one_moment_whoever_saves_meanwhile(ws, pro
         return rows
 
     monkeypatch.setattr(Checkpoints, "believable", and_then_somebody_saves)
-    vault = ws._bench.store
+    vault = ws.bench.store
     assert vault.exists()
     assert checking.compare_timeline(vault).breaches == []
     assert [cp.name for cp in ws.log()] == ["two", "one"]
@@ -226,7 +226,7 @@ def test_a_check_takes_what_others_save_and_delete_meanwhile_for_no_damage(ws, p
 
     monkeypatch.setattr(checking, "compare_timeline", and_then_somebody_works)
     for _ in range(2):
-        found = look(ws._bench.store).problems
+        found = look(ws.bench.store).problems
         assert found == ()
     assert looks == [1, 2]
 

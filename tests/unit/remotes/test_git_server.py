@@ -110,8 +110,8 @@ def test_a_push_that_was_killed_after_the_server_had_it_is_not_sent_twice(laptop
     laptop.save("second")
     laptop.push()
     tip = subprocess.run(["git", "-C", url, "rev-parse", refs(url)[0]], capture_output=True, check=True).stdout
-    with laptop._writing("test"), laptop._bench.store.database.transaction():
-        records = RemoteRecords(laptop._bench.store)
+    with laptop.bench.writing("test"), laptop.bench.store.database.transaction():
+        records = RemoteRecords(laptop.bench.store)
         held = records.pushed("team")
         held.pop(laptop.get("second").id)
         records.set_pushed("team", held)

@@ -109,7 +109,7 @@ def test_a_restore_that_is_refused_leaves_no_name_unconfirmed(moved: Any, projec
             moved.restore("one", git=True)
 
     moved.settings = moved.settings._replace(wait=0.0)
-    moved._bench.store.settings = moved.settings
+    moved.bench.store.settings = moved.settings
     assert owed_after(project, refused) == set()
     assert [path for path in project.rglob("*") if "mulligan-" in path.name] == []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mulligan.model.plan import Action, Node
-from mulligan.restore.left_alone import Attempts
+from mulligan.restore.reach import Attempts
 
 BUSY, OTHER = b"busy.log", b"other.txt"
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import mulligan
-from mulligan.engine.save import Workbench
+from mulligan import engine
 from mulligan.restore import place as places
 from mulligan.restore import stage
 from mulligan.restore.apply import Executor
@@ -139,7 +139,7 @@ def test_a_safety_checkpoint_that_cannot_be_saved_ends_it_with_nothing_changed(
     changed, project, monkeypatch, trouble, late
 ):
     """Before anything of it is durable, and after; the next restore does what this one did not."""
-    before, real = state_of(project), Workbench.keep
+    before, real = state_of(project), engine.restore.keep
 
     def refusing(*args: Any, **kwargs: Any) -> Any:
         if late:
@@ -147,7 +147,7 @@ def test_a_safety_checkpoint_that_cannot_be_saved_ends_it_with_nothing_changed(
         raise trouble()
 
     with monkeypatch.context() as patched:
-        patched.setattr(Workbench, "keep", refusing)
+        patched.setattr(engine.restore, "keep", refusing)
         with pytest.raises((mulligan.MulliganError, KeyboardInterrupt, MemoryError)):
             changed.restore("one")
     assert state_of(project) == before and left_lying(project) == []

@@ -152,7 +152,7 @@ def test_a_restore_that_cannot_be_finished_is_taken_back(scene, point):
     for path in packs(scene):
         if path.stem == lost:
             path.unlink()
-    with ws._writing("anything"):
+    with ws.bench.writing("anything"):
         pass
     wrong = {path for path, node in state_of(scene.project).items() if OLD.get(path) != node}
     assert "rolled back" in ws.last_recovery
@@ -194,8 +194,8 @@ def test_a_damaged_journal_is_reported_and_nothing_is_touched(scene):
     ws = crash(scene, "exchange", 2)
     before = state_of(scene.project)
     assert ws.log()
-    with ws._bench.store.database.transaction():
-        ws._bench.store.database.run("UPDATE journal SET plan=?", b"not a plan")
+    with ws.bench.store.database.transaction():
+        ws.bench.store.database.run("UPDATE journal SET plan=?", b"not a plan")
     with pytest.raises(mulligan.StoreDamaged, match="journal"):
         ws.save("after")
     assert state_of(scene.project) == before
@@ -209,7 +209,7 @@ def test_paths_of_the_journal_cannot_leave_the_workspace(scene):
 
     ws = crash(scene, "exchange", 2)
     assert ws.log()
-    database = ws._bench.store.database
+    database = ws.bench.store.database
     plain = json.loads(zlib.decompress(database.row("SELECT plan FROM journal")[0]))
     plain["actions"][0][0] = "../outside"
     with database.transaction():

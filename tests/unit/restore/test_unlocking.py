@@ -134,7 +134,7 @@ def test_no_failure_and_no_kill_leaves_a_directory_open(scene, project, store, l
         with suppress(Killed, mulligan.MulliganError), syscalls.using(calls):
             report = scene.restore("changed")
         scene.close()
-        with scene._writing("recovery"):
+        with scene.bench.writing("recovery"):
             pass
         now = state_of(project)
         assert left_lying(project) == [], number

@@ -131,7 +131,7 @@ def test_each_ref_is_durable_before_a_save_returns_and_before_the_timeline_forge
         put(project, "f", str(number))
         with using(Counting()) as calls:
             ws.save()
-        owed = len(ws._bench.store.database.rows("SELECT 1 FROM fresh_ref"))
+        owed = len(ws.bench.store.database.rows("SELECT 1 FROM fresh_ref"))
         # Pack, index and the bytes of the ref, then the names of the packs and of the ref; SQLite waits on its own.
         assert owed == 1 and calls.seen.count("fsync") == 5
     ws.close()

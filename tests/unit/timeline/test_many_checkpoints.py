@@ -13,7 +13,7 @@ from tree import put
 
 def steps_of(ws, act) -> int:
     """How many instructions SQLite carries out for something."""
-    (connection,) = (v for v in vars(ws._bench.store.database).values() if isinstance(v, sqlite3.Connection))
+    (connection,) = (v for v in vars(ws.bench.store.database).values() if isinstance(v, sqlite3.Connection))
     count = 0
 
     def one() -> int:
@@ -31,8 +31,8 @@ def steps_of(ws, act) -> int:
 
 def grow(ws, number: int) -> None:
     """Adds checkpoints that hold what the position holds."""
-    vault = ws._bench.store
-    with ws._writing("note"), vault.database.transaction():
+    vault = ws.bench.store
+    with ws.bench.writing("note"), vault.database.transaction():
         entry = vault.checkpoints.current()
         for _ in range(number):
             fresh = {"id": os.urandom(8).hex(), "name": os.urandom(4).hex(), "kind": "manual"}

@@ -9,6 +9,7 @@ import pytest
 
 import mulligan
 from checker import judge
+from mulligan.engine import watching
 from mulligan.model.policy import Retention
 from mulligan.settings import resolve
 from mulligan.store import gc
@@ -68,7 +69,7 @@ def test_a_store_that_is_tidied_up_levels_off(ws, project, store):
 def test_where_nothing_was_let_go_nothing_is_looked_for(ws, project, store, monkeypatch):
     for number in range(STEPS):
         step(ws, project, number)
-    monkeypatch.setattr(ws._bench.store, "writing", None)  # nothing here may ask for the lock
+    monkeypatch.setattr(ws.bench.store, "writing", None)  # nothing here may ask for the lock
     assert ws.tidy() is False
 
 
@@ -78,7 +79,7 @@ def test_what_was_looked_at_is_not_looked_at_again_until_packs_have_grown(ws, pr
     assert ws.tidy()
     while ws.tidy():
         pass
-    monkeypatch.setattr(ws._bench.store, "writing", None)
+    monkeypatch.setattr(ws.bench.store, "writing", None)
     assert ws.tidy() is False
     monkeypatch.undo()
     monkeypatch.setattr(pruning, "_GROWN", 1 << 20)
@@ -158,12 +159,12 @@ def test_a_save_after_it_looks_at_no_more_than_before(ws, project):
     with ws.watch():
         for number in range(20):
             step(ws, project, number)
-        looks, epoch = ws._bench.scanner.watcher.full_looks, ws._bench.store.epoch()
+        looks, epoch = ws.bench.scanner.watcher.full_looks, ws.bench.store.epoch()
         while ws.tidy():
             pass
-        assert ws._bench.store.epoch() > epoch
+        assert ws.bench.store.epoch() > epoch
         step(ws, project, 21)
-        assert ws._bench.scanner.watcher.full_looks == looks
+        assert ws.bench.scanner.watcher.full_looks == looks
 
 
 @pytest.mark.parametrize("tidies", ["the one who remembers", "another"])
@@ -185,10 +186,10 @@ def test_what_is_remembered_counts_no_more_when_no_checkpoint_holds_it(ws, proje
 def test_a_store_in_use_is_not_waited_for_twice_and_the_work_goes_on(ws, project, store):
     for number in range(20):
         step(ws, project, number)
-    ws.patience(0.0)
+    watching.patience(ws.bench, 0.0)
     before = size(store)
     with open_again(project, store) as other:
-        with other._writing("save"), pytest.raises(mulligan.Busy):
+        with other.bench.writing("save"), pytest.raises(mulligan.Busy):
             while ws.tidy():
                 pass
         assert size(store) == before

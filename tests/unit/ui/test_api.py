@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mulligan import engine
 from mulligan.model.event import AFTER, BEFORE, PROMPT, AgentEvent
 from served import served
 from timelines import Agent, png, shop
@@ -218,7 +219,7 @@ def test_what_is_read_step_by_step_is_what_is_read_at_once(story, project):
     agent, reading = Agent(story, "gemini", "steps"), Entries()
 
     def read():
-        reading.take(story.news(reading.rows, reading.parents))
+        reading.take(engine.agents.news(story.bench, reading.rows, reading.parents))
         return reading.all()
 
     assert read() == entries_of(story)
@@ -248,12 +249,12 @@ def test_a_checkpoint_that_is_removed_leaves_every_page(ws, project):
     (project / "a.txt").write_text("between turns\n")
     agent.prompt("and now?")
     reading = Entries()
-    reading.take(ws.news())
+    reading.take(engine.agents.news(ws.bench))
     seen, steps = reading.version, [each["checkpoint"] for each in reading.all()[1]["happened"]]
     between = reading.all()[0]["happened"][0]["checkpoint"]
     for ref in ("save 1", steps[1], between):
         ws.delete(ref)
-        reading.take(ws.news(reading.rows, reading.parents))
+        reading.take(engine.agents.news(ws.bench, reading.rows, reading.parents))
         assert reading.all() == entries_of(ws)
     fresh, removed = reading.since(seen)
     assert len(removed) == 1 and [each.get("name") or each["text"] for each in fresh] == ["and now?", "edit", "save 2"]

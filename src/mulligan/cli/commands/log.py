@@ -13,6 +13,7 @@ from mulligan.cli.context import Context
 from mulligan.model.checkpoint import KINDS, Checkpoint
 from mulligan.present.text import count, moved_words
 from mulligan.present.timeline import log_lines
+from mulligan.timeline.stores import moved_from
 
 if TYPE_CHECKING:
     from mulligan.timeline.story import Chapter
@@ -132,7 +133,7 @@ def render(context: Context, result: Result) -> None:
     shown, out = result.value, context.out
     if not shown.checkpoints:
         context.note("No checkpoint to show.")
-        if old := context.workspace.moved_from():
+        if old := moved_from(context.settings):
             context.note(moved_words(old))
     out.lines(
         log_lines(

@@ -88,10 +88,10 @@ def render(context: Context, result: Result) -> None:
             context.note(f"warning: {said}")
     if saved.parent is None:
         from mulligan.present.text import moved_words
-        from mulligan.timeline.stores import size_warning
+        from mulligan.timeline.stores import moved_from, size_warning
 
         context.note(f"First checkpoint of {context.settings.workspace}")
-        if old := context.workspace.moved_from():
+        if old := moved_from(context.settings):
             context.note(moved_words(old))
         if large := size_warning(saved.first_changed(0)[1]):
             context.note(f"warning: {large}")

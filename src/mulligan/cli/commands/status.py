@@ -15,6 +15,7 @@ from mulligan.present.outcome import not_captured_lines
 from mulligan.present.standing import change_words, history_words, protected_words, push_words, watcher_words
 from mulligan.present.text import ago, columns, count, moved_words, shorten
 from mulligan.present.visible import visible
+from mulligan.timeline.stores import moved_from
 
 USAGE = "status [--line]"
 DESCRIPTION = """\
@@ -126,7 +127,7 @@ def _narrow(context: Context) -> list[str]:
 
 
 def _moved(context: Context) -> list[str]:
-    old = context.workspace.moved_from()
+    old = moved_from(context.settings)
     return [moved_words(old)] if old else []
 
 

@@ -7,6 +7,7 @@ import os
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from mulligan import engine
 from mulligan.cli import watchers
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
@@ -127,7 +128,7 @@ def _carry_out(context: Context, removal: Removal) -> None:
         with suppress(MulliganError, OSError):
             if project:
                 with Workspace(settings.resolve(project, environ=context.environ)) as workspace:
-                    workspace.expect_hooks(agent, [])
+                    engine.remarks.expect_hooks(workspace.bench, agent, [])
     for folder in removal.folders:
         folder.uninstall()
     for row in removal.stores:
