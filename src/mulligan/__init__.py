@@ -57,47 +57,21 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Loaded when first asked for: a command that only prints help, or asks a watcher, pays for none of it.
+# Loaded when first asked for: a command that only prints help, or asks a watcher, pays for none of it. All others are errors.
 _LAZY = {
-    "AmbiguousCheckpoint": "mulligan.errors",
-    "Busy": "mulligan.errors",
     "CheckReport": "mulligan.doctor.check",
     "Checkpoint": "mulligan.model.checkpoint",
-    "ConfigError": "mulligan.errors",
     "Diff": "mulligan.model.diff",
     "DoctorReport": "mulligan.doctor.check",
-    "DurabilityLost": "mulligan.errors",
-    "FileSealed": "mulligan.errors",
     "ForgetReport": "mulligan.doctor.forget",
-    "GitFailed": "mulligan.errors",
-    "GitMissing": "mulligan.errors",
     "GitMove": "mulligan.model.gitposition",
-    "GitNotMoved": "mulligan.errors",
     "GitPosition": "mulligan.model.gitposition",
     "GitState": "mulligan.model.checkpoint",
     "Keep": "mulligan.model.plan",
-    "KeyMissing": "mulligan.errors",
-    "MulliganError": "mulligan.errors",
-    "NoRoom": "mulligan.errors",
     "NotCaptured": "mulligan.model.checkpoint",
-    "NothingSaved": "mulligan.errors",
-    "NothingToRedo": "mulligan.errors",
-    "NothingToUndo": "mulligan.errors",
-    "PlanStale": "mulligan.errors",
-    "RemoteDamaged": "mulligan.errors",
-    "RemoteFailed": "mulligan.errors",
     "RestorePlan": "mulligan.model.plan",
     "RestoreReport": "mulligan.model.plan",
-    "StoreDamaged": "mulligan.errors",
-    "StoreError": "mulligan.errors",
-    "UnknownCheckpoint": "mulligan.errors",
-    "UnknownPath": "mulligan.errors",
-    "Unprotectable": "mulligan.errors",
-    "UnsafePath": "mulligan.errors",
-    "UserError": "mulligan.errors",
     "Workspace": "mulligan.engine.workspace",
-    "WorkspaceGone": "mulligan.errors",
-    "WorkspaceReplaced": "mulligan.errors",
 }
 
 __all__ = [
@@ -164,8 +138,8 @@ def clone(url: str, directory: str | os.PathLike[str], *, store: str | os.PathLi
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
+    if name in __all__:
         from importlib import import_module
 
-        return getattr(import_module(_LAZY[name]), name)
+        return getattr(import_module(_LAZY.get(name, "mulligan.errors")), name)
     raise AttributeError(f"module 'mulligan' has no attribute {name!r}")

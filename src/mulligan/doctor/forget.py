@@ -142,11 +142,11 @@ def without(entry: Entry, path: bytes, reader: ObjectReader, writer: Any) -> Ent
         if cp.git
         else None
     )
-    state = cp.state
+    state, missed = cp.state, pack_list(sorted(rows))
     checkpoint = cp.replace(
         git=git,
         packed_changes=pack_list(changed),
-        packed_not_captured=pack_list(sorted(rows)),
+        not_captured_source=lambda: missed,
         state_source=lambda: state,
         plain_secrets=_without_secrets(cp, path),
     )

@@ -9,8 +9,10 @@ from typing import Any
 from mulligan.engine.save import keep_now
 from mulligan.engine.workbench import Workbench
 from mulligan.model.bounded import read_json
-from mulligan.state import providers
+from mulligan.state.providers import Providers
 from mulligan.timeline import journal
+from mulligan.timeline.store import Store
+from mulligan.timeline.undo import Move
 
 
 def note(bench: Workbench, key: str, default: Any) -> Any:
@@ -48,5 +50,26 @@ def settle_state(bench: Workbench) -> bool:
     """Hands owed state to the registered providers, if the files are where that restore left them; returns whether it did."""
     if state_owed(bench) is None:
         return False
+    providers = bench.providers
     with bench.writing("settle") as store:
-        return providers.settle(store, bench.providers, lambda about: keep_now(bench, about))
+        owed = journal.state_owed(store.database)
+        entry = store.checkpoints.by_id(owed)
+        if entry is None or store.checkpoints.position() != owed:
+            journal.state_given(store.database)
+            return False
+        staged = providers.stage(entry.checkpoint.state)
+        if not _is_kept(store, providers):
+            safety = keep_now(bench, f"before the state of {entry.checkpoint.name or entry.checkpoint.short_id}")
+            with store.database.transaction():
+                store.moves.push(Move(safety, "state"), Move(owed, "state"))
+        for make_current in staged:
+            make_current()
+        journal.state_given(store.database)
+        return True
+
+
+def _is_kept(store: Store, providers: Providers) -> bool:
+    """Returns whether a state that undo or redo leads to holds what the providers have now."""
+    held, near = providers.capture(), [*store.moves.down(2), *store.moves.redoable()[:1]]
+    entries = (store.checkpoints.by_id(move.id) for move in near if move.what != "files")
+    return any(entry is not None and entry.checkpoint.state == held for entry in entries)

@@ -19,7 +19,6 @@ from mulligan.hooks.clients import client_named
 from mulligan.hooks.events import HookCall, Reply
 from mulligan.model.checkpoint import moment
 from mulligan.model.event import BEFORE, PROMPT, SESSION, AgentEvent
-from mulligan.timeline.stores import moved_from
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
@@ -85,8 +84,11 @@ def failed(agent: str, event: AgentEvent, settings: Settings | None, why: str) -
 
 def _told(agent: str, call: HookCall, event: AgentEvent, workspace: Workspace) -> Reply:
     """Returns what to say at the start of a session in a project that was moved, and before a destructive command."""
-    if event.kind == SESSION and (old := moved_from(workspace.settings)):
-        return Reply(f"mulligan: this project was at {old} before. To take over its history: mulligan adopt {old}")
+    if event.kind == SESSION:
+        from mulligan.timeline.stores import moved_from
+
+        if old := moved_from(workspace.settings):
+            return Reply(f"mulligan: this project was at {old} before. To take over its history: mulligan adopt {old}")
     policy = workspace.settings.hooks.destructive
     if event.kind != BEFORE or policy == OFF:
         return Reply()

@@ -11,6 +11,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice
@@ -41,8 +42,6 @@ _PART = 8192
 _SHORT = 256
 # Deflating so little takes zlib 60 µs and does not save a page.
 _LITTLE = 1 << 10
-# The attributes that are decoded when they are first read.
-_LOOKED_UP = ("files_changed", "not_captured", "secrets", "state")
 # From so many bytes on a list of paths is packed in pieces of so many; and what JSON says as it stands, with the NUL between paths.
 _VERY_LONG, _PIECE = 1 << 20, 1 << 20
 _AS_THEY_ARE = bytes({0, *range(0x20, 0x7F)} - {*b'"\\'})
@@ -136,12 +135,9 @@ def unpack_list(packed: bytes) -> list[Any]:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """
-    One saved state of the workspace. Frozen: assigning to an attribute raises FrozenInstanceError.
-
-    Written out by hand: every command makes some, and importing `dataclasses` takes longer than all else it imports.
-    """
+    """One saved state of the workspace. Its long lists are decoded when they are first read."""
 
     id: str
     name: str
@@ -151,87 +147,29 @@ class Checkpoint:
     parent: str | None
     complete: bool
     commit: str
-    git: GitState | None
-    context: dict[str, Any]
-    metadata: dict[str, Any]
-    machine: str
-    held_by: str
-
-    def __init__(
-        self,
-        *,
-        id: str,  # noqa: A002 - the public name of the field
-        name: str,
-        description: str,
-        kind: str,
-        created_at: datetime,
-        parent: str | None,
-        complete: bool,
-        commit: str,
-        git: GitState | None = None,
-        context: dict[str, Any] | None = None,
-        metadata: dict[str, Any] | None = None,
-        state_source: Callable[[], dict[str, Any]] = dict,
-        packed_changes: bytes = b"",
-        packed_not_captured: bytes | Callable[[], bytes] = b"",
-        plain_secrets: dict[str, Any] | None = None,
-        machine: str = "",
-        held_by: str = "",
-    ) -> None:
-        self.__dict__.update(
-            id=id, name=name, description=description, kind=kind, created_at=created_at, parent=parent,
-            complete=complete, commit=commit, git=git, context=context or {}, metadata=metadata or {},
-            state_source=state_source, packed_changes=packed_changes, packed_not_captured=packed_not_captured,
-            plain_secrets=plain_secrets, machine=machine, held_by=held_by,
-        )  # fmt: skip
-
-    def __setattr__(self, name: str, value: object) -> None:
-        from dataclasses import FrozenInstanceError
-
-        raise FrozenInstanceError(f"cannot assign to {name!r}: a checkpoint does not change")
-
-    def __delattr__(self, name: str) -> None:
-        self.__setattr__(name, None)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Checkpoint) and self._shown() == other._shown()
+    git: GitState | None = None
+    context: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    machine: str = ""
+    held_by: str = ""
+    state_source: Callable[[], dict[str, Any]] = field(default=dict, repr=False, compare=False)
+    packed_changes: bytes = field(default=b"", repr=False, compare=False)
+    #: The list of paths not captured, packed; a long one is read from the store when it is first needed.
+    not_captured_source: Callable[[], bytes] = field(default=bytes, repr=False, compare=False)
+    #: The secrets that it holds sealed, in their JSON form; None where it knows nothing of any.
+    plain_secrets: dict[str, Any] | None = field(default=None, repr=False, compare=False)
 
     def __hash__(self) -> int:
         return hash((self.id, self.commit))
 
-    def __repr__(self) -> str:
-        return f"Checkpoint({', '.join(f'{name}={value!r}' for name, value in self._shown().items())})"
-
-    def _shown(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in Checkpoint.__annotations__}
-
     def replace(self, **changes: Any) -> Checkpoint:
-        """Returns a copy with some fields changed."""
-        made = Checkpoint.__new__(Checkpoint)
-        made.__dict__.update(self.__dict__, **changes)
-        for name in _LOOKED_UP:
-            made.__dict__.pop(name, None)  # the copy decodes it again, because callers can change some of it
-        return made
+        """Returns a copy with some fields changed, which decodes its lists again: callers can change some of them."""
+        return replace(self, **changes)
 
-    @property
-    def packed_changes(self) -> bytes:
-        """The list of changes, packed."""
-        packed: bytes = self.__dict__["packed_changes"]
-        return packed
-
-    @property
+    @cached_property
     def packed_not_captured(self) -> bytes:
-        """The list of paths not captured, packed; a long one is read from the store when first needed."""
-        packed: bytes | Callable[[], bytes] = self.__dict__["packed_not_captured"]
-        if not isinstance(packed, bytes):
-            packed = self.__dict__["packed_not_captured"] = packed()
-        return packed
-
-    @property
-    def plain_secrets(self) -> dict[str, Any] | None:
-        """The secrets that it holds sealed, in their JSON form; None where it knows nothing of any."""
-        plain: dict[str, Any] | None = self.__dict__["plain_secrets"]
-        return plain
+        """The list of paths not captured, packed."""
+        return self.not_captured_source()
 
     @cached_property
     def secrets(self) -> Secrets | None:
@@ -280,8 +218,7 @@ class Checkpoint:
     @cached_property
     def state(self) -> dict[str, Any]:
         """The agent state saved with the files, read from the store when first needed."""
-        source: Callable[[], dict[str, Any]] = self.__dict__["state_source"]
-        return source()
+        return self.state_source()
 
     @property
     def short_id(self) -> str:
@@ -310,7 +247,7 @@ class Checkpoint:
             "state": self.state,
             "metadata": self.metadata,
             "commit": self.commit,
-            **{name: said for name in ("machine", "held_by") if (said := self.__dict__[name])},
+            **{name: said for name in ("machine", "held_by") if (said := getattr(self, name))},
         }
 
 

@@ -306,20 +306,10 @@ class RestoreReport:
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
         return {
-            "target": self.target,
-            "created": self.created,
-            "modified": self.modified,
-            "deleted": self.deleted,
+            **vars(self),
             "kept": [keep.to_dict() for keep in self.kept],
-            "undo": self.undo,
-            "state": self.state,
-            "recovered": self.recovered,
             "git": self.git.to_dict() if self.git else None,
             "undone": self.undone.to_dict() if self.undone else None,
-            "branch": self.branch,
             "lost": [keep.to_dict() for keep in self.lost],
-            "reinstall": self.reinstall,
             "conflicts": [conflict.to_dict() for conflict in self.conflicts],
-            "merged": self.merged,
-            "again": self.again,
         }

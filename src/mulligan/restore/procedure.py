@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from mulligan.errors import DurabilityLost, NoRoom, PlanStale
@@ -63,7 +63,7 @@ def carry_out(
         executor = Executor(
             root, handles, journal.token, layout, seen=seen, locked=journal.locked, discard=store.throw_away
         )
-        room = _Room(store, root, journal, layout)
+        room = ExitStack()
         _open(store, journal)
         with _abandoning(store, staged, journal, stager, git, room):
             unlock(staged, journal.locked)
@@ -71,10 +71,12 @@ def carry_out(
             if git is not None:
                 git.prepare()
             _look_again(executor, journal, reach.attempts)
-            room.hold()
+            names = _hold_names(root, layout)
+            room.callback(names.close)
+            room.callback(_hold_notes(store, journal).close)
             set_phase(store.database, APPLYING)
         try:
-            room.let_names()
+            names.close()
             outcome = executor.run(stage)
             outcome.kept += git.finish() if git is not None else []
         except (KeyboardInterrupt, MemoryError, OSError) as error:
@@ -117,7 +119,7 @@ def _changed_nothing(outcome: RestoreOutcome, layout: Layout, journal: Journal) 
     return alone and all(keep.reason == BUSY and not keep.detail for keep in outcome.kept)
 
 
-def _end_whole(store: Store, root: Directory, *held: _Room | Handles) -> RestoreOutcome | None:
+def _end_whole(store: Store, root: Directory, *held: ExitStack | Handles) -> RestoreOutcome | None:
     """Ends a restore that something came between; returns what became of it if it was finished."""
     # Half a restore is worse than a second's wait; and what was missing may be there once this lets go of its own.
     from mulligan.restore.recover import FINISHED, end_interrupted
@@ -149,36 +151,6 @@ def stale(moved: Sequence[bytes]) -> PlanStale:
     )
 
 
-class _Room:
-    """Room on the disk that a restore takes before it changes anything, so that it need not stop in the middle."""
-
-    def __init__(self, store: Store, root: Directory, journal: Journal, layout: Layout) -> None:
-        self._of = store, root, journal, layout
-        self._names: HeldRoom | None = None
-        self._notes: HeldRoom | None = None
-
-    def hold(self) -> None:
-        """Takes it; raises NoRoom."""
-        store, root, journal, layout = self._of
-        if len(journal.actions) <= _FEW and _has_plenty(root) and _has_plenty(store.directory):
-            return
-        self._names = _hold_names(root, layout)
-        self._notes = _hold_notes(store, journal)
-
-    def let_names(self) -> None:
-        """Gives back what was taken for names; again is harmless."""
-        if self._names is not None:
-            self._names.close()
-
-    def close(self) -> None:
-        """Gives all of it back; again is harmless."""
-        try:
-            self.let_names()
-        finally:
-            if self._notes is not None:
-                self._notes.close()
-
-
 def _hold_names(root: Directory, layout: Layout) -> HeldRoom:
     """Takes the room for new directories, and for names that make one grow, while nothing has changed."""
     directories = {parent_of(action.path) for _, action in (*layout.places, *layout.mkdirs)}
@@ -200,13 +172,6 @@ def _hold_notes(store: Store, journal: Journal) -> HeldRoom:
         return HeldRoom(tmp, size, unless=_plenty(len(journal.actions)))
 
 
-def _has_plenty(directory: Directory) -> bool:
-    """Whether a disk has so much room, and so many names left, that a few files more are nothing to it."""
-    disk = os.fstatvfs(directory.fd)
-    names = not disk.f_files or disk.f_favail >= _FEW + _SPARE_FILES
-    return names and disk.f_bavail * disk.f_frsize > 2 * _PLENTY
-
-
 def _plenty(actions: int) -> int | None:
     """Returns how much room stays free during a restore that is over in a moment, None for one that takes longer."""
     return _PLENTY if actions <= _FEW else None
@@ -214,7 +179,7 @@ def _plenty(actions: int) -> int | None:
 
 @contextmanager
 def _abandoning(
-    store: Store, handles: Handles, journal: Journal, stager: Stager, git: GitPart | None, room: _Room
+    store: Store, handles: Handles, journal: Journal, stager: Stager, git: GitPart | None, room: ExitStack
 ) -> Iterator[None]:
     """Takes back what was staged when something goes wrong."""
     try:

@@ -330,7 +330,7 @@ class Checkpoints:
                 raise TypeError(f"{name} is not what it must be")
         git, metadata = read_json(row["git"]), read_json(row["metadata"])
         secrets = metadata.pop(_SECRETS, None)
-        commit, inline = bytes.fromhex(row["commit_id"]), row["state"]
+        commit, inline, missed = bytes.fromhex(row["commit_id"]), row["state"], row["not_captured"]
         checkpoint = Checkpoint(
             id=row["id"], name=from_column(row["name"]), description=from_column(row["description"]), kind=row["kind"],
             created_at=moment(row["created_ns"]), parent=row["parent"], complete=bool(row["complete"]), commit=row["commit_id"],
@@ -338,7 +338,7 @@ class Checkpoints:
             context=read_json(row["context"]), metadata=metadata,
             state_source=(lambda: self.state_reader(commit)) if inline is None else (lambda: _inline(row["id"], inline)),
             packed_changes=row["changes"],
-            packed_not_captured=row["not_captured"] if row["not_captured"] != _IN_COMMIT else partial(self.list_reader, commit),
+            not_captured_source=partial(self.list_reader, commit) if missed == _IN_COMMIT else lambda: missed,
             plain_secrets=secrets, machine=self._machine(row),
         )  # fmt: skip
         defaults = read_json(row["defaults"])

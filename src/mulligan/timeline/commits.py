@@ -295,13 +295,13 @@ def _entry(
     state: Callable[[], dict[str, Any]],
 ) -> Entry:
     git = about["git"]
-    missed = [NotCaptured(row["path"], row["reason"], row["detail"]) for row in rows]
+    missed = pack_list([[row["path"], row["reason"], row["detail"]] for row in rows])
     checkpoint = Checkpoint(
         id=str(about["id"]), name=about["name"], description=about["description"], kind=about["kind"],
         created_at=moment(about["created_ns"]), parent=about["parent"], complete=bool(about["complete"]), commit=commit_id.hex(),
         git=GitState(git["commit_hash"], git["branch"], tuple(git["dirty_files"])) if git else None,
         context=about["context"], metadata=about["metadata"],
-        packed_not_captured=pack_list([[m.path, m.reason, m.detail] for m in missed]), state_source=state,
+        not_captured_source=lambda: missed, state_source=state,
         plain_secrets=about.get("secrets"),
     )  # fmt: skip
     file_perm, exec_perm, dir_perm = about["defaults"]

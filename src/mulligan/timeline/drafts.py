@@ -60,11 +60,12 @@ def draft_entry(draft: CheckpointDraft, scan: Scan, git: GitState | None, base: 
     rows = [[m.path, m.reason, m.detail] for m in scan.not_captured()]
     if draft.git_problem:
         rows.append([".git", UNREADABLE, draft.git_problem])
+    missed = pack_list(rows) if rows else b""
     checkpoint = Checkpoint(
         id=draft.id, name=draft.name, description=draft.description, kind=draft.kind, created_at=moment(draft.created_ns),
         parent=base.id if base else None, complete=scan.complete and not draft.git_problem, commit="", git=git, context=draft.context,
         metadata=draft.metadata, state_source=lambda: draft.state,
-        packed_changes=changed, packed_not_captured=pack_list(rows) if rows else b"",
+        packed_changes=changed, not_captured_source=lambda: missed,
         plain_secrets=scan.secrets.to_plain() if scan.secrets is not None else None,
     )  # fmt: skip
     return Entry(

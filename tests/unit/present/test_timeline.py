@@ -30,7 +30,7 @@ def checkpoint(ident="1" * 40, name="works", changed=("a.txt",), missing=(), *, 
         complete=complete,
         commit="c" * 40,
         packed_changes=pack_list(changed),
-        packed_not_captured=pack_list(missing),
+        not_captured_source=lambda: pack_list(missing),
         **more,
     )
 

@@ -18,7 +18,7 @@ def entry(**more: object) -> Entry:
     state = more.pop("state", {})
     checkpoint = Checkpoint(
         id="0" * 16, name="", description="", kind="step", created_at=moment(5), parent=None, complete=True, commit="",
-        git=GitState("a" * 40, "main", ("x",)), packed_not_captured=pack_list([["p", "secret", "why"]]), state_source=lambda: state,
+        git=GitState("a" * 40, "main", ("x",)), not_captured_source=lambda: pack_list([["p", "secret", "why"]]), state_source=lambda: state,
     )  # fmt: skip
     return Entry(checkpoint.replace(**more), 5, EMPTY_TREE, EMPTY_TREE, (0o600, 0o700, 0o750))
 

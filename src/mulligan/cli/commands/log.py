@@ -13,7 +13,6 @@ from mulligan.cli.context import Context
 from mulligan.model.checkpoint import KINDS, Checkpoint
 from mulligan.present.text import count, moved_words
 from mulligan.present.timeline import log_lines
-from mulligan.timeline.stores import moved_from
 
 if TYPE_CHECKING:
     from mulligan.timeline.story import Chapter
@@ -132,6 +131,8 @@ def render(context: Context, result: Result) -> None:
         return
     shown, out = result.value, context.out
     if not shown.checkpoints:
+        from mulligan.timeline.stores import moved_from
+
         context.note("No checkpoint to show.")
         if old := moved_from(context.settings):
             context.note(moved_words(old))
