@@ -206,3 +206,27 @@ def long(root: Path, steps: int, store: Path | None = None) -> Workspace:
 def _append(path: Path, text: str) -> None:
     with path.open("a") as stream:
         stream.write(text)
+
+
+def crowded(root: Path, steps: int, store: Path | None = None) -> Workspace:
+    """
+    A timeline with as many rows of prompts and tool calls as it keeps events, written in one transaction.
+
+    None of the calls changed a file: recording each by itself takes minutes on a busy machine.
+    """
+    (root / "a.txt").write_text("one\n")
+    workspace = mulligan.open(root, store=store)
+    here, name, session = workspace.save("first").id, "claude-code", "10000000-0000-4000-8000-000000000000"
+    with workspace.bench.writing("hook"):
+        known = workspace.bench.store
+        begun = workspace.bench.now_ns()
+        with known.database.transaction():
+            for number in range(steps):
+                if number % 25 == 0:
+                    event = AgentEvent(name, session, PROMPT, text=f"Prompt {number // 25 + 1}")
+                else:
+                    text = f"step_{number - number // 25 - 1}.py"
+                    event = AgentEvent(name, session, AFTER, tool="Read", call=f"call-{number}", text=text)
+                place = known.events.place(event, begun)
+                known.events.add(event, place, here, saved=False, now_ns=begun + number * 1_000_000)
+    return workspace

@@ -67,7 +67,7 @@ def _bounded(store: Store, entries: list[Entry], bounds: dict[str, Any]) -> list
 def diff(bench: Workbench, a: str | Checkpoint | None, b: str | Checkpoint | None, paths: Paths | None) -> Diff:
     """Returns what differs from `a` (default: the position) to `b` (default: the workspace)."""
     from mulligan.engine.asked import parse_paths
-    from mulligan.timeline.differences import diff_entries, diff_workspace
+    from mulligan.timeline.differences import diff_entries, diff_files
 
     chosen = parse_paths(paths)
     with bench.needing() as store:
@@ -75,7 +75,7 @@ def diff(bench: Workbench, a: str | Checkpoint | None, b: str | Checkpoint | Non
         if b is not None:
             return diff_entries(store.objects, start, store.checkpoints.resolve(b), chosen)
         look = bench.look(by_name=start.by_name)
-        return diff_workspace(store, start, look.scan, bench.settings.workspace, chosen)
+        return diff_files(store.objects, start, look.scan, bench.settings.workspace, chosen)
 
 
 def contents(bench: Workbench, ref: str | Checkpoint) -> Diff:

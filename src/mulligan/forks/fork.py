@@ -344,6 +344,10 @@ class JoinedObjects:
     def _of(self, oid: bytes) -> ObjectStore:
         return self._one if self._one.has(oid) else self._other
 
+    def has(self, oid: bytes) -> bool:
+        """Returns whether one of the stores has an object."""
+        return self._one.has(oid) or self._other.has(oid)
+
     def read(self, oid: bytes, kind: bytes) -> bytes:
         """Returns an object's bytes, verified."""
         return self._of(oid).read(oid, kind)

@@ -7,7 +7,7 @@ A workspace has `fork` and `forks` as methods; these are the same and all others
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -121,13 +121,20 @@ def bring(workspace: Workspace, other: Workspace, ref: Ref = "@", *, name: str =
     return made.checkpoint
 
 
-def diff_between(workspace: Workspace, a: Ref, other: Workspace, b: Ref = "@") -> Diff:
-    """Returns what differs from a checkpoint of one workspace to one of another."""
-    from mulligan.timeline.differences import diff_entries
+def diff_between(
+    workspace: Workspace, a: Ref, other: Workspace, b: Ref | None = "@", *, paths: Sequence[str] | None = None
+) -> Diff:
+    """Returns what differs from a checkpoint of one workspace to one of another, or to its files as they are (None)."""
+    from mulligan.engine.asked import parse_paths
+    from mulligan.timeline.differences import diff_entries, diff_files
 
+    chosen = parse_paths(paths, "files")
     with workspace.bench.needing() as mine, other.bench.needing() as theirs:
-        both = forking.JoinedObjects(mine.objects, theirs.objects)
-        return diff_entries(both, mine.checkpoints.resolve(a), theirs.checkpoints.resolve(b))
+        both, start = forking.JoinedObjects(mine.objects, theirs.objects), mine.checkpoints.resolve(a)
+        if b is not None:
+            return diff_entries(both, start, theirs.checkpoints.resolve(b), chosen)
+        scan = other.bench.look(by_name=start.by_name).scan
+        return diff_files(both, start, scan, other.root, chosen)
 
 
 def holds_bytes(workspace: Workspace, path: str, *, like: Workspace) -> bool:

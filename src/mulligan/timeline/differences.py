@@ -37,6 +37,9 @@ class ComparedObjects(ObjectReader, Protocol):
     def kind_and_size(self, oid: bytes) -> tuple[bytes, int]:
         """Returns what an object is and how many bytes it has."""
 
+    def has(self, oid: bytes) -> bool:
+        """Returns whether there is such an object."""
+
 
 def diff_entries(objects: ComparedObjects, a: Entry, b: Entry, paths: Iterable[bytes] | None = None) -> Diff:
     """Returns what differs from one checkpoint to another, at or below some paths (None: everywhere)."""
@@ -57,19 +60,19 @@ def contents(store: Store, entry: Entry) -> Diff:
     return make_diff("", entry.id, found, [], read.entry, read.entry)
 
 
-def diff_workspace(store: Store, a: Entry, scan: Scan, root: str, paths: Iterable[bytes] | None = None) -> Diff:
-    """Returns what differs from a checkpoint to the workspace a scan saw, at or below some paths (None: everywhere)."""
+def diff_files(objects: ComparedObjects, a: Entry, scan: Scan, root: str, paths: Iterable[bytes] | None = None) -> Diff:
+    """Returns what differs from a checkpoint to the files a scan saw, at or below some paths (None: everywhere)."""
     hidden = _cover(a)
-    found = changes_since(a, scan, Trees(store.objects, scan))
+    found = changes_since(a, scan, Trees(objects, scan))
     shown = [c for c in found if c.old is not None or hidden.over(c.path) is None]
-    old, new = _Blobs(store.objects), _Files(root)
+    old, new = _Blobs(objects), _Files(root)
     places = {change.new.oid: change.path for change in shown if change.new is not None}
 
     def blob(oid: bytes) -> bytes:
-        return old.blob(oid) if store.objects.has(oid) else new.read(places[oid])
+        return old.blob(oid) if objects.has(oid) else new.read(places[oid])
 
     def size(oid: bytes) -> int:
-        return old.size(oid) if store.objects.has(oid) else new.size(places[oid])
+        return old.size(oid) if objects.has(oid) else new.size(places[oid])
 
     return make_diff(a.id, "", *_chosen(shown, find_renames(shown, blob, size), paths), old.entry, new.entry)
 

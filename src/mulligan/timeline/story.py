@@ -21,7 +21,7 @@ DONE, FAILURE, DENIED, INTERRUPTED, RUNNING = "done", "failed", "denied", "inter
 
 
 class Happening(NamedTuple):
-    """One thing that happened: a tool call and its outcome, or changes that no tool call made."""
+    """One thing that happened: a tool call, when it began and its outcome, or changes that no tool call made."""
 
     number: int
     name: str
@@ -33,6 +33,7 @@ class Happening(NamedTuple):
     ended: bool = True
     subagent: str = ""
     outcome: str = DONE
+    began: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -127,6 +128,7 @@ def _chapter(turn: list[RecordedEvent], changed: Changed, rewound: Rewound, *, l
                 failed=event.kind == FAILED,
                 subagent=event.subagent,
                 outcome=FAILURE if event.kind == FAILED else DONE,
+                began=calls[each.number].at if each.number in calls else "",
             )
         elif paths:
             name = BETWEEN if event.kind == PROMPT else BACKGROUND

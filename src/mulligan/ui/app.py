@@ -31,7 +31,7 @@ from mulligan.errors import (
     UnsafePath,
     UserError,
 )
-from mulligan.ui import changes, files, timeline
+from mulligan.ui import changes, files, forks, timeline
 from mulligan.ui.guard import Guard
 from mulligan.ui.live import LiveStreams
 from mulligan.ui.plans import AskedPlan, PagePlans, texts
@@ -133,6 +133,10 @@ class Page:
         """Answers with the state of protection."""
         return self.workspace.status()
 
+    def forks(self, _request: Request) -> Any:
+        """Answers with the forks of the project, and what is new in each."""
+        return forks.listing(self.workspace)
+
     def events(self, request: Request) -> Any:
         """Opens a stream of what is new."""
         seen = request.headers.get("last-event-id") or _query(request).get("after", [""])[0]
@@ -141,10 +145,15 @@ class Page:
     # -- plans ----------------------------------------------------------------------------------
 
     def plan(self, request: Request, said: dict[str, Any]) -> Any:
-        """Makes a plan of a restore or a revert."""
+        """Makes a plan of a restore, a revert, or of keeping a fork."""
         verb, ref = said.get("verb", "restore"), said.get("ref")
-        if not isinstance(ref, str) or verb not in ("restore", "revert"):
-            raise UserError("A plan needs a `verb` (restore or revert) and a checkpoint, `ref`. Nothing was changed.")
+        if not isinstance(ref, str) or verb not in ("restore", "revert", "keep"):
+            raise UserError("A plan needs a `verb` (restore, revert or keep) and a state, `ref`. Nothing was changed.")
+        if verb == "keep" and self.read_only:
+            raise UserError(
+                "This server was started with --read-only, and to keep a fork it is saved first. Nothing was changed.",
+                hint="mulligan keep DIR",
+            )
         return self.plans.show(request.scope["page"], AskedPlan(verb, ref, *_limits(said)))
 
     def undo(self, request: Request, said: dict[str, Any]) -> Any:
@@ -196,6 +205,7 @@ def build(page: Page, port: int) -> ASGIApp:
         "/api/blame": page.blame,
         "/api/search": page.search,
         "/api/health": page.health,
+        "/api/forks": page.forks,
         "/api/plans/{digest}/hunks": page.preview,
         "/api/events": page.events,
     }

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from mulligan.errors import MulliganError, UserError
 from mulligan.scan.secrets import LEFT_OUT, redact, secret_name
 from mulligan.ui import changes, files
+from mulligan.ui.forks import NOTHING
 from mulligan.ui.timeline import Entry, entries_of
 
 if TYPE_CHECKING:
@@ -74,12 +75,12 @@ def _spans(found: list[Entry]) -> Iterator[tuple[str, str]]:
     """Yields the pairs of states that the page can show."""
     for entry in found:
         if entry["type"] == "checkpoint":
-            yield entry["parent"] or changes.NOTHING, entry["checkpoint"]
+            yield entry["parent"] or NOTHING, entry["checkpoint"]
             continue
         kept = [each for each in entry["happened"] if each["checkpoint"] and not each["expired"]]
-        yield from ((each["parent"] or changes.NOTHING, each["checkpoint"]) for each in kept)
+        yield from ((each["parent"] or NOTHING, each["checkpoint"]) for each in kept)
         if kept:
-            yield kept[0]["parent"] or changes.NOTHING, kept[-1]["checkpoint"]
+            yield kept[0]["parent"] or NOTHING, kept[-1]["checkpoint"]
 
 
 class _Carried:

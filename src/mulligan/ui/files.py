@@ -11,9 +11,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import UnknownPath, UserError
+from mulligan.forks.verbs import open_fork
 from mulligan.model.paths import parse_path
 from mulligan.safefs.userfile import read_work_file
-from mulligan.ui.changes import LONGEST_LINE, NOW
+from mulligan.ui.changes import LONGEST_LINE
+from mulligan.ui.forks import FORK, NOW, SAVED, find
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
@@ -37,7 +39,7 @@ def picture_type(data: bytes) -> str | None:
 
 def read(workspace: Workspace, checkpoint: str, path: str) -> dict[str, Any]:
     """Returns one file at a checkpoint: its size, and its lines if it is text."""
-    if checkpoint == NOW:
+    if checkpoint == NOW or checkpoint.startswith(FORK):
         raise UserError("A file is shown as a checkpoint holds it.")
     data = workspace.cat(checkpoint, path)
     binary = b"\0" in data[:8192]
@@ -56,15 +58,27 @@ def read(workspace: Workspace, checkpoint: str, path: str) -> dict[str, Any]:
 
 def picture(workspace: Workspace, checkpoint: str, path: str) -> tuple[bytes, str]:
     """Returns a picture and its media type; raises UserError for a file that is none."""
-    data = _present(workspace, path) if checkpoint == NOW else workspace.cat(checkpoint, path)
+    data = _bytes(workspace, checkpoint, path)
     kind = picture_type(data)
     if kind is None or len(data) > LARGEST_PICTURE:
         raise UserError("This file is not a picture that can be shown here.")
     return data, kind
 
 
-def _present(workspace: Workspace, path: str) -> bytes:
+def _bytes(workspace: Workspace, state: str, path: str) -> bytes:
+    if state == NOW:
+        return _present(workspace.root, path)
+    if not state.startswith(FORK):
+        return workspace.cat(state, path)
+    fork = find(workspace, state)
+    if not state.endswith(SAVED):
+        return _present(fork.directory, path)
+    with open_fork(workspace, fork) as opened:
+        return opened.cat("@", path)
+
+
+def _present(root: str, path: str) -> bytes:
     try:
-        return read_work_file(workspace.root, parse_path(path))
+        return read_work_file(root, parse_path(path))
     except OSError as error:
         raise UnknownPath(f"{path!r} cannot be read ({os.strerror(error.errno or 0)}).") from None

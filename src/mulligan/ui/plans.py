@@ -7,6 +7,7 @@ applied at most once.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from threading import Lock
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.errors import PlanStale, UserError
 from mulligan.present.visible import visible
+from mulligan.ui import forks
 from mulligan.ui.changes import LONGEST_LINE
 
 if TYPE_CHECKING:
@@ -46,13 +48,22 @@ class PagePlans:
 
     def show(self, page: str, wanted: AskedPlan) -> dict[str, Any]:
         """Makes a plan and returns it for the page, with the command line that does the same."""
-        plan = self._make(wanted)
+        plan, command = self._keep(wanted) if wanted.verb == "keep" else (self._make(wanted), command_of(wanted))
         with self._lock:
             self._shown.pop((page, plan.digest), None)
             self._shown[page, plan.digest] = plan
             while len(self._shown) > _MOST:
                 del self._shown[next(iter(self._shown))]
-        return {"plan": {"command": command_of(wanted), "verb": wanted.verb, **_bounded(plan.to_dict())}}
+        return {"plan": {"command": command, "verb": wanted.verb, **_bounded(plan.to_dict())}}
+
+    def _keep(self, wanted: AskedPlan) -> tuple[RestorePlan, str]:
+        """Returns the plan of keeping a fork, whole or some paths of it, and the command line that does it."""
+        fork, brought = forks.bring(self._workspace, wanted.ref)
+        plan = self._workspace.plan(brought, paths=wanted.paths, hunks=wanted.hunks)
+        if wanted.paths is None and wanted.hunks is None:
+            place = os.path.relpath(fork.directory, self._workspace.root)
+            return plan, visible(shlex.join(["mulligan", "keep", place]))
+        return plan, command_of(wanted._replace(verb="restore", ref=brought.id))
 
     def _make(self, wanted: AskedPlan) -> RestorePlan:
         limits: dict[str, Any] = {"paths": wanted.paths, "hunks": wanted.hunks}

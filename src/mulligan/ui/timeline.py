@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from mulligan import engine
 from mulligan.errors import MulliganError
 from mulligan.history.news import parse_rows
+from mulligan.model.checkpoint import LASTING_KINDS
+from mulligan.timeline.commits import HELD
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
@@ -267,7 +269,7 @@ def _happening(each: Entry) -> Entry:
 
 def _with_kept(each: Entry, known: dict[str, Entry]) -> Entry:
     """Returns a row of a prompt with what is known of its checkpoint; one that was removed is `expired`."""
-    gone = {"parent": None, "complete": True, "missed": 0, "expired": bool(each["checkpoint"])}
+    gone = {"parent": None, "complete": True, "missed": 0, "expired": bool(each["checkpoint"]), "pinned": False}
     return {**each, **known.get(each["checkpoint"], gone)}
 
 
@@ -278,6 +280,7 @@ def _kept(checkpoint: Checkpoint) -> Entry:
         "complete": checkpoint.complete,
         "missed": 0 if checkpoint.complete else _missed(checkpoint),
         "expired": False,
+        "pinned": checkpoint.kind in LASTING_KINDS or checkpoint.metadata.get(HELD) is True,
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from served import served
-from timelines import Agent, png, shop
+from timelines import Agent, shop
 
 ROOT = Path(__file__).parents[3]
 
@@ -185,20 +184,6 @@ def test_a_search_leads_to_the_step(story, look):
         page.wait_for_selector(".filehead >> text=login.py")
 
 
-def test_two_states_are_compared(story, look):
-    with served(story) as client:
-        page = look(client)
-        page.click("nav >> text=Compare")
-        for label, name in (("A", "before the agents"), ("B", "passwords are safe")):
-            value = page.locator(f".side-choice:has(span:text-is('{label}')) option", has_text=name).get_attribute(
-                "value"
-            )
-            page.select_option(f".side-choice:has(span:text-is('{label}')) select", value)
-        page.wait_for_selector("text=Different in both")
-        page.click("text=Show the lines")
-        page.wait_for_selector(".filehead >> text=login.py")
-
-
 def test_pictures_stand_side_by_side(story, look):
     with served(story) as client:
         page = look(client)
@@ -322,35 +307,6 @@ def test_an_exported_session_opens_without_a_server(story, look, browser, tmp_pa
     assert page.locator("button", has_text="Redo").count() == 0 and page.locator("input[type=checkbox]").count() == 0
     context.close()
     assert not errors, errors
-
-
-def test_five_thousand_files_and_fifty_thousand_lines_do_not_freeze_the_page(ws, project, look):
-    (project / "a.txt").write_text("one\n")
-    ws.save("first")
-    for number in range(5000):
-        folder = project / f"folder_{number % 50}"
-        folder.mkdir(exist_ok=True)
-        (folder / f"file_{number}.py").write_text(f"value = {number}\n")
-    ws.save("many files")
-    (project / "long.py").write_text("".join(f"value_{number} = {number}  # a line\n" for number in range(50_000)))
-    (project / "wide.json").write_text('{"a": "' + "x" * 1_000_000 + '"}\n')
-    (project / "logo.png").write_bytes(png((1, 2, 3)))
-    (project / "data.bin").write_bytes(os.urandom(100_000))
-    ws.save("long lines")
-    with served(ws) as client:
-        page = look(client)
-        page.wait_for_selector("text=value_0 = 0")
-        page.evaluate("document.querySelector('.diff').scrollTop = 20 * 49990")
-        page.wait_for_selector("text=value_49999 = 49999")
-        page.evaluate("document.querySelector('.diff').scrollTop = 1e9")
-        page.wait_for_selector("text=more characters")
-        assert page.evaluate("document.querySelectorAll('.diff .at').length") < 120
-        page.click("text=many files")
-        page.wait_for_selector("text=5,000 files")
-        page.fill("input[placeholder='filter files']", "file_4321")
-        page.click(".fold")
-        page.wait_for_selector("text=value = 4321")
-        assert page.evaluate("document.querySelectorAll('.diff .at').length") < 120
 
 
 #: Seconds for the npm registry to answer; never a measurement.

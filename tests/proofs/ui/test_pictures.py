@@ -52,6 +52,25 @@ def test_the_timeline_as_a_picture(tmp_path, look, taken, theme):
             taken(page, "ui-plan")
 
 
+def test_a_fork_beside_the_project_as_a_picture(tmp_path, look, taken):
+    project = tmp_path / "shop"
+    project.mkdir()
+    workspace = shop(project, tmp_path / "store")
+    workspace.fork("@", tmp_path / "try-cache").close()
+    (tmp_path / "try-cache/src/shop/cache.py").write_text(
+        "import redis\n\n\ndef get(key):\n    return redis.Redis().get(key)\n"
+    )
+    (tmp_path / "try-cache/README.md").write_text("# shop\n\nA small shop, with a cache for its prices.\n")
+    with served(workspace) as client:
+        page = look(client)
+        page.keyboard.press("c")
+        page.click("text=Compare with the project")
+        page.wait_for_selector("code >> text=with a cache")
+        page.click("text=Keep B")
+        page.wait_for_selector("text=Apply to 2 files")
+        taken(page, "ui-compare")
+
+
 def test_the_timeline_on_a_telephone(tmp_path, look, taken):
     project = tmp_path / "shop"
     project.mkdir()

@@ -1,7 +1,8 @@
 // The keyboard: everything in the page can be done without a mouse.
 import { html } from "htm/preact";
 import { useEffect, useRef } from "preact/hooks";
-import { fileInView, jump, planBasket, toggle } from "./changes.js";
+import { planBasket } from "./changes.js";
+import { fileInView, jump, toggle } from "./listing.js";
 import { close } from "./plan.js";
 import { apply, choosable, choose, help, pane, plan, planRedo, planUndo, selected, view } from "./state.js";
 import { open } from "./top.js";

@@ -38,7 +38,7 @@ function Command({ text }) {
 function Shown({ found }) {
   const counts = found.counts || {};
   const touched = (counts.creates || 0) + (counts.modifies || 0) + (counts.deletes || 0);
-  return html`<h3>${about_(found.undone) || (found.verb === "restore" ? `Restore ${found.target.slice(0, 8)}` : "Plan")}</h3>
+  return html`<h3>${about_(found.undone) || { restore: `Restore ${found.target.slice(0, 8)}`, keep: "Keep the fork" }[found.verb] || "Plan"}</h3>
     ${found.is_noop ? html`<p>Nothing would change: your files already are like that.</p>` : null}
     ${found.undone?.running ? html`<p class="warning">The agent is still at work on this prompt.</p>` : null}
     ${found.branch ? html`<p class="warning">That checkpoint was made on the branch ${line(found.branch)}.</p>` : null}
@@ -72,8 +72,8 @@ function Done({ report }) {
 }
 
 export function close() {
+  if (view.value === "preview") view.value = plan.value?.from || "changes";
   plan.value = null;
-  if (view.value === "preview") view.value = "changes";
   pane.value = "changes";
 }
 

@@ -50,7 +50,7 @@ export function Preview() {
   const ids = files.flatMap((each) => each.hunks.map((hunk) => hunk.id));
   const on = ids.filter((id) => !off.value.has(id));
   return html`<header class="head"><div class="about"><h2>What the plan would do to your files</h2><p class="meta">left: your files now · right: after the plan</p></div>
-      <div class="tools"><button type="button" onClick=${() => (view.value = "changes")}>Back to the step</button></div></header>
+      <div class="tools"><button type="button" onClick=${() => (view.value = found.from || "changes")}>Back</button></div></header>
     <div class="bar"><span>${count(on.length, "hunk")} of ${ids.length} ticked</span>${rest ? html`<span class="faint">${count(rest, "more file")} not shown</span>` : null}<span class="space"></span>
       ${on.length < ids.length ? html`<button type="button" class="primary" disabled=${!on.length} onClick=${() => planHunks(found.asked, on)}>Plan only what is ticked</button>` : null}</div>
     ${error ? html`<div class="empty"><h2>The lines cannot be shown</h2><p>${error.message}</p></div>` : reading ? html`<div class="empty"><p class="faint">Reading …</p></div>` : html`<${VirtualList} rows=${rows} size=${(row) => SIZES[row.type]} draw=${draw} label="Lines of the plan" className="diff" />`}`;

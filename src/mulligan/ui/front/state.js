@@ -15,7 +15,9 @@ export const filter = signal({ agent: "", kind: "", path: "" });
 export const selected = signal(null); // the id of a row of the story
 export const mode = signal("step"); // "step": before → after; "now": after → now; "pick": A ↔ B
 export const picked = signal(null); // A of A ↔ B: {checkpoint, label}
-export const view = signal("changes"); // changes | file | search | health | compare
+export const view = signal("changes"); // changes | preview | file | search | health | compare
+export const comparing = computed(() => view.value === "compare");
+export const compared = signal(null); // {a, b} of the view that compares: checkpoints, keys of forks, or "now"
 export const pane = signal("story"); // which pane a narrow screen shows
 export const file = signal(null); // the path of the file view
 export const layout = signal(read("layout") || (matchMedia("(min-width: 1800px)").matches ? "split" : "unified"));
@@ -27,7 +29,7 @@ export const now = signal(Date.now());
 export const basket = signal(new Map()); // path → null for the whole file, or the set of its ticked hunks
 export const plan = signal(null); // {state: "making" | "shown" | "applying" | "done" | "failed", …}
 
-function read(name) {
+export function read(name) {
   try {
     return localStorage.getItem("mulligan-" + name);
   } catch {
@@ -119,6 +121,13 @@ export function merge(news) {
 
 // -- rows of the story ---------------------------------------------------------------------------
 
+/** Whether a happening of a prompt is of the kind that the filter shows. */
+function isOfKind(each, kind) {
+  if (kind === "changes") return each.files > 0;
+  if (kind === "yours") return !each.number && each.files > 0;
+  return kind !== "failed" || each.outcome === "failed";
+}
+
 export const rows = computed(() => {
   const { agent, kind, path } = filter.value;
   const made = [];
@@ -127,14 +136,14 @@ export const rows = computed(() => {
     if (entry.type === "prompt") {
       if (agent && entry.agent !== agent) continue;
       const inside = entry.happened.map((each, at) => ({ type: "step", id: `${entry.key}#${at}`, each, entry }));
-      const shown = inside.filter(({ each }) => (kind !== "changes" || each.files) && (!path || each.changed.some((one) => one.includes(path))));
-      if (kind === "saves" || (path && !shown.length)) continue;
+      const shown = inside.filter(({ each }) => isOfKind(each, kind) && (!path || each.changed.some((one) => one.includes(path))));
+      if (kind === "saves" || ((path || kind) && !shown.length)) continue;
       if (session !== entry.session) made.push({ type: "session", id: `s:${entry.key}`, entry });
       session = entry.session;
       made.push({ type: "prompt", id: entry.key, entry });
       made.push(...shown);
     } else {
-      if (agent || (kind === "saves" && entry.kind === "safety") || (path && !entry.changed.some((one) => one.includes(path)))) continue;
+      if (agent || (kind && kind !== "changes" && kind !== "saves") || (kind === "saves" && entry.kind === "safety") || (kind === "changes" && !entry.files) || (path && !entry.changed.some((one) => one.includes(path)))) continue;
       made.push({ type: "save", id: entry.key, entry });
       session = null;
     }
@@ -157,12 +166,20 @@ export function spanOf(found) {
 
 const span = (before, after, expired) => (expired ? null : { a: before || "nothing", b: after });
 
+const isFork = (state) => state.startsWith("fork:");
+
 export const shown = computed(() => {
+  // On the left, a fork is what it last saved: only one side can be files as they are.
+  if (comparing.value) return compared.value && { a: isFork(compared.value.a) ? `${compared.value.a}:saved` : compared.value.a, b: compared.value.b };
   const found = spanOf(row.value);
   if (mode.value === "pick" && picked.value && found) return { a: picked.value.checkpoint, b: found.b };
-  if (mode.value === "now" && found) return { a: found.b, b: "now" };
+  // A new checkpoint means that files changed: they are compared again.
+  if (mode.value === "now" && found) return { a: found.b, b: "now", at: position.value };
   return found;
 });
+
+/** Returns the state that ticked files are taken from: B, or A where B is what you have. */
+export const kept = ({ a, b }) => (b === "now" ? a : b);
 
 /** The checkpoints in the order of time, oldest first: the stops of the scrubber. */
 export const stops = computed(() => {
@@ -191,11 +208,12 @@ export function labelOf(found) {
 // -- plans ---------------------------------------------------------------------------------------
 
 async function show(address, body, note = "") {
-  plan.value = { state: "making" };
+  const from = view.peek() === "preview" ? plan.peek()?.from : view.peek();
+  plan.value = { state: "making", from };
   pane.value = "plan";
   try {
     const answer = await post(address, body);
-    plan.value = { state: "shown", ...answer.plan, asked: { address, body }, note };
+    plan.value = { state: "shown", ...answer.plan, asked: { address, body }, note, from };
     said.value = "The plan is ready. Press a to apply it.";
   } catch (error) {
     plan.value = { state: "failed", error };
@@ -205,6 +223,8 @@ async function show(address, body, note = "") {
 
 export const planRestore = (ref, paths = null) => show("/api/plans", { verb: "restore", ref, paths });
 export const planRevert = (ref, paths = null) => show("/api/plans", { verb: "revert", ref, paths });
+/** Plans to make the files, or some of them, what a state holds: a checkpoint, or a fork, which is saved first. */
+export const planState = (state, paths = null) => (isFork(state) ? show("/api/plans", { verb: "keep", ref: state, paths }) : planRestore(state, paths));
 export const planUndo = () => show("/api/undo", {});
 export const planRedo = () => show("/api/redo", {});
 /** Plans the same again, for these hunks only. */
@@ -224,7 +244,7 @@ export async function apply() {
     const { report } = await post(`/api/plans/${shownPlan.digest}/apply`);
     plan.value = { state: "done", report, command: shownPlan.command };
     basket.value = new Map();
-    if (view.value === "preview") view.value = "changes";
+    if (view.value === "preview") view.value = shownPlan.from || "changes";
     said.value = report.complete ? "Applied." : "Applied in part; what was left alone is listed.";
   } catch (error) {
     plan.value = { state: "failed", error };

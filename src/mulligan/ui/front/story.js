@@ -65,9 +65,10 @@ function Badges({ of, entry }) {
   if (of.outcome && of.outcome !== "done") made.push([of.outcome, of.outcome === "running" ? "busy" : "warn"]);
   if (of.interrupted) made.push(["interrupted", "warn"]);
   if (of.complete === false) made.push([of.missed ? `partial: ${of.missed} not saved` : "partial", "warn"]);
+  if (of.pinned) made.push(["pinned", "quiet", "It never expires; only mulligan rm removes it"]);
   if (of.expired) made.push(["expired", "quiet"]);
   if (of.subagent) made.push(["subagent", "quiet"]);
-  return made.map(([text, kind]) => html`<span key=${text} class="badge ${kind}">${text}</span>`);
+  return made.map(([text, kind, why]) => html`<span key=${text} class="badge ${kind}" title=${why}>${text}</span>`);
 }
 
 const Here = () => html`<span class="badge here">you are here</span>`;
@@ -90,10 +91,11 @@ function Prompt({ entry }) {
 
 function Step({ each, entry }) {
   const what = each.number ? html`<b>${line(each.name)}</b> ${line(each.text)}` : html`<i>${line(each.name)}</i>${each.files ? ": " + each.changed.slice(0, 2).map(baseName).map(line).join(", ") + (each.files > 2 ? ` and ${each.files - 2} more` : "") : ""}`;
+  const took = each.began ? lasted(each.began, each.at) : "";
   return html`<span class="dot ${each.files ? "edit" : "read"} ${entry.undone ? "undone" : ""}"></span>
     <span class="what">${what}</span>
     <${Badges} of=${each} />${each.checkpoint && each.checkpoint === position.value ? html`<${Here} />` : null}
-    <${Counted} id=${each.files && !each.expired ? each.checkpoint : null} />`;
+    ${took ? html`<span class="faint took">${took}</span>` : null}<${Counted} id=${each.files && !each.expired ? each.checkpoint : null} />`;
 }
 
 const KINDS = { manual: "saved by you", automatic: "saved automatically", step: "saved", safety: "saved before a restore", session: "session", feature: "feature" };
@@ -120,7 +122,7 @@ function Filters() {
   const set = (change) => (filter.value = { ...filter.value, ...change });
   return html`<div class="filters">
     <select aria-label="Show" value=${filter.value.kind} onChange=${(event) => set({ kind: event.target.value })}>
-      <option value="">Everything</option><option value="changes">Changes only</option><option value="saves">Your checkpoints</option>
+      <option value="">Everything</option><option value="changes">Changes only</option><option value="yours">Your own edits</option><option value="failed">Failed calls</option><option value="saves">Checkpoints</option>
     </select>
     ${agents.value.length > 1 ? html`<select aria-label="Agent" value=${filter.value.agent} onChange=${(event) => set({ agent: event.target.value })}>
       <option value="">All agents</option>${agents.value.map((each) => html`<option key=${each} value=${each}>${agentName(each)}</option>`)}
