@@ -20,11 +20,12 @@ from mulligan.store.layout import strange_parts
 from mulligan.store.objects import ObjectStore
 from mulligan.store.verify import verify_packs
 from mulligan.timeline.commits import Entry, read_commit
-from mulligan.timeline.database import NAME
+from mulligan.timeline.database import NAME, Database, is_intact
 from mulligan.timeline.journal import STAGING, read_journal
 from mulligan.timeline.store import Store
 
 Progress = Callable[[int, int], None]
+_MOST_NUMBERS = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -171,9 +172,7 @@ def compare_timeline(store: Store) -> CrossCheck:
     """Reads the whole timeline and compares it with the commits."""
     database, breaches, rows = store.database, list[Breach](), list[Entry]()
     try:
-        breaches += [Breach(text) for text in database.integrity()]
-        breaches += [_unsealed(*broken) for broken in database.broken()]
-        breaches += [Breach(text) for text in database.misnumbered()]
+        breaches += timeline_problems(database)
         with database.at_one_moment():
             rows = store.checkpoints.believable()
             if breaches:  # a broken index hides rows from queries
@@ -196,6 +195,24 @@ def compare_timeline(store: Store) -> CrossCheck:
             except MulliganError:
                 continue  # the refs without a row are named on their own
     return CrossCheck({entry.id: entry.commit_id for entry in rows}, rows + rest, breaches)
+
+
+def timeline_problems(database: Database) -> list[Breach]:
+    """Returns what is wrong with the timeline itself: what SQLite finds, rows that are not what was written, odd counts."""
+    found = [Breach(str(row[0])) for row in database.rows("PRAGMA integrity_check") if row[0] != "ok"]
+    if not database.read_only and database.rows("PRAGMA journal_mode")[0][0] != "wal":
+        found.append(Breach("its head says that there is no log beside it"))
+    if database.forbids_writing():
+        found.append(Breach("its head says that it is read-only"))
+    counts = {row[0]: row[1] for row in database.rows("SELECT name, seq FROM sqlite_sequence")}
+    for table, columns in database.columns.items():
+        name = columns.index("id") if "id" in columns else 0
+        found += [_unsealed(table, row[name]) for row in database.as_they_are(table) if not is_intact(row)]
+        newest = database.number(f"SELECT max(seq) FROM {table}") if columns[0] == "seq" else 0
+        # Else the next row would not come last, or find no number.
+        if newest and not (isinstance(counts.get(table), int) and newest <= counts[table] < _MOST_NUMBERS):
+            found.append(Breach(f"the count of {table} is {counts.get(table)!r}, and there is a row {newest}"))
+    return found
 
 
 def _is_found(store: Store, entry: Entry) -> bool:

@@ -7,11 +7,11 @@ later restore leaves the file on disk alone. Then the old objects are dropped an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+import os
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from mulligan.diff.compare import Extent
 from mulligan.errors import StoreDamaged, UnknownPath
 from mulligan.model.checkpoint import EXCLUDED, Checkpoint, NotCaptured, pack_list
 from mulligan.model.objects import BLOB, MODE_DIR, TREE, TreeEntry, encode_tree
@@ -22,9 +22,8 @@ from mulligan.scan.trees import NONE
 from mulligan.timeline.commits import Entry, record_tree, write_commit
 from mulligan.timeline.pruning import prune
 from mulligan.timeline.store import Store
-from mulligan.timeline.trees import ObjectReader
+from mulligan.timeline.trees import ObjectReader, Trees
 
-ReadTree = Callable[[bytes], list[TreeEntry]]
 _DETAIL = "forgotten at the user's request"
 
 
@@ -77,12 +76,12 @@ def forget(store: Store, path: bytes) -> ForgetReport:
 
 def holds(reader: ObjectReader, entry: Entry, path: bytes) -> bool:
     """Returns whether a checkpoint holds a path, sealed or not, or something below it."""
-    return any(_find(reader.read_tree, tree, path) for tree in _trees(entry)) or bool(_sealed_below(entry, path))
+    return any(Trees(reader).lookup(tree, path) for tree in _trees(entry)) or bool(_sealed_below(entry, path))
 
 
 def bytes_of(reader: ObjectReader, entries: Collection[Entry], path: bytes) -> set[bytes]:
     """Returns the objects that hold what a path had in some checkpoints; nothing is read of them."""
-    found = {oid for e in entries for tree in _trees(e) for oid in _blobs(reader.read_tree, tree, path)}
+    found = {oid for e in entries for tree in _trees(e) for _, oid in _blobs(Trees(reader), tree, path)}
     return found | {oid for entry in entries for oid in _sealed_below(entry, path)}
 
 
@@ -99,49 +98,24 @@ def _trees(entry: Entry) -> list[bytes]:
     return [entry.files_tree] if before is None else [entry.files_tree, before.files]
 
 
-def _find(read: ReadTree, tree: bytes, path: bytes) -> TreeEntry | None:
-    entry: TreeEntry | None = TreeEntry(b"", MODE_DIR, tree)
-    for name in path.split(b"/"):
-        if entry is None or entry.mode != MODE_DIR:
-            return None
-        entry = next((e for e in read(entry.oid) if e.name == name), None)
-    return entry
-
-
-def _blobs(read: ReadTree, tree: bytes, path: bytes) -> Iterator[bytes]:
-    found = _find(read, tree, path)
-    if found is not None:
-        yield from (oid for _, oid in _files(read, path, found))
-
-
-def _files(read: ReadTree, path: bytes, entry: TreeEntry) -> Iterator[tuple[bytes, bytes]]:
-    pending, extent = [(path, entry)], Extent(read, entry.oid if entry.mode == MODE_DIR else None)
-    while pending:
-        at, here = pending.pop()
-        extent.met(at)
-        if here.mode != MODE_DIR:
-            yield at, here.oid
-            continue
-        pending += [(join(at, below.name), below) for below in read(here.oid)]
+def _blobs(trees: Trees, tree: bytes, path: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yields each file at a path or below it: its path and its object."""
+    found = trees.lookup(tree, path)
+    if found is not None and found.mode != MODE_DIR:
+        yield path, found.oid
+    elif found is not None:
+        yield from ((join(path, at), each.oid) for at, each in trees.walk(found.oid) if each.mode != MODE_DIR)
 
 
 def without(entry: Entry, path: bytes, reader: ObjectReader, writer: Any) -> Entry:
     """Returns a checkpoint without one path, and adds the objects that are new for it."""
     cp, text = entry.checkpoint, to_text(path)
-    rows = [
-        [m.path, m.reason, m.detail]
-        for m in cp.not_captured
-        if not covers(path, m.path.encode("utf-8", "surrogateescape"))
-    ]
+    rows = [[m.path, m.reason, m.detail] for m in cp.not_captured if not covers(path, os.fsencode(m.path))]
     rows.append([text, EXCLUDED, _DETAIL])
-    changed = [name for name in cp.files_changed if not covers(path, name.encode("utf-8", "surrogateescape"))]
-    git = (
-        cp.git._replace(
-            dirty_files=tuple(n for n in cp.git.dirty_files if not covers(path, n.encode("utf-8", "surrogateescape")))
-        )
-        if cp.git
-        else None
-    )
+    changed = [name for name in cp.files_changed if not covers(path, os.fsencode(name))]
+    git = cp.git
+    if git is not None:
+        git = git._replace(dirty_files=tuple(name for name in git.dirty_files if not covers(path, os.fsencode(name))))
     state, missed = cp.state, pack_list(sorted(rows))
     checkpoint = cp.replace(
         git=git,
@@ -153,15 +127,12 @@ def without(entry: Entry, path: bytes, reader: ObjectReader, writer: Any) -> Ent
     names = path.split(b"/")
     before = entry.before
     if before is not None:
-        files, bits = (
-            _cut(before.files, names, reader.read_tree, writer),
-            _cut_modes(before.modes, names, reader, writer),
-        )
+        files, bits = _cut(before.files, names, reader, writer), _cut_modes(before.modes, names, reader, writer)
         unseen = (*entry.unseen_before, NotCaptured(text, EXCLUDED, _DETAIL))
         sealed = {p: file for p, file in before.sealed.items() if not covers(path, p)}
         entry = entry.with_before(before._replace(files=files, modes=bits, sealed=sealed), unseen)
         checkpoint = checkpoint.replace(metadata=entry.checkpoint.metadata)
-    tree = _cut(entry.files_tree, names, reader.read_tree, writer)
+    tree = _cut(entry.files_tree, names, reader, writer)
     modes = _cut_modes(entry.modes_tree, names, reader, writer)
     # The record of where git stood stays: it holds names and hashes of what was staged, and no file's bytes.
     record = record_tree(reader, entry.commit_id)
@@ -181,14 +152,14 @@ def _without_secrets(checkpoint: Checkpoint, path: bytes) -> dict[str, Any] | No
     return secrets._replace(files={p: file for p, file in secrets.files.items() if not covers(path, p)}).to_plain()
 
 
-def _cut(tree: bytes, names: list[bytes], read: ReadTree, writer: Any) -> bytes:
+def _cut(tree: bytes, names: list[bytes], reader: ObjectReader, writer: Any) -> bytes:
     """Returns a tree without one path; a directory emptied by it stays, as it does on disk."""
-    if _find(read, tree, b"/".join(names)) is None:
+    if Trees(reader).lookup(tree, b"/".join(names)) is None:
         return tree
     levels = []
     for name in names:  # down, and up again: a path may be deeper than Python recurses
-        levels.append((name, [entry for entry in read(tree) if entry.name != name]))
-        tree = next((entry.oid for entry in read(tree) if entry.name == name), b"")
+        levels.append((name, [entry for entry in reader.read_tree(tree) if entry.name != name]))
+        tree = next((entry.oid for entry in reader.read_tree(tree) if entry.name == name), b"")
     made = b""
     for name, kept in reversed(levels):
         made = writer.add(TREE, encode_tree([*kept, TreeEntry(name, MODE_DIR, made)] if made else kept))
@@ -225,7 +196,7 @@ def _elsewhere(store: Store, wanted: set[bytes]) -> dict[bytes, str]:
     copies = pulled_checkpoints(store)
     entries = [*store.checkpoints.oldest(), *(copies.oldest() if copies else ())]
     for tree in {tree for entry in entries for tree in _trees(entry)}:
-        for path, oid in _files(store.objects.read_tree, b"", TreeEntry(b"", MODE_DIR, tree)):
+        for path, oid in _blobs(Trees(store.objects), tree, b""):
             if oid in wanted:
                 found[oid] = to_text(path)
     for entry in entries:

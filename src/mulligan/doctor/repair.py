@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import closing, suppress
 
 from mulligan.doctor import rebuild
-from mulligan.doctor.check import compare_timeline
+from mulligan.doctor.check import compare_timeline, timeline_problems
 from mulligan.errors import MulliganError, StoreDamaged, StoreError
 from mulligan.model.objects import object_id
 from mulligan.safefs.directory import Directory, random_name
@@ -96,7 +96,7 @@ def _is_damaged(store: Store, directory: Directory) -> bool:
             if not database.meta("store_id") and refs.read_refs(directory):
                 return True
             read_journal(database)
-            return bool(database.integrity() or database.broken() or database.misnumbered())
+            return bool(timeline_problems(database))
     except StoreDamaged:
         return True
 

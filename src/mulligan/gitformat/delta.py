@@ -2,8 +2,7 @@
 Makes deltas between two versions of the same thing.
 
 The encoder knows what git must guess: which version came next. It takes the common beginning and end, and between them
-runs that start at a common line (for a tree: at a common entry) and reach as far as they can. Where a few lines were
-changed and none came or went, each is compared with the one it stands for: that is all that differs between two commits.
+runs that start at a common line (for a tree: at a common entry) and reach as far as they can.
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ _INSERT_MOST = 127
 _SHORTEST_RUN = 16
 # Near the beginning of its base, where most small objects end too, it takes two to four.
 _SHORTEST_END = 6
-_MOST_PAIRS = 16
-_GAP_MOST = 4096
 _WINDOW = 1 << 16
 _TREE_ENTRY = rb"(?s)[0-7]{5,6} [^\0]+\0.{20}"
 
@@ -66,44 +63,13 @@ def _middle(out: bytearray, base: _Span, target: _Span, *, tree: bool) -> None:
                     base[0][max(base[1], there - 4096) : there], data[max(literal, here - 4096) : here]
                 )
                 if length + back >= _SHORTEST_RUN:
-                    _gap(out, (base[0], expected, there - back), (data, literal, here - back), tree=tree)
+                    _insert(out, data[literal : here - back])
                     _copy(out, there - back, length + back)
                     literal, expected = here + length, there + length
                     at = bisect_left(starts, literal, at + 1)
                     continue
             at += 1
-    _gap(out, (base[0], expected, base[2]), (data, literal, stop), tree=tree)
-
-
-def _gap(out: bytearray, base: _Span, target: _Span, *, tree: bool) -> None:
-    """Writes what has no run in common with the base: of units that stand for each other, what differs."""
-    data, literal, stop = target
-    for there, here, length in _paired(base, target, tree=tree):
-        if length >= _SHORTEST_END:
-            _insert(out, data[literal:here])
-            _copy(out, there, length)
-            literal = here + length
     _insert(out, data[literal:stop])
-
-
-def _paired(base: _Span, target: _Span, *, tree: bool) -> list[tuple[int, int, int]]:
-    """Returns where units that stand for each other begin and end alike: place in the base, in the target, length."""
-    if target[2] - target[1] <= _SHORTEST_END or not _SHORTEST_END < base[2] - base[1] <= _GAP_MOST:
-        return []
-    (starts, units), (old_starts, old_units) = _split(target, tree=tree), _split(base, tree=tree)
-    if not 0 < len(units) == len(old_units) <= _MOST_PAIRS:
-        return []
-    found: list[tuple[int, int, int]] = []
-    for here, unit, there, old in zip(starts, units, old_starts, old_units, strict=True):
-        front = _common_prefix(unit, old)
-        back = _common_suffix(unit[front:], old[front:])
-        for a, b, length in ((there, here, front), (there + len(old) - back, here + len(unit) - back, back)):
-            # The end of one unit and the beginning of the next are one run.
-            if found and (a, b) == (found[-1][0] + found[-1][2], found[-1][1] + found[-1][2]):
-                found[-1] = (*found[-1][:2], found[-1][2] + length)
-            else:
-                found.append((a, b, length))
-    return found
 
 
 def _split(span: _Span, *, tree: bool) -> tuple[list[int], list[bytes]]:

@@ -185,9 +185,8 @@ class _Join:
         known = json.loads(said) if said else {}
         mine = repository.store_id(self._new) or ""
         if known.get("store") != mine:
-            rows = {table: self._into.row(f"SELECT max(seq) FROM {table}") for table in ("move", "deed")}
-            known = {"store": mine, **{table: int((row[0] if row else 0) or 0) for table, row in rows.items()}}
-            known["position"] = self._into.meta(POSITION)
+            last = {table: self._into.number(f"SELECT max(seq) FROM {table}") for table in ("move", "deed")}
+            known = {"store": mine, **last, "position": self._into.meta(POSITION)}
             self._into.set_meta(_JOINING, json.dumps(known))
         for table in ("move", "deed"):
             self._into.run(f"DELETE FROM {table} WHERE seq>?", known[table])

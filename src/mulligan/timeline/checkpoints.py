@@ -120,8 +120,7 @@ class Checkpoints:
 
     def by_id(self, checkpoint_id: str) -> Entry | None:
         """Returns a checkpoint by its exact id."""
-        found = self._rows("WHERE id=?", as_column(checkpoint_id)) if checkpoint_id else []
-        return self._entry(found[0]) if found else None
+        return self._one("WHERE id=?", as_column(checkpoint_id)) if checkpoint_id else None
 
     def resolve(self, ref: str | Checkpoint) -> Entry:
         """Returns the checkpoint a reference means: an id, a reserved word, a name, a unique prefix, a time, in that order."""
@@ -159,8 +158,7 @@ class Checkpoints:
         match = re.match(_LATEST, text)
         if not match:
             return None
-        found = self._select("WHERE kind<>'safety' ORDER BY seq DESC LIMIT 1 OFFSET ?", int(match[1] or 0))
-        return found[0] if found else None
+        return self._one("WHERE kind<>'safety' ORDER BY seq DESC LIMIT 1 OFFSET ?", int(match[1] or 0))
 
     def _at_deed(self, text: str) -> Entry | None:
         """Returns the workspace as it was at a prompt or a tool call of an agent."""
@@ -178,8 +176,7 @@ class Checkpoints:
         return found
 
     def _named(self, text: str) -> Entry | None:
-        found = self._select("WHERE name=? ORDER BY seq DESC LIMIT 1", as_column(text)) if text else []
-        return found[0] if found else None
+        return self._one("WHERE name=? ORDER BY seq DESC LIMIT 1", as_column(text)) if text else None
 
     def _prefixed(self, text: str) -> Entry | None:
         if not re.fullmatch(r"[0-9a-f]{2,40}", text):
@@ -210,18 +207,15 @@ class Checkpoints:
 
     def count_of(self, kind: str) -> int:
         """Returns how many checkpoints of a kind there are."""
-        row = self._db.row("SELECT count(*) FROM checkpoint WHERE kind=?", kind)
-        return int(row[0]) if row else 0
+        return self._db.number("SELECT count(*) FROM checkpoint WHERE kind=?", kind)
 
     def count(self) -> int:
         """Returns how many checkpoints there are."""
-        row = self._db.row("SELECT count(*) FROM checkpoint")
-        return int(row[0]) if row else 0
+        return self._db.number("SELECT count(*) FROM checkpoint")
 
     def ever(self) -> int:
         """Returns how many checkpoints there were; after the timeline was made anew, fewer."""
-        row = self._db.row("SELECT seq FROM sqlite_sequence WHERE name='checkpoint'")
-        return int(row[0]) if row else 0
+        return self._db.number("SELECT seq FROM sqlite_sequence WHERE name='checkpoint'")
 
     def gone(self) -> int:
         """Returns how many checkpoints there were that are no more; after the timeline was made anew, fewer than before."""
@@ -281,8 +275,7 @@ class Checkpoints:
     def hidden_after(self, entry: Entry) -> Unsaved:
         """Returns what the checkpoints after another did not save; see `hidden_since`."""
         # One that this process just recorded was made before SQLite gave it a number.
-        row = None if entry.seq else self._db.row("SELECT seq FROM checkpoint WHERE id=?", entry.id)
-        return self.hidden_since(int(row[0]) if row is not None else entry.seq)
+        return self.hidden_since(entry.seq or self._db.number("SELECT seq FROM checkpoint WHERE id=?", entry.id))
 
     def roots(self) -> dict[str, bytes]:
         """Returns the commit of each checkpoint, the oldest first; those of other machines by `MACHINE:ID`."""
@@ -299,6 +292,9 @@ class Checkpoints:
 
     def _select(self, tail: str, *values: Any) -> list[Entry]:
         return [self._entry(row) for row in self._rows(tail, *values)]
+
+    def _one(self, tail: str, *values: Any) -> Entry | None:
+        return next(iter(self._select(tail, *values)), None)
 
     def _rows(self, tail: str, *values: Any) -> list[sqlite3.Row]:
         return self._db.rows(f"SELECT {', '.join(_COLUMNS)}, seal FROM checkpoint {tail}", *values)

@@ -83,7 +83,6 @@ _CRAMPED = frozenset(
 # A row takes more bytes than this in the file: a query that returns more rows than that goes in circles.
 _SMALLEST_ROW = 8
 _MANY_ROWS = 4096
-_MOST_NUMBERS = 1 << 62
 # The longest value, far beyond what a restore of a million files notes: a longer one is refused before it is read.
 LONGEST = 256 << 20
 # After so many steps of a statement its work is compared with the size of the file.
@@ -273,6 +272,11 @@ class Database:
             found: sqlite3.Row | None = self._execute(sql, values).fetchone()
         return found
 
+    def number(self, sql: str, *values: Any) -> int:
+        """Returns the number that a query asks for, 0 where there is none."""
+        found = self.row(sql, *values)
+        return int(found[0] or 0) if found is not None else 0
+
     def run(self, sql: str, *values: Any) -> None:
         """Runs one statement."""
         with translated():
@@ -317,36 +321,17 @@ class Database:
     def _select(self, table: str) -> str:
         return f"SELECT {', '.join(self.columns[table])}, seal FROM {table} "
 
-    def broken(self) -> list[tuple[str, Any]]:
-        """Returns every row that is not what was written: its table, and what it calls itself as far as that can be read."""
-        found: list[tuple[str, Any]] = []
-        for table, columns in self.columns.items():
-            name = columns.index("id") if "id" in columns else 0
-            found += [(table, row[name]) for row in self._as_they_are(table) if not is_intact(row)]
-        return found
-
     def intact(self, table: str) -> list[sqlite3.Row]:
         """Returns the rows of a table that are what was written, in their order, each with its checksum behind it."""
-        return [row for row in self._as_they_are(table) if is_intact(row)]
+        return [row for row in self.as_they_are(table) if is_intact(row)]
 
-    def _as_they_are(self, table: str) -> list[sqlite3.Row]:
+    def as_they_are(self, table: str) -> list[sqlite3.Row]:
+        """Returns the rows of a table, in their order, whatever they hold, each with its checksum behind it."""
         self._connection.text_factory = decode_exactly
         try:
             return self.rows(f"{self._select(table)}ORDER BY {self.columns[table][0]}")
         finally:
             self._connection.text_factory = str
-
-    def misnumbered(self) -> list[str]:
-        """Returns where SQLite's own count of rows cannot be right: the next one would not come last, or find no number."""
-        counts = {row[0]: row[1] for row in self.rows("SELECT name, seq FROM sqlite_sequence")}
-        found = []
-        for table in (table for table, columns in self.columns.items() if columns[0] == "seq"):
-            newest = self.rows(f"SELECT max(seq) FROM {table}")[0][0]
-            if newest is not None and not (
-                isinstance(counts.get(table), int) and newest <= counts[table] < _MOST_NUMBERS
-            ):
-                found.append(f"the count of {table} is {counts.get(table)!r}, and there is a row {newest}")
-        return found
 
     def meta(self, key: str, default: str = "") -> str:
         """Returns a value of the store's own."""
@@ -360,14 +345,7 @@ class Database:
         """Sets a value of the store's own."""
         self.insert("meta", key, value, over=True)
 
-    def integrity(self) -> list[str]:
-        """Returns what SQLite's own check finds wrong, and what only its next writer would."""
-        found = [str(row[0]) for row in self.rows("PRAGMA integrity_check") if row[0] != "ok"]
-        if not self.read_only and self.rows("PRAGMA journal_mode")[0][0] != "wal":
-            found.append("its head says that there is no log beside it")
-        return [*found, "its head says that it is read-only"] if self._forbids_writing() else found
-
-    def _forbids_writing(self) -> bool:
+    def forbids_writing(self) -> bool:
         """Whether the file itself, and not the system, keeps everybody from writing it: two bytes of its head can."""
         if self.read_only or not os.access(self._path, os.W_OK, effective_ids=True):
             return False

@@ -182,18 +182,14 @@ class AgentEvents:
             self._db.update("deed", "seq=?", row["seq"], open=0)
 
     def _last(self, session: str, column: str) -> int:
-        row = self._db.row(f"SELECT max({column}) FROM deed WHERE session=?", as_column(session))
-        return int(row[0] or 0) if row else 0
+        return self._db.number(f"SELECT max({column}) FROM deed WHERE session=?", as_column(session))
 
     def _same(self, event: AgentEvent) -> RecordedEvent | None:
         """Returns the row of an event that another installed hook has told already."""
         if not event.call:
             return None
-        found = self._select(
-            "WHERE session=? AND kind=? AND call=? ORDER BY seq DESC LIMIT 1",
-            as_column(event.session), event.kind, as_column(event.call),
-        )  # fmt: skip
-        return found[0] if found else None
+        where = "WHERE session=? AND kind=? AND call=? ORDER BY seq DESC LIMIT 1"
+        return self._one(where, as_column(event.session), event.kind, as_column(event.call))
 
     def _opened(self, event: AgentEvent) -> RecordedEvent | None:
         """Returns the beginning of a tool call that ends now: by its id, else the newest that looks the same."""
@@ -202,8 +198,9 @@ class AgentEvents:
         )
         if event.call:
             return next((each for each in open_here if each.event.call == event.call), None)
-        alike = [each for each in open_here if (each.event.tool, each.event.text) == (event.tool, event.text)]
-        return alike[0] if alike else None
+        return next(
+            (each for each in open_here if (each.event.tool, each.event.text) == (event.tool, event.text)), None
+        )
 
     # -- asking ---------------------------------------------------------------------------------
 
@@ -229,9 +226,7 @@ class AgentEvents:
 
     def last(self, session: str | None = None) -> RecordedEvent | None:
         """Returns the newest event, of one session or of all."""
-        where, values = ("WHERE session=? ", [as_column(session)]) if session is not None else ("", [])
-        found = self._select(f"{where}ORDER BY seq DESC LIMIT 1", *values)
-        return found[0] if found else None
+        return next(iter(self.newest(1, session)), None)
 
     def saved_at(self, event: AgentEvent) -> int:
         """Returns where a transcript stood at the last checkpoint of its session; a subagent may have one of its own."""
@@ -344,10 +339,8 @@ class AgentEvents:
         else:
             kinds, tail, column = (PROMPT,), "ORDER BY seq LIMIT 1", "prompt"
         marks = ", ".join("?" * len(kinds))
-        found = self._select(
-            f"WHERE session=? AND {column}=? AND kind IN ({marks}) {tail}", as_column(session), number, *kinds
-        )
-        return found[0] if found else None
+        where = f"WHERE session=? AND {column}=? AND kind IN ({marks}) {tail}"
+        return self._one(where, as_column(session), number, *kinds)
 
     def _mentioning(self, words: str) -> RecordedEvent | None:
         wanted = words.casefold().strip()
@@ -357,6 +350,9 @@ class AgentEvents:
         raise UnknownCheckpoint(
             f"No prompt and no tool call mentions {words!r}. Nothing was changed.", hint="mulligan log --story"
         )
+
+    def _one(self, tail: str, *values: object) -> RecordedEvent | None:
+        return next(iter(self._select(tail, *values)), None)
 
     def _select(self, tail: str, *values: object) -> list[RecordedEvent]:
         return [_read(row) for row in self._db.select("deed", tail, *values)]

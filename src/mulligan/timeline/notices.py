@@ -66,8 +66,7 @@ def notices_for(database: Database, session: str) -> list[RestoreNotice]:
     if not found:
         return []
     name = as_column(session)
-    row = database.row("SELECT max(created_ns) FROM deed WHERE session=? AND kind=?", name, PROMPT)
-    asked = int(row[0] or 0) if row is not None else 0
+    asked = database.number("SELECT max(created_ns) FROM deed WHERE session=? AND kind=?", name, PROMPT)
     at_work = "SELECT 1 FROM deed WHERE session=? AND created_ns BETWEEN ? AND ? LIMIT 1"
     return [notice for at, since, notice in found if asked < at and database.row(at_work, name, since, at) is not None]
 

@@ -297,8 +297,8 @@ class Store:
         here = self._identity()
         if here == (recorded := self._recorded()):
             return False
-        newest = self.database.row("SELECT max(created_ns) FROM checkpoint WHERE id<>?", but)
-        return recorded.is_another(here, last_ns=int(newest[0] or 0) if newest else 0)
+        newest = self.database.number("SELECT max(created_ns) FROM checkpoint WHERE id<>?", but)
+        return recorded.is_another(here, last_ns=newest)
 
     def is_elsewhere(self, entry: Entry) -> bool:
         """Returns whether a checkpoint was made in another directory that stood here before."""

@@ -144,8 +144,7 @@ def contents_of(path: str) -> tuple[str, int]:
         # Read only, which leaves the log as it is: a list of stores must not change what they take on the disk.
         database = Database(path, create=False, directory=directory, look=True)
     try:
-        count = database.row("SELECT count(*) FROM checkpoint")
-        return database.meta("workspace"), count[0] if count else 0
+        return database.meta("workspace"), database.number("SELECT count(*) FROM checkpoint")
     finally:
         database.close()
 

@@ -8,7 +8,7 @@ import pytest
 
 from mulligan.gitformat.delta import encode_delta
 from mulligan.gitformat.record import DamagedRecord, apply_delta, delta_sizes
-from mulligan.model.objects import MODE_FILE, Commit, TreeEntry, encode_commit, encode_tree
+from mulligan.model.objects import MODE_FILE, TreeEntry, encode_tree
 from stores import edited, text
 
 SIZES = b"\x0a\x05"  # for a base of ten bytes and a result of five
@@ -63,17 +63,6 @@ def test_trees_are_compared_entry_by_entry():
     delta = encode_delta(base, target, tree=True)
     assert target == apply_delta(base, delta)
     assert len(delta) < 5 * 60
-
-
-def test_lines_that_were_edited_in_their_place_cost_what_differs():
-    """Two commits differ in each of their first three lines: by the id of a tree, and by a moment."""
-    chance = random.Random(3)
-    one, other = (
-        encode_commit(Commit(chance.randbytes(20), "checkpoint", moment)) for moment in (1794824065, 1794829107)
-    )
-    delta = encode_delta(one, other)
-    assert other == apply_delta(one, delta)
-    assert len(delta) < 40 + 2 * 5 + 25
 
 
 def test_a_tree_of_one_entry_costs_its_id():
