@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mulligan.model.objects import MODE_DIR, MODE_FILE
-from mulligan.model.paths import ancestors, parent_of
+from mulligan.model.paths import ancestors, fold, parent_of
 from mulligan.model.plan import Action, Node
-from mulligan.model.spelling import fold
 from mulligan.restore.plan import DrawnPlan
 from mulligan.restore.spelling import settle_spelling
 from mulligan.restore.stage import Layout

@@ -28,10 +28,9 @@ from mulligan.timeline.undo import Move
 if TYPE_CHECKING:
     from typing import TypeVar
 
-    from mulligan.model.checkpoint import Checkpoint
+    from mulligan.model.checkpoint import Checkpoint, Sealed
     from mulligan.model.gitposition import GitRecord
     from mulligan.model.plan import Node, RestorePlan, RestoreReport
-    from mulligan.model.sealed import Sealed
     from mulligan.restore.plan import DrawnPlan
     from mulligan.restore.reach import Attempts, WritablePart
     from mulligan.steps.choose import Contents
@@ -62,8 +61,7 @@ def make_plan(
     git: PlannedMove | None = None,
 ) -> RestorePlan:
     """Returns what would bring the workspace to a checkpoint; without a look at it, nothing (state only)."""
-    from mulligan.model.agentfiles import is_agent_settings
-    from mulligan.model.plan import RestorePlan
+    from mulligan.model.plan import RestorePlan, is_agent_settings
     from mulligan.restore.plan import RestoreTarget, draw
 
     shown = tuple(to_text(path) for path in paths) if paths is not None else None
@@ -304,7 +302,7 @@ def _naming_lost(
     """Adds to a report what was there at a checkpoint, is gone and was never saved."""
     from dataclasses import replace
 
-    from mulligan.restore.unsaved import forget_named, lost_since, to_reinstall
+    from mulligan.restore.reach import forget_named, lost_since, to_reinstall
 
     workspace, database = bench.settings.workspace, bench.store.database
     reinstall = to_reinstall(workspace, start, [*report.created, *report.modified])
@@ -332,8 +330,7 @@ def _go(
 ) -> RestoreReport:
     from mulligan.model.plan import RestoreReport
     from mulligan.restore import procedure
-    from mulligan.restore.reach import BUSY
-    from mulligan.restore.unsaved import written_in_hiding
+    from mulligan.restore.reach import BUSY, written_in_hiding
     from mulligan.timeline.journal import Journal, state_given
 
     what = plan.what

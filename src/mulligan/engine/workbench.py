@@ -15,9 +15,8 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from mulligan.errors import MulliganError, NothingSaved, UserError
-from mulligan.model.checkpoint import SECRET, within_bounds
+from mulligan.model.checkpoint import SECRET, Secrets, within_bounds
 from mulligan.model.policy import Settings
-from mulligan.model.sealed import Secrets
 from mulligan.safefs.lock import is_pinned
 from mulligan.scan.scanner import Scanner
 from mulligan.scan.trees import Scan

@@ -81,3 +81,15 @@ def ancestors(path: bytes) -> list[bytes]:
 def covers(directory: bytes, path: bytes) -> bool:
     """Returns whether a path is the given one or lies below it (the root, `b""`, covers all)."""
     return not directory or path == directory or path.startswith(directory + b"/")
+
+
+def fold(path: bytes) -> bytes:
+    """Returns the same for all spellings that any file system takes for one path; may give false positives."""
+    if path.isascii():
+        return path.lower()
+    from unicodedata import normalize
+
+    for ignored in HFS_IGNORED:
+        path = path.replace(ignored, b"")
+    text = normalize("NFKD", normalize("NFKD", os.fsdecode(path)).upper().casefold())
+    return text.encode("utf-8", "surrogatepass")

@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.errors import RemoteFailed, UserError
-from mulligan.model.agentfiles import is_agent_settings
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.paths import parse_path
+from mulligan.model.plan import is_agent_settings
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.durable import make_directories
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mulligan.model.agentfiles import is_agent_settings
 from mulligan.model.event import RecordedEvent, maker_of
 from mulligan.model.objects import TreeEntry
 from mulligan.model.paths import ancestors, to_text
-from mulligan.model.plan import Action, Keep, Node
+from mulligan.model.plan import Action, Keep, Node, is_agent_settings
 from mulligan.restore.plan import DrawnPlan
 from mulligan.timeline.checkpoints import trail
 from mulligan.timeline.commits import Entry

@@ -25,7 +25,7 @@ from mulligan.scan.trees import Cover, Defaults, Scan, cover_of
 from mulligan.timeline.trees import Permissions, Trees, with_secrets
 
 if TYPE_CHECKING:
-    from mulligan.model.sealed import Sealed
+    from mulligan.model.checkpoint import Sealed
     from mulligan.timeline.checkpoints import Unsaved
 
 

@@ -18,7 +18,7 @@ from mulligan.restore.stage import BlobSource
 from mulligan.timeline.store import Store
 
 if TYPE_CHECKING:
-    from mulligan.model.sealed import Sealed, SealedFile
+    from mulligan.model.checkpoint import Sealed, SealedFile
     from mulligan.store.objects import ObjectStore
 
 

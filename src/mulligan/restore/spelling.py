@@ -13,9 +13,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from mulligan.model.objects import EMPTY_TREE, MODE_DIR, TreeEntry
-from mulligan.model.paths import join, parent_of, to_text
+from mulligan.model.paths import fold, join, parent_of, to_text
 from mulligan.model.plan import Action, Keep
-from mulligan.model.spelling import fold
 from mulligan.restore.plan import DrawnPlan
 from mulligan.safefs.directory import Directory
 from mulligan.timeline.trees import WorkspaceView

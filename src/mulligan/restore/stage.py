@@ -18,9 +18,8 @@ from typing import NamedTuple, Protocol
 
 from mulligan.errors import NoRoom, PlanStale, StoreDamaged, UserError
 from mulligan.model.objects import MODE_DIR, MODE_LINK
-from mulligan.model.paths import parent_of, to_text
+from mulligan.model.paths import fold, parent_of, to_text
 from mulligan.model.plan import Action, for_themselves
-from mulligan.model.spelling import fold
 from mulligan.restore.place import Handles, is_absence, sync_names
 from mulligan.safefs import syscalls
 from mulligan.safefs.attributes import attribute_names, copy_attribute, copy_owner, owner_of, plain_owner

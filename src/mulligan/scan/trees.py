@@ -27,7 +27,7 @@ from mulligan.scan.record import DirectoryRecord, Missed, RecordHead, Stat, git_
 from mulligan.scan.secrets import is_sample, secret_name
 
 if TYPE_CHECKING:
-    from mulligan.model.sealed import Sealed, Secrets
+    from mulligan.model.checkpoint import Sealed, Secrets
 
 NONE = bytes(20)
 Objects = dict[bytes, tuple[bytes, bytes]]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from mulligan.diff.compare import compare_trees
 from mulligan.diff.merge import MARKERS, OURS, THEIRS, merge_pieces, written
+from mulligan.model.checkpoint import SealedFile
 from mulligan.model.objects import (
     BLOB,
     EMPTY_TREE,
@@ -28,7 +29,6 @@ from mulligan.model.objects import (
 )
 from mulligan.model.paths import ancestors, join, parent_of, to_text
 from mulligan.model.plan import Action, Clash, Conflict, Keep, Node
-from mulligan.model.sealed import SealedFile
 from mulligan.restore.plan import DrawnPlan, Hidden, RestoreTarget, allowed_bits, draw, nothing_hidden
 from mulligan.scan.trees import Cover, Scan
 from mulligan.steps.moved import Read, renamed_by, renamed_since

@@ -33,8 +33,8 @@ from mulligan.scan.trees import Defaults
 from mulligan.timeline.trees import ObjectReader, State
 
 if TYPE_CHECKING:
+    from mulligan.model.checkpoint import Sealed
     from mulligan.model.gitposition import GitRecord
-    from mulligan.model.sealed import Sealed
 
 NO_TREE = bytes(20)
 FORMAT = 1
@@ -120,7 +120,7 @@ class Entry(NamedTuple):
         sealed: Sealed = {}
         try:
             if "secrets" in kept:
-                from mulligan.model.sealed import from_plain
+                from mulligan.model.checkpoint import from_plain
 
                 sealed = from_plain(kept["secrets"]).files
             files, modes = bytes.fromhex(kept["files"]), bytes.fromhex(kept["modes"])
@@ -147,7 +147,7 @@ class Entry(NamedTuple):
             "defaults": list(state.defaults),
         }
         if state.sealed:
-            from mulligan.model.sealed import Secrets
+            from mulligan.model.checkpoint import Secrets
 
             kept["secrets"] = Secrets("", state.sealed).to_plain()
         rows = [list(row) for row in unseen]

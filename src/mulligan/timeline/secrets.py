@@ -19,10 +19,9 @@ from hashlib import blake2b, sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.errors import DurabilityLost, FileSealed, KeyMissing, MulliganError, StoreDamaged
-from mulligan.model.checkpoint import SECRET, SPECIAL, TOO_LARGE, UNREADABLE
+from mulligan.model.checkpoint import SECRET, SPECIAL, TOO_LARGE, UNREADABLE, Sealed, SealedFile, Secrets
 from mulligan.model.objects import BLOB
 from mulligan.model.paths import parent_of, to_text
-from mulligan.model.sealed import Sealed, SealedFile, Secrets
 from mulligan.safefs.clock import stamping_clock
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.durable import make_private, sync, write_synced

@@ -31,9 +31,8 @@ from mulligan.model.paths import covers, join, to_text
 from mulligan.scan.trees import NONE, Defaults, Scan, cover_of, parse_odd
 
 if TYPE_CHECKING:
-    from mulligan.model.checkpoint import GitState
+    from mulligan.model.checkpoint import GitState, Sealed
     from mulligan.model.plan import Action
-    from mulligan.model.sealed import Sealed
     from mulligan.timeline.checkpoints import Unsaved
     from mulligan.timeline.commits import Entry
 
@@ -299,10 +298,10 @@ def _same_secrets(entry: Entry, scan: Scan) -> bool:
 
 
 def with_secrets(changes: Iterable[Change], old: Sealed, new: Sealed) -> list[Change]:
-    """Returns changes of plain files together with those of sealed ones; see `model.sealed.with_sealed`."""
+    """Returns changes of plain files together with those of sealed ones; see `model.checkpoint.with_sealed`."""
     if not old and not new:
         return list(changes)
-    from mulligan.model.sealed import with_sealed
+    from mulligan.model.checkpoint import with_sealed
 
     return with_sealed(changes, old, new)
 

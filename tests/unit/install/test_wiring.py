@@ -18,7 +18,7 @@ from mulligan.install.agents import AGENTS, Here
 from mulligan.install.checkup import codex_untrusted
 from mulligan.install.hook_files import with_hooks, without_hooks
 from mulligan.install.targets import Home
-from mulligan.model.agentfiles import is_agent_settings
+from mulligan.model.plan import is_agent_settings
 from tools import cli, cli_json, git, plain_environment
 from watchers import build_client
 
