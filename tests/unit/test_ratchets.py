@@ -26,7 +26,7 @@ SOURCE = PACKAGE / "mulligan"
 
 #: What is counted: the most today, the target.
 MOST = {
-    "lines of Python in the core": (29_600, 21_000),
+    "lines of Python in the core": (29_420, 21_000),
     "lines of Python in src": (67_080, 42_000),
     "our lines loaded by a cold save": (14_150, 8_000),
     "our lines loaded by a cold restore": (17_850, 10_000),
