@@ -4,13 +4,17 @@ Git's wildcard language, as git's own matcher reads it.
 `parse` turns one pattern into a `Glob`, or None if nothing can ever match it (an unclosed bracket, an unknown
 `[:class:]`, a trailing backslash, an empty part). The time to match is bounded by pattern length times path length
 times depth for every pattern, hostile ones too: the expressions handed to `re` keep no way back into a `*` that has
-found its place. Bytes in, no locale, no case folding. Not here: lines, comments, negation, order (`scan.ignore`).
+found its place. Bytes in, no locale, no case folding.
+
+A `RuleFile` is the lines of one file, with comments, negation and order. Names, paths and endings without wildcards are looked
+up; the other patterns are tried one by one, last line first.
 """
 
 from __future__ import annotations
 
 import re
-from itertools import product
+from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 # One place of a component is the bytes it admits, of which one is taken; STAR stands for any run of bytes.
@@ -58,12 +62,6 @@ class Glob(NamedTuple):
     gaps: tuple[int, ...] = ()
     open_end: bool = False
 
-    def at_any_depth(self) -> Component | None:
-        """Returns the name in `**/name`, None for every other pattern."""
-        if self.open_end or self.gaps != (0,) or self.groups[0] or len(self.groups[1]) != 1:
-            return None
-        return self.groups[1][0]
-
     def head(self) -> bytes:
         """Returns the literal bytes with which everything that matches begins."""
         out = b""
@@ -80,11 +78,6 @@ class Glob(NamedTuple):
     def tail(self) -> bytes:
         """Returns the literal bytes with which everything that matches ends."""
         return b"" if self.open_end else leading(self.groups[-1][-1][::-1])[::-1]
-
-    def least(self) -> int:
-        """Returns how many bytes everything that matches has at least."""
-        components = [component for group in self.groups for component in group]
-        return sum(len(component) - component.count(STAR) for component in components) + max(0, len(components) - 1)
 
     def regex(self) -> re.Pattern[bytes]:
         """Returns the expression that `fullmatch`es exactly the paths this pattern matches."""
@@ -120,15 +113,6 @@ def leading(component: Component) -> bytes:
     return b"".join(component[:count])
 
 
-def spellings(component: Component, limit: int = 16) -> list[bytes] | None:
-    """Returns every name a component without stars stands for, None if there are more than the limit."""
-    from math import prod
-
-    if STAR in component or prod(map(len, component)) > limit:
-        return None
-    return [bytes(choice) for choice in product(*component)]
-
-
 def segments(component: Component) -> list[Component]:
     """Returns a component cut at its stars."""
     out: list[Component] = []
@@ -138,11 +122,6 @@ def segments(component: Component) -> list[Component]:
             out.append(component[start:at])
             start = at + 1
     return [*out, component[start:]]
-
-
-def component_regex(component: Component) -> re.Pattern[bytes]:
-    """Returns the expression that `fullmatch`es the names a component stands for."""
-    return re.compile(_component_regex(component), re.DOTALL)
 
 
 def _component_regex(component: Component) -> bytes:
@@ -300,3 +279,146 @@ class _Parser:
                 return 0
         members.add(byte)
         return byte
+
+
+# -- the lines of a file ----------------------------------------------------------------------------------
+
+MAX_FILE = 4 << 20
+MAX_LINE = 64 << 10
+# What no table can hold is tried, pattern by pattern, for each path, and turning them into expressions costs some
+# microseconds per byte; a hostile file must make neither long.
+MAX_TRIED = 4096
+MAX_TRIED_BYTES = 256 << 10
+
+_BOM = b"\xef\xbb\xbf"
+_WILD = rb"[*?\[\\]"
+
+
+class Pattern:
+    """
+    One line that can match something. A greater order is a later line; an odd order takes back.
+
+    A `whole` pattern is about paths, any other about names. `head` and `tail` are what each match begins and ends with. A text
+    without wildcards is not parsed: it stands for itself.
+    """
+
+    def __init__(self, order: int, text: bytes, glob: Glob | None, *, whole: bool, only_dirs: bool) -> None:
+        self.order, self.text, self.whole, self.only_dirs = order, text, whole, only_dirs
+        self.is_literal, self._glob = glob is None, glob
+        self.head, self.tail = (glob.head(), glob.tail()) if glob is not None else (text, text)
+
+    @cached_property
+    def _meaning(self) -> Glob:
+        return self._glob or parse(self.text, whole=self.whole) or Glob(((),))
+
+    @cached_property
+    def expression(self) -> re.Pattern[bytes]:
+        """What a subject must match that has the right head and tail."""
+        return self._meaning.regex()
+
+    @cached_property
+    def _way(self) -> list[re.Pattern[bytes]]:
+        return [re.compile(_component_regex(component), re.DOTALL) for component in self._meaning.groups[0]]
+
+    def opens(self, parts: list[bytes]) -> bool:
+        """Returns whether a path below the directory with these parts could match, by the way down before the first `**`."""
+        if not self.whole or self.order & 1:
+            return False
+        if not all(step.fullmatch(part) for step, part in zip(self._way, parts, strict=False)):
+            return False
+        return len(parts) < len(self._way) or (bool(self._meaning.gaps or self._meaning.open_end) and bool(self._way))
+
+
+class RuleFile:
+    """One rule file, ready for verdicts."""
+
+    def __init__(self, content: bytes) -> None:
+        self.patterns: list[Pattern] = []  # last line first
+        self._dirs, self._files = _Table(), _Table()
+        for pattern in _patterns(content):
+            self.patterns.append(pattern)
+            self._dirs.add(pattern)
+            if not pattern.only_dirs:
+                self._files.add(pattern)
+            if len(self._dirs.tried) > MAX_TRIED or self._dirs.weight > MAX_TRIED_BYTES:
+                break
+
+    def last(self, name: bytes, path: bytes, *, is_dir: bool) -> int:
+        """Returns the order of the last pattern that matches, -1 for none."""
+        return (self._dirs if is_dir else self._files).last(name, path)
+
+
+class _Table:
+    """The patterns of one file that apply to one kind of entry."""
+
+    def __init__(self) -> None:
+        self.names: dict[bytes, int] = {}
+        self.paths: dict[bytes, int] = {}
+        self.tails: dict[int, dict[bytes, int]] = {}  # `*.pyc`, by their length
+        self.tried: list[Pattern] = []
+        self.weight = 0
+
+    def last(self, name: bytes, path: bytes) -> int:
+        """Returns the order of the last pattern that matches, -1 for none."""
+        best = max(self.names.get(name, -1), self.paths.get(path, -1))
+        for length, tails in self.tails.items():
+            if (found := tails.get(name[-length:], -1)) > best:
+                best = found
+        for pattern in self.tried:
+            if pattern.order < best:
+                break
+            subject = path if pattern.whole else name
+            if (
+                subject.startswith(pattern.head)
+                and subject.endswith(pattern.tail)
+                and pattern.expression.fullmatch(subject)
+            ):
+                return pattern.order
+        return best
+
+    def add(self, pattern: Pattern) -> None:
+        """Files a pattern; later lines come first, so an entry that stands is not replaced."""
+        text, order = pattern.text, pattern.order
+        if pattern.is_literal:
+            (self.paths if pattern.whole else self.names).setdefault(text, order)
+        elif not pattern.whole and text[:1] == b"*" and pattern.tail == text[1:] != b"":
+            self.tails.setdefault(len(pattern.tail), {}).setdefault(pattern.tail, order)
+        else:
+            self.tried.append(pattern)
+            self.weight += len(text)
+
+
+def _patterns(content: bytes) -> Iterator[Pattern]:
+    """Yields the patterns of a file, last line first."""
+    if len(content) > MAX_FILE:
+        return
+    lines = content.removeprefix(_BOM).split(b"\n")
+    # A line that stands again further down can never decide, so only the last of equal lines is parsed.
+    for back, line in enumerate(dict.fromkeys(reversed(lines))):
+        pattern = _read_line(line, 2 * (len(lines) - back))
+        if pattern is not None:
+            yield pattern
+
+
+def _read_line(line: bytes, order: int) -> Pattern | None:
+    if not line or line[0] == 0x23 or len(line) > MAX_LINE:  # '#'
+        return None
+    line = _trim(line.removesuffix(b"\r").partition(b"\0")[0])
+    if line[:1] == b"!":
+        line, order = line[1:], order + 1
+    only_dirs = line.endswith(b"/")
+    line = line[:-1] if only_dirs else line
+    text, whole = line.removeprefix(b"/"), b"/" in line
+    is_wild = re.search(_WILD, text)
+    glob = parse(text, whole=whole) if is_wild else None
+    if not text or (is_wild and glob is None):
+        return None
+    return Pattern(order, text, glob, whole=whole, only_dirs=only_dirs)
+
+
+def _trim(line: bytes) -> bytes:
+    if not line.endswith(b" "):
+        return line
+    bare = line.rstrip(b" ")
+    escapes = len(bare) - len(bare.rstrip(b"\\"))
+    return bare + b" " if escapes % 2 else bare

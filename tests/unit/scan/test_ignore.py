@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mulligan.scan.ignore import MAX_FILE, MAX_LINE, MAX_TRIED, IgnoreRules, Patterns
+from mulligan.scan.ignore import IgnoreRules, Patterns
+from mulligan.scan.wildmatch import MAX_FILE, MAX_LINE, MAX_TRIED
 
 
 def says(content: bytes, path: bytes) -> bool | None:
@@ -186,8 +187,8 @@ def test_of_too_many_wildcards_the_last_count() -> None:
 
 def test_many_plain_names_are_no_problem() -> None:
     """Names, endings and paths are looked up, so their number has no limit of its own."""
-    rules = IgnoreRules.base(b"".join(b"name%d\n*.e%d\n/p/%d\nh%d-*\n" % (n, n, n, n) for n in range(5000)))
-    assert all(rules.verdict(path, False) for path in (b"a/name0", b"x.e4999", b"p/77", b"h5-x"))
+    rules = IgnoreRules.base(b"".join(b"name%d\n*.e%d\n/p/%d\n" % (n, n, n) for n in range(5000)))
+    assert all(rules.verdict(path, False) for path in (b"a/name0", b"x.e4999", b"p/77"))
     assert rules.verdict(b"q/77", False) is None
 
 
