@@ -15,13 +15,11 @@ from __future__ import annotations
 
 import os
 import zlib
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from mulligan.gitformat.pack_index import PackIndex
+from mulligan.gitformat.pack_index import IndexRow, PackIndex
 from mulligan.gitformat.record import (
     HEADER_SIZE,
     LONGEST_HEADER,
@@ -30,9 +28,7 @@ from mulligan.gitformat.record import (
     TRAILER_SIZE,
     TYPE_OF_KIND,
     DamagedRecord,
-    RecordHeader,
     delta_sizes,
-    encode_header,
     parse_header,
 )
 from mulligan.model.objects import BLOB, TREE
@@ -45,20 +41,13 @@ ANY_SIZE = -1
 _PACKS_LIMIT = 64
 # Of all indexes together: what they say is held in memory, some ten times as large.
 INDEX_LIMIT = 64 << 20
-# How much is read at once, and the longest record that is taken: what is longer is streamed when the file is read.
-_RUN = 1 << 20
+# The longest record that is taken: what is longer is streamed when the file is read.
 _LONGEST = 8 << 20
 _TREE, _BLOB = TYPE_OF_KIND[TREE], TYPE_OF_KIND[BLOB]
 # A delta begins with two sizes, numbers of 64 bits.
 _DELTA_SIZES = 20
 # Git makes no longer chains of its own accord.
 _DEEPEST = 50
-
-
-Row = tuple[int, bytes, int, int]  # of a record: where it begins, its object's id, its CRC-32, where it ends
-_Known = dict[
-    int, tuple[bytes, int, int]
-]  # by the offset of what was taken: its id, its kind, how many deltas deep it is
 
 
 class Taker(Protocol):
@@ -71,16 +60,6 @@ class Taker(Protocol):
         """Takes an object as a delta, of so many bytes, of another; False where that is not at hand."""
 
 
-class _Pack(NamedTuple):
-    """An open pack: its records in the order in which they stand."""
-
-    fd: int
-    offsets: list[int]
-    ends: list[int]
-    oids: list[bytes]
-    crcs: list[int]
-
-
 def take_records(directory: Directory, wanted: Mapping[bytes, int], taker: Taker) -> set[bytes]:
     """Hands on the records of wanted objects from the packs in a directory, each with the size it must have; returns their ids."""
     taken, left = set[bytes](), INDEX_LIMIT
@@ -89,16 +68,18 @@ def take_records(directory: Directory, wanted: Mapping[bytes, int], taker: Taker
         with ExitStack() as files:
             try:
                 index = files.enter_context(directory.reading(stem + b".idx"))
-                pack = _opened(index, files.enter_context(directory.reading(stem + b".pack")), left)
+                fd = files.enter_context(directory.reading(stem + b".pack"))
+                rows, end = _opened(index, fd, left)
                 left -= os.fstat(index).st_size
             except (OSError, DamagedRecord):
                 continue  # gone or damaged: git may have packed anew
             with suppress(DamagedRecord):  # cut short, or not to be read: another may hold the same
-                _take_from(pack, wanted, taken, taker)
+                _take_from(fd, rows, end, wanted, taken, taker)
     return taken
 
 
-def _opened(index: int, fd: int, limit: int) -> _Pack:
+def _opened(index: int, fd: int, limit: int) -> tuple[list[IndexRow], int]:
+    """Returns the records of a pack in the order in which they stand, and where the last ends; raises DamagedRecord."""
     data, size = read_open(index, limit), os.fstat(fd).st_size
     if data is None:
         raise DamagedRecord("its index is too large")
@@ -108,27 +89,25 @@ def _opened(index: int, fd: int, limit: int) -> _Pack:
     head, trailer = os.pread(fd, HEADER_SIZE, 0), os.pread(fd, TRAILER_SIZE, max(size - TRAILER_SIZE, 0))
     if head != SIGNATURE + known.count.to_bytes(4, "big") or trailer != known.pack_checksum:
         raise DamagedRecord("its index is that of another pack")
-    rows = known.rows()
-    begins = [row.offset for row in rows]
-    return _Pack(fd, begins, [*begins[1:], size - TRAILER_SIZE], [row.oid for row in rows], [row.crc for row in rows])
+    return known.rows(), size - TRAILER_SIZE
 
 
-def _take_from(pack: _Pack, wanted: Mapping[bytes, int], taken: set[bytes], taker: Taker) -> None:
-    whole: list[Row] = []  # what was taken in runs, and is not in `known` yet: only deltas ask for it
-    known: _Known = {}
-    for rows in _runs(pack, wanted, taken):
-        begin, end = rows[0][0], rows[-1][3]
-        data = _read(pack.fd, begin, end)
+def _take_from(
+    fd: int, rows: list[IndexRow], end: int, wanted: Mapping[bytes, int], taken: set[bytes], taker: Taker
+) -> None:
+    known: dict[int, _TakenRecord] = {}
+    for row, stop in zip(rows, [*(row.offset for row in rows[1:]), end], strict=True):
         # An index that names an object twice is none of git's: the pack that is made of it must not be like it.
-        if _are_whole(data, begin, rows, wanted) and len({row[1] for row in rows}) == len(rows):
-            taker.add_run(data, [(oid, crc, offset - begin) for offset, oid, crc, _ in rows])
-            taken.update([row[1] for row in rows])
-            whole += rows
-        else:
-            known.update([(offset, (oid, _BLOB if wanted[oid] >= 0 else _TREE, 0)) for offset, oid, _, _ in whole])
-            whole = []
-            _take_each(data, begin, rows, wanted, known, taker)
-            taken.update([row[1] for row in rows if row[0] in known])
+        if row.oid not in wanted or row.oid in taken or not HEADER_SIZE <= row.offset < stop <= row.offset + _LONGEST:
+            continue
+        record = _read(fd, row.offset, stop)
+        if zlib.crc32(record) != row.crc:
+            continue
+        with suppress(DamagedRecord):  # cut short, or a number without an end
+            found = _take(record, row, wanted[row.oid], known, taker)
+            if found is not None:
+                known[row.offset] = found
+                taken.add(row.oid)
 
 
 def _read(fd: int, begin: int, end: int) -> bytes:
@@ -141,78 +120,36 @@ def _read(fd: int, begin: int, end: int) -> bytes:
     return data
 
 
-def _runs(pack: _Pack, wanted: Mapping[bytes, int], taken: set[bytes]) -> Iterator[list[Row]]:
-    """Yields wanted records that stand one behind the other, as many as are read at once."""
-    offsets, ends = pack.offsets, pack.ends
-    gaps = [
-        at
-        for at, (oid, offset, end) in enumerate(zip(pack.oids, offsets, ends, strict=True))
-        if oid not in wanted or oid in taken or not HEADER_SIZE <= offset < end <= offset + _LONGEST
-    ]
-    begin = 0
-    for gap in (*gaps, len(offsets)):
-        while begin < gap:
-            stop = max(begin + 1, bisect_right(ends, offsets[begin] + _RUN, begin, gap))
-            some = slice(begin, stop)
-            yield [*zip(offsets[some], pack.oids[some], pack.crcs[some], ends[some], strict=True)]
-            begin = stop
-        begin = gap + 1
+class _TakenRecord(NamedTuple):
+    """What was taken: which object, of which kind, and how many deltas deep it is."""
+
+    oid: bytes
+    kind: int
+    depth: int
 
 
-@lru_cache(1 << 16)
-def _blob_header(size: int) -> bytes:
-    """Returns how the record of a whole blob of a size begins."""
-    return encode_header(_BLOB, size)
-
-
-def _are_whole(data: bytes, begin: int, rows: list[Row], wanted: Mapping[bytes, int]) -> bool:
-    """Returns whether all records are right, and whole objects of the wanted sizes."""
-    view, crc32 = memoryview(data), zlib.crc32
-    for offset, oid, crc, end in rows:
-        size, at = wanted[oid], offset - begin
-        if not (data.startswith(_blob_header(size), at) if size >= 0 else data[at] >> 4 & 7 == _TREE):
-            return False
-        if crc32(view[at : end - begin]) != crc:
-            return False
-    return True
-
-
-def _take_each(
-    data: bytes, begin: int, rows: list[Row], wanted: Mapping[bytes, int], known: _Known, taker: Taker
-) -> None:
-    """Takes what is right of some records, deltas among them."""
-    for row in rows:
-        offset, oid, crc, end = row
-        record, size = data[offset - begin : end - begin], wanted[oid]
-        if zlib.crc32(record) != crc:
-            continue
-        try:
-            header = parse_header(record[:LONGEST_HEADER])
-            kind = header.type
-            if kind == OFS_DELTA:
-                kind, depth = _take_delta(record, header, row, size, known, taker)
-            elif (kind, header.size) == (_BLOB, size) or (kind, size) == (_TREE, ANY_SIZE):
-                taker.add_run(record, [(oid, crc, 0)])
-                depth = 0
-            else:
-                continue
-        except DamagedRecord:
-            continue  # cut short, or a number without an end
-        if kind:
-            known[offset] = oid, kind, depth
-
-
-def _take_delta(
-    record: bytes, header: RecordHeader, row: Row, size: int, known: _Known, taker: Taker
-) -> tuple[int, int]:
-    """Hands on a delta whose base was taken; returns the kind of its object and its depth, 0 where it is not taken."""
-    base, kind, depth = known.get(row[0] - header.distance, (b"", 0, 0))
+def _take(
+    record: bytes, row: IndexRow, size: int, known: Mapping[int, _TakenRecord], taker: Taker
+) -> _TakenRecord | None:
+    """Hands on an object that is what was wanted, a delta only if its base was taken; returns None where it is not taken."""
+    header = parse_header(record[:LONGEST_HEADER])
+    if header.type != OFS_DELTA:
+        if not _is_right(header.type, header.size, size):
+            return None
+        taker.add_run(record, [(row.oid, row.crc, 0)])
+        return _TakenRecord(row.oid, header.type, 0)
+    base = known.get(row.offset - header.distance)
     try:
         begun = zlib.decompressobj().decompress(record[header.length : header.length + 256], _DELTA_SIZES)
     except zlib.error:
-        return 0, 0
-    _, made = delta_sizes(begun)
-    right = (kind, made) == (_BLOB, size) or (kind, size) == (_TREE, ANY_SIZE)
-    if not right or depth >= _DEEPEST or not taker.add_delta(row[1], base, header.size, record[header.length :]):
-        return 0, 0
-    return kind, depth + 1
+        return None
+    if base is None or base.depth >= _DEEPEST or not _is_right(base.kind, delta_sizes(begun)[1], size):
+        return None
+    if not taker.add_delta(row.oid, base.oid, header.size, record[header.length :]):
+        return None
+    return _TakenRecord(row.oid, base.kind, base.depth + 1)
+
+
+def _is_right(kind: int, size: int, wanted: int) -> bool:
+    """Returns whether an object is a blob of the wanted size, or a tree where that was wanted."""
+    return (kind, size) == (_BLOB, wanted) or (kind, wanted) == (_TREE, ANY_SIZE)
