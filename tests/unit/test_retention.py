@@ -12,7 +12,7 @@ import mulligan
 from checker import batch_objects, judge
 from mulligan.model.checkpoint import KINDS, LASTING_KINDS
 from mulligan.model.policy import Retention
-from mulligan.settings import KEYS
+from mulligan.settings.files import KEYS
 from mulligan.timeline.retention import EVICTION_ORDER
 from tools import cli
 from tree import contents, put

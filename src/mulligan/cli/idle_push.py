@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mulligan.errors import MulliganError
-from mulligan.settings import environment
+from mulligan.settings.variables import environment
 from mulligan.timeline.database import NAME
 
 if TYPE_CHECKING:

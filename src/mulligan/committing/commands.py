@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from mulligan.errors import GitFailed, GitMissing
-from mulligan.settings import Tools, tools
+from mulligan.settings.variables import Tools, tools
 from mulligan.usergit.position import points_back
 from mulligan.usergit.repository import Repository
 

@@ -37,7 +37,8 @@ from mulligan.environments.container.request import make_request, refuse_other_r
 from mulligan.environments.container.trouble import EngineRefused, EngineUnreachable, Missing, NotRunning, load_docker
 from mulligan.errors import NothingToRedo, NothingToUndo
 from mulligan.safefs.directory import random_name
-from mulligan.settings import container_engines, places
+from mulligan.settings import places
+from mulligan.settings.variables import container_engines
 
 __all__ = ["ContainerCheckpoint", "DockerEnvironment", "EngineRefused", "EngineUnreachable"]
 

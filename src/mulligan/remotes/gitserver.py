@@ -33,7 +33,7 @@ from mulligan.remotes.records import HIDDEN, VISIBLE, ChainMark, RemoteNote
 from mulligan.remotes.spool import Spool
 from mulligan.remotes.urls import shown
 from mulligan.remotes.words import Incomplete, NotServed, RefBehind, RefDeclined, git_trouble
-from mulligan.settings import environment
+from mulligan.settings.variables import environment
 
 _SEGMENT, _LOG = b"segment.json", b"log"
 # Segments per directory of `log/`: a push rewrites one of them.

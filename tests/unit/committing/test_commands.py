@@ -11,7 +11,7 @@ import pytest
 from mulligan.committing import commands
 from mulligan.committing.commands import Git, run
 from mulligan.errors import GitFailed, GitMissing
-from mulligan.settings import Tools
+from mulligan.settings.variables import Tools
 from tools import git
 from tree import put
 

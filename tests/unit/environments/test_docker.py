@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from mulligan import settings
 from mulligan.environments import DockerEnvironment
 from mulligan.environments.container.request import make_request, refuse_other_request
 from mulligan.environments.docker import EngineRefused, EngineUnreachable
 from mulligan.errors import NothingToRedo, NothingToUndo, UserError
+from mulligan.settings import variables
 
 
 def test_without_the_docker_package_one_sentence_says_what_to_type(monkeypatch):
@@ -116,9 +116,9 @@ def test_nothing_is_written_on_this_machine_when_no_engine_answers(tmp_path, pri
 
 
 def test_where_engines_are_looked_for(monkeypatch):
-    assert settings.container_engines({"DOCKER_HOST": "tcp://elsewhere:2375"}) == ("tcp://elsewhere:2375",)
-    assert settings.container_engines({}) == ("unix:///var/run/docker.sock", "unix:///run/podman/podman.sock")
-    assert settings.container_engines({"XDG_RUNTIME_DIR": "/run/user/7"})[1:3] == (
+    assert variables.container_engines({"DOCKER_HOST": "tcp://elsewhere:2375"}) == ("tcp://elsewhere:2375",)
+    assert variables.container_engines({}) == ("unix:///var/run/docker.sock", "unix:///run/podman/podman.sock")
+    assert variables.container_engines({"XDG_RUNTIME_DIR": "/run/user/7"})[1:3] == (
         "unix:///run/user/7/docker.sock",
         "unix:///run/user/7/podman/podman.sock",
     )

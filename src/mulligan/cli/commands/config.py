@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Shows or changes a setting."""
     from mulligan import settings
+    from mulligan.settings import files
 
     what, *rest = args.words or ["get"]
     least, most = _WORDS.get(what, (9, 0))
@@ -44,11 +45,11 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     path = settings.places(context.environ).user_config
     if what == "path":
         return Result([path], lambda: {"path": path})
-    if rest and rest[0] not in settings.KEYS:
+    if rest and rest[0] not in files.KEYS:
         raise UserError(f"{rest[0]!r} is not a setting. Nothing was changed.", hint="See all: mulligan config get")
     if what in ("set", "unset"):
         _change(path, rest[0], rest[1] if what == "set" else None)
-    found = settings.values_of(context.settings)
+    found = files.values_of(context.settings)
     shown = {key: found[key] for key in rest[:1] or found}
     lines = [f"{key} = {_shown(value)}" for key, value in shown.items()]
     return Result(
@@ -58,8 +59,8 @@ def run(context: Context, args: argparse.Namespace) -> Result:
 
 def _change(path: str, key: str, typed: str | None) -> None:
     from mulligan.safefs.userfile import read_user_file
-    from mulligan.settings import CONFIG_LIMIT, KEYS
     from mulligan.settings.editing import parse_value, with_setting
+    from mulligan.settings.files import CONFIG_LIMIT, KEYS
     from mulligan.settings.scoping import write_config
 
     value = None if typed is None else parse_value(typed)

@@ -16,7 +16,7 @@ from typing import Any
 from mulligan.dialects.praisonai.history import OURS, History, view, words
 from mulligan.dialects.praisonai.types import CheckpointConfig, CheckpointDiff
 from mulligan.errors import MulliganError
-from mulligan.settings import expand_user, praisonai_choices
+from mulligan.settings.variables import expand_user, praisonai_choices
 from mulligan.state.conversation import NAME as CONVERSATION
 from mulligan.state.conversation import Conversation, conversation_of, messages_in
 

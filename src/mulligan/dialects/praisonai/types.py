@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Any
 
 from mulligan.model.plan import RestoreReport
-from mulligan.settings import expand_user, praisonai_choices
+from mulligan.settings.variables import expand_user, praisonai_choices
 
 
 class CheckpointEvent(str, Enum):  # noqa: UP042 - str(event) stays what it was
