@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mulligan import settings
+from mulligan.settings.files import KEYS
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGURATION = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
@@ -23,11 +24,11 @@ def test_the_command_line_reference_is_current():
     assert subprocess.run(script, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, check=False).returncode == 0
 
 
-@pytest.mark.parametrize("key", settings.KEYS)
+@pytest.mark.parametrize("key", KEYS)
 def test_every_key_is_described_with_what_a_workspace_may_do(key):
     row = re.search(rf"^\| `{re.escape(key)}` \| `[^`]+` \| (?P<workspace>[^|]+) \|", CONFIGURATION, re.MULTILINE)
     assert row
-    assert (row["workspace"].strip() != "no") == settings.KEYS[key].in_workspace
+    assert (row["workspace"].strip() != "no") == KEYS[key].in_workspace
 
 
 def test_the_example_configuration_is_accepted_and_holds_every_key(tmp_path):
@@ -36,7 +37,7 @@ def test_the_example_configuration_is_accepted_and_holds_every_key(tmp_path):
     (tmp_path / ".config/mulligan/config.toml").write_text(example)
     settings.resolve(tmp_path, environ={"HOME": str(tmp_path)})
     written = {f"{section}.{key}" for section, content in tomllib.loads(example).items() for key in content}
-    assert written == set(settings.KEYS)
+    assert written == set(KEYS)
 
 
 def test_the_defaults_in_the_table_are_the_real_ones(tmp_path):
@@ -53,7 +54,7 @@ def test_the_defaults_in_the_table_are_the_real_ones(tmp_path):
     for key, default in re.findall(r"^\| `(\w+\.\w+)` \| `([^`]+)` \|", CONFIGURATION, re.MULTILINE):
         section, name = key.split(".")
         actual = getattr(values[section], name)
-        written = settings.KEYS[key].read(tomllib.loads(f"x = {default}")["x"])
+        written = KEYS[key].read(tomllib.loads(f"x = {default}")["x"])
         assert written == actual, key
 
 
