@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha1, sha256
 
@@ -30,7 +30,7 @@ from mulligan.safefs.lock import exclusive
 from mulligan.store.objects import ObjectStore
 from mulligan.store.pack_writer import remove_pack
 
-_DIRECTORIES = (b"objects", b"objects/info", b"objects/pack", b"refs", b"refs/chains", b"tmp", b"out")
+_DIRECTORIES = (b"objects", b"objects/info", b"objects/pack", b"refs", b"refs/chains", b"refs/replace", b"tmp", b"out")
 _PIECE = 1 << 20
 # How deep the trees of a chain's commit are: its files, `log/`, and the groups in that.
 _DEEPEST = 3
@@ -131,6 +131,20 @@ class Spool:
             chains.unlink(temporary, missing_ok=True)
             write_synced(chains, temporary, [tip.hex().encode() + b"\n"], "the end of a chain")
             chains.rename(temporary, name)
+
+    @contextmanager
+    def replacing(self, commits: Iterable[str], by: bytes) -> Iterator[None]:
+        """Makes git read one commit in the place of others while this lasts."""
+        names = [commit.encode() for commit in commits]
+        with self.directory.descend(b"refs/replace") as replaced:
+            try:
+                for name in names:
+                    replaced.unlink(name, missing_ok=True)
+                    write_synced(replaced, name, [by.hex().encode() + b"\n"], "a stand-in for a commit")
+                yield
+            finally:
+                for name in names:
+                    replaced.unlink(name, missing_ok=True)
 
     # -- packs of an object store -------------------------------------------------------------------
 

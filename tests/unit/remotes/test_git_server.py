@@ -202,6 +202,22 @@ def _files(ws, checkpoint):
     return set(ws.contents(checkpoint).added)
 
 
+def test_a_push_after_pushed_checkpoints_were_deleted_works_with_every_git(tmp_path, laptop, url):
+    """Git 2.53 ended it with an error, because it reads the parents of what the server has; 2.39 went on."""
+    for name in ("second", "third"):
+        put(Path(laptop.root), "a", name)
+        laptop.save(name)
+        laptop.push()
+    for name in ("first of laptop", "second"):
+        laptop.delete(name)
+    laptop.prune()
+    put(Path(laptop.root), "a", "fourth")
+    laptop.save("fourth")
+    assert laptop.push().checkpoints == 1
+    with joined(tmp_path, "desk", url) as desk:
+        assert {each.name for each in desk.log()} >= {"third", "fourth"}
+
+
 def test_prune_takes_forgotten_bytes_off_the_server(tmp_path, laptop, url):
     put(Path(laptop.root), "secret.txt", "the-launch-code")
     laptop.save("with the code")
