@@ -19,9 +19,10 @@ from mulligan.store import refs
 from mulligan.store.layout import strange_parts
 from mulligan.store.objects import ObjectStore
 from mulligan.store.verify import verify_packs
-from mulligan.timeline.commits import Entry, read_commit
+from mulligan.timeline.commits import Entry
 from mulligan.timeline.database import NAME, Database, is_intact
 from mulligan.timeline.journal import STAGING, read_journal
+from mulligan.timeline.read_commits import read_commit
 from mulligan.timeline.store import Store
 
 Progress = Callable[[int, int], None]

@@ -19,8 +19,9 @@ from mulligan.model.paths import covers, join, to_text
 from mulligan.remotes.pulled import note_forgotten, pulled_checkpoints
 from mulligan.scan import cache
 from mulligan.scan.trees import NONE
-from mulligan.timeline.commits import Entry, record_tree, write_commit
+from mulligan.timeline.commits import Entry, write_commit
 from mulligan.timeline.pruning import prune
+from mulligan.timeline.read_commits import record_tree
 from mulligan.timeline.store import Store
 from mulligan.timeline.trees import ObjectReader, Trees
 

@@ -22,9 +22,10 @@ from mulligan.safefs.directory import Directory
 from mulligan.store import refs
 from mulligan.store.objects import ObjectStore
 from mulligan.timeline.checkpoints import POSITION
-from mulligan.timeline.commits import Entry, read_commit
+from mulligan.timeline.commits import Entry
 from mulligan.timeline.database import LONGEST, NAME, STEPS, STEPS_PER_PAGE, Database, connect, decode_exactly
 from mulligan.timeline.journal import OWED
+from mulligan.timeline.read_commits import read_commit
 from mulligan.timeline.store import Store
 from mulligan.timeline.tables import checksum
 from mulligan.timeline.trees import Trees, pack_changes

@@ -27,9 +27,10 @@ from mulligan.store.verify import (
     retire,
     verify_packs,
 )
-from mulligan.timeline.commits import read_commit, write_commit
+from mulligan.timeline.commits import write_commit
 from mulligan.timeline.database import NAME, Database
 from mulligan.timeline.journal import read_journal
+from mulligan.timeline.read_commits import read_commit
 from mulligan.timeline.store import Store
 
 

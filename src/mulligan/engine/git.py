@@ -14,7 +14,7 @@ from mulligan.model.checkpoint import GitState
 from mulligan.model.objects import BLOB
 from mulligan.restore.git import plan_git, users_repository
 from mulligan.scan.trees import Defaults, Scan
-from mulligan.timeline.commits import Entry, read_record
+from mulligan.timeline.commits import Entry
 from mulligan.timeline.store import Store
 from mulligan.timeline.trees import Permissions, Trees
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 def is_recorded(store: Store, entry: Entry, git: GitRecord) -> bool:
     """Returns whether a checkpoint recorded git exactly where it stands, all branches that are about to move included."""
+    from mulligan.timeline.read_commits import read_record
+
     record = read_record(store.objects, entry.commit_id)
     return record is not None and record.position == git.position
 

@@ -20,7 +20,8 @@ from mulligan.remotes.pulled import Pulled, add_moments
 from mulligan.remotes.push import Storage, Writing
 from mulligan.remotes.records import ForgottenNote, RemoteRecords
 from mulligan.store.objects import ObjectStore
-from mulligan.timeline.commits import Entry, read_commit
+from mulligan.timeline.commits import Entry
+from mulligan.timeline.read_commits import read_commit
 from mulligan.timeline.store import Store
 
 _AT_ONCE = 200

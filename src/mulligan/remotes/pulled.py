@@ -16,15 +16,16 @@ from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import moment
 from mulligan.remotes.tables import ALL_COLUMNS, add_tables
 from mulligan.safefs.directory import random_name
-from mulligan.timeline.checkpoints import Checkpoints, ReadList, ReadState, stored_values
+from mulligan.timeline.checkpoints import Checkpoints, stored_values
 from mulligan.timeline.commits import Entry, write_commit
 from mulligan.timeline.database import Database
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from mulligan.timeline.store import Store
+    from mulligan.timeline.trees import ObjectReader
 
 _COLUMNS = ", ".join(ALL_COLUMNS["pulled"])
 #: In the store's own values: the machine's id and name, and everything about remotes.
@@ -40,8 +41,8 @@ _MOMENT, _MOST_MOMENTS = 3, 5000
 class Pulled(Checkpoints):
     """The checkpoints of one other machine, or of all."""
 
-    def __init__(self, database: Database, read_state: ReadState, read_list: ReadList, machine: str = "") -> None:
-        super().__init__(database, read_state, read_list)
+    def __init__(self, database: Database, objects: Callable[[], ObjectReader], machine: str = "") -> None:
+        super().__init__(database, objects)
         self._only = machine
         self._called = names_of_machines(database)
 
@@ -140,7 +141,7 @@ def add_moments(database: Database, machine: str, told: Iterable[Iterable[str]])
     database.set_meta(_MOMENTS + machine, json.dumps(rows[-_MOST_MOMENTS:]))
 
 
-def resolve_pulled(database: Database, read_state: ReadState, read_list: ReadList, text: str) -> Entry | None:
+def resolve_pulled(database: Database, objects: Callable[[], ObjectReader], text: str) -> Entry | None:
     """Returns the checkpoint of another machine that `MACHINE:REF`, a name or the beginning of an id means."""
     called, _, ref = text.partition(":")
     if ref:
@@ -153,14 +154,14 @@ def resolve_pulled(database: Database, read_state: ReadState, read_list: ReadLis
                 f"{called!r} could be several machines. Nothing was changed.", hint="mulligan remote list"
             )
         if machines:
-            return Pulled(database, read_state, read_list, machines[0]).resolve_here(ref)
-    return Pulled(database, read_state, read_list).anywhere(text)
+            return Pulled(database, objects, machines[0]).resolve_here(ref)
+    return Pulled(database, objects).anywhere(text)
 
 
 def pulled_checkpoints(store: Store) -> Pulled | None:
     """Returns the copies of all other machines' checkpoints, None where the store knows no remote."""
     own = store.checkpoints
-    return Pulled(store.database, own.state_reader, own.list_reader) if store.database.knows_remotes() else None
+    return Pulled(store.database, own.objects) if store.database.knows_remotes() else None
 
 
 def drop_copies(database: Database) -> bool:
@@ -184,9 +185,7 @@ def note_forgotten(database: Database, path: str) -> None:
 
 def with_pulled(own: Checkpoints, database: Database, entries: list[Entry], kind: str | None) -> list[Entry]:
     """Returns this machine's checkpoints together with those of others, newest first."""
-    others = sorted(
-        Pulled(database, own.state_reader, own.list_reader).newest(kind=kind), key=lambda e: e.created_ns, reverse=True
-    )
+    others = sorted(Pulled(database, own.objects).newest(kind=kind), key=lambda e: e.created_ns, reverse=True)
     return list(merge(entries, others, key=lambda entry: entry.created_ns, reverse=True))
 
 
@@ -208,7 +207,7 @@ def keep_own(store: Store, entry: Entry, now_ns: int) -> Entry:
 
 def as_own(store: Store, entry: Entry, name: str, now_ns: int, writer: Any) -> Entry:
     """Returns another machine's checkpoint as one of this machine's: the same files, a new id and commit."""
-    from mulligan.timeline.commits import record_tree
+    from mulligan.timeline.read_commits import record_tree
     from mulligan.timeline.trees import Trees, pack_changes
 
     cp, base = entry.checkpoint, store.checkpoints.current()

@@ -256,4 +256,4 @@ class RemoteRecords:
     def pulled(self, machine: str = "") -> Pulled:
         """Returns the copies of a machine's checkpoints, or of all."""
         own = self.store.checkpoints
-        return Pulled(self.database, own.state_reader, own.list_reader, machine)
+        return Pulled(self.database, own.objects, machine)

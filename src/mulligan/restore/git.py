@@ -19,8 +19,9 @@ from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
 from mulligan.model.objects import BLOB
 from mulligan.model.plan import Keep
 from mulligan.model.policy import Settings
-from mulligan.timeline.commits import Entry, read_record
+from mulligan.timeline.commits import Entry
 from mulligan.timeline.journal import Journal
+from mulligan.timeline.read_commits import read_record
 from mulligan.timeline.store import Store
 from mulligan.usergit.files import notice, noticing
 from mulligan.usergit.moving import NEW, GitTarget, Mover, PlannedMove, plan_move, plan_staging

@@ -24,8 +24,9 @@ from mulligan.safefs.lock import exclusive
 from mulligan.store import repository
 from mulligan.store.objects import ObjectStore
 from mulligan.timeline.checkpoints import POSITION, Checkpoints
-from mulligan.timeline.commits import Entry, ObjectAdder, read_list, read_state, record_tree, write_commit
+from mulligan.timeline.commits import Entry, ObjectAdder, write_commit
 from mulligan.timeline.database import NAME, Database
+from mulligan.timeline.read_commits import record_tree
 from mulligan.timeline.root import Identity, identity_of
 from mulligan.timeline.stores import contents_of, describe, stores
 from mulligan.timeline.tables import from_column
@@ -138,8 +139,8 @@ class _Join:
         self._refuse_strangers()
         self._copy_packs()
         with closing(ObjectStore(self._old)) as objects, closing(ObjectStore(self._new)) as theirs:
-            checkpoints = _checkpoints(self._into, objects)
-            entries = _checkpoints(self._since, theirs).oldest()
+            checkpoints = Checkpoints(self._into, lambda: objects)
+            entries = Checkpoints(self._since, lambda: theirs).oldest()
             with self._into.transaction():
                 self._begin()
                 self._add(checkpoints, self._renumbered(entries, objects), Trees(objects))
@@ -162,7 +163,7 @@ class _Join:
     @staticmethod
     def _top_names(directory: Directory, database: Database) -> set[bytes]:
         with closing(ObjectStore(directory)) as objects:
-            entry = _checkpoints(database, objects).current()
+            entry = Checkpoints(database, lambda: objects).current()
             return {each.name for each in objects.read_tree(entry.files_tree)} if entry is not None else set()
 
     def _copy_packs(self) -> None:
@@ -231,10 +232,6 @@ class _Join:
                 self._into.set_meta(row["key"], row["value"])
         epoch = self._into.meta(_EPOCH, "0")
         self._into.set_meta(_EPOCH, str(int(epoch) + 1 if epoch.isdecimal() else 1))
-
-
-def _checkpoints(database: Database, objects: ObjectStore) -> Checkpoints:
-    return Checkpoints(database, lambda commit: read_state(objects, commit), lambda commit: read_list(objects, commit))
 
 
 def record_owner(database: Database, values: dict[str, Any]) -> None:

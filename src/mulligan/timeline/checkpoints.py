@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from mulligan.timeline.retention import CheckpointAge
+    from mulligan.timeline.trees import ObjectReader
 
 POSITION = "position"
 _INLINE_STATE = 16 << 10
@@ -38,8 +39,6 @@ _LATEST = r"latest(?:~(\d{1,9}))?\Z"
 _COLUMNS = COLUMNS["checkpoint"]
 _BYTES = ("files_tree", "modes_tree", "changes", "not_captured")
 _TEXT = ("id", "kind", "parent", "commit_id", "defaults", "git", "context", "state", "metadata")
-ReadState = Callable[[bytes], dict[str, Any]]
-ReadList = Callable[[bytes], bytes]
 #: Lists of what was not saved, each with the files that were saved by the checkpoints that have it.
 Unsaved = list[tuple[tuple[NotCaptured, ...], set[bytes]]]
 
@@ -47,10 +46,10 @@ Unsaved = list[tuple[tuple[NotCaptured, ...], set[bytes]]]
 class Checkpoints:
     """The rows of the timeline as values."""
 
-    def __init__(self, database: Database, read_state: ReadState, read_list: ReadList) -> None:
+    def __init__(self, database: Database, objects: Callable[[], ObjectReader]) -> None:
+        """Takes what gives the objects of the store, which few questions need."""
         self._db = database
-        self.state_reader = read_state
-        self.list_reader = read_list
+        self.objects = objects
 
     # -- adding and removing (inside a transaction) ---------------------------------------------
 
@@ -131,7 +130,7 @@ class Checkpoints:
         if found is None and self._db.knows_remotes():
             from mulligan.remotes.pulled import resolve_pulled
 
-            found = resolve_pulled(self._db, self.state_reader, self.list_reader, text)
+            found = resolve_pulled(self._db, self.objects, text)
         found = found or self._at_time(text)
         if found is not None:
             return found
@@ -264,7 +263,7 @@ class Checkpoints:
         for packed, commit, tree in self._db.rows(
             "SELECT not_captured, commit_id, files_tree FROM checkpoint WHERE seq > ?", seq
         ):
-            listed = self.list_reader(bytes.fromhex(commit)) if packed == _IN_COMMIT else packed
+            listed = self._read_list(bytes.fromhex(commit)) if packed == _IN_COMMIT else packed
             trees.setdefault(listed, set()).add(tree)
         found = []
         for listed, having in trees.items():
@@ -313,6 +312,16 @@ class Checkpoints:
                 hint="Mend it from the repository: mulligan doctor",
             ) from None
 
+    def _read_state(self, commit: bytes) -> dict[str, Any]:
+        from mulligan.timeline.read_commits import read_state
+
+        return read_state(self.objects(), commit)
+
+    def _read_list(self, commit: bytes) -> bytes:
+        from mulligan.timeline.read_commits import read_commit
+
+        return read_commit(self.objects(), commit).checkpoint.packed_not_captured
+
     def _machine(self, _row: sqlite3.Row) -> str:
         """Returns the machine that a checkpoint was pulled from; none for this one's own."""
         return ""
@@ -332,9 +341,9 @@ class Checkpoints:
             created_at=moment(row["created_ns"]), parent=row["parent"], complete=bool(row["complete"]), commit=row["commit_id"],
             git=GitState(git["commit_hash"], git["branch"], tuple(git["dirty_files"])) if git else None,
             context=read_json(row["context"]), metadata=metadata,
-            state_source=(lambda: self.state_reader(commit)) if inline is None else (lambda: _inline(row["id"], inline)),
+            state_source=partial(self._read_state, commit) if inline is None else (lambda: _inline(row["id"], inline)),
             packed_changes=row["changes"],
-            not_captured_source=partial(self.list_reader, commit) if missed == _IN_COMMIT else lambda: missed,
+            not_captured_source=partial(self._read_list, commit) if missed == _IN_COMMIT else lambda: missed,
             plain_secrets=secrets, machine=self._machine(row),
         )  # fmt: skip
         defaults = read_json(row["defaults"])

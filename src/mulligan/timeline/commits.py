@@ -10,12 +10,11 @@ the repository alone, and for a person with plain git to find their work.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mulligan.errors import StoreDamaged
-from mulligan.model.bounded import read_json
-from mulligan.model.checkpoint import Checkpoint, GitState, NotCaptured, moment, pack_list
+from mulligan.model.checkpoint import Checkpoint, NotCaptured
 from mulligan.model.objects import (
     BLOB,
     COMMIT,
@@ -26,15 +25,13 @@ from mulligan.model.objects import (
     TreeEntry,
     encode_commit,
     encode_tree,
-    parse_commit,
 )
-from mulligan.model.paths import ancestors, is_dot_git, parent_of, to_text
+from mulligan.model.paths import ancestors, is_dot_git, parent_of
 from mulligan.scan.trees import Defaults
-from mulligan.timeline.trees import ObjectReader, State
+from mulligan.timeline.trees import State
 
 if TYPE_CHECKING:
     from mulligan.model.checkpoint import Sealed
-    from mulligan.model.gitposition import GitRecord
 
 NO_TREE = bytes(20)
 FORMAT = 1
@@ -243,111 +240,3 @@ def _is_file_name(key: str) -> bool:
         and len(key) < 200
         and not is_dot_git(key.encode())
     )
-
-
-def read_state(reader: ObjectReader, commit_id: bytes) -> dict[str, Any]:
-    """Returns the agent state that a commit holds."""
-    parts = {entry.name: entry for entry in reader.read_tree(parse_commit(reader.read(commit_id, COMMIT)).tree)}
-    state: dict[str, Any] = {}
-    for entry in reader.read_tree(parts[b"state"].oid) if b"state" in parts else ():
-        value = _read_json(reader, entry.oid, commit_id)
-        if entry.name == b"+.json" and isinstance(value, dict):
-            state.update(value)
-        else:
-            state[to_text(entry.name[:-5])] = value
-    return state
-
-
-def read_list(reader: ObjectReader, commit_id: bytes) -> bytes:
-    """Returns what a commit says was not captured, packed."""
-    return read_commit(reader, commit_id).checkpoint.packed_not_captured
-
-
-def _read_json(reader: ObjectReader, blob: bytes, commit_id: bytes) -> Any:
-    try:
-        return read_json(reader.read(blob, BLOB))
-    except ValueError as error:
-        raise StoreDamaged(
-            f"The metadata of commit {commit_id.hex()} cannot be read ({error}).", hint="mulligan check"
-        ) from None
-
-
-def read_commit(reader: ObjectReader, commit_id: bytes) -> Entry:
-    """Returns the entry a commit was written from; raises StoreDamaged if it is none of ours."""
-    parts = {entry.name: entry for entry in reader.read_tree(parse_commit(reader.read(commit_id, COMMIT)).tree)}
-    if b"checkpoint.json" not in parts or b"files" not in parts:
-        raise StoreDamaged(f"Commit {commit_id.hex()} is not a checkpoint.", hint="mulligan check")
-    try:
-        about = _read_json(reader, parts[b"checkpoint.json"].oid, commit_id)
-        rows = _read_json(reader, parts[b"not-captured.json"].oid, commit_id) if b"not-captured.json" in parts else []
-        return _entry(about, rows, parts, commit_id, lambda: read_state(reader, commit_id))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise StoreDamaged(
-            f"The metadata of commit {commit_id.hex()} cannot be read ({error}).", hint="mulligan check"
-        ) from None
-
-
-def _entry(
-    about: dict[str, Any],
-    rows: list[Any],
-    parts: dict[bytes, TreeEntry],
-    commit_id: bytes,
-    state: Callable[[], dict[str, Any]],
-) -> Entry:
-    git = about["git"]
-    missed = pack_list([[row["path"], row["reason"], row["detail"]] for row in rows])
-    checkpoint = Checkpoint(
-        id=str(about["id"]), name=about["name"], description=about["description"], kind=about["kind"],
-        created_at=moment(about["created_ns"]), parent=about["parent"], complete=bool(about["complete"]), commit=commit_id.hex(),
-        git=GitState(git["commit_hash"], git["branch"], tuple(git["dirty_files"])) if git else None,
-        context=about["context"], metadata=about["metadata"],
-        not_captured_source=lambda: missed, state_source=state,
-        plain_secrets=about.get("secrets"),
-    )  # fmt: skip
-    file_perm, exec_perm, dir_perm = about["defaults"]
-    modes = parts[b"modes"].oid if b"modes" in parts else NO_TREE
-    return Entry(
-        checkpoint,
-        int(about["created_ns"]),
-        parts[b"files"].oid,
-        modes,
-        (int(file_perm), int(exec_perm), int(dir_perm)),
-    )
-
-
-_POSITION, _INDEX = b"position.json", b"index"
-
-
-def write_record(record: GitRecord, writer: ObjectAdder) -> bytes:
-    """Adds a record's objects and returns its tree."""
-    about = {**record.position.to_dict(), "index_mtime_ns": record.index_mtime_ns}
-    text = json.dumps(about, ensure_ascii=True, sort_keys=True, indent=1).encode("ascii") + b"\n"
-    entries = [TreeEntry(_POSITION, MODE_FILE, writer.add(BLOB, text))]
-    if record.index_data:
-        entries.append(TreeEntry(_INDEX, MODE_FILE, writer.add(BLOB, record.index_data)))
-    return writer.add(TREE, encode_tree(entries))
-
-
-def record_tree(reader: ObjectReader, commit_id: bytes) -> bytes:
-    """Returns the tree of the record that a checkpoint's commit holds, nought where it holds none."""
-    parts = reader.read_tree(parse_commit(reader.read(commit_id, COMMIT)).tree)
-    return next((entry.oid for entry in parts if entry.name == b"git"), NO_TREE)
-
-
-def read_record(reader: ObjectReader, commit_id: bytes) -> GitRecord | None:
-    """Returns where git stood at a checkpoint, None where that was not recorded; raises StoreDamaged."""
-    from mulligan.model.gitposition import GitPosition, GitRecord
-
-    tree = record_tree(reader, commit_id)
-    if tree == NO_TREE:
-        return None
-    parts = {entry.name: entry.oid for entry in reader.read_tree(tree)}
-    try:
-        about = json.loads(reader.read(parts[_POSITION], BLOB))
-        position, mtime_ns = GitPosition.from_dict(about), int(about["index_mtime_ns"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StoreDamaged(
-            f"Where git stood at {commit_id.hex()} cannot be read ({error}). Nothing was changed.",
-            hint="mulligan check",
-        ) from None
-    return GitRecord(position, reader.read(parts[_INDEX], BLOB) if _INDEX in parts else b"", mtime_ns)

@@ -101,7 +101,7 @@ def write_objects(entry: Entry, scan: Scan, writer: Any, git: GitRecord | None =
         writer.add(b"tree", b"")
     if git is None:
         return write_commit(entry, writer)
-    from mulligan.timeline.commits import write_record
+    from mulligan.timeline.read_commits import write_record
 
     return write_commit(entry, writer, write_record(git, writer))
 

@@ -27,7 +27,7 @@ from mulligan.store import refs, repository
 from mulligan.store.objects import ObjectStore
 from mulligan.store.trash import Trash, sweep_temporaries
 from mulligan.timeline.checkpoints import Checkpoints
-from mulligan.timeline.commits import Entry, read_list, read_state
+from mulligan.timeline.commits import Entry
 from mulligan.timeline.database import NAME, Database, broken_row
 from mulligan.timeline.root import Identity, identity_of, mark_directory
 from mulligan.timeline.undo import Moves
@@ -109,9 +109,7 @@ class Store:
     @property
     def checkpoints(self) -> Checkpoints:
         """The timeline's checkpoints."""
-        return Checkpoints(
-            self.database, lambda at: read_state(self.objects, at), lambda at: read_list(self.objects, at)
-        )
+        return Checkpoints(self.database, lambda: self.objects)
 
     @property
     def moves(self) -> Moves:

@@ -9,7 +9,8 @@ import pytest
 from mulligan.errors import StoreDamaged
 from mulligan.model.checkpoint import Checkpoint, GitState, moment, pack_list
 from mulligan.model.objects import COMMIT, EMPTY_TREE, TREE, Commit, encode_commit
-from mulligan.timeline.commits import Entry, read_commit, write_commit
+from mulligan.timeline.commits import Entry, write_commit
+from mulligan.timeline.read_commits import read_commit
 from stores import opened
 from tools import git
 

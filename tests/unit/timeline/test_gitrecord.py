@@ -18,7 +18,8 @@ from mulligan.model.objects import (
     object_id,
     parse_tree,
 )
-from mulligan.timeline.commits import NO_TREE, read_record, record_tree, write_record
+from mulligan.timeline.commits import NO_TREE
+from mulligan.timeline.read_commits import read_record, record_tree, write_record
 
 POSITION = GitPosition(
     "a" * 40, "zweig-\udcff", "refs/heads/zweig-\udcff", "s", (("refs/heads/x", ""),), (("MERGE_MSG", "\udcfe"),)
