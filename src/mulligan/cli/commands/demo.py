@@ -48,7 +48,7 @@ In your own project:
   mulligan save "before the agent"     one checkpoint of everything
   mulligan diff                        what happened since
   mulligan undo                        take it back; `mulligan redo` if that was wrong
-  mulligan restore latest -- some/file only that file
+  mulligan restore @ -- some/file      only that file
 """
 
 
