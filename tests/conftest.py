@@ -7,6 +7,7 @@ Nothing here imports the package before a test asks for it, so that a broken eng
 from __future__ import annotations
 
 import compileall
+import itertools
 import os
 import shutil
 import signal
@@ -37,6 +38,7 @@ OF_THE_RUN = ("MULLIGAN_SWEEP", "MULLIGAN_PLATFORM")
 
 #: Tests sync thousands of times. In memory that costs nothing; tests that need a real disk mount one (tests/proofs/power).
 IN_MEMORY, ROOM = Path("/dev/shm"), 2 << 30
+_HOMES = itertools.count()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -76,16 +78,18 @@ def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     """Gives each test its own HOME and XDG directories, a fixed umask and locale, and no inherited settings."""
     for name in [name for name in os.environ if name.startswith(SCRUBBED) and name not in OF_THE_RUN]:
         monkeypatch.delenv(name)
-    home = tmp_path_factory.mktemp("home")
-    monkeypatch.setenv("HOME", str(home))
+    # Numbered here: `mktemp` resolves paths each time, and this runs for every test.
+    home = f"{tmp_path_factory.getbasetemp()}/home{next(_HOMES)}"
+    os.mkdir(home, 0o700)
+    monkeypatch.setenv("HOME", home)
     for kind in ("STATE", "CONFIG", "CACHE", "DATA", "RUNTIME"):
-        folder = home / f"xdg-{kind.lower()}"
-        folder.mkdir(mode=0o700)
-        monkeypatch.setenv(f"XDG_{kind}_DIR" if kind == "RUNTIME" else f"XDG_{kind}_HOME", str(folder))
+        folder = f"{home}/xdg-{kind.lower()}"
+        os.mkdir(folder, 0o700)
+        monkeypatch.setenv(f"XDG_{kind}_DIR" if kind == "RUNTIME" else f"XDG_{kind}_HOME", folder)
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
     monkeypatch.setenv("MULLIGAN_WATCH", "found")  # no test leaves a watcher behind that it did not start
     before = os.umask(0o022)
-    yield home
+    yield Path(home)
     os.umask(before)
 
 

@@ -3,7 +3,8 @@ A server that has the package loaded and forks a process for each command, so th
 
 `forked.py` starts one for each process of pytest and sends it requests over a socket: the words, the directory, the
 environment, and four descriptors, three of them the streams of the command. The child is what `python -m mulligan` is
-after its imports. The exit code goes to the fourth descriptor. The server ends with its socket.
+after its imports. Its number and its exit code go to the fourth descriptor. The server ends with its socket.
+TEST_PRELOAD names more modules to load.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from typing import Any, NoReturn
 
 #: They need other libraries, or do something when they are imported.
@@ -39,6 +41,8 @@ def preload() -> None:
     for found in pkgutil.walk_packages(mulligan.__path__, "mulligan."):
         if not found.name.startswith(LEFT_OUT) and ".safefs.platform." not in found.name:
             importlib.import_module(found.name)
+    for name in os.environ.get("TEST_PRELOAD", "").split():
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()
 
@@ -90,7 +94,8 @@ def serve(link: socket.socket) -> None:
                     selector.unregister(key.fd)
                     os.close(key.fd)
                     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                    os.write(report, str(code).encode())
+                    with suppress(BrokenPipeError):  # the test did not wait for it
+                        os.write(report, b"%d\n" % code)
                     os.close(report)
                     continue
                 text, fds, _, _ = socket.recv_fds(link, LARGEST, 4)
@@ -100,6 +105,7 @@ def serve(link: socket.socket) -> None:
                 if not pid:
                     link.close()
                     become(json.loads(text), fds[:3])
+                os.write(fds[3], b"%d\n" % pid)
                 for fd in fds[:3]:
                     os.close(fd)
                 watched = os.pidfd_open(pid)

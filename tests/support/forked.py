@@ -12,6 +12,7 @@ import atexit
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -22,28 +23,48 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 #: Variables that Python, its loader or the package read when they start, and never again.
-_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "COVERAGE", "MULLIGAN_PLATFORM", "MULLIGAN_NATIVE")
+_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "COVERAGE", "MULLIGAN_PLATFORM", "MULLIGAN_NATIVE", "TEST_PRELOAD")
 _LARGEST = 100_000
-#: A server pays after so many commands.
-_OFTEN = 3
+#: A server costs as much as some commands, so there are few, and none for what is rare, such as a search path of one test.
+_OFTEN, _MOST = 6, 4
 
 
 class Forked:
-    """A command that runs."""
+    """A command that runs: as much of `subprocess.Popen` as tests use."""
 
     def __init__(self, report: int) -> None:
-        self._report = report
+        self._report = os.fdopen(report, "rb", buffering=0)
+        self.pid = int(self._report.readline())
+        self.returncode: int | None = None
 
     def wait(self, timeout: float = 120) -> int:
-        """Returns its exit code, negative for a signal, as subprocess does."""
-        try:
+        """Returns its exit code, negative for a signal."""
+        if self.returncode is None:
             if not select.select([self._report], [], [], timeout)[0]:
                 raise TimeoutError("the command did not end")
-            said = os.read(self._report, 16)
-        finally:
-            os.close(self._report)
-        assert said, "the server of forks is gone"
-        return int(said)
+            said = self._report.readline()
+            self._report.close()
+            assert said, "the server of forks is gone"
+            self.returncode = int(said)
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """Returns its exit code, None while it runs."""
+        ended = self.returncode is not None or select.select([self._report], [], [], 0)[0]
+        return self.wait() if ended else None
+
+    def send_signal(self, number: int) -> None:
+        """Sends a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Asks it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends it."""
+        self.send_signal(signal.SIGKILL)
 
 
 class _Servers:
@@ -60,7 +81,8 @@ class _Servers:
         key = tuple(sorted((name, value) for name, value in env.items() if name.startswith(_AT_START)))
         with self._lock:
             self._asked[key] += 1
-            if key not in self._links and self._asked[key] >= _OFTEN:
+            often = self._asked[key] >= _OFTEN or "TEST_PRELOAD" in env
+            if key not in self._links and often and len(self._links) < _MOST:
                 self._links[key], theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 script = str(Path(__file__).with_name("fork_server.py"))
                 words = [sys.executable, script, str(theirs.fileno())]
@@ -89,7 +111,7 @@ def start(
     session: bool = False,
 ) -> Forked | None:
     """Starts a command with these descriptors as its streams; None where it has to be started as an interpreter is."""
-    if not hasattr(os, "pidfd_open") or "TEST_MULLIGAN" in os.environ or os.environ.get("TEST_MULLIGAN_FORKS") == "0":
+    if not hasattr(os, "pidfd_open") or os.environ.get("TEST_MULLIGAN_FORKS") == "0":
         return None
     umask = os.umask(0o022)
     os.umask(umask)

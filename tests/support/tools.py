@@ -49,7 +49,7 @@ def run_mulligan(
     """Runs `mulligan` in a process of its own, without a terminal; `given` is its standard input."""
     texts = [os.fspath(word) for word in words]
     data = None if given is None else given.encode("utf-8", "surrogateescape")
-    done = forked.run(texts, cwd=cwd, env=env, given=data)
+    done = None if "TEST_MULLIGAN" in os.environ else forked.run(texts, cwd=cwd, env=env, given=data)
     if done is not None:
         out, err = (each.decode("utf-8", "surrogateescape").replace("\r\n", "\n") for each in done[1:])
         return subprocess.CompletedProcess(texts, done[0], out, err)
@@ -72,12 +72,20 @@ def _run(argv: list[str], cwd: Path, env: dict[str, str], given: str | None = No
 
 
 def start_mulligan(
-    words: Sequence[str], *, cwd: Path, env: dict[str, str], streams: tuple[int, int, int], session: bool = False
+    words: Sequence[str | os.PathLike[str]],
+    *,
+    cwd: Path,
+    env: dict[str, str],
+    streams: tuple[int, int, int],
+    session: bool = False,
 ) -> forked.Forked | subprocess.Popen[bytes]:
     """Starts `mulligan` with these descriptors as its streams, in a session of its own if asked for."""
     stdin, stdout, stderr = streams
-    return forked.start(words, cwd=cwd, env=env, streams=streams, session=session) or subprocess.Popen(
-        mulligan_argv(*words), cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=session
+    texts = [os.fspath(word) for word in words]
+    forks = "TEST_MULLIGAN" not in os.environ
+    made = forked.start(texts, cwd=cwd, env=env, streams=streams, session=session) if forks else None
+    return made or subprocess.Popen(
+        mulligan_argv(*texts), cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=session
     )
 
 

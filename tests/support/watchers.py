@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tools import PACKAGE, mulligan_argv, plain_environment
+from forked import Forked
+from tools import PACKAGE, plain_environment, start_mulligan
 
 NATIVE = PACKAGE.parent / "native"
 #: A MULLIGAN_WATCH that makes a command do without a watcher.
@@ -39,19 +40,19 @@ def build_client(folder: Path, *flags: str) -> Path:
 
 
 @contextmanager
-def watched(project: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+def watched(project: Path, *words: str) -> Iterator[Forked | subprocess.Popen[bytes]]:
     """A watcher in front, ready to serve."""
-    process = subprocess.Popen(
-        mulligan_argv("watch", *words), cwd=project, env=plain_environment(), stderr=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stderr is not None
-        assert process.stderr.readline().startswith("Watching")
-        yield process
-    finally:
-        process.terminate()
-        process.wait(timeout=60)
-        process.stderr.close()
+    ours, theirs = os.pipe()
+    with open(os.devnull, "r+b") as nothing, open(ours, encoding="utf-8") as said:
+        streams = (nothing.fileno(), nothing.fileno(), theirs)
+        process = start_mulligan(["watch", *words], cwd=project, env=plain_environment(), streams=streams)
+        os.close(theirs)
+        try:
+            assert said.readline().startswith("Watching")
+            yield process
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
 
 
 def place_of(project: Path) -> Path:

@@ -18,8 +18,9 @@ from typing import Any
 
 import jsonschema
 
+from forked import Forked
 from mulligan.mcp.tools import TOOLS
-from tools import mulligan_argv, plain_environment
+from tools import plain_environment, start_mulligan
 
 HELLO = {
     "protocolVersion": "2025-06-18",
@@ -37,7 +38,7 @@ class Gone(Exception):
 class Wire:
     """One server and the lines to and from it, over any two descriptors."""
 
-    process: subprocess.Popen[bytes]
+    process: Forked | subprocess.Popen[bytes]
 
     def __init__(self, into: int, out_of: int) -> None:
         self.into = into
@@ -56,6 +57,12 @@ class Wire:
         if self.into >= 0:
             os.close(self.into)
             self.into = -1
+
+    def stop_reading(self) -> None:
+        """Closes our end of the server's output."""
+        if self.out_of >= 0:
+            os.close(self.out_of)
+            self.out_of = -1
 
     def put(self, data: bytes) -> None:
         """Sends bytes as they are."""
@@ -123,31 +130,27 @@ class Wire:
 def own_process(root: Path, *, store: Path | None = None, hello: bool = True, **env: str) -> Iterator[Wire]:
     """Starts `mulligan mcp` as an agent does; `wire.process` is the process."""
     options = ["--store", store] if store is not None else []
-    process = subprocess.Popen(
-        mulligan_argv("-C", root, *options, "mcp"),
-        cwd=root,
-        env=plain_environment(**env),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        bufsize=0,
-    )
-    wire: Wire | None = None
+    theirs_in, ours_in = os.pipe()
+    ours_out, theirs_out = os.pipe()
+    environment = plain_environment(TEST_PRELOAD="mulligan.mcp.session", **env)
+    with open(os.devnull, "wb") as nothing:
+        streams = (theirs_in, theirs_out, nothing.fileno())
+        process = start_mulligan(["-C", root, *options, "mcp"], cwd=root, env=environment, streams=streams)
+    os.close(theirs_in)
+    os.close(theirs_out)
+    wire = Wire(ours_in, ours_out)
+    wire.process = process
     try:
-        wire = Wire(os.dup(process.stdin.fileno()), process.stdout.fileno())
-        process.stdin.close()
-        wire.process = process
         if hello:
             wire.greet()
         yield wire
         wire.hang_up()
         process.wait(PATIENCE)
     finally:
-        if wire is not None:
-            wire.hang_up()
+        wire.hang_up()
         process.kill()
         process.wait()
-        process.stdout.close()
+        wire.stop_reading()
 
 
 @contextmanager

@@ -55,17 +55,23 @@ def no_client(monkeypatch):
     monkeypatch.setenv("MULLIGAN_NATIVE", "0")
 
 
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory):
+    """The native client beside its script, compiled once."""
+    return build_client(tmp_path_factory.mktemp("programs")).parent
+
+
 @pytest.fixture
-def installed(tmp_path, monkeypatch):
+def installed(tmp_path, monkeypatch, programs):
     """The native client of an installation, as its list of files names it."""
     listed = tmp_path / "site" / f"mulligan-{mulligan.__version__}.dist-info"
     listed.mkdir(parents=True)
     (listed / "METADATA").write_text(f"Metadata-Version: 2.1\nName: mulligan\nVersion: {mulligan.__version__}\n")
     (listed / "RECORD").write_text("mulligan/__init__.py,,\n../programs of ours/mulligan-client,,\n")
-    (tmp_path / "programs of ours").mkdir()
+    shutil.copytree(programs, tmp_path / "programs of ours")
     monkeypatch.delenv("MULLIGAN_NATIVE")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'site'}")
-    return build_client(tmp_path / "programs of ours")
+    return tmp_path / "programs of ours" / "mulligan-client"
 
 
 def install(project, *words, expect=0):

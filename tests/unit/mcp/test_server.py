@@ -305,7 +305,7 @@ def test_a_cancelled_call_that_waits_is_never_carried_out(wire, project):
 
 def test_a_client_that_stops_reading_ends_the_server(project, store):
     with own_process(project, store=store) as wire:
-        wire.process.stdout.close()
+        wire.stop_reading()
         wire.ask("tools/list")
         assert wire.process.wait(60) == 0
 
