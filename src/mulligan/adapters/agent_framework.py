@@ -6,15 +6,13 @@ Microsoft's Agent Framework: middleware of an agent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_framework import AgentMiddleware, FunctionMiddleware
 
 from mulligan.adapters.recorder import Recorder
+from mulligan.engine.workspace import Workspace
 from mulligan.model.event import PROMPT, STOP
-
-if TYPE_CHECKING:
-    from mulligan.engine.workspace import Workspace
 
 
 def mulligan_middleware(workspace: Workspace, *, session: str | None = None) -> list[Any]:

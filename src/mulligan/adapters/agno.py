@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from mulligan.adapters.recorder import Recorder, in_words
+from mulligan.engine.workspace import Workspace
 from mulligan.model.event import AFTER, BEFORE, FAILED, PROMPT, STOP
-
-if TYPE_CHECKING:
-    from mulligan.engine.workspace import Workspace
 
 
 def mulligan_hooks(

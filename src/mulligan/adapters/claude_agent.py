@@ -7,15 +7,13 @@ The Claude Agent SDK: hooks in Python, for `ClaudeAgentOptions`.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from claude_agent_sdk import HookMatcher
 
 from mulligan.adapters.recorder import Recorder
+from mulligan.engine.workspace import Workspace
 from mulligan.hooks.clients import CLIENTS, understand
-
-if TYPE_CHECKING:
-    from mulligan.engine.workspace import Workspace
 
 AGENT = "claude-code"
 #: Those of the SDK's events that concern files; it has none for the start of a session, and the prompt comes first anyway.

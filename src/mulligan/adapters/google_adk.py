@@ -6,15 +6,13 @@ Google's Agent Development Kit: a plugin of an app.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.adk.plugins.base_plugin import BasePlugin
 
 from mulligan.adapters.recorder import Recorder, in_words
+from mulligan.engine.workspace import Workspace
 from mulligan.model.event import AFTER, BEFORE, FAILED, PROMPT, STOP
-
-if TYPE_CHECKING:
-    from mulligan.engine.workspace import Workspace
 
 
 class MulliganPlugin(BasePlugin):

@@ -15,15 +15,13 @@ from __future__ import annotations
 
 import asyncio
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mulligan.adapters.recorder import Recorder
+from mulligan.engine.workspace import Workspace
 from mulligan.errors import UnknownCheckpoint, UserError
 from mulligan.model.event import AFTER, PROMPT
-
-if TYPE_CHECKING:
-    from mulligan.engine.workspace import Workspace
-    from mulligan.model.plan import RestoreReport
+from mulligan.model.plan import RestoreReport
 
 #: In the metadata of LangGraph's checkpoint: the id of ours.
 KEY = "mulligan"

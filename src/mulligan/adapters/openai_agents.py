@@ -6,15 +6,13 @@ The OpenAI Agents SDK: hooks of a run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agents import RunHooks
 
 from mulligan.adapters.recorder import Recorder, in_words
+from mulligan.engine.workspace import Workspace
 from mulligan.model.event import AFTER, BEFORE, PROMPT, STOP
-
-if TYPE_CHECKING:
-    from mulligan.engine.workspace import Workspace
 
 
 class MulliganHooks(RunHooks):

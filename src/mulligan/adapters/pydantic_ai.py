@@ -6,14 +6,12 @@ PydanticAI: a capability of an agent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic_ai.capabilities import AbstractCapability
 
 from mulligan.adapters.recorder import Recorder
-
-if TYPE_CHECKING:
-    from mulligan.engine.workspace import Workspace
+from mulligan.engine.workspace import Workspace
 
 
 class MulliganCapability(AbstractCapability[Any]):

@@ -7,16 +7,14 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
+from mulligan.engine.workspace import Workspace
 from mulligan.hooks.calls import summary
 from mulligan.hooks.events import HookCall
 from mulligan.hooks.handling import failed, handle
 from mulligan.model.event import AFTER, BEFORE, FAILED, PROMPT, STOP, AgentEvent
-
-if TYPE_CHECKING:
-    from mulligan.engine.workspace import Workspace
 
 _TEXT = 300
 _MOST_TROUBLES = 100

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from smolagents import ActionStep
 
 from mulligan.adapters.recorder import Recorder, in_words
+from mulligan.engine.workspace import Workspace
 from mulligan.model.event import AFTER, FAILED, PROMPT, STOP
-
-if TYPE_CHECKING:
-    from mulligan.engine.workspace import Workspace
 
 AgentT = TypeVar("AgentT")
 

@@ -6,7 +6,7 @@ Strands Agents: hooks of an agent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from strands.hooks import (
     AfterInvocationEvent,
@@ -17,10 +17,8 @@ from strands.hooks import (
 )
 
 from mulligan.adapters.recorder import Recorder, in_words
+from mulligan.engine.workspace import Workspace
 from mulligan.model.event import AFTER, BEFORE, FAILED, PROMPT, STOP
-
-if TYPE_CHECKING:
-    from mulligan.engine.workspace import Workspace
 
 
 class MulliganHooks(HookProvider):

@@ -7,32 +7,28 @@ terminal the last line that the agent wrote is shown below them and wiped again,
 
 from __future__ import annotations
 
+import argparse
 import os
 import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
+from mulligan.loop.agents import Agents
+from mulligan.loop.conditions import names_in
+from mulligan.loop.pipeline import PipelineRunner, missing_agents
+from mulligan.loop.pipeline_file import PipelineValidationError, read_pipeline
+from mulligan.loop.steps import PipelineConfig, PipelineStepResult
 from mulligan.present.text import Style, count, shorten
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    import argparse
-
-    from mulligan.cli.context import Context
-    from mulligan.loop.agents import Agents
-    from mulligan.loop.pipeline import PipelineRunner
-    from mulligan.loop.steps import PipelineConfig, PipelineStepResult
 
 
 def read_config(context: Context, args: argparse.Namespace) -> PipelineConfig:
     """Returns the pipeline that the arguments name; reports every mistake in it."""
-    from mulligan.loop.pipeline_file import PipelineValidationError, read_pipeline
-
     path = os.path.join(context.base, args.pipeline)
     try:
         config = read_pipeline(path, pairs(args.var, "--var ticket=42"))
@@ -63,9 +59,6 @@ def choose_agents(
     context: Context, args: argparse.Namespace, config: PipelineConfig, watcher: PipelineOutput
 ) -> Agents:
     """Returns the provider of the agents; raises UserError where there is none."""
-    from mulligan.loop.agents import Agents
-    from mulligan.loop.pipeline import missing_agents
-
     lines = {**config.agents, **pairs(args.agent, "--agent 'build=claude -p {prompt}'")}
     try:
         agents = Agents(lines, cwd=context.base, fallback=args.agent_factory, on_output=watcher.output)
@@ -83,8 +76,6 @@ def choose_agents(
 
 def check_beginning(runner: PipelineRunner, args: argparse.Namespace) -> None:
     """Refuses a first step that does not exist, or one that needs what only earlier steps say."""
-    from mulligan.loop.conditions import names_in
-
     names = [step.name for step in runner.config.steps]
     if args.from_step is None:
         return

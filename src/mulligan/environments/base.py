@@ -167,17 +167,8 @@ def path_below(workdir: str, path: str | os.PathLike[str]) -> str:
 
     Absolute paths below the working directory are fine; what leaves it is a PermissionError.
     """
-    text = os.fspath(path)
-    if "\0" in text:
-        raise escaping(path)
     root = posixpath.normpath(workdir)
-    whole = posixpath.normpath(posixpath.join(root, text))
-    if whole == root:
-        return ""
-    prefix = root if root.endswith("/") else root + "/"
-    if not whole.startswith(prefix):
-        raise escaping(path)
-    return whole[len(prefix) :]
+    return _below(root, posixpath.normpath(posixpath.join(root, _plain(path))), path)
 
 
 def real_path_below(workdir: str, path: str | os.PathLike[str]) -> bytes:
@@ -186,17 +177,22 @@ def real_path_below(workdir: str, path: str | os.PathLike[str]) -> bytes:
 
     Open the result by `safefs`, which follows no link: one that is swapped in after this look makes the step fail.
     """
+    root = os.path.realpath(workdir)
+    return os.fsencode(_below(root, os.path.realpath(os.path.join(root, _plain(path))), path))
+
+
+def _plain(path: str | os.PathLike[str]) -> str:
     text = os.fspath(path)
     if "\0" in text:
         raise escaping(path)
-    root = os.path.realpath(workdir)
-    whole = os.path.realpath(os.path.join(root, text))
-    if whole == root:
-        return b""
+    return text
+
+
+def _below(root: str, whole: str, path: str | os.PathLike[str]) -> str:
     prefix = root.rstrip("/") + "/"
-    if not whole.startswith(prefix):
+    if whole != root and not whole.startswith(prefix):
         raise escaping(path)
-    return os.fsencode(whole[len(prefix) :])
+    return whole[len(prefix) :]
 
 
 def matches(path: list[str], pattern: list[str]) -> bool:

@@ -17,19 +17,18 @@ import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mulligan.engine.workspace import Workspace
 from mulligan.environments.base import escaping, path_below, real_path_below
 from mulligan.errors import UnknownPath, Unprotectable, UnsafePath
+from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.paths import parse_path
+from mulligan.model.plan import RestoreReport
+from mulligan.model.policy import Settings
 from mulligan.scan.trees import cover_of
+from mulligan.settings import resolve
 from mulligan.timeline.commits import COUNTED
-
-if TYPE_CHECKING:
-    from mulligan.engine.workspace import Workspace
-    from mulligan.model.checkpoint import Checkpoint
-    from mulligan.model.plan import RestoreReport
-    from mulligan.model.policy import Settings
 
 DEFAULT_MAX_SNAPSHOTS = 50
 _STACK, _NEXT = "chimera.ghost.stack", "chimera.ghost.next"
@@ -80,9 +79,6 @@ class GhostCommitManager:
 
     def _open(self, paths: Iterable[str]) -> Workspace:
         """Opens the workspace; `paths` are captured whatever the rules about others."""
-        from mulligan.engine.workspace import Workspace
-        from mulligan.settings import resolve
-
         try:
             return Workspace(_with_paths(resolve(self.workdir, store=self._store), tuple(paths)))
         except Unprotectable as error:

@@ -17,8 +17,9 @@ import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mulligan.engine.workspace import Workspace
 from mulligan.environments.base import (
     DEFAULT_COMMAND_TIMEOUT,
     DEFAULT_TEST_COMMAND,
@@ -32,15 +33,13 @@ from mulligan.environments.base import (
 from mulligan.environments.shell import ShellSession, run_once
 from mulligan.errors import Unprotectable, UserError
 from mulligan.model.checkpoint import Checkpoint
+from mulligan.model.plan import RestoreReport
+from mulligan.model.policy import Settings
 from mulligan.model.sizes import format_size
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.userfile import make_work_directory, read_work_file, write_work_file
+from mulligan.settings import resolve
 from mulligan.timeline.commits import COUNTED
-
-if TYPE_CHECKING:
-    from mulligan.engine.workspace import Workspace
-    from mulligan.model.plan import RestoreReport
-    from mulligan.model.policy import Settings
 
 #: Where older versions of Chimera kept their copies.
 LEGACY_CHECKPOINT_DIRNAME = ".chimera_checkpoints"
@@ -111,9 +110,6 @@ class LocalEnvironment(Environment):
     def workspace(self) -> Workspace:
         """The directory as a workspace of the engine; PermissionError for one that must not be captured (`/`, home)."""
         if self._workspace is None:
-            from mulligan.engine.workspace import Workspace
-            from mulligan.settings import resolve
-
             try:
                 self._workspace = Workspace(_with_rules(resolve(self.workdir, store=self._store)))
             except Unprotectable as error:

@@ -19,11 +19,9 @@ from contextlib import suppress
 from typing import IO
 
 from mulligan.environments.base import TIMED_OUT, CommandResult
+from mulligan.environments.output import Output, timed_out_note
 from mulligan.safefs.directory import random_name
 
-#: What is kept of each stream; a program that prints without end must not fill the memory.
-OUTPUT_LIMIT = 16 << 20
-_HALF = OUTPUT_LIMIT // 2
 _CHUNK = 1 << 16
 # How long a command's last words may take once it has ended, where something in the background still holds the pipe.
 _GRACE = 0.2
@@ -31,34 +29,19 @@ _POLL = 0.05
 _SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")
 
 
-class _Stream:
-    """The output of one pipe so far: all of it, or its beginning and its end."""
+class _Stream(Output):
+    """The output of one pipe so far."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
+        super().__init__()
         self.fd = pipe.fileno()
-        self.data = bytearray()
         self.ended = False
-        self.cut = 0
 
     def read(self) -> None:
         """Takes what is there; the pipe was found readable."""
         part = os.read(self.fd, _CHUNK)
         self.ended = not part
-        self.data += part
-        if len(self.data) > 2 * OUTPUT_LIMIT:
-            self._shorten()
-
-    def text(self) -> str:
-        """Returns the output as text; bytes that are not UTF-8 are replaced."""
-        if len(self.data) > OUTPUT_LIMIT:
-            self._shorten()
-        head, tail = (self.data, b"") if not self.cut else (self.data[:_HALF], self.data[_HALF:])
-        left_out = f"\n[{self.cut} bytes left out]\n" if self.cut else ""
-        return head.decode("utf-8", "replace") + left_out + tail.decode("utf-8", "replace")
-
-    def _shorten(self) -> None:
-        self.cut += len(self.data) - OUTPUT_LIMIT
-        del self.data[_HALF : len(self.data) - _HALF]
+        self.add(part)
 
 
 def run_once(cmd: str, *, cwd: str, timeout: float | None) -> CommandResult:
@@ -212,6 +195,4 @@ def _exit_code(process: subprocess.Popen[bytes]) -> int:
 
 
 def _timed_out(out: _Stream, err: _Stream, timeout: float | None, also: str = "") -> CommandResult:
-    said = err.text()
-    said += "\n" if said and not said.endswith("\n") else ""
-    return CommandResult(out.text(), f"{said}Command timed out after {timeout:g} s. {also}".rstrip(), TIMED_OUT)
+    return CommandResult(out.text(), timed_out_note(err.text(), timeout, also), TIMED_OUT)

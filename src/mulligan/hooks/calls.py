@@ -14,21 +14,25 @@ from typing import Any
 
 #: Tools of the clients that change the files they name and no others.
 EDITING = frozenset(
-    (
-        *(
-            "Edit",
-            "Write",
-            "MultiEdit",
-            "NotebookEdit",
-            "Create",
-            "apply_patch",
-            "write_file",
-            "replace",
-            "edit",
-            "write",
-        ),
-        *("patch", "search_replace", "edit_file", "editor", "file_editor", "write_to_file", "replace_in_file"),
-    )
+    [
+        "Edit",
+        "Write",
+        "MultiEdit",
+        "NotebookEdit",
+        "Create",
+        "apply_patch",
+        "write_file",
+        "replace",
+        "edit",
+        "write",
+        "patch",
+        "search_replace",
+        "edit_file",
+        "editor",
+        "file_editor",
+        "write_to_file",
+        "replace_in_file",
+    ]
 )
 _PATCHED = r"(?m)^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$"
 _PATH_KEYS = ("file_path", "filePath", "path", "notebook_path", "absolute_path")
@@ -62,18 +66,7 @@ def _paths(command: str, above: str) -> Iterator[str]:
 
 
 LONGEST = 200
-_TELLING = (
-    "command",
-    "file_path",
-    "filePath",
-    "path",
-    "notebook_path",
-    "pattern",
-    "query",
-    "url",
-    "description",
-    "prompt",
-)
+_TELLING = "command file_path filePath path notebook_path pattern query url description prompt".split()  # noqa: SIM905 - as EDITING
 
 
 def summary(given: Any, directory: str = "", longest: int = LONGEST) -> str:

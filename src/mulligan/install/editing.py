@@ -6,18 +6,16 @@ Every text is worked out before the first file is written, so that one that cann
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import NamedTuple
 
 from mulligan.errors import UserError
 from mulligan.install.agents import Agent, Edit, Here
 from mulligan.install.folder import CREATE, REMOVE, UNCHANGED, UPDATE, InstallStep
-from mulligan.install.targets import PROJECT, Destination, Home, place_for
-from mulligan.safefs.directory import Directory, NotRegular
-from mulligan.safefs.errors import typed
+from mulligan.install.targets import PROJECT, Destination, Home, only_plain_files, place_for
+from mulligan.safefs.directory import Directory
 from mulligan.safefs.userfile import read_work_file, write_work_file
 
 _LARGEST = 4 << 20
@@ -60,7 +58,7 @@ class Wiring:
         return [to.directory for to, edit in self._where if edit.holds(_quietly(to))]
 
     def _put(self, to: Destination, edit: Edit, program: tuple[str, ...]) -> PlannedFile:
-        with _told(to):
+        with only_plain_files(to.directory):
             text = _read(to)
             wanted = edit.put(text, Here(program, os.path.dirname(to.directory), project=self._in_project))
             idle = edit.executable and text is not None and not os.access(to.directory, os.X_OK)
@@ -74,7 +72,7 @@ class Wiring:
         return PlannedFile(to, InstallStep(to.directory, action), wanted, edit.executable and (text is None or idle))
 
     def _taken(self, to: Destination, edit: Edit) -> Iterator[PlannedFile]:
-        with _told(to):
+        with only_plain_files(to.directory):
             text = _read(to)
             if text is not None:
                 rest = edit.take(text)
@@ -85,7 +83,7 @@ class Wiring:
 def carry_out(planned: list[PlannedFile]) -> None:
     """Writes what was planned."""
     for each in planned:
-        with _told(each.to):
+        with only_plain_files(each.to.directory):
             path = os.fsencode(each.to.path)
             if each.text is None:
                 _remove(each.to)
@@ -123,16 +121,3 @@ def _quietly(to: Destination) -> str | None:
         return _read(to)
     except (OSError, UserError):
         return None  # a query does not report problems of a file that is not ours
-
-
-@contextmanager
-def _told(to: Destination) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, NotRegular | NotADirectoryError | IsADirectoryError) or error.errno == errno.ELOOP:
-            raise UserError(
-                f"{to.directory} is no plain file, or something else stands on the way to it. It was left alone.",
-                hint="Links are not followed below a project. Move it, or install for yourself: --scope user",
-            ) from error
-        raise typed(error) from error

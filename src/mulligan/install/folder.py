@@ -8,18 +8,16 @@ and once more after them: repeat an interrupted run to finish it.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from mulligan.errors import UserError
-from mulligan.install.targets import Destination
-from mulligan.safefs.directory import Directory, NotRegular
-from mulligan.safefs.errors import typed
+from mulligan.install.targets import Destination, only_plain_files
+from mulligan.safefs.directory import Directory
 from mulligan.safefs.userfile import read_work_file, write_work_file
 
 NOTE = ".mulligan-install.json"
@@ -54,7 +52,7 @@ class InstalledFolder:
 
     def plan(self, files: Mapping[str, bytes]) -> list[InstallStep]:
         """Returns what installing would do. Changes nothing."""
-        with self._told():
+        with only_plain_files(self._to.directory):
             known = self._known()
             steps = [InstallStep(path, self._about(path, data, known)) for path, data in sorted(files.items())]
             obsolete = sorted(path for path in known if path not in files)
@@ -62,7 +60,7 @@ class InstalledFolder:
 
     def plan_removal(self) -> list[InstallStep]:
         """Returns what uninstalling would do. Changes nothing."""
-        with self._told():
+        with only_plain_files(self._to.directory):
             known = self._known()
             return [step for path in sorted(known) for step in self._removal(path, known)]
 
@@ -90,7 +88,7 @@ class InstalledFolder:
                 f"In {self._to.directory} {', '.join(changed)} {'was' if len(changed) == 1 else 'were'} changed after install. Nothing was written.",
                 hint="Put your changes elsewhere, or add --force: a copy of each is kept beside it.",
             )
-        with self._told():
+        with only_plain_files(self._to.directory):
             known, fresh = self._known(), {path: _digest(data) for path, data in files.items()}
             self._write_note(
                 {path: [*known.get(path, ()), digest] for path, digest in fresh.items()} | _without(known, fresh)
@@ -107,7 +105,7 @@ class InstalledFolder:
     def uninstall(self) -> Installed:
         """Removes what was installed and is still as it was; what a person changed, or added, stays."""
         steps = self.plan_removal()
-        with self._told():
+        with only_plain_files(self._to.directory):
             for step in steps:
                 if step.action == REMOVE:
                     self._remove(step.path)
@@ -175,22 +173,6 @@ class InstalledFolder:
         path = os.path.dirname(self._to.path) if above else os.path.join(self._to.path, folder).rstrip("/")
         with Directory.open(self._to.root) as root:
             return root.descend(os.fsencode(path))
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Turns what the system refuses into an error of ours."""
-        try:
-            yield
-        except (NotRegular, NotADirectoryError, IsADirectoryError) as error:
-            raise self._in_the_way() from error
-        except OSError as error:
-            raise (self._in_the_way() if error.errno == errno.ELOOP else typed(error)) from error
-
-    def _in_the_way(self) -> UserError:
-        return UserError(
-            f"Something that is no plain file or directory stands in {self._to.directory}, or on the way to it. It was left alone.",
-            hint="Links are not followed below a project. Move it, or install for yourself: --scope user",
-        )
 
 
 def _digest(data: bytes) -> str:

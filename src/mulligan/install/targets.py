@@ -6,11 +6,15 @@ A target is a folder of files that ships with the package and has a place below 
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
-from mulligan.safefs.directory import Directory
+from mulligan.errors import UserError
+from mulligan.safefs.directory import Directory, NotRegular
+from mulligan.safefs.errors import typed
 
 PROJECT, USER = "project", "user"
 SCOPES = (PROJECT, USER)
@@ -73,6 +77,20 @@ TARGETS: dict[str, InstallTarget] = {
         ),
     )
 }
+
+
+@contextmanager
+def only_plain_files(directory: str) -> Iterator[None]:
+    """Turns what the system refuses below a destination into an error of ours."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, NotRegular | NotADirectoryError | IsADirectoryError) or error.errno == errno.ELOOP:
+            raise UserError(
+                f"{directory}, or something in it or on the way to it, is no plain file or directory. It was left alone.",
+                hint="Links are not followed below a project. Move it, or install for yourself: --scope user",
+            ) from error
+        raise typed(error) from error
 
 
 def destination(target: InstallTarget, scope: str, *, project: str, home: Home) -> Destination:

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from mulligan.engine.workspace import Workspace
 from mulligan.errors import UserError
@@ -28,6 +29,7 @@ from mulligan.model.policy import LoopPolicy
 BEFORE = ("risky", "changes", "never")
 Judge = Callable[[str, object], RiskVerdict]
 Trouble = Callable[[Exception], object]
+Answer = TypeVar("Answer")
 
 
 class Checkpointer(Protocol):
@@ -153,8 +155,8 @@ class LoopCheckpoints:
             return Wish(f"after step {self.steps}" + (f": {name}" if name else ""), "step")
 
 
-class _Loop:
-    """The common part of both drivers: the switch, the policy and the error handling."""
+class _Loop(ABC, Generic[Answer]):
+    """The common part of both drivers: what an agent calls, the switch, the policy and the error handling."""
 
     def __init__(
         self,
@@ -187,6 +189,26 @@ class _Loop:
     def auto_checkpoint(self, value: bool) -> None:
         self._auto = value
 
+    def before_tool(self, tool: str, arguments: object = None) -> Answer:
+        """Saves before a tool call that calls for it."""
+        return self._carry_out(lambda: self.policy.before_tool(tool, arguments))
+
+    def after_tool(self, tool: str, arguments: object = None, *, ok: bool = True) -> Answer:  # noqa: ARG002 - a callback's shape
+        """Counts a tool call and saves if a checkpoint is due; after a failed one nothing is saved."""
+        return self._carry_out(lambda: self.policy.after_tool(tool, ok=ok))
+
+    def after_step(self, name: str = "", *, ok: bool = True) -> Answer:
+        """Counts a step and saves if a checkpoint is due; for loops that do not use `step()`."""
+        return self._carry_out(lambda: self.policy.after_step(name, ok=ok))
+
+    def save(self, description: str, kind: str = "step") -> Answer:
+        """Saves on demand (a session begins, a feature passes), if automatic checkpoints are on."""
+        return self._carry_out(lambda: Wish(description, kind))
+
+    @abstractmethod
+    def _carry_out(self, ask: Callable[[], Wish | None]) -> Answer:
+        """Asks the policy, and saves what it wants."""
+
     def _decide(self, ask: Callable[[], Wish | None]) -> tuple[Wish | None, SaveOutcome]:
         """Asks the policy, even when switched off, because it counts; an exception in it is handled."""
         try:
@@ -205,7 +227,7 @@ class _Loop:
         return SaveOutcome(None, reason, error)
 
 
-class AgentLoop(_Loop):
+class AgentLoop(_Loop[SaveOutcome]):
     """
     The checkpoints of an agent's loop.
 
@@ -222,22 +244,6 @@ class AgentLoop(_Loop):
         """Returns the loop that the user's settings describe for a workspace; `rules=` overrides them."""
         rules = options.pop("rules", None) or LoopRules.of(workspace.settings.loop)
         return cls(WorkspaceCheckpoints(workspace, metadata), rules, **options)
-
-    def before_tool(self, tool: str, arguments: object = None) -> SaveOutcome:
-        """Saves before a tool call that calls for it."""
-        return self._carry_out(lambda: self.policy.before_tool(tool, arguments))
-
-    def after_tool(self, tool: str, arguments: object = None, *, ok: bool = True) -> SaveOutcome:  # noqa: ARG002 - a callback's shape
-        """Counts a tool call and saves if a checkpoint is due; after a failed one nothing is saved."""
-        return self._carry_out(lambda: self.policy.after_tool(tool, ok=ok))
-
-    def after_step(self, name: str = "", *, ok: bool = True) -> SaveOutcome:
-        """Counts a step and saves if a checkpoint is due; for loops that do not use `step()`."""
-        return self._carry_out(lambda: self.policy.after_step(name, ok=ok))
-
-    def save(self, description: str, kind: str = "step") -> SaveOutcome:
-        """Saves on demand (a session begins, a feature passes), if automatic checkpoints are on."""
-        return self._carry_out(lambda: Wish(description, kind))
 
     @contextmanager
     def tool(self, tool: str, arguments: object = None) -> Iterator[SaveOutcome]:
@@ -271,28 +277,12 @@ class AgentLoop(_Loop):
             return self._troubled(error, wish.description)
 
 
-class AsyncAgentLoop(_Loop):
+class AsyncAgentLoop(_Loop[Coroutine[Any, Any, SaveOutcome]]):
     """The same for coroutines: `await` each method, `async with` the two that surround."""
 
     def __init__(self, checkpointer: AsyncCheckpointer, rules: LoopRules = LoopRules(), **options: Any) -> None:  # noqa: B008 - a value
         super().__init__(rules, **options)
         self.checkpointer = checkpointer
-
-    async def before_tool(self, tool: str, arguments: object = None) -> SaveOutcome:
-        """Saves before a tool call that calls for it."""
-        return await self._carry_out(lambda: self.policy.before_tool(tool, arguments))
-
-    async def after_tool(self, tool: str, arguments: object = None, *, ok: bool = True) -> SaveOutcome:  # noqa: ARG002 - a callback's shape
-        """Counts a tool call and saves if a checkpoint is due; after a failed one nothing is saved."""
-        return await self._carry_out(lambda: self.policy.after_tool(tool, ok=ok))
-
-    async def after_step(self, name: str = "", *, ok: bool = True) -> SaveOutcome:
-        """Counts a step and saves if a checkpoint is due; for loops that do not use `step()`."""
-        return await self._carry_out(lambda: self.policy.after_step(name, ok=ok))
-
-    async def save(self, description: str, kind: str = "step") -> SaveOutcome:
-        """Saves on demand (a session begins, a feature passes), if automatic checkpoints are on."""
-        return await self._carry_out(lambda: Wish(description, kind))
 
     @asynccontextmanager
     async def tool(self, tool: str, arguments: object = None) -> AsyncIterator[SaveOutcome]:

@@ -7,7 +7,7 @@ order and their JSON form. The engine's own checkpoint stands behind each of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -72,24 +72,9 @@ class Checkpoint:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "description": self.description,
-            "timestamp": self.timestamp,
-            "checkpoint_type": self.checkpoint_type.value,
-            "git_state": {
-                "commit_hash": self.git_state.commit_hash,
-                "branch": self.git_state.branch,
-                "dirty_files": list(self.git_state.dirty_files),
-            },
-            "feature_state": {
-                "current": self.feature_state.current,
-                "completed": list(self.feature_state.completed),
-                "snapshot_path": self.feature_state.snapshot_path,
-            },
-            "context": self.context,
-        }
+        found = {**asdict(self), "checkpoint_type": self.checkpoint_type.value}
+        del found["mulligan_id"]
+        return found
 
     @classmethod
     def from_dict(cls, data: Any) -> Checkpoint:

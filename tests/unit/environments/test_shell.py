@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mulligan.environments import shell
+from mulligan.environments import output
 from mulligan.environments.shell import ShellSession, run_once
 
 
@@ -76,8 +76,8 @@ def test_closed_streams_do_not_end_the_wait(tmp_path: Path) -> None:
 
 
 def test_endless_output_is_cut_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shell, "OUTPUT_LIMIT", 1000)
-    monkeypatch.setattr(shell, "_HALF", 500)
+    monkeypatch.setattr(output, "OUTPUT_LIMIT", 1000)
+    monkeypatch.setattr(output, "_HALF", 500)
     ran = run_once("echo first; yes | head -c 300000; echo last", cwd=str(tmp_path), timeout=20)
     assert ran.stdout.startswith("first") and ran.stdout.endswith("last\n")
     assert "bytes left out" in ran.stdout and len(ran.stdout) < 1100
@@ -116,8 +116,8 @@ def test_output_that_looks_like_the_mark_of_another_command_is_output(session: S
 
 
 def test_endless_output_of_a_session_still_ends(session: ShellSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shell, "OUTPUT_LIMIT", 1000)
-    monkeypatch.setattr(shell, "_HALF", 500)
+    monkeypatch.setattr(output, "OUTPUT_LIMIT", 1000)
+    monkeypatch.setattr(output, "_HALF", 500)
     ran = session.run("yes | head -c 300000; echo last", timeout=20)
     assert ran.exit_code == 0 and ran.stdout.endswith("last\n")
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.failure import interrupted_by_signals
+from mulligan.forks.bisect import Bisecting, Bisection, Progress
+from mulligan.present.diff import render as diff_text
 from mulligan.present.outcome import named
 from mulligan.present.text import count, shorten, some
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    from mulligan.forks.bisect import Bisection, Progress
 
 USAGE = "bisect --run CMD [--with-ignored] [GOOD] [BAD]"
 DESCRIPTION = """\
@@ -42,8 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Searches, and says how far it is."""
-    from mulligan.forks.bisect import Bisecting
-
     searching = Bisecting(
         context.saved, args.run, with_ignored=args.with_ignored, tell=lambda heard: _tell(context, heard)
     )
@@ -71,8 +67,6 @@ def _tell(context: Context, heard: Progress) -> None:
 
 def render(context: Context, result: Result) -> None:
     """Prints the step, and what it changed."""
-    from mulligan.present.diff import render as diff_text
-
     found: Bisection = result.value
     out, origin = context.out, found.origin
     out.line(f"The command fails since {out.style('bold', named(found.bad, context.now()))}.")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 
+from mulligan import __version__
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
+from mulligan.history.agent_trace import agent_trace
 from mulligan.present.blame import blame_lines
 
 USAGE = "blame FILE [--format agent-trace]"
@@ -34,9 +37,6 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     """Asks whose each line is."""
     blamed = context.saved.blame(context.path(args.file))
     if args.format == TRACE:
-        from mulligan import __version__
-        from mulligan.history.agent_trace import agent_trace
-
         record = agent_trace(blamed, context.now(), __version__)
         return Result(record, lambda: record)
     return Result(blamed, blamed.to_dict)
@@ -46,8 +46,6 @@ def render(context: Context, result: Result) -> None:
     """Prints the lines, or the record."""
     out = context.out
     if isinstance(result.value, dict):
-        import json
-
         out.line(json.dumps(result.value, indent=2))
         return
     out.lines(blame_lines(result.value, now=context.now(), style=out.style, width=out.width))

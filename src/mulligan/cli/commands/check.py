@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.present.standing import problem_lines
 from mulligan.present.text import count
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    from mulligan.remotes.survey import RemoteCheck
+from mulligan.remotes.survey import RemoteCheck
 
 USAGE = "check [--remote NAME [--read-data PART]]"
 DESCRIPTION = """\

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 
+from mulligan import settings
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.present.text import count
 from mulligan.present.visible import visible
+from mulligan.remotes.clone import clone_into, make_empty
 
 USAGE = "clone URL DIR [--identity FILE] [--timeline ID] [--as MACHINE] [-y]"
 DESCRIPTION = """\
@@ -36,9 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Clones."""
-    from mulligan import settings
-    from mulligan.remotes.clone import clone_into, make_empty
-
     into = os.path.join(context.base, args.into)
     make_empty(into)
     workspace = context.open(settings.resolve(into, environ=context.environ))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.failure import interrupted_by_signals
+from mulligan.forks.compare import ComparedSide, Comparison, compare, counts
+from mulligan.present.diff import render as diff_text
+from mulligan.present.diff import render_stat
 from mulligan.present.text import columns, count
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    from mulligan.forks.compare import ComparedSide, Comparison
 
 USAGE = "compare A B [--run CMD] [--with-ignored] [-p]"
 DESCRIPTION = """\
@@ -39,7 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Compares, and runs the command."""
-    from mulligan.forks.compare import compare
 
     def tell(side: ComparedSide) -> None:
         if context.json:
@@ -68,8 +66,6 @@ def _result(side: ComparedSide) -> str:
 
 
 def _changed(side: ComparedSide) -> str:
-    from mulligan.forks.compare import counts
-
     if side.since is None:
         return "a checkpoint"
     lines = counts(side.since)
@@ -78,9 +74,6 @@ def _changed(side: ComparedSide) -> str:
 
 def render(context: Context, result: Result) -> None:
     """Prints the two sides, what the command said in each, and the files that differ."""
-    from mulligan.present.diff import render as diff_text
-    from mulligan.present.diff import render_stat
-
     found: Comparison = result.value[0]
     out, sides = context.out, (found.a, found.b)
     rows = [("", *(visible(side.name) for side in sides)), ("changed", *map(_changed, sides))]

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import json
 from typing import Any
 
+from mulligan import settings
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.command import print_lines as render
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
 from mulligan.present.visible import visible
+from mulligan.safefs.userfile import read_user_file
+from mulligan.settings import files
+from mulligan.settings.editing import parse_value, with_setting
+from mulligan.settings.files import CONFIG_LIMIT, KEYS
+from mulligan.settings.scoping import write_config
 
 __all__ = ["render"]
 USAGE = "config get [KEY] | config set KEY VALUE | config unset KEY | config path"
@@ -35,9 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Shows or changes a setting."""
-    from mulligan import settings
-    from mulligan.settings import files
-
     what, *rest = args.words or ["get"]
     least, most = _WORDS.get(what, (9, 0))
     if not least <= 1 + len(rest) <= most:
@@ -58,11 +62,6 @@ def run(context: Context, args: argparse.Namespace) -> Result:
 
 
 def _change(path: str, key: str, typed: str | None) -> None:
-    from mulligan.safefs.userfile import read_user_file
-    from mulligan.settings.editing import parse_value, with_setting
-    from mulligan.settings.files import CONFIG_LIMIT, KEYS
-    from mulligan.settings.scoping import write_config
-
     value = None if typed is None else parse_value(typed)
     try:
         if value is not None:
@@ -76,6 +75,4 @@ def _change(path: str, key: str, typed: str | None) -> None:
 
 
 def _shown(value: Any) -> str:
-    import json
-
     return visible(json.dumps(value, ensure_ascii=False))

@@ -8,20 +8,17 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
 from mulligan.cli.command import no_arguments as add_arguments
 from mulligan.cli.command import print_lines as render
 from mulligan.cli.context import Context
+from mulligan.engine.workspace import Workspace
 from mulligan.present.diff import render_stat
 from mulligan.present.outcome import outcome_lines
 from mulligan.present.text import Style, count
 from mulligan.present.timeline import log_lines, saved_lines
 from mulligan.settings import resolve
-
-if TYPE_CHECKING:
-    from mulligan.engine.workspace import Workspace
 
 __all__ = ["add_arguments", "render"]
 USAGE = "demo"
@@ -63,8 +60,6 @@ def run(context: Context, _args: argparse.Namespace) -> Result:
 
 
 def _play(base: Path, style: Style, context: Context) -> Iterator[str]:
-    from mulligan.engine.workspace import Workspace
-
     root = base / "greeter"
     for name, data in PROJECT.items():
         _write(root / name, data)

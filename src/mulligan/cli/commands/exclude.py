@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 
 from mulligan.cli.command import Result
-from mulligan.cli.commands.include import add_scope_arguments, change_scope, render_scope
+from mulligan.cli.commands.include import add_arguments, change_scope, render
 from mulligan.cli.context import Context
 
+__all__ = ["add_arguments", "render"]
 USAGE = "exclude [PATTERN...] [--remove]"
 DESCRIPTION = """\
 Leave paths of this workspace out of every later checkpoint.
@@ -22,16 +23,6 @@ EXAMPLES = (
 EXIT_CODES = (0, 1)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's own arguments."""
-    add_scope_arguments(parser)
-
-
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Changes or lists the patterns."""
     return change_scope(context, args, "exclude")
-
-
-def render(context: Context, result: Result) -> None:
-    """Prints the patterns."""
-    render_scope(context, result)

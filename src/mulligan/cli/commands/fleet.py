@@ -9,6 +9,7 @@ from mulligan.cli.context import Context
 from mulligan.model.sizes import format_size
 from mulligan.present.text import columns, count
 from mulligan.present.visible import visible
+from mulligan.remotes.survey import as_html
 
 USAGE = "fleet [NAME] [--html]"
 DESCRIPTION = """\
@@ -40,8 +41,6 @@ def render(context: Context, result: Result) -> None:
     """Prints one line per machine, or a page."""
     name, rows, page = result.value
     if page:
-        from mulligan.remotes.survey import as_html
-
         context.out.stream.write(as_html(name, rows))
         return
     if not rows:

@@ -7,6 +7,7 @@ import argparse
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
+from mulligan.forks.state import forget_in, forks_holding
 from mulligan.model.sizes import format_size
 from mulligan.present.text import count, some
 from mulligan.present.visible import visible
@@ -39,8 +40,6 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         raise UserError(
             "That is the whole workspace. Nothing was removed.", hint="To delete checkpoints: mulligan rm REF"
         )
-    from mulligan.forks.state import forget_in, forks_holding
-
     forks = forks_holding(workspace, path)
     also = f" These forks hold it too: {some([visible(each.directory) for each in forks], 5)}." if forks else ""
     context.confirm(

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
+from mulligan.engine.workspace import Workspace
 from mulligan.errors import MulliganError
+from mulligan.forks.foreground import run_attached
+from mulligan.forks.record import Fork
+from mulligan.forks.worktree import check_repository, make_worktree
 from mulligan.present.outcome import named
 from mulligan.present.text import count
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    from mulligan.engine.workspace import Workspace
-    from mulligan.forks.record import Fork
 
 USAGE = "fork REF DIR [--with-ignored] [--git] [--run CMD]"
 DESCRIPTION = """\
@@ -44,9 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Makes the fork, then the worktree, then runs the command."""
-    from mulligan.forks.foreground import run_attached
-    from mulligan.forks.worktree import check_repository
-
     workspace, place = context.saved, os.path.join(context.base, args.place)
     if args.git:
         check_repository(workspace.root)
@@ -75,8 +72,6 @@ def _files(made: Workspace) -> int:
 
 def _as_worktree(context: Context, workspace: Workspace, fork: Fork, document: dict[str, Any]) -> str:
     """Makes a fork a git worktree; returns why it is none."""
-    from mulligan.forks.worktree import make_worktree
-
     try:
         document["git"] = make_worktree(workspace.root, fork.directory, workspace.get(fork.checkpoint))
     except MulliganError as error:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.forks.record import Fork
+from mulligan.forks.state import ForkState, describe
+from mulligan.forks.verbs import find_fork, remove_fork
+from mulligan.forks.verbs import origin as origin_of
+from mulligan.forks.worktree import prune_worktrees
 from mulligan.model.sizes import format_size
 from mulligan.present.text import ago, columns, count
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    from mulligan.forks.state import ForkState
 
 USAGE = "forks [rm DIR [-y]]"
 DESCRIPTION = """\
@@ -40,9 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Lists the forks, or removes one."""
-    from mulligan.forks.state import describe
-    from mulligan.forks.verbs import origin as origin_of
-
     if args.action is not None:
         return _remove(context, args)
     workspace = context.workspace
@@ -52,10 +49,6 @@ def run(context: Context, args: argparse.Namespace) -> Result:
 
 
 def _remove(context: Context, args: argparse.Namespace) -> Result:
-    from mulligan.forks.state import describe
-    from mulligan.forks.verbs import find_fork, remove_fork
-    from mulligan.forks.worktree import prune_worktrees
-
     if args.place is None:
         raise UsageError("Which fork?", hint="mulligan forks rm DIR")
     workspace = context.workspace

@@ -8,6 +8,8 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
 from mulligan.present.visible import visible
+from mulligan.settings.locations import places
+from mulligan.settings.scoping import read_scoping, scoping_file, write_scoping
 
 USAGE = "include [PATTERN...] [--remove]"
 DESCRIPTION = """\
@@ -25,8 +27,9 @@ EXIT_CODES = (0, 1)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's own arguments."""
-    add_scope_arguments(parser)
+    """Adds the arguments of both commands."""
+    parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="a path, or a pattern in gitignore syntax")
+    parser.add_argument("--remove", action="store_true", help="take the patterns off the list")
 
 
 def run(context: Context, args: argparse.Namespace) -> Result:
@@ -34,22 +37,8 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     return change_scope(context, args, "include")
 
 
-def render(context: Context, result: Result) -> None:
-    """Prints the patterns."""
-    render_scope(context, result)
-
-
-def add_scope_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of both commands."""
-    parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="a path, or a pattern in gitignore syntax")
-    parser.add_argument("--remove", action="store_true", help="take the patterns off the list")
-
-
 def change_scope(context: Context, args: argparse.Namespace, which: str) -> Result:
     """Adds patterns to a list, or removes them; returns both lists."""
-    from mulligan.settings.locations import places
-    from mulligan.settings.scoping import read_scoping, scoping_file, write_scoping
-
     root = context.settings.workspace
     path = scoping_file(root, places(context.environ))
     scoping = read_scoping(path)
@@ -68,7 +57,7 @@ def change_scope(context: Context, args: argparse.Namespace, which: str) -> Resu
     return Result((bool(args.patterns), document), lambda: document)
 
 
-def render_scope(context: Context, result: Result) -> None:
+def render(context: Context, result: Result) -> None:
     """Prints both lists, and from when on a change counts."""
     changed, document = result.value
     for which, patterns in document.items():

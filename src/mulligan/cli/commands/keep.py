@@ -9,7 +9,11 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.restoring import Done, circumstances, finished, in_same_project, render_restore
 from mulligan.errors import UserError
+from mulligan.forks.fork import stands
+from mulligan.forks.state import bring_fork
+from mulligan.forks.verbs import find_fork
 from mulligan.model.plan import RestorePlan
+from mulligan.present.outcome import plan_lines
 from mulligan.present.visible import visible
 
 USAGE = "keep DIR [-y] [--dry-run]"
@@ -35,11 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Saves the fork, plans, asks, applies."""
-    from mulligan.forks.fork import stands
-    from mulligan.forks.state import bring_fork
-    from mulligan.forks.verbs import find_fork
-    from mulligan.present.outcome import plan_lines
-
     workspace = context.saved
     fork = find_fork(workspace, os.path.join(context.base, args.place))
     if not stands(workspace.settings, fork):
@@ -59,8 +58,6 @@ def run(context: Context, args: argparse.Namespace) -> Result:
 
 def render(context: Context, result: Result) -> None:
     """Prints the plan, or what was done."""
-    from mulligan.present.outcome import plan_lines
-
     if isinstance(result.value, RestorePlan):
         context.out.lines([*plan_lines(result.value, context.out.style), *circumstances(result.value)])
         return

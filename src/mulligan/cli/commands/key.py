@@ -9,6 +9,7 @@ from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.present.visible import visible
+from mulligan.timeline.secrets import Keyring
 
 USAGE = "key [export|import FILE] [--key NAME]"
 DESCRIPTION = """\
@@ -37,8 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Lists, writes or takes in a key."""
-    from mulligan.timeline.secrets import Keyring
-
     if args.action and not args.file:
         raise UsageError(f"mulligan key {args.action} needs a file.", hint=f"mulligan key {args.action} FILE")
     keys, said = Keyring(context.settings.keys, context.settings.workspace), ""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
+from mulligan.cli.arguments import version
 from mulligan.cli.command import Result
 from mulligan.cli.command import no_arguments as add_arguments
 from mulligan.cli.command import print_nothing as render
 from mulligan.cli.context import Context
+from mulligan.cli.failure import write_report
+from mulligan.engine.workspace import Workspace
 from mulligan.errors import MulliganError, UserError
-
-if TYPE_CHECKING:
-    from mulligan.engine.workspace import Workspace
 
 __all__ = ["add_arguments", "render"]
 USAGE = "mcp"
@@ -34,9 +34,6 @@ EXIT_CODES = (0, 1)
 
 def run(context: Context, _args: argparse.Namespace) -> Result:
     """Serves until the client leaves."""
-    from mulligan.cli.arguments import version
-    from mulligan.cli.failure import write_report
-
     if context.json:
         raise UserError("The protocol has its own JSON; --json is not for it.", hint="mulligan mcp")
     try:
@@ -62,8 +59,6 @@ def run(context: Context, _args: argparse.Namespace) -> Result:
 
 
 def _open(context: Context) -> Workspace:
-    from mulligan.engine.workspace import Workspace
-
     return Workspace(context.settings._replace(append_only=True))
 
 

@@ -8,6 +8,8 @@ from mulligan.cli.command import Result
 from mulligan.cli.command import no_arguments as add_arguments
 from mulligan.cli.context import Context
 from mulligan.present.visible import visible
+from mulligan.settings import places
+from mulligan.settings.scoping import read_scoping, scoping_file, write_scoping
 
 __all__ = ["add_arguments"]
 USAGE = "pause"
@@ -30,9 +32,6 @@ def run(context: Context, _args: argparse.Namespace) -> Result:
 
 def set_paused(context: Context, *, paused: bool) -> Result:
     """Notes whether hooks pause in this workspace."""
-    from mulligan.settings import places
-    from mulligan.settings.scoping import read_scoping, scoping_file, write_scoping
-
     root = context.settings.workspace
     path = scoping_file(root, places(context.environ))
     before = read_scoping(path)

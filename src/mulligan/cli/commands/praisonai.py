@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.command import print_lines as render
 from mulligan.cli.context import Context
 from mulligan.dialects.praisonai.history import OURS, History, NotSaved
-from mulligan.dialects.praisonai.types import CheckpointConfig
+from mulligan.dialects.praisonai.types import Checkpoint, CheckpointConfig, CheckpointDiff
 from mulligan.errors import MulliganError, NothingSaved, UserError
+from mulligan.model.checkpoint import Checkpoint as Saved
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    from mulligan.dialects.praisonai.types import Checkpoint, CheckpointDiff
-    from mulligan.model.checkpoint import Checkpoint as Saved
-
 
 __all__ = ["render"]
 USAGE = "praisonai (save MESSAGE | list | restore ID | rewind [N] | diff [FROM] [TO] | delete [ID]) [OPTIONS]"
@@ -65,20 +60,13 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         )
     if args.workspace:
         context.use(args.workspace)
-    from mulligan.cli.commands.praisonai import act
-
-    return act(context, args)
+    history = History(CheckpointConfig(context.settings.workspace), context.settings)
+    context.adopt(history.open())
+    return _DOING[args.action](context, history, args)
 
 
 _WIDTH = 50
 _LOOK = "See them: mulligan praisonai list"
-
-
-def act(context: Context, args: argparse.Namespace) -> Result:
-    """Opens the workspace and does what the action says."""
-    history = History(CheckpointConfig(context.settings.workspace), context.settings)
-    context.adopt(history.open())
-    return _DOING[args.action](context, history, args)
 
 
 def _save(context: Context, history: History, args: argparse.Namespace) -> Result:

@@ -7,24 +7,22 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.command import print_nothing as render
 from mulligan.cli.context import Context
 from mulligan.cli.failure import interrupted_by_signals
+from mulligan.dialects.chimera import CheckpointManager
+from mulligan.dialects.slash import SlashCommands
 from mulligan.engine.workspace import Workspace
+from mulligan.environments.ghost import GhostCommitManager
+from mulligan.environments.local import LocalEnvironment
 from mulligan.errors import UserError
 from mulligan.loop.agents import split_command
 from mulligan.loop.prompting import PromptedAgent
 from mulligan.present.text import some
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    from mulligan.dialects.slash import SlashCommands
-    from mulligan.environments.local import LocalEnvironment
-
 
 __all__ = ["render"]
 USAGE = "repl [--agent COMMAND]"
@@ -58,12 +56,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Reads lines until the end and answers each."""
-    from mulligan.cli.commands.repl import ChatAgent
-    from mulligan.dialects.chimera import CheckpointManager
-    from mulligan.dialects.slash import SlashCommands
-    from mulligan.environments.ghost import GhostCommitManager
-    from mulligan.environments.local import LocalEnvironment
-
     settings = context.settings
     if context.json:
         raise UserError("A conversation has no JSON form.", hint="mulligan repl")

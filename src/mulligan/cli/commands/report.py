@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
+from mulligan.cli.signing import find_key, sign, verify
 from mulligan.errors import UserError
 from mulligan.history.report import chain_problems, digest
 from mulligan.present.report import PROVES, report_lines, report_markdown
 from mulligan.present.report_file import DATA, ReportFile, as_file, read_report, statement_of
+from mulligan.present.report_html import report_html
 from mulligan.present.text import count
 from mulligan.present.visible import visible
 
@@ -80,8 +82,6 @@ def run(context: Context, args: argparse.Namespace) -> Result:
 
 
 def _key(context: Context, given: str) -> str:
-    from mulligan.cli.signing import find_key
-
     return find_key(given and os.path.join(context.base, given), context.environ)
 
 
@@ -89,18 +89,11 @@ def _sealed(document: dict[str, Any], page: str, key: str) -> ReportFile:
     statement = statement_of(document, page, digest)
     if not key:
         return ReportFile(document, statement, "", page)
-    from mulligan.cli.signing import sign
-
     return ReportFile(document, statement, sign(statement, key), page)
 
 
 def _write(context: Context, document: dict[str, Any], form: str, path: str, key: str) -> str:
-    if form == "html":
-        from mulligan.present.report_html import report_html
-
-        page = report_html(document)
-    else:
-        page = f"{report_markdown(document)}\n{DATA}\n"
+    page = report_html(document) if form == "html" else f"{report_markdown(document)}\n{DATA}\n"
     text = as_file(_sealed(document, page, key), form)
     full = os.path.join(context.base, path)
     try:
@@ -125,8 +118,6 @@ def _verified(context: Context, args: argparse.Namespace) -> Verification:
     if not found.signature:
         problems.append("The report is not signed: its maker could be any person or program.")
     elif not problems:
-        from mulligan.cli.signing import verify
-
         signers = os.path.join(context.base, args.signers) if args.signers else ""
         if signers and not os.path.isfile(signers):
             raise UserError(f"{args.signers} is not a file.", hint="One line for each: NAME ssh-ed25519 AAAA…")

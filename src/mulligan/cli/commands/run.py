@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
@@ -21,12 +20,12 @@ from mulligan.cli.pipeline import (
     step_lines,
 )
 from mulligan.errors import UserError
+from mulligan.forks.watched import Receipt, WatchedRun
+from mulligan.loop.pipeline import PipelineRunner, commit_step, save_step
+from mulligan.loop.report import as_dict, report
+from mulligan.present.diff import render_stat
 from mulligan.present.text import count, shorten
 from mulligan.present.visible import visible
-
-if TYPE_CHECKING:
-    from mulligan.forks.watched import Receipt
-    from mulligan.loop.pipeline import PipelineRunner
 
 USAGE = "run -- COMMAND… | run PIPELINE.yaml [--var K=V …] [OPTIONS]"
 DESCRIPTION = """\
@@ -77,8 +76,6 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         return _watched(context, args)
     if args.pipeline is None:
         raise UsageError("Run what?", hint="mulligan run -- COMMAND…, or: mulligan run PIPELINE.yaml")
-    from mulligan.loop.pipeline import PipelineRunner, commit_step, save_step
-
     if args.report and not args.report_file and context.json:
         raise UsageError(
             "With --json a report needs a file.", hint="mulligan run … --report markdown --report-file FILE"
@@ -112,8 +109,6 @@ def run(context: Context, args: argparse.Namespace) -> Result:
 
 def _watched(context: Context, args: argparse.Namespace) -> Result:
     """Runs the command after `--`, watched."""
-    from mulligan.forks.watched import WatchedRun
-
     if args.pipeline is not None or not args.paths:
         raise UsageError("After `run --` comes a command, and before it nothing.", hint="mulligan run -- COMMAND…")
     workspace = context.workspace
@@ -124,8 +119,6 @@ def _watched(context: Context, args: argparse.Namespace) -> Result:
 
 def _receipt_lines(context: Context, receipt: Receipt) -> list[str]:
     """Returns what a watched command did, and how to take it back."""
-    from mulligan.present.diff import render_stat
-
     style, ended = context.err.style, f"exit code {receipt.code}, {receipt.seconds:.1f} s"
     lines = [f"mulligan: {shorten(visible(receipt.command), 60)} has ended ({ended})."]
     if receipt.diff is None:
@@ -140,8 +133,6 @@ def _receipt_lines(context: Context, receipt: Receipt) -> list[str]:
 
 
 def _carry_out(context: Context, runner: PipelineRunner, args: argparse.Namespace, watcher: PipelineOutput) -> Result:
-    from mulligan.loop.report import as_dict, report
-
     stopped = False
     try:
         # Whatever a Python agent prints must not end up in our document.
@@ -173,8 +164,6 @@ def _write(path: str, text: str) -> None:
 
 def render(context: Context, result: Result) -> None:
     """Prints the report or the plan, else what became of each step."""
-    from mulligan.forks.watched import Receipt
-
     if isinstance(result.value, Receipt):
         # The command's own output is on stdout.
         context.err.lines(_receipt_lines(context, result.value))

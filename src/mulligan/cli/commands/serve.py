@@ -9,16 +9,17 @@ import selectors
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
+from mulligan.cli import dispatch
+from mulligan.cli.arguments import version, wants
 from mulligan.cli.command import Result
 from mulligan.cli.command import print_nothing as render
 from mulligan.cli.context import Context
+from mulligan.cli.server import ClientScreen
+from mulligan.engine.workspace import Workspace
 from mulligan.errors import MulliganError, UserError
-
-if TYPE_CHECKING:
-    from mulligan.engine.workspace import Workspace
-    from mulligan.model.policy import Settings
+from mulligan.model.policy import Settings
 
 __all__ = ["render"]
 USAGE = "serve [--follow]"
@@ -76,8 +77,6 @@ class Host:
 
     def serve(self) -> None:
         """Answers requests, and reports new checkpoints in between."""
-        from mulligan.cli.arguments import version
-
         if self._follows:
             self._newest, self._position = self._now()
         self._send(event="ready", version=version(), workspace=self._settings.workspace)
@@ -126,19 +125,14 @@ class Host:
         self._send(id=number, exit=code, result=result)
 
     def _run(self, words: list[str], given: str) -> tuple[int, bytes]:
-        from mulligan.cli.arguments import wants
-        from mulligan.cli.dispatch import command_of, run
-
         here = ["-C", self._settings.workspace, "--store", self._settings.store]
         named = [] if wants(words, "-C", "--store") else here
-        extra = [] if command_of(words) == "hook" else ["--json"]
+        extra = [] if dispatch.command_of(words) == "hook" else ["--json"]
         with _screens(given) as out:
-            return run([*named, *extra, *words], self._environ, self._lend), out()
+            return dispatch.run([*named, *extra, *words], self._environ, self._lend), out()
 
     def _lend(self, settings: Settings) -> Workspace:
         """Returns an open workspace; the last one stays open, because the next request is likely to be about it too."""
-        from mulligan.engine.workspace import Workspace
-
         if self._workspace is None or self._workspace.settings != settings:
             self.close()
             self._workspace = Workspace(settings)
@@ -171,8 +165,6 @@ class Host:
 
 def _parse(request: Any) -> tuple[list[str], str]:
     """Returns the words of a request and what stands on its standard input; raises UserError."""
-    from mulligan.cli.dispatch import command_of
-
     if not isinstance(request, dict) or request.get("v") != PROTOCOL:
         raise UserError(f'A request is an object with "v": {PROTOCOL}. Nothing was run.')
     words, given = request.get("run"), request.get("stdin", "")
@@ -180,8 +172,8 @@ def _parse(request: Any) -> tuple[list[str], str]:
         raise UserError('"run" is a list of words, such as ["save", "first"]. Nothing was run.')
     if not isinstance(given, str):
         raise UserError('"stdin" is a text. Nothing was run.')
-    if command_of(words) in _NOT_HERE:
-        raise UserError(f"{command_of(words)!r} is not for this door. Nothing was run.")
+    if dispatch.command_of(words) in _NOT_HERE:
+        raise UserError(f"{dispatch.command_of(words)!r} is not for this door. Nothing was run.")
     return words, given
 
 
@@ -189,8 +181,6 @@ def _parse(request: Any) -> tuple[list[str], str]:
 def _screens(given: str) -> Iterator[Any]:
     """Collects what a command prints; its remarks go to standard error as they are."""
     import io
-
-    from mulligan.cli.server import ClientScreen
 
     before = sys.stdin, sys.stdout
     screen = ClientScreen(terminal=False, columns=80)

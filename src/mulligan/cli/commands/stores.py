@@ -14,6 +14,7 @@ from mulligan.errors import UserError
 from mulligan.model.sizes import format_size
 from mulligan.present.text import columns, count
 from mulligan.present.visible import visible
+from mulligan.timeline import stores
 
 USAGE = "stores [-v] [--purge [--older-than DAYS] [-y]] | stores rm DIR… [-y]"
 DESCRIPTION = """\
@@ -51,8 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Lists the stores, after removing some if that was asked for."""
-    from mulligan.timeline import stores
-
     if args.words:
         return _remove(context, args)
     purged = []
@@ -70,8 +69,6 @@ def run(context: Context, args: argparse.Namespace) -> Result:
 
 def _remove(context: Context, args: argparse.Namespace) -> Result:
     """Removes the stores that are named, whole."""
-    from mulligan.timeline import stores
-
     if args.words[0] != "rm" or len(args.words) < 2:
         raise UsageError("Only `rm DIR` can follow here.", hint="mulligan stores rm ~/old-project")
     known = stores.stores(context.settings)

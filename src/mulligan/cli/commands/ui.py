@@ -11,10 +11,10 @@ from contextlib import suppress
 from typing import Any
 
 from mulligan.cli import browser, watchers
-from mulligan.cli.arguments import bounded
+from mulligan.cli.arguments import bounded, version
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.cli.failure import interrupted_by_signals
+from mulligan.cli.failure import interrupted_by_signals, write_report
 from mulligan.errors import UserError
 from mulligan.model.sizes import format_size
 from mulligan.present.text import count
@@ -81,7 +81,6 @@ def run(context: Context, args: argparse.Namespace) -> Result:
 
 def _export(context: Context, args: argparse.Namespace) -> Result:
     """Writes one session into a file that only you can read; replaces nothing but an earlier export."""
-    from mulligan.cli.arguments import version
     from mulligan.ui.export import MARK, export
 
     target = os.path.join(context.base, args.export)
@@ -119,8 +118,6 @@ def _listening(port: int, last: int) -> socket.socket:
 
 def _built(context: Context, args: argparse.Namespace, listener: socket.socket) -> tuple[Any, Any, str]:
     """Returns the page, its application and the address that logs in."""
-    from mulligan.cli.arguments import version
-    from mulligan.cli.failure import write_report
     from mulligan.ui.app import Page, build
     from mulligan.ui.logins import Logins
 

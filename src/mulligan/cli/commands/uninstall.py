@@ -7,11 +7,12 @@ import os
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from mulligan import engine
+from mulligan import engine, settings
 from mulligan.cli import watchers
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.hook_files import home_of
+from mulligan.engine.workspace import Workspace
 from mulligan.errors import MulliganError, UserError
 from mulligan.install.agents import AGENTS
 from mulligan.install.editing import PlannedFile, Wiring, carry_out
@@ -20,6 +21,7 @@ from mulligan.install.targets import PROJECT, SCOPES, TARGETS, Home, destination
 from mulligan.model.sizes import format_size
 from mulligan.present.text import count
 from mulligan.present.visible import visible
+from mulligan.timeline import stores
 
 USAGE = "uninstall [--stores] [--dry-run] [-y]"
 DESCRIPTION = """\
@@ -56,8 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Plans, asks, removes."""
-    from mulligan.timeline import stores
-
     known = stores.stores(context.settings)
     removal = _planned(context, [row["workspace"] for row in known if row["exists"]], known if args.stores else [])
     document = {**_document(removal), "dry_run": args.dry_run}
@@ -116,10 +116,6 @@ def _confirm(context: Context, args: argparse.Namespace, document: dict[str, Any
 
 
 def _carry_out(context: Context, removal: Removal) -> None:
-    from mulligan import settings
-    from mulligan.engine.workspace import Workspace
-    from mulligan.timeline import stores
-
     for running in removal.watchers:
         watchers.stop(running.place)
     for agent, project, planned in removal.edits:

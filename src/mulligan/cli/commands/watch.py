@@ -13,6 +13,7 @@ from mulligan.cli.arguments import bounded
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.failure import interrupted_by_signals
+from mulligan.cli.server import Server
 from mulligan.errors import UserError
 from mulligan.present.text import ago, columns, count
 from mulligan.present.visible import visible
@@ -94,8 +95,6 @@ def _result(what: str, process: int, unnoticed: str = "") -> Result:
 
 
 def _serve(context: Context, args: argparse.Namespace, place: watchers.WatcherPlace) -> Result:
-    from mulligan.cli.server import Server
-
     with watchers.alone(place, context.settings.workspace) as free:
         if not free:
             return _result("already", watchers.running(place))

@@ -13,7 +13,7 @@ import inspect
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial, wraps
 from typing import Any, TypeVar
@@ -135,23 +135,24 @@ class CheckpointService:
             handlers.remove(handler)
 
     async def _emit(self, event: CheckpointEvent, data: Any) -> None:
-        for handler in tuple(self._handlers[event]):
-            try:
-                answer = handler(data)
-                if inspect.isawaitable(answer):
-                    await answer
-            except Exception as error:  # noqa: BLE001 - a handler's own business
-                logger.warning("Event handler error: %s", error)
+        for answer in self._answers(event, data):
+            await _quietly(answer)
 
     def _emit_now(self, event: CheckpointEvent, data: Any) -> None:
         """Calls the handlers from code that cannot await; what a coroutine handler returns is run as soon as possible."""
+        for answer in self._answers(event, data):
+            self._run_soon(answer)
+
+    def _answers(self, event: CheckpointEvent, data: Any) -> Iterator[Awaitable[Any]]:
+        """Calls the handlers one after the other, and yields what those that are coroutine functions return."""
         for handler in tuple(self._handlers[event]):
             try:
                 answer = handler(data)
-                if inspect.isawaitable(answer):
-                    self._run_soon(answer)
             except Exception as error:  # noqa: BLE001 - a handler's own business
                 logger.warning("Event handler error: %s", error)
+                continue
+            if inspect.isawaitable(answer):
+                yield answer
 
     def _run_soon(self, answer: Awaitable[Any]) -> None:
         """Runs an awaitable in the loop of this thread, else in that of `initialize`, else in one of its own."""

@@ -17,9 +17,8 @@ from typing import Any
 from mulligan.environments.base import TIMED_OUT, CommandResult
 from mulligan.environments.container.engine import Engine
 from mulligan.environments.container.trouble import EngineRefused, EngineUnreachable
+from mulligan.environments.output import Output, timed_out_note
 
-#: What is kept of each output; a program that prints without end must not fill the memory.
-OUTPUT_LIMIT = 16 << 20
 MARK = "MULLIGAN_COMMAND"
 # Twice over, since a process may have been starting another one during the first pass.
 _END_MARKED = """
@@ -32,37 +31,12 @@ done
 _LAST_WORDS = 5.0
 
 
-class _Output:
-    """The output so far: all of it, or its beginning and its end."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-        self.cut = 0
-
-    def add(self, part: bytes) -> None:
-        self.data += part
-        if len(self.data) > 2 * OUTPUT_LIMIT:
-            self._shorten()
-
-    def text(self) -> str:
-        self._shorten()
-        half = OUTPUT_LIMIT // 2 if self.cut else len(self.data)
-        left_out = f"\n[{self.cut} bytes left out]\n" if self.cut else ""
-        return self.data[:half].decode("utf-8", "replace") + left_out + self.data[half:].decode("utf-8", "replace")
-
-    def _shorten(self) -> None:
-        over = len(self.data) - OUTPUT_LIMIT
-        if over > 0:
-            self.cut += over
-            del self.data[OUTPUT_LIMIT // 2 : OUTPUT_LIMIT // 2 + over]
-
-
 class _Running(threading.Thread):
     """A command that runs; reads what it prints until it ends."""
 
     def __init__(self, engine: Engine, run: str) -> None:
         super().__init__(name="mulligan-container-command", daemon=True)
-        self.out, self.err = _Output(), _Output()
+        self.out, self.err = Output(), Output()
         self.trouble: BaseException | None = None
         self._engine, self._id = engine, run
 
@@ -94,9 +68,8 @@ def run_command(engine: Engine, container: str, cmd: str, *, workdir: str, timeo
         raise _begun(running.trouble)
     err = running.err.text()
     if timed_out:
-        note = f"Command timed out after {timeout:g} s."
-        still = " It could not be ended and still runs in the container." if running.is_alive() else ""
-        return CommandResult(running.out.text(), f"{err}{_newline(err)}{note}{still}", TIMED_OUT)
+        still = "It could not be ended and still runs in the container." if running.is_alive() else ""
+        return CommandResult(running.out.text(), timed_out_note(err, timeout, still), TIMED_OUT)
     try:
         return CommandResult(running.out.text(), err, _exit_code(engine, run))
     except EngineRefused as error:
@@ -111,10 +84,6 @@ def _begun(trouble: BaseException) -> BaseException:
             hint="Look at what the command did before you run it again",
         )
     return trouble
-
-
-def _newline(text: str) -> str:
-    return "\n" if text and not text.endswith("\n") else ""
 
 
 def _end(engine: Engine, container: str, mark: str) -> None:

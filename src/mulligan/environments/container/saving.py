@@ -12,8 +12,9 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mulligan.engine.workspace import Workspace
 from mulligan.environments.base import unknown_checkpoint
 from mulligan.environments.container.checkpoints import (
     BACK,
@@ -38,9 +39,7 @@ from mulligan.environments.container.request import writable
 from mulligan.environments.container.trouble import Missing
 from mulligan.errors import MulliganError, UserError
 from mulligan.safefs.directory import random_name
-
-if TYPE_CHECKING:
-    from mulligan.engine.workspace import Workspace
+from mulligan.settings import resolve
 
 #: How many safety checkpoints stay: as many restores can be undone.
 SAFETY_KEPT = 10
@@ -73,9 +72,6 @@ class ContainerSaves:
     def workspace(self, host: str) -> Workspace:
         """Returns the engine's view of a mounted directory; raises Unprotectable for one that must not be captured."""
         if host not in self._workspaces:
-            from mulligan.engine.workspace import Workspace
-            from mulligan.settings import resolve
-
             self._workspaces[host] = Workspace(resolve(host))
         return self._workspaces[host]
 
