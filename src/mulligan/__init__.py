@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         AmbiguousCheckpoint,
         Busy,
         ConfigError,
+        ContentsElsewhere,
         DurabilityLost,
         FileSealed,
         GitFailed,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from mulligan.model.diff import Diff
     from mulligan.model.gitposition import GitMove, GitPosition
     from mulligan.model.plan import Keep, RestorePlan, RestoreReport
+    from mulligan.remotes.clone import clone
 
 __version__ = "0.1.0"
 
@@ -61,6 +63,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "CheckReport": "mulligan.doctor.check",
     "Checkpoint": "mulligan.model.checkpoint",
+    "clone": "mulligan.remotes.clone",
     "Diff": "mulligan.model.diff",
     "DoctorReport": "mulligan.doctor.check",
     "ForgetReport": "mulligan.doctor.forget",
@@ -80,6 +83,7 @@ __all__ = [
     "CheckReport",
     "Checkpoint",
     "ConfigError",
+    "ContentsElsewhere",
     "Diff",
     "DoctorReport",
     "DurabilityLost",
@@ -125,16 +129,6 @@ def open(path: str | os.PathLike[str] = ".", *, store: str | os.PathLike[str] | 
     from mulligan.settings import resolve
 
     return Workspace(resolve(path, store=store))
-
-
-def clone(url: str, directory: str | os.PathLike[str], *, store: str | os.PathLike[str] | None = None) -> Workspace:
-    """Picks up a timeline from a remote in a directory that is new or empty; settings of agents are not written."""
-    from mulligan.remotes.clone import clone_into, make_empty
-
-    make_empty(os.fspath(directory))
-    workspace = open(directory, store=store)
-    clone_into(workspace, url)
-    return workspace
 
 
 def __getattr__(name: str) -> Any:

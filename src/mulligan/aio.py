@@ -21,7 +21,7 @@ from mulligan.engine.workbench import Handler
 from mulligan.engine.workspace import Workspace as _Workspace
 from mulligan.model.checkpoint import Checkpoint
 
-__all__ = ["Workspace", "open"]
+__all__ = ["Workspace", "clone", "open"]
 
 _VERBS = (
     "save", "log", "get", "position", "diff", "cat", "plan", "restore", "apply", "undo", "redo", "revert", "hunks", "delete", "trim", "prune",
@@ -86,3 +86,14 @@ for _verb in _VERBS:
 async def open(path: str | os.PathLike[str] = ".", *, store: str | os.PathLike[str] | None = None) -> Workspace:  # noqa: A001 - the name users type
     """Opens a directory for protection. Nothing is written until the first save."""
     return Workspace(await asyncio.to_thread(mulligan.open, path, store=store))
+
+
+async def clone(
+    url: str,
+    directory: str | os.PathLike[str],
+    *,
+    store: str | os.PathLike[str] | None = None,
+    lazy: bool = False,
+) -> Workspace:
+    """Picks up a timeline from a remote in a directory that is new or empty; see `mulligan.clone`."""
+    return Workspace(await asyncio.to_thread(mulligan.clone, url, directory, store=store, lazy=lazy))

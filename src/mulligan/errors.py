@@ -19,7 +19,8 @@ Every error mulligan raises, as one tree.
     │   ├── NoRoom                exit 1   the disk, or the budget, has no room; nothing was deleted for it
     │   ├── GitNotMoved           exit 1   git stands where it must not, or cannot, be moved from; nothing was changed
     │   ├── RemoteFailed          exit 1   a remote could not be reached, refused, or cannot do what is needed
-    │   │   └── RemoteDamaged     exit 1   what a remote sent cannot be believed; nothing of it was taken
+    │   │   ├── RemoteDamaged     exit 1   what a remote sent cannot be believed; nothing of it was taken
+    │   │   └── ContentsElsewhere exit 1   a remote has the contents of a checkpoint, and they were not fetched
     │   └── GitFailed             exit 1   a command of git failed, where one is needed at all
     │       └── GitMissing        exit 1   there is no git to run (a FileNotFoundError too)
     ├── Busy                      exit 11  another process holds the store
@@ -119,6 +120,14 @@ class RemoteFailed(UserError):
 
 class RemoteDamaged(RemoteFailed):
     """What a remote sent is missing something or cannot be believed; nothing of it was taken."""
+
+
+class ContentsElsewhere(RemoteFailed):
+    """The contents of a checkpoint are on a remote; `row` is its number among those of other machines."""
+
+    def __init__(self, name: str, remote: str, row: int) -> None:
+        super().__init__(f"The contents of checkpoint {name} are on the remote {remote}. Nothing was changed.")
+        self.hint, self.row = f"mulligan pull {remote} --all", row
 
 
 class GitFailed(UserError):

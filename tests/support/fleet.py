@@ -32,13 +32,13 @@ def machine(place: Path, name: str, url: str, **options) -> mulligan.Workspace:
     return ws
 
 
-def joined(place: Path, name: str, url: str) -> mulligan.Workspace:
+def joined(place: Path, name: str, url: str, **options) -> mulligan.Workspace:
     """A clone of the timeline at a remote, as a machine of this name."""
     from mulligan.remotes.clone import clone_into, make_empty
 
     make_empty(str(place / name))
     ws = mulligan.open(place / name, store=place / f"{name}.store")
-    clone_into(ws, url, machine=name)
+    clone_into(ws, url, machine=name, **options)
     return ws
 
 

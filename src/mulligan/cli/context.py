@@ -153,6 +153,8 @@ class Context:
     def adopt(self, workspace: Workspace) -> Workspace:
         """Makes an open workspace the one of this command: watched, closed and asked for remarks like any other."""
         self._opened = workspace
+        if self._lend is not None:
+            workspace.bench.before_fetching = self.decline
         if self.err.is_terminal and not self.json:
             from mulligan.present.progress import ProgressLine
 

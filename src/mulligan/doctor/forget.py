@@ -51,8 +51,9 @@ def forget(store: Store, path: bytes) -> ForgetReport:
     """Removes a path from every checkpoint and proves that its bytes are gone."""
     holders = [entry for entry in store.checkpoints.oldest() if holds(store.objects, entry, path)]
     own, copies = len(holders), pulled_checkpoints(store)
-    holders += [entry for entry in copies.oldest() if holds(store.objects, entry, path)] if copies else []
-    if not holders and not _was_cut_short(store, path):
+    holders += [entry for entry in copies.here() if holds(store.objects, entry, path)] if copies else []
+    elsewhere = copies is not None and copies.may_be_remote(path)
+    if not holders and not elsewhere and not _was_cut_short(store, path):
         raise UnknownPath(f"No checkpoint holds {to_text(path)!r}. Nothing was changed.", hint="mulligan log -- PATH")
     wanted = bytes_of(store.objects, holders, path)
     with store.objects.writer() as writer:
@@ -65,6 +66,7 @@ def forget(store: Store, path: bytes) -> ForgetReport:
             note_forgotten(store.database, to_text(path))
             for entry in rewritten[own:]:
                 copies.put(copies.machine_of(entry), entry)
+            copies.forget_remote(path)
     store.settle_refs()
     cache.discard(store.directory)
     freed = prune(store)
@@ -195,7 +197,7 @@ def _elsewhere(store: Store, wanted: set[bytes]) -> dict[bytes, str]:
         return {}
     found: dict[bytes, str] = {}
     copies = pulled_checkpoints(store)
-    entries = [*store.checkpoints.oldest(), *(copies.oldest() if copies else ())]
+    entries = [*store.checkpoints.oldest(), *(copies.here() if copies else ())]
     for tree in {tree for entry in entries for tree in _trees(entry)}:
         for path, oid in _blobs(Trees(store.objects), tree, b""):
             if oid in wanted:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from mulligan.errors import PlanStale, UserError
+from mulligan.errors import ContentsElsewhere, PlanStale, UserError
 from mulligan.model.paths import parse_path, to_text
 from mulligan.model.plan import PlanRequest
 
@@ -19,6 +20,22 @@ Paths = Iterable[str | os.PathLike[str]]
 #: Ids of hunks.
 Hunks = Collection[str]
 WHAT = ("files", "state", "all")
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def with_contents(verb: Verb) -> Verb:
+    """Returns a verb that fetches contents which are on a remote, and then runs again."""
+
+    @wraps(verb)
+    def fetching(*args: Any, **more: Any) -> Any:
+        try:
+            return verb(*args, **more)
+        except ContentsElsewhere as missing:
+            from mulligan.engine.elsewhere import fetch_and_repeat
+
+            return fetch_and_repeat(verb, missing, *args, **more)
+
+    return cast("Verb", fetching)
 
 
 class Promise(NamedTuple):

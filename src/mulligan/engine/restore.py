@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mulligan.engine.asked import Asked, Hunks, Paths, Promise, parse_asked
+from mulligan.engine.asked import Asked, Hunks, Paths, Promise, parse_asked, with_contents
 from mulligan.engine.save import keep, make_draft
 from mulligan.engine.workbench import Workbench
 from mulligan.errors import MulliganError, PlanStale, UserError
@@ -133,17 +133,19 @@ def stands_already(bench: Workbench, path: bytes, node: Node) -> bool:
         return False  # not reachable, so not the same
 
 
+@with_contents
 def plan(
     bench: Workbench, ref: str | Checkpoint, paths: Paths | None, hunks: Hunks | None, *, what: str, git: bool
 ) -> RestorePlan:
     """Returns what a restore would do, or with `hunks` (their ids) a part of it. Changes nothing."""
     asked = parse_asked(paths, hunks, what, git=git)
     with bench.needing() as store:
-        entry = store.checkpoints.resolve(ref)
+        entry = store.resolve(ref)
         look = bench.look(by_name=entry.by_name) if what != "state" else None
         return plan_asked(bench, entry, look, asked, what, git=_plan_git(bench, entry, asked))
 
 
+@with_contents
 def restore(
     bench: Workbench,
     ref: str | Checkpoint,
@@ -159,7 +161,7 @@ def restore(
         raise UserError("Either git goes back, or a commit is staged, not both. Nothing was changed.")
     asked = parse_asked(paths, hunks, what, git=git or bool(stage))._replace(git=git)
     with bench.writing("restore", needed=True) as store:
-        report = bring_back(bench, store.checkpoints.resolve(ref), asked, what=what, stage=stage)
+        report = bring_back(bench, store.resolve(ref), asked, what=what, stage=stage)
     tell_restored(bench, "restore", report)
     return report
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from mulligan.engine.asked import Asked, Hunks, Paths, parse_asked
+from mulligan.engine.asked import Asked, Hunks, Paths, parse_asked, with_contents
 from mulligan.engine.restore import contents_of, go, patiently, settled, stands_already, tell_restored
 from mulligan.engine.save import keep, make_draft
 from mulligan.engine.workbench import Workbench
@@ -77,6 +77,7 @@ class TakeBack(NamedTuple):
 # -- which steps -------------------------------------------------------------------------------------
 
 
+@with_contents
 def revert(
     bench: Workbench,
     ref: str | Checkpoint,
@@ -93,6 +94,7 @@ def revert(
     return hold_for("revert", bench, asked, lambda: revert_steps(bench, ref, asked))
 
 
+@with_contents
 def hunks(
     bench: Workbench, ref: str | Checkpoint | RestorePlan, paths: Paths | None, *, revert: bool
 ) -> list[FileHunks]:
@@ -140,12 +142,12 @@ def find_steps(bench: Workbench, ref: str | Checkpoint) -> TakeBack:
     """Returns the steps that a reference means: a prompt, a tool call, a checkpoint or a session, tried in this order."""
     store = bench.store
     if isinstance(ref, Checkpoint):
-        return _of_checkpoint_alone(bench, store.checkpoints.resolve(ref))
+        return _of_checkpoint_alone(bench, store.resolve(ref))
     event = store.events.find(ref) if ref.startswith("@") else None
     if event is not None:
         return _of_tool(bench, event) if event.number else _of_prompt(bench, Turn(event.event.session, event.prompt))
     try:
-        return _of_checkpoint_alone(bench, store.checkpoints.resolve(ref))
+        return _of_checkpoint_alone(bench, store.resolve(ref))
     except UnknownCheckpoint as unknown:
         try:
             session = store.events.session(ref.removeprefix("@"))

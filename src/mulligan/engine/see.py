@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from mulligan.engine.asked import with_contents
 from mulligan.errors import UnknownPath, UserError
 from mulligan.model.checkpoint import moment, sealed_rows
 from mulligan.model.objects import BLOB, MODE_DIR
@@ -64,6 +65,7 @@ def _bounded(store: Store, entries: list[Entry], bounds: dict[str, Any]) -> list
     return [entry for entry in entries if keeps_entry(filters, entry, known)]
 
 
+@with_contents
 def diff(bench: Workbench, a: str | Checkpoint | None, b: str | Checkpoint | None, paths: Paths | None) -> Diff:
     """Returns what differs from `a` (default: the position) to `b` (default: the workspace)."""
     from mulligan.engine.asked import parse_paths
@@ -71,33 +73,36 @@ def diff(bench: Workbench, a: str | Checkpoint | None, b: str | Checkpoint | Non
 
     chosen = parse_paths(paths)
     with bench.needing() as store:
-        start = store.checkpoints.resolve(a if a is not None else "@")
+        start = store.resolve(a if a is not None else "@")
         if b is not None:
-            return diff_entries(store.objects, start, store.checkpoints.resolve(b), chosen)
+            return diff_entries(store.objects, start, store.resolve(b), chosen)
         look = bench.look(by_name=start.by_name)
         return diff_files(store.objects, start, look.scan, bench.settings.workspace, chosen)
 
 
+@with_contents
 def contents(bench: Workbench, ref: str | Checkpoint) -> Diff:
     """Returns everything that a checkpoint holds, as a difference from nothing."""
     from mulligan.timeline.differences import contents
 
     with bench.needing() as store:
-        return contents(store, store.checkpoints.resolve(ref))
+        return contents(store, store.resolve(ref))
 
 
+@with_contents
 def holds(bench: Workbench, ref: str | Checkpoint, path: str) -> bool:
     """Returns whether a checkpoint holds a file, sealed or not, or a directory of this path."""
     with bench.needing() as store:
-        entry, wanted = store.checkpoints.resolve(ref), parse_path(path)
+        entry, wanted = store.resolve(ref), parse_path(path)
         return wanted in entry.sealed or Trees(store.objects).lookup(entry.files_tree, wanted) is not None
 
 
+@with_contents
 def cat(bench: Workbench, ref: str | Checkpoint, path: str | os.PathLike[str], *, reveal: bool) -> bytes:
     """Returns the bytes of one file at a checkpoint; raises UnknownPath, and FileSealed for a secret unless told to reveal it."""
     wanted = parse_path(path)
     with bench.needing() as store:
-        entry = store.checkpoints.resolve(ref)
+        entry = store.resolve(ref)
         if wanted in entry.sealed:
             from mulligan.timeline.secrets import reveal_secret
 
@@ -117,7 +122,15 @@ def _remotes(store: Store | None) -> list[dict[str, Any]]:
     from mulligan.remotes.records import RemoteRecords
 
     records = RemoteRecords(store)
-    return [{"name": each.name, **records.last_push(each.name).to_dict()} for each in records.remotes()]
+    only = [entry.checkpoint.held_by for _, entry, _ in records.pulled().only_remote()]
+    return [
+        {
+            "name": each.name,
+            **records.last_push(each.name).to_dict(),
+            **({"only_remote": only.count(each.name)} if each.name in only else {}),
+        }
+        for each in records.remotes()
+    ]
 
 
 def stats(bench: Workbench) -> dict[str, Any]:

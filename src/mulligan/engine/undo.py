@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from mulligan.engine.asked import Asked, Hunks, Paths, Promise, parse_asked
+from mulligan.engine.asked import Asked, Hunks, Paths, Promise, parse_asked, with_contents
 from mulligan.engine.restore import bring_back, contents_of, differs, go, make_plan, patiently, within_reach
 from mulligan.engine.revert import (
     TakeBack,
@@ -60,6 +60,7 @@ def redo(bench: Workbench, *, dry_run: bool) -> RestorePlan | RestoreReport:
     return hold_for("redo", bench, asked, lambda: _redo(bench, asked))
 
 
+@with_contents
 def apply(bench: Workbench, plan: RestorePlan, *, strict: bool) -> RestoreReport:
     """Does exactly what a plan says, as its verb does it; raises PlanStale where that would be something else now."""
     said = plan.request or PlanRequest("restore", plan.target, None, plan.paths, plan.what, plan.git is not None)
@@ -70,7 +71,7 @@ def apply(bench: Workbench, plan: RestorePlan, *, strict: bool) -> RestoreReport
 
 def _apply(bench: Workbench, said: PlanRequest, asked: Asked) -> RestorePlan | RestoreReport:
     if said.verb == "restore":
-        return bring_back(bench, bench.store.checkpoints.resolve(said.ref), asked, what=said.what)
+        return bring_back(bench, bench.store.resolve(said.ref), asked, what=said.what)
     try:
         if said.verb == "revert":
             return revert_steps(bench, said.ref, asked)

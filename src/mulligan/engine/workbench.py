@@ -14,7 +14,7 @@ from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from mulligan.errors import MulliganError, NothingSaved, UserError
+from mulligan.errors import ContentsElsewhere, MulliganError, NothingSaved, UserError
 from mulligan.model.checkpoint import SECRET, Secrets, within_bounds
 from mulligan.model.policy import Settings
 from mulligan.safefs.lock import is_pinned
@@ -50,6 +50,7 @@ class Workbench:
         self.mutex = RLock()
         self.progress: Progress | None = None
         self.watched = False
+        self.before_fetching: Callable[[], None] | None = None  # called before a network is used; may raise
         self.last_recovery = ""
         #: Safety checkpoints that the budget removed before their time, during the last operation that wrote.
         self.evicted: list[Entry] = []
@@ -155,6 +156,8 @@ class Workbench:
             trouble = typed(error) if isinstance(error, OSError) else out_of_memory()
             self.emit("error", trouble)
             raise trouble from error
+        except ContentsElsewhere:
+            raise  # it is fetched, and the verb runs again
         except MulliganError as error:
             self.emit("error", error)
             raise

@@ -495,6 +495,6 @@ class Workspace:
         """Sends what is new to a remote (default: the only one)."""
         return self.remotes.push(remote)
 
-    def pull(self, remote: str | None = None) -> PulledReport:
-        """Brings other machines' checkpoints here, verified; the workspace is not touched."""
-        return self.remotes.pull(remote)
+    def pull(self, remote: str | None = None, *, everything: bool = False) -> PulledReport:
+        """Brings other machines' checkpoints here, verified; with `everything`, a lazy clone becomes a whole one."""
+        return self.remotes.pull(remote, everything=everything)

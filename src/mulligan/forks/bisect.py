@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mulligan.engine.asked import with_contents
 from mulligan.errors import UnknownCheckpoint, UserError
 from mulligan.forks.search import BAD, GOOD, galloping, narrowed, next_state, verdict_of
 from mulligan.forks.verbs import scratch
@@ -135,8 +136,8 @@ class Bisecting:
         """Returns the checkpoints that lead to the bad one, oldest first, without those that changed nothing."""
         with self._workspace.bench.needing() as store:
             checkpoints = store.checkpoints
-            last = checkpoints.resolve(bad)
-            first = checkpoints.resolve(good) if good is not None else None
+            last = store.resolve(bad)
+            first = store.resolve(good) if good is not None else None
             line, at = [last], last
             while (first is None or at.id != first.id) and (above := checkpoints.by_id(at.checkpoint.parent or "")):
                 line.append(above)
@@ -253,6 +254,7 @@ class Bisecting:
         )
 
 
+@with_contents
 def bisect(workspace: Workspace, test: Test, *, good: Ref | None = None, bad: Ref | None = None) -> Bisection:
     """Finds the step after which a test fails, between a good state (default: the oldest) and a bad one (default: now)."""
     return Bisecting(workspace, test).run(good, bad)

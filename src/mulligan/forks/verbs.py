@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from mulligan.engine.asked import parse_paths, with_contents
 from mulligan.engine.workspace import Workspace
 from mulligan.errors import MulliganError, UserError
 from mulligan.forks import fork as forking
@@ -44,6 +45,7 @@ def fork(workspace: Workspace, ref: Ref, directory: str | os.PathLike[str], *, w
     return _forked(workspace, ref, os.path.abspath(os.fspath(directory)), with_ignored=with_ignored)[0]
 
 
+@with_contents
 def _forked(
     workspace: Workspace, ref: Ref, directory: str, *, with_ignored: bool, scratch: bool = False
 ) -> tuple[Workspace, forking.Forking]:
@@ -53,7 +55,7 @@ def _forked(
     making.refuse()
     try:
         with workspace.bench.writing("fork", needed=True):
-            making.begin(workspace.bench.store.checkpoints.resolve(ref))
+            making.begin(workspace.bench.store.resolve(ref))
         making.fill()
         with workspace.bench.writing("fork"):
             making.place()
@@ -115,24 +117,24 @@ def scratch(workspace: Workspace, ref: Ref, *, with_ignored: bool = False) -> It
 def bring(workspace: Workspace, other: Workspace, ref: Ref = "@", *, name: str = "") -> Checkpoint:
     """Adds a checkpoint of a fork to the timeline of its origin, under its id; no file is touched, `@` stays."""
     with other.bench.needing() as theirs:
-        entry = theirs.checkpoints.resolve(ref)
+        entry = theirs.resolve(ref)
         with workspace.bench.writing("import", create=True):
             made = forking.bring(workspace.bench.store, theirs, entry, name, now_ns=workspace.bench.now_ns())
     return made.checkpoint
 
 
+@with_contents
 def diff_between(
     workspace: Workspace, a: Ref, other: Workspace, b: Ref | None = "@", *, paths: Sequence[str] | None = None
 ) -> Diff:
     """Returns what differs from a checkpoint of one workspace to one of another, or to its files as they are (None)."""
-    from mulligan.engine.asked import parse_paths
     from mulligan.timeline.differences import diff_entries, diff_files
 
     chosen = parse_paths(paths, "files")
     with workspace.bench.needing() as mine, other.bench.needing() as theirs:
-        both, start = forking.JoinedObjects(mine.objects, theirs.objects), mine.checkpoints.resolve(a)
+        both, start = forking.JoinedObjects(mine.objects, theirs.objects), mine.resolve(a)
         if b is not None:
-            return diff_entries(both, start, theirs.checkpoints.resolve(b), chosen)
+            return diff_entries(both, start, theirs.resolve(b), chosen)
         scan = other.bench.look(by_name=start.by_name).scan
         return diff_files(both, start, scan, other.root, chosen)
 

@@ -45,7 +45,13 @@ def watcher_words(state: dict[str, Any] | None) -> str:
 
 
 def push_words(remote: dict[str, Any], now: datetime) -> str:
-    """Returns when a remote was last pushed to, and what went wrong since."""
+    """Returns when a remote was last pushed to, what went wrong since, and how many checkpoints it alone has."""
+    only = remote.get("only_remote", 0)
+    there = f"; the contents of {count(only, 'checkpoint')} are only there (mulligan pull --all)" if only else ""
+    return _last_push(remote, now) + there
+
+
+def _last_push(remote: dict[str, Any], now: datetime) -> str:
     pushed = ago(datetime.fromisoformat(remote["pushed_at"]), now) if remote["pushed_at"] else ""
     if not remote["error"]:
         return f"{remote['name']}: " + (f"pushed {pushed}" if pushed else "nothing was pushed yet")

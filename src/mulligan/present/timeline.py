@@ -97,6 +97,7 @@ def changes(checkpoint: Checkpoint) -> str:
     """Returns how many files a checkpoint changed, and whether it is partial."""
     _, total = checkpoint.first_changed(0)
     text = count(total, "file") if total else "no files"
+    text += f", on {checkpoint.held_by}" if checkpoint.held_by else ""
     return text if checkpoint.complete else f"{text}, partial"
 
 

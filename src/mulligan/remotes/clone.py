@@ -28,6 +28,7 @@ class Cloned(NamedTuple):
     withheld: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
     kept: tuple[tuple[str, str], ...] = ()
+    only_remote: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -39,6 +40,7 @@ class Cloned(NamedTuple):
             "withheld": list(self.withheld),
             "refused": [{"checkpoint": name, "reason": why} for name, why in self.refused],
             "kept": [{"path": path, "reason": why} for path, why in self.kept],
+            "only_remote": self.only_remote,
         }
 
 
@@ -63,6 +65,7 @@ def clone_into(workspace: Workspace, url: str, *, timeline: str = "", trusted: b
     Pulls a timeline into a workspace that has no history, restores its newest checkpoint and adds the remote `origin`.
 
     Settings of agents, which can start programs, are written only if the remote is `trusted`; they are listed otherwise.
+    With `lazy` among the options, the contents of the other checkpoints stay on the remote until they are needed.
     """
     remotes = workspace.remotes
     if workspace.log(limit=1) or remotes.list():
@@ -84,4 +87,26 @@ def clone_into(workspace: Workspace, url: str, *, timeline: str = "", trusted: b
     workspace.save(f"clone of {newest.machine}:{newest.name or newest.short_id}", kind="manual", if_changed=True)
     count = len(written.created) if written is not None else 0
     kept = tuple((keep.path, f"{keep.reason} {keep.detail}".strip()) for keep in written.kept) if written else ()
-    return Cloned(report.checkpoints, report.machines, newest, count, withheld, report.refused, kept)
+    there = sum(bool(each.held_by) for each in workspace.log())
+    return Cloned(report.checkpoints, report.machines, newest, count, withheld, report.refused, kept, there)
+
+
+def clone(
+    url: str,
+    directory: str | os.PathLike[str],
+    *,
+    store: str | os.PathLike[str] | None = None,
+    lazy: bool = False,
+) -> Workspace:
+    """
+    Picks up a timeline from a remote in a directory that is new or empty; settings of agents are not written.
+
+    With `lazy`, the contents of older checkpoints are fetched when a verb needs them.
+    """
+    from mulligan.engine.workspace import Workspace
+    from mulligan.settings import resolve
+
+    make_empty(os.fspath(directory))
+    workspace = Workspace(resolve(directory, store=store))
+    clone_into(workspace, url, lazy=lazy)
+    return workspace

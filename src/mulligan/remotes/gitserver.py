@@ -199,17 +199,28 @@ class GitServer:
         """Adds the tree of a chain's commit: its segment, and those before it since the last full one."""
         entries = [TreeEntry(self._segment_name, MODE_FILE, blob)]
         if before.tip and not segment.full:
-            try:
-                names = self._names_in(bytes.fromhex(before.tip))
-                groups = self._listed_in(names.get(_LOG))
-                group = b"%013d" % (before.number // _PER_GROUP)
-                leaves = self._listed_in(groups.get(group))
+            names = self._names_in(self._own_tip(before, segment.machine))
+            groups = self._listed_in(names.get(_LOG))
+            group = b"%013d" % (before.number // _PER_GROUP)
+            leaves = self._listed_in(groups.get(group))
+            if self._segment_name in names:
                 leaves[b"%015d" % before.number] = names[self._segment_name]
-                groups[group] = self._add_tree(leaves, MODE_FILE)
-                entries.append(TreeEntry(_LOG, MODE_DIR, self._add_tree(groups, MODE_DIR)))
-            except (RemoteDamaged, KeyError):
-                pass  # the spool was deleted: until the next full segment, a lazy clone fetches everything
+            groups[group] = self._add_tree(leaves, MODE_FILE)
+            entries.append(TreeEntry(_LOG, MODE_DIR, self._add_tree(groups, MODE_DIR)))
         return self.spool.add(TREE, encode_tree(entries))
+
+    def _own_tip(self, before: ChainMark, machine: str) -> bytes:
+        """Returns the end of this machine's chain, and has git send it where the spool was deleted."""
+        tip = bytes.fromhex(before.tip)
+        if not self._has(tip):
+            self._fetch([f"+{self._ref(machine)}:refs/chains/{machine}"])
+            self.spool.objects.refresh()
+            if self.spool.objects.has(tip):
+                self.spool.keep(tip)
+        return tip
+
+    def _has(self, oid: bytes) -> bool:
+        return self.spool.objects.has(oid) or self.spool.loose(oid) is not None
 
     def _add_tree(self, names: dict[bytes, bytes], mode: int) -> bytes:
         return self.spool.add(TREE, encode_tree([TreeEntry(name, mode, oid) for name, oid in names.items()]))

@@ -18,13 +18,16 @@ from mulligan.remotes.objects import MemoryObjects, Together, copy, new_objects
 from mulligan.remotes.protocol import Forgotten, Segment, Told
 from mulligan.remotes.pulled import Pulled, add_moments
 from mulligan.remotes.push import Storage, Writing
-from mulligan.remotes.records import ForgottenNote, RemoteRecords
+from mulligan.remotes.records import ChainMark, ForgottenNote, RemoteRecords
+from mulligan.remotes.rows import entry_of, without_path
 from mulligan.store.objects import ObjectStore
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.read_commits import read_commit
 from mulligan.timeline.store import Store
 
 _AT_ONCE = 200
+# Git sends a difference from so many checkpoints that are here; with more, the server's work grows and the difference hardly shrinks.
+_NEAR = 4
 
 
 class PulledReport(NamedTuple):
@@ -56,18 +59,25 @@ class Puller:
         self._store, self._storage, self._spool, self._remote, self._writing = store, storage, spool, remote, writing
         self._progress: Callable[[str, int, int], None] | None = None
 
-    def run(self, progress: Callable[[str, int, int], None] | None = None) -> PulledReport:
-        """Reads every chain from where it is known on."""
+    def run(
+        self, progress: Callable[[str, int, int], None] | None = None, *, lazy: bool = False, everything: bool = False
+    ) -> PulledReport:
+        """
+        Reads every chain from where it is known on.
+
+        With `lazy`, contents stay on the remote. With `everything`, chains are read from their beginning, and all contents come.
+        """
         self._progress = progress
         records = RemoteRecords(self._store)
         marks = records.marks(self._remote)
-        arrived = self._storage.receive(marks, own=records.machine())
-        self._storage.fetch_packs(arrived)
-        self._spool.refresh()
+        arrived = self._storage.receive({} if everything else marks, own=records.machine(), rows_only=lazy)
+        if not lazy:
+            self._storage.fetch_packs(arrived)
+            self._spool.refresh()
         self._learn_forgotten(arrived)
         report = PulledReport(self._remote)
         for each in arrived:
-            came, gone, refused = self._take_chain(each)
+            came, gone, refused = self._take_chain(each, marks.get(each.machine, ChainMark()), lazy=lazy)
             report = report._replace(
                 checkpoints=report.checkpoints + came,
                 gone=report.gone + gone,
@@ -102,21 +112,24 @@ class Puller:
 
         for what in paths:
             path, copies = parse_path(what.path), records.pulled()
-            holders = [entry for entry in copies.oldest() if holds(store.objects, entry, path)]
+            holders = [entry for entry in copies.here() if holds(store.objects, entry, path)]
             with store.objects.writer() as writer:
                 cut = [(copies.machine_of(entry), without(entry, path, store.objects, writer)) for entry in holders]
                 writer.finish()
             with store.database.transaction():
                 for machine, entry in cut:
                     copies.put(machine, entry)
+                copies.forget_remote(path)
 
     # -- checkpoints --------------------------------------------------------------------------------
 
-    def _take_chain(self, each: Arrived) -> tuple[int, int, tuple[tuple[str, str], ...]]:
+    def _take_chain(
+        self, each: Arrived, known: ChainMark, *, lazy: bool
+    ) -> tuple[int, int, tuple[tuple[str, str], ...]]:
         """Takes in what one machine added; returns how many came, how many went, and what was refused."""
         told, applied, gone, full = _summed(each.segments)
-        came, refused = self._take_all(each.machine, list(told.values()), applied)
-        if refused:
+        came, refused = self._take_all(each.machine, list(told.values()), applied, lazy=lazy)
+        if refused and not lazy:
             # Their machine sent only what differs from an earlier checkpoint, and that one is deleted or cut here.
             self._storage.fetch_again(each.machine)
             self._spool.refresh()
@@ -129,20 +142,42 @@ class Puller:
         with self._writing("pull") as store, store.database.transaction():
             records = RemoteRecords(store)
             copies = records.pulled(each.machine)
-            going = [name for name in copies.held(each.machine) if name not in told] if full else gone
+            going = [name for name in copies.held(each.machine, listed=True) if name not in told] if full else gone
             went = self._go(copies, each.machine, going)
             records.set_mark(self._remote, each.machine, each.mark)
-            add_moments(store.database, each.machine, (m for segment in each.segments for m in segment.moments))
+            fresh = [segment for segment in each.segments if segment.number > known.number]
+            add_moments(store.database, each.machine, (m for segment in fresh for m in segment.moments))
         return came, went, tuple(refused)
 
+    def bring(self, machine: str, ids: set[str]) -> list[tuple[str, str]]:
+        """Brings the contents of checkpoints that are only listed; returns those that were refused, and why."""
+        copies = RemoteRecords(self._store).pulled(machine)
+        found = [(entry, applied) for _, entry, applied in copies.only_remote() if entry.id in ids]
+        if not found:
+            return []  # another process was faster
+        rows = [Told(entry.id, entry.checkpoint.commit) for entry, _ in found]
+        applied = {entry.id: known for entry, known in found}
+        commits = [entry.commit_id for entry, _ in found]
+        self._storage.fetch_contents(machine, commits, copies.nearest(found[0][0].seq, _NEAR))
+        self._spool.refresh()
+        _, refused = self._take_all(machine, rows, applied)
+        if refused:
+            self._storage.fetch_again(machine)
+            self._spool.refresh()
+            names = dict(refused)
+            _, refused = self._take_all(machine, [row for row in rows if row.id in names], applied)
+        self._storage.spool.clear()
+        return refused
+
     def _take_all(
-        self, machine: str, rows: list[Told], applied: dict[str, set[str]]
+        self, machine: str, rows: list[Told], applied: dict[str, set[str]], *, lazy: bool = False
     ) -> tuple[int, list[tuple[str, str]]]:
         """Takes in some checkpoints, a few hundred at a time; returns how many came, and what was refused."""
         came, refused = 0, list[tuple[str, str]]()
+        take = self._list if lazy else self._take
         for at in range(0, len(rows), _AT_ONCE):
             with self._writing("pull") as store:
-                good, bad = self._take(store, machine, rows[at : at + _AT_ONCE], applied)
+                good, bad = take(store, machine, rows[at : at + _AT_ONCE], applied)
             came += good
             refused += bad
             if self._progress is not None:
@@ -152,6 +187,31 @@ class Puller:
     @staticmethod
     def _go(copies: Pulled, machine: str, going: list[str]) -> int:
         return copies.drop(machine, going)
+
+    def _list(
+        self, store: Store, machine: str, rows: list[Told], applied: dict[str, set[str]]
+    ) -> tuple[int, list[tuple[str, str]]]:
+        """Lists some checkpoints whose contents stay on the remote."""
+        records = RemoteRecords(store)
+        copies, notes = records.pulled(machine), records.forgotten()
+        held = copies.held(machine, listed=True)
+        entries, refused = list[Entry](), list[tuple[str, str]]()
+        for row in rows:
+            if held.get(row.id) == row.commit:
+                continue
+            try:
+                entry = entry_of(row, self._remote)
+            except RemoteDamaged as error:
+                refused.append((row.id, error.message))
+                continue
+            for note in notes:
+                if note.what.id not in applied[row.id]:
+                    entry = without_path(entry, parse_path(note.what.path))
+            entries.append(entry)
+        with store.database.transaction():
+            for entry in entries:
+                copies.list_remote(machine, entry, applied[entry.id])
+        return len(entries), refused
 
     def _take(
         self, store: Store, machine: str, rows: list[Told], applied: dict[str, set[str]]
@@ -183,8 +243,13 @@ class Puller:
                 base = [entry.commit_id]
                 entries.append(entry)
             writer.finish()
-        before = copies.oldest()
-        linked = link(store.objects, entries, before)
+        # A row that was listed before knows its parent and what it changed; the parent's contents may not be here.
+        listed = {entry.id: entry.checkpoint for _, entry, _ in copies.only_remote() if entry.checkpoint.packed_changes}
+        linked = link(store.objects, [entry for entry in entries if entry.id not in listed], copies.here())
+        for entry in entries:
+            if (known := listed.get(entry.id)) is not None:
+                cp = entry.checkpoint.replace(parent=known.parent, packed_changes=known.packed_changes)
+                linked.append(entry._replace(checkpoint=cp))
         with store.database.transaction():
             for entry in linked:
                 copies.put(machine, entry)

@@ -36,6 +36,9 @@ _NAMES, _MOMENTS = "remotes:names", "remotes:moments:"
 # How this machine's own copy of another's checkpoint is kept, and where its metadata name that one.
 _OWN_KIND, _FROM = "automatic", "mulligan:pulled"
 _MOMENT, _MOST_MOMENTS = 3, 5000
+# In the metadata of a row whose contents are on a remote: which one, and what its machine had forgotten when it was told.
+_REMOTE = "\0remote"
+_HERE, _THERE = "files_tree<>zeroblob(20)", "files_tree=zeroblob(20)"
 
 
 class Pulled(Checkpoints):
@@ -61,6 +64,43 @@ class Pulled(Checkpoints):
         values = stored_values(entry)
         self._db.insert("pulled", before[0] if before else None, machine, *values, over=before is not None)
 
+    def list_remote(self, machine: str, entry: Entry, applied: Iterable[str]) -> None:
+        """Adds the row of a checkpoint whose contents stay on a remote, or puts it in the place of a copy."""
+        cp = entry.checkpoint
+        about = {**cp.metadata, _REMOTE: {"name": cp.held_by, "applied": sorted(applied)}}
+        self.put(machine, entry._replace(checkpoint=cp.replace(metadata=about)))
+
+    def only_remote(self, tail: str = "", *values: Any) -> list[tuple[str, Entry, set[str]]]:
+        """Returns the rows whose contents are on a remote: the machine, the row, and what that machine had forgotten then."""
+        found = []
+        for row in self._rows(f"WHERE {_THERE} {tail}", *values):
+            about = read_json(row["metadata"]).get(_REMOTE, {})
+            found.append((str(row["machine"]), self._entry(row), set(map(str, about.get("applied", ())))))
+        return found
+
+    def may_be_remote(self, path: bytes) -> bool:
+        """Returns whether contents on a remote may hold a path; rows without the list of their changes may hold any."""
+        from mulligan.timeline.trees import touches
+
+        rows = [entry for _, entry, _ in self.only_remote()]
+        return any(not entry.checkpoint.packed_changes or touches(entry, path) for entry in rows)
+
+    def forget_remote(self, path: bytes) -> None:
+        """Takes a forgotten path out of rows whose contents are on a remote (inside a transaction)."""
+        from mulligan.remotes.rows import without_path
+
+        for machine, entry, applied in self.only_remote():
+            self.list_remote(machine, without_path(entry, path), applied)
+
+    def here(self) -> list[Entry]:
+        """Returns the copies whose contents are here, the oldest first."""
+        return self._select(f"WHERE {_HERE} ORDER BY seq")
+
+    def nearest(self, seq: int, most: int) -> list[bytes]:
+        """Returns the commits of copies near a row: contents that differ little from it, and are here."""
+        rows = self._db.rows(f"SELECT commit_id FROM pulled WHERE {_HERE} ORDER BY abs(seq-?) LIMIT ?", seq, most)
+        return [bytes.fromhex(row[0]) for row in rows]
+
     def drop(self, machine: str, ids: Iterable[str]) -> int:
         """Removes copies; returns how many were there."""
         gone = 0
@@ -69,15 +109,24 @@ class Pulled(Checkpoints):
             self._db.run("DELETE FROM pulled WHERE machine=? AND id=?", machine, each)
         return gone
 
-    def held(self, machine: str) -> dict[str, str]:
-        """Returns the commit of each copy of a machine's checkpoints, the oldest first."""
-        rows = self._db.rows("SELECT id, commit_id FROM pulled WHERE machine=? ORDER BY seq", machine)
+    def held(self, machine: str, *, listed: bool = False) -> dict[str, str]:
+        """Returns the commit of each copy of a machine's checkpoints, the oldest first; with `listed`, of all rows."""
+        which = "1" if listed else _HERE
+        rows = self._db.rows(f"SELECT id, commit_id FROM pulled WHERE machine=? AND {which} ORDER BY seq", machine)
         return {row[0]: row[1] for row in rows}
 
     def machine_of(self, entry: Entry) -> str:
         """Returns the id of the machine that a copy came from."""
         row = self._db.row("SELECT machine FROM pulled WHERE seq=?", entry.seq)
         return str(row[0]) if row else ""
+
+    def _read(self, row: sqlite3.Row) -> Entry:
+        entry = super()._read(row)
+        about = entry.checkpoint.metadata.pop(_REMOTE, None)
+        if about is None:
+            return entry
+        # What a row cannot show comes with the contents.
+        return entry._replace(checkpoint=entry.checkpoint.replace(held_by=str(about["name"]), state_source=dict))
 
     def _machine(self, row: sqlite3.Row) -> str:
         machine = str(row["machine"])
@@ -165,12 +214,12 @@ def pulled_checkpoints(store: Store) -> Pulled | None:
 
 
 def drop_copies(database: Database) -> bool:
-    """Removes all copies of other machines' checkpoints; the next pull brings them again. Returns whether there were any."""
-    if database.is_empty("pulled"):
+    """Removes the copies of other machines' checkpoints; the next pull brings them again. Returns whether there were any."""
+    if database.row(f"SELECT 1 FROM pulled WHERE {_HERE} LIMIT 1") is None:
         return False
     chain, own = f"{PREFIX}chain:", database.meta(MACHINE)
     with database.transaction():
-        database.empty("pulled")
+        database.run(f"DELETE FROM pulled WHERE {_HERE}")
         for row in database.select("meta", "WHERE key>=? AND key<?", chain, chain + "~"):
             if not row["key"].endswith(f":{own}"):
                 database.run("DELETE FROM meta WHERE key=?", row["key"])

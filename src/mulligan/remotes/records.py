@@ -38,6 +38,7 @@ class RemoteNote(NamedTuple):
     able: tuple[str, ...] = ()
     pins: tuple[str, ...] = ()
     identity: str = ""
+    lazy: bool = False
 
     def remarks(self) -> list[str]:
         """Returns what the server cannot do, and what follows."""
@@ -60,7 +61,8 @@ class RemoteNote(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
-        return {"name": self.name, "url": self.url, "kind": self.kind, "encrypted": self.encrypted}
+        said = {"name": self.name, "url": self.url, "kind": self.kind, "encrypted": self.encrypted}
+        return {**said, "lazy": True} if self.lazy else said
 
 
 class ChainMark(NamedTuple):

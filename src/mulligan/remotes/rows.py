@@ -72,7 +72,7 @@ def without_path(entry: Entry, path: bytes) -> Entry:
         return not covers(path, name.encode("utf-8", "surrogateescape"))
 
     git = cp.git._replace(dirty_files=tuple(filter(is_other, cp.git.dirty_files))) if cp.git else None
-    packed = pack_list(name for name in map(str, unpack_list(cp.packed_changes)) if is_other(name))
+    packed = cp.packed_changes and pack_list(filter(is_other, map(str, unpack_list(cp.packed_changes))))
     secrets = cp.secrets
     if secrets is not None:
         secrets = secrets._replace(files={p: file for p, file in secrets.files.items() if not covers(path, p)})

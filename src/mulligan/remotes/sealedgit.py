@@ -204,9 +204,6 @@ class SealedGitServer(Sealed, GitServer):
         there = {pack.name for _, pack in packs_of(found) if pack.commit and self._has(bytes.fromhex(pack.commit))}
         return self.read_packs(found, there, part, bad, progress)
 
-    def _has(self, oid: bytes) -> bool:
-        return self.spool.objects.has(oid) or self.spool.loose(oid) is not None
-
 
 def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yields the same bytes in pieces of the largest size that a file may have."""

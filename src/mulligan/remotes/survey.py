@@ -32,14 +32,16 @@ class RemoteCheck(NamedTuple):
         return {"ok": self.ok, "problems": rows, "machines": self.machines, "packs": self.packs, "read": self.read}
 
 
-def chains(storage: Any, machines: list[str] | None = None) -> tuple[list[Arrived], list[tuple[str, str]]]:
+def chains(
+    storage: Any, machines: list[str] | None = None, *, rows_only: bool = False
+) -> tuple[list[Arrived], list[tuple[str, str]]]:
     """Returns every chain of a remote from its last full segment on, and which could not be read."""
     found: list[Arrived] = []
     bad: list[tuple[str, str]] = []
     storage.look_anew()
     for machine in storage.machines() if machines is None else machines:
         try:
-            found += storage.receive({}, only=machine)
+            found += storage.receive({}, only=machine, rows_only=rows_only)
         except RemoteDamaged as error:
             bad.append((machine, error.message))
     return found, bad
@@ -47,7 +49,7 @@ def chains(storage: Any, machines: list[str] | None = None) -> tuple[list[Arrive
 
 def fleet(storage: Any, records: RemoteRecords) -> list[dict[str, Any]]:
     """Returns one row for each machine of a remote: its name, when it was last seen, its last checkpoint, sizes."""
-    found, bad = chains(storage)
+    found, bad = chains(storage, rows_only=True)
     own = records.machine()
     rows = [_row(each, own) for each in found]
     rows += [{"machine": machine, "name": machine[:8], "problem": why} for machine, why in bad]

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import builtins
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mulligan.errors import MulliganError, NothingSaved, UserError
+from mulligan.errors import GitMissing, MulliganError, NothingSaved, RemoteDamaged, RemoteFailed, UserError
 from mulligan.remotes.protocol import is_machine_name
 from mulligan.remotes.pull import PulledReport, Puller
 from mulligan.remotes.push import Pushed, Pusher, difference
 from mulligan.remotes.records import LastPush, RemoteNote, RemoteRecords
 from mulligan.remotes.spool import Spool
 from mulligan.remotes.urls import GIT, kind_of, shown
+from mulligan.remotes.words import SAFE
 from mulligan.timeline.store import Store
 
 if TYPE_CHECKING:
@@ -95,10 +96,10 @@ class Remotes:
         return found
 
     def begin_clone(
-        self, name: str, url: str, *, timeline: str = "", machine: str = "", identity: str = ""
+        self, name: str, url: str, *, timeline: str = "", machine: str = "", identity: str = "", lazy: bool = False
     ) -> RemoteNote:
         """Makes a store that continues the timeline of a remote; raises RemoteFailed where there is none, or several."""
-        remote = RemoteNote(name, url, kind_of(url), identity=identity)
+        remote = RemoteNote(name, url, kind_of(url), identity=identity, lazy=lazy)
         with _writing(self._workspace, "clone", create=True) as store, store.database.transaction():
             RemoteRecords(store).introduce(name=machine)
         with self._opened(remote, "clone") as (_, _, storage):
@@ -112,12 +113,20 @@ class Remotes:
             records.keep(joined[0])
         return joined[0]
 
-    def remove(self, name: str) -> RemoteNote:
-        """Removes a remote; the storage and the pulled checkpoints stay as they are."""
+    def remove(self, name: str, *, forced: bool = False) -> RemoteNote:
+        """Removes a remote; pulled checkpoints stay. Where it alone has contents, it is refused, or `forced` and those rows go."""
         with _writing(self._workspace, "remote") as store:
             records = RemoteRecords(store)
-            remote = records.remote(name)
+            remote, copies = records.remote(name), records.pulled()
+            only = [row for row in copies.only_remote() if row[1].checkpoint.held_by == name]
+            if only and not forced:
+                raise UserError(
+                    f"The contents of {len(only)} checkpoints are only on {name}. Nothing was removed.",
+                    hint=f"Bring them here first: mulligan pull {name} --all; or drop them from the log: mulligan remote rm {name} -y",
+                )
             with store.database.transaction():
+                for machine, entry, _ in only:
+                    copies.drop(machine, [entry.id])
                 records.drop(name)
             with store.directory.child(b"remotes") as place:
                 if place.exists(name.encode()):
@@ -156,14 +165,44 @@ class Remotes:
                 return []
             return [each.name for each in RemoteRecords(store).remotes() if not difference(store, each.name).is_nothing]
 
-    def pull(self, name: str | None = None) -> PulledReport:
-        """Brings other machines' checkpoints here, verified; the workspace is not touched."""
+    def pull(self, name: str | None = None, *, everything: bool = False) -> PulledReport:
+        """
+        Brings other machines' checkpoints here, verified; the workspace is not touched.
+
+        A lazy clone gets their rows; with `everything`, it gets all contents too and is lazy no more.
+        """
         remote = self.find(name)
         with self._opened(remote, "pull") as (workspace, store, storage):
             puller = Puller(store, storage, storage.spool.objects, remote.name, partial(_writing, workspace))
-            report = puller.run(self._workspace.progress)
-            self._keep_if_changed(remote, storage.remote)
+            lazy = remote.lazy and not everything
+            report = puller.run(self._workspace.progress, lazy=lazy, everything=everything)
+            self._keep_if_changed(remote, storage.remote._replace(lazy=lazy or (remote.lazy and bool(report.refused))))
             return report
+
+    def fetch(self, rows: Iterable[int]) -> None:
+        """Brings the contents of checkpoints that are only listed here, verified; raises RemoteFailed in plain words."""
+        groups: dict[tuple[str, str], set[str]] = {}
+        with self._workspace.bench.needing() as found:
+            copies, wanted = RemoteRecords(found).pulled(), set(rows)
+            for machine, entry, _ in copies.only_remote():
+                if entry.seq in wanted:
+                    groups.setdefault((entry.checkpoint.held_by, machine), set()).add(entry.id)
+        for (name, machine), ids in groups.items():
+            what = f"The contents of checkpoint {min(ids)[:8]} are on the remote {name}"
+            try:
+                with self._opened(self.find(name), "fetch") as (workspace, store, storage):
+                    writing = partial(_writing, workspace)
+                    refused = Puller(store, storage, storage.spool.objects, name, writing).bring(machine, ids)
+            except (RemoteFailed, GitMissing) as error:
+                why = error.message.removesuffix(SAFE).strip()
+                raise type(error)(
+                    f"{what} and could not be fetched: {why} Nothing was changed.", hint=error.hint
+                ) from None
+            if refused:
+                raise RemoteDamaged(
+                    f"{what}, and what it sent cannot be believed: {refused[0][1]} Nothing was changed.",
+                    hint=f"It may be deleted there since: mulligan pull {name}; or: mulligan check --remote {name}",
+                )
 
     # -- looking ----------------------------------------------------------------------------------
 
@@ -179,7 +218,7 @@ class Remotes:
         from mulligan.remotes.survey import chains, listed
 
         with self._opened(self.find(name), "log") as (_, _, storage):
-            return listed(chains(storage)[0])
+            return listed(chains(storage, rows_only=True)[0])
 
     def check(self, name: str | None = None, *, read_data: str = "0%") -> RemoteCheck:
         """Verifies the chains of a remote, looks for every pack, and reads a part of the packs."""

@@ -8,7 +8,7 @@ from mulligan.errors import RemoteFailed
 from mulligan.remotes.records import RemoteNote
 from mulligan.remotes.urls import shown
 
-_SAFE = "Your checkpoints here are untouched."
+SAFE = "Your checkpoints here are untouched."
 _FULL = r"no space left|quota|disk full|insufficient storage|insufficientstorage|nospace|error: 507|507 insufficient"
 _DECLINED = r"funny refname|deny updating a hidden ref|remote rejected|pre-receive hook declined|not allowed to (create|push)|prohibited"
 # What git or its transports say, and what it means.
@@ -47,26 +47,26 @@ def git_trouble(remote: RemoteNote, said: str, out: str = "") -> RemoteFailed:
     low = text.lower().replace(remote.url.lower(), "")
     if re.search(_FULL, low):
         return RemoteFailed(
-            f"{shown(remote.url)} has no room left (quota or disk): {_first(text)} {_SAFE}",
+            f"{shown(remote.url)} has no room left (quota or disk): {_first(text)} {SAFE}",
             hint="Free some there, then run the same command again. Deleted checkpoints go with: mulligan push --prune",
         )
     if re.search(r"unresolved delta|send all necessary objects|missing necessary objects|bad object refs/chains", low):
-        return Incomplete(f"{shown(remote.url)} did not send every object. {_SAFE}", hint="Run the command again.")
+        return Incomplete(f"{shown(remote.url)} did not send every object. {SAFE}", hint="Run the command again.")
     if re.search(r"unadvertised object|not our ref", low):
-        return NotServed(f"{shown(remote.url)} did not send what was asked for. {_SAFE}", hint="mulligan pull")
+        return NotServed(f"{shown(remote.url)} did not send what was asked for. {SAFE}", hint="mulligan pull")
     if re.search(
         r"non-fast-forward|fetch first|stale info|failed to update ref|reference already exists|cannot lock ref", low
     ):
-        return RefBehind(f"{remote.name} has other segments of this machine than this store wrote. {_SAFE}")
+        return RefBehind(f"{remote.name} has other segments of this machine than this store wrote. {SAFE}")
     if re.search(_DECLINED, low) and not re.search(r"unpacker error|failed to store", low):
         return RefDeclined(
-            f"{shown(remote.url)} refused the push: {_first(text)} {_SAFE}",
+            f"{shown(remote.url)} refused the push: {_first(text)} {SAFE}",
             hint="Ask who runs the server, or use another repository.",
         )
     for pattern, sentence, hint in _GIT:
         if re.search(pattern, low):
-            return RemoteFailed(f"{sentence.format(url=shown(remote.url))} {_SAFE}", hint=hint)
-    return RemoteFailed(f"git could not do it: {_first(said)} {_SAFE}", hint="mulligan check --remote NAME")
+            return RemoteFailed(f"{sentence.format(url=shown(remote.url))} {SAFE}", hint=hint)
+    return RemoteFailed(f"git could not do it: {_first(said)} {SAFE}", hint="mulligan check --remote NAME")
 
 
 # What an object store says, and what it means.
@@ -98,8 +98,8 @@ def bucket_trouble(remote: RemoteNote, error: BaseException) -> RemoteFailed:
     low = (code_of(error) or f"{type(error).__name__} {text}").lower()
     for pattern, sentence, hint in _BUCKET:
         if re.search(pattern, low):
-            return RemoteFailed(f"{sentence.format(url=shown(remote.url))} {_SAFE}", hint=hint)
-    return RemoteFailed(f"{shown(remote.url)} answered: {_first(str(error))} {_SAFE}", hint="Try again later.")
+            return RemoteFailed(f"{sentence.format(url=shown(remote.url))} {SAFE}", hint=hint)
+    return RemoteFailed(f"{shown(remote.url)} answered: {_first(str(error))} {SAFE}", hint="Try again later.")
 
 
 def _first(text: str) -> str:

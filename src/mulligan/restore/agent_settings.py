@@ -14,7 +14,7 @@ from mulligan.model.objects import TreeEntry
 from mulligan.model.paths import ancestors, to_text
 from mulligan.model.plan import Action, Keep, Node, is_agent_settings
 from mulligan.restore.plan import DrawnPlan
-from mulligan.timeline.checkpoints import trail
+from mulligan.timeline.checkpoints import Checkpoints
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.store import Store
 from mulligan.timeline.trees import WorkspaceView
@@ -28,7 +28,7 @@ def spare_settings(drawn: DrawnPlan, look: WorkspaceView, target: Entry, store: 
     settings = [action for action in drawn.actions if action.before is not None and is_agent_settings(action.path)]
     if not settings:
         return drawn
-    states, running = trail(store.checkpoints, target), store.events.running()
+    states, running = _trail(store.checkpoints, target), store.events.running()
     kept: dict[bytes, Keep] = {}
     changed: dict[bytes, Action] = {}
     for action in settings:
@@ -93,3 +93,24 @@ def _is_named(path: str, running: Sequence[RecordedEvent]) -> bool:
 def _settings_node(entry: TreeEntry, action: Action) -> Node:
     bits = action.before.perm if action.before is not None else 0
     return Node(entry.mode, entry.oid, bits)
+
+
+def _trail(checkpoints: Checkpoints, target: Entry) -> list[Entry]:
+    """Returns the states from the last one that a checkpoint and the position have in common up to the position."""
+    known = {entry.id for entry in _upwards(checkpoints, target)}
+    here = checkpoints.current()
+    found: list[Entry] = []
+    for entry in _upwards(checkpoints, here) if here is not None else ():
+        found.append(entry)
+        if entry.id in known:
+            return found[::-1]
+    # They have nothing in common any more: all that is newer than the target counts as made since.
+    return [target, *(entry for entry in reversed(found) if entry.created_ns > target.created_ns)]
+
+
+def _upwards(checkpoints: Checkpoints, entry: Entry) -> list[Entry]:
+    found, seen = [entry], {entry.id}
+    while (parent := checkpoints.by_id(found[-1].checkpoint.parent or "")) is not None and parent.id not in seen:
+        found.append(parent)
+        seen.add(parent.id)
+    return found

@@ -277,11 +277,11 @@ class Checkpoints:
         return self.hidden_since(entry.seq or self._db.number("SELECT seq FROM checkpoint WHERE id=?", entry.id))
 
     def roots(self) -> dict[str, bytes]:
-        """Returns the commit of each checkpoint, the oldest first; those of other machines by `MACHINE:ID`."""
+        """Returns the commit of each checkpoint that is here, the oldest first; those of other machines by `MACHINE:ID`."""
         rows = self._db.rows("SELECT id, commit_id FROM checkpoint ORDER BY seq")
         found = {row[0]: bytes.fromhex(row[1]) for row in rows}
         if self._db.knows_remotes():
-            rows = self._db.rows("SELECT machine, id, commit_id FROM pulled ORDER BY seq")
+            rows = self._db.rows("SELECT machine, id, commit_id FROM pulled WHERE files_tree<>zeroblob(20)")
             found |= {f"{row[0]}:{row[1]}": bytes.fromhex(row[2]) for row in rows}
         return found
 
@@ -390,24 +390,3 @@ def _is_exempt(metadata: str) -> bool:
         return False  # most of them: metadata without the words need not be parsed
     said = json.loads(metadata)
     return said.get(HELD) is True or said.get(COUNTED) is True
-
-
-def trail(checkpoints: Checkpoints, target: Entry) -> list[Entry]:
-    """Returns the states from the last one that a checkpoint and the position have in common up to the position."""
-    known = {entry.id for entry in _upwards(checkpoints, target)}
-    here = checkpoints.current()
-    found: list[Entry] = []
-    for entry in _upwards(checkpoints, here) if here is not None else ():
-        found.append(entry)
-        if entry.id in known:
-            return found[::-1]
-    # They have nothing in common any more: all that is newer than the target counts as made since.
-    return [target, *(entry for entry in reversed(found) if entry.created_ns > target.created_ns)]
-
-
-def _upwards(checkpoints: Checkpoints, entry: Entry) -> list[Entry]:
-    found, seen = [entry], {entry.id}
-    while (parent := checkpoints.by_id(found[-1].checkpoint.parent or "")) is not None and parent.id not in seen:
-        found.append(parent)
-        seen.add(parent.id)
-    return found

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from mulligan.errors import StoreDamaged, Unprotectable, UserError
+from mulligan.errors import ContentsElsewhere, StoreDamaged, Unprotectable, UserError
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.paths import to_text
 from mulligan.model.policy import Settings
@@ -58,7 +58,7 @@ class Store:
         self._directory: Directory | None = None
         self._objects: ObjectStore | None = None
         self._database: Database | None = None
-        self._held = False
+        self.is_held = False
         self._settled: tuple[dict[str, bytes], set[str]] | None = None  # the refs that this process made durable
         self._process = os.getpid()
         self._trash = Trash()
@@ -111,6 +111,13 @@ class Store:
         """The timeline's checkpoints."""
         return Checkpoints(self.database, lambda: self.objects)
 
+    def resolve(self, ref: str | Checkpoint) -> Entry:
+        """Returns the checkpoint that a reference means, to read its contents; raises ContentsElsewhere where a remote has them."""
+        entry = self.checkpoints.resolve(ref)
+        if entry.checkpoint.held_by:
+            raise ContentsElsewhere(entry.checkpoint.short_id, entry.checkpoint.held_by, entry.seq)
+        return entry
+
     @property
     def moves(self) -> Moves:
         """The undo and redo stacks."""
@@ -157,14 +164,14 @@ class Store:
             return
         _PARENTS.append((self._database, self._objects, self._directory))
         self._database = self._objects = self._directory = None
-        self._held, self._process = False, os.getpid()
+        self.is_held, self._process = False, os.getpid()
 
     # -- opening --------------------------------------------------------------------------------
 
     def exists(self) -> bool:
         """Returns whether there is a store with a timeline; raises StoreDamaged when only one of the two is there."""
         self._let_go_of_replaced()
-        if self._held and self._database is not None:
+        if self.is_held and self._database is not None:
             return True
         if self._directory is None:
             try:
@@ -185,7 +192,7 @@ class Store:
     def _let_go_of_replaced(self) -> None:
         """Closes a store that was removed, moved or put in another's place since it was opened."""
         self._leave_to_parent()
-        if self._directory is None or self._held:
+        if self._directory is None or self.is_held:
             return
         mine = os.fstat(self._directory.fd)
         try:
@@ -255,7 +262,7 @@ class Store:
         return Identity.from_meta(self.database.meta)
 
     def _identity(self) -> Identity:
-        if self._here is None or not self._held:
+        if self._here is None or not self.is_held:
             # Once for each holder of the store: whatever takes the workspace's place while he works was never his.
             self._here = identity_of(self.settings.workspace, self._recorded())
         return self._here
@@ -337,7 +344,7 @@ class Store:
             self._refuse_foreign()
         self._refuse_without_room(purpose)
         with exclusive(self._directory, wait=self.settings.wait, purpose=purpose):
-            self._held, self._here = True, None
+            self.is_held, self._here = True, None
             try:
                 self._begin(purpose, create=create)
                 yield
@@ -355,7 +362,7 @@ class Store:
         self.settle_refs()
 
     def _end(self) -> None:
-        self._held = False
+        self.is_held = False
         if self._database is not None:
             self._database.roll_back()  # a transaction that an interruption left open
 

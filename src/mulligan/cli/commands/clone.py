@@ -12,15 +12,17 @@ from mulligan.present.text import count
 from mulligan.present.visible import visible
 from mulligan.remotes.clone import clone_into, make_empty
 
-USAGE = "clone URL DIR [--identity FILE] [--timeline ID] [--as MACHINE] [-y]"
+USAGE = "clone URL DIR [--lazy] [--identity FILE] [--timeline ID] [--as MACHINE] [-y]"
 DESCRIPTION = """\
 Pick up a timeline from a remote: its newest checkpoint is restored into DIR, which must be new or empty.
 
-The remote is added as `origin`. Settings of agents (hooks, permissions), which can start programs, are listed and written
+The remote is added as `origin`. With --lazy only the newest checkpoint's files come; the others are listed, and their contents
+are fetched when a command needs them. Settings of agents (hooks, permissions), which can start programs, are listed and written
 only with -y.
 """
 EXAMPLES = (
     ("mulligan clone git@example.org:team/timelines.git shop", "from a git server"),
+    ("mulligan clone --lazy s3://my-bucket/shop shop", "a long history, quickly"),
     ("mulligan clone /mnt/share/shop.git shop -y", "with the settings of agents"),
 )
 EXIT_CODES = (0, 1, 3, 11)
@@ -30,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
     parser.add_argument("url", metavar="URL", help="the address of the remote")
     parser.add_argument("into", metavar="DIR", help="a directory that is new or empty")
+    parser.add_argument("--lazy", action="store_true", help="fetch contents of older checkpoints when they are needed")
     parser.add_argument("--timeline", metavar="ID", default="", help="which one, where the remote has several")
     parser.add_argument("--identity", metavar="FILE", default="", help="the age or ssh key that opens the remote")
     parser.add_argument("--as", dest="machine", metavar="MACHINE", default="", help="what this machine is called there")
@@ -42,7 +45,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     make_empty(into)
     workspace = context.open(settings.resolve(into, environ=context.environ))
     named = {"machine": args.machine, "identity": os.path.join(context.base, args.identity) if args.identity else ""}
-    done = clone_into(workspace, args.url, timeline=args.timeline, trusted=args.yes, **named)
+    done = clone_into(workspace, args.url, timeline=args.timeline, trusted=args.yes, lazy=args.lazy, **named)
     return Result(done, done.to_dict, 3 if done.refused or done.kept else 0)
 
 
@@ -51,6 +54,10 @@ def render(context: Context, result: Result) -> None:
     done = result.value
     machines = ", ".join(sorted(map(visible, done.machines)))
     context.out.line(f"cloned {count(done.checkpoints, 'checkpoint')} of {machines or 'no machine'}")
+    if done.only_remote:
+        context.out.line(
+            f"{done.only_remote:,} of them are only listed: their contents are fetched when a command needs them"
+        )
     if done.restored is None:
         context.out.line("There is no checkpoint yet; the directory is empty.")
     else:

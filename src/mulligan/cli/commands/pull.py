@@ -9,10 +9,11 @@ from mulligan.cli.context import Context
 from mulligan.present.text import count
 from mulligan.present.visible import visible
 
-USAGE = "pull [NAME]"
+USAGE = "pull [NAME] [--all]"
 DESCRIPTION = """\
 Bring other machines' checkpoints here. Every byte is verified; your files are not touched.
 
+In a lazy clone only their rows come; with --all, the contents of all checkpoints come, and the clone is lazy no more.
 They are listed by `mulligan log` with the name of their machine, and restored by `mulligan restore MACHINE:REF`.
 """
 EXAMPLES = (
@@ -25,11 +26,12 @@ EXIT_CODES = (0, 1, 3, 10, 11)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="the remote (default: the only one)")
+    parser.add_argument("--all", action="store_true", help="bring the contents of every checkpoint")
 
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Fetches and takes in."""
-    done = context.workspace.remotes.pull(args.name)
+    done = context.workspace.remotes.pull(args.name, everything=args.all)
     return Result(done, done.to_dict, 3 if done.refused else 0)
 
 

@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--encrypt", action="store_true", help="encrypt everything that is sent, with age")
     parser.add_argument("--plain", action="store_true", help="send checkpoints as they are")
     parser.add_argument("--identity", metavar="FILE", default="", help="the age or ssh key that opens the remote")
+    parser.add_argument("-y", "--yes", action="store_true", help="rm: also where it alone has contents of checkpoints")
     parser.add_argument("--as", dest="machine", metavar="MACHINE", default="", help="what this machine is called there")
 
 
@@ -51,7 +52,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         added = remotes.add(rest[0], rest[1], encrypt=encrypt, machine=args.machine, identity=args.identity)
         return Result(("add", added), lambda: {"remote": added.to_dict()})
     if action == "rm" and len(rest) == 1:
-        gone = remotes.remove(rest[0])
+        gone = remotes.remove(rest[0], forced=args.yes)
         return Result(("rm", gone), lambda: {"removed": gone.name})
     if action == "member" and rest:
         return _member(context, *rest)
